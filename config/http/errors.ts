@@ -1,0 +1,45 @@
+// Every error that the HTTP interfaces answer, in one table: status, stable code, and the sentence a caller reads.
+
+/** The README's table of errors is made from this one. */
+export const errors = {
+  malformed_request: { status: 400, title: 'the request is malformed' },
+  unauthenticated: { status: 401, title: 'no credentials, or credentials that are not valid' },
+  forbidden: { status: 403, title: 'failed to perform authorization over the entity' },
+  not_found: { status: 404, title: 'there is nothing under this path' },
+  method_not_allowed: { status: 405, title: 'this path does not take this method' },
+  conflict: { status: 409, title: 'the request conflicts with what exists' },
+  precondition_failed: { status: 412, title: 'the entity has changed since it was read' },
+  too_large: { status: 413, title: 'the body is too large' },
+  unsupported_media_type: { status: 415, title: 'this content type is not taken here' },
+  too_many_requests: { status: 429, title: 'too many requests' },
+  internal: { status: 500, title: 'something went wrong here; the log holds the cause under this request id' },
+  unavailable: { status: 503, title: 'a dependency is away: try again' },
+} as const
+
+export type ErrorCode = keyof typeof errors
+
+/** A fault in one place of a request. `pointer`: `/body/0/name`, `/query/limit`, `/path/id`. */
+export interface Fault {
+  readonly pointer: string
+  readonly detail: string
+}
+
+/** Thrown by routes and stores; the server's error handler turns it into the answer. */
+export class HttpError extends Error {
+  override readonly name = 'HttpError'
+  readonly code: ErrorCode
+  readonly detail: string | undefined
+  readonly faults: readonly Fault[]
+
+  /** @param detail what is wrong with this request and what to do; never tells whether something foreign exists */
+  constructor(code: ErrorCode, detail?: string, options: { faults?: readonly Fault[]; cause?: unknown } = {}) {
+    super(detail ?? errors[code].title, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.detail = detail
+    this.faults = options.faults ?? []
+  }
+
+  get status(): number {
+    return errors[this.code].status
+  }
+}

@@ -1,0 +1,62 @@
+// The port to PostgreSQL: a server by `pg`, or the embedded one by PGlite. Sinks, readers and the control plane know this and no driver.
+
+/** int8 comes as bigint, float8 as number, json and jsonb as text, bytea as Uint8Array, timestamps as text, on both drivers. */
+export type SqlValue = null | boolean | number | bigint | string | Uint8Array | readonly string[] | readonly number[] | readonly bigint[]
+export type SqlRow = Record<string, SqlValue>
+
+export interface Queries {
+  /** One statement with $1, $2 …. */
+  query<Row extends SqlRow = SqlRow>(sql: string, values?: readonly SqlValue[]): Promise<Row[]>
+}
+
+export interface Transaction extends Queries {
+  /**
+   * COPYs rows in PostgreSQL's binary format, with its header and trailer. Resolves with the number of rows.
+   *
+   * @param target table and columns, quoted by the caller: `"messages" ("time", "channel")`
+   * @throws DatabaseError whose `line` is the row at fault, from 1, where the server names one
+   */
+  copy(target: string, binary: Uint8Array): Promise<number>
+  /** Several statements without values. */
+  execute(sql: string): Promise<void>
+}
+
+export interface Database extends Queries {
+  readonly kind: 'server' | 'embedded'
+  /**
+   * BEGIN, `work`, COMMIT; a throw rolls back and is thrown on. On the embedded database one transaction runs at a time, and
+   * a `query` of the database itself inside `work` would wait for ever: use the transaction's.
+   */
+  transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>
+  /** Several statements without values, outside a transaction of ours. */
+  execute(sql: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** What the server or the connection said. */
+export class DatabaseError extends Error {
+  override readonly name = 'DatabaseError'
+  /** Five characters where the server answered; empty where the connection failed. */
+  readonly sqlState: string
+  /** The row at fault in a COPY, from 1; undefined where none is named. */
+  readonly line: number | undefined
+  readonly detail: string
+  /** The constraint that was violated, else empty. */
+  readonly constraint: string
+
+  constructor(
+    message: string,
+    fields: { sqlState: string; line?: number | undefined; detail?: string; constraint?: string; cause: unknown },
+  ) {
+    super(message, { cause: fields.cause })
+    this.sqlState = fields.sqlState
+    this.line = fields.line
+    this.detail = fields.detail ?? ''
+    this.constraint = fields.constraint ?? ''
+  }
+
+  /** True where the same statement may succeed later: SQLSTATE classes 08 40 53 55 57 58 25, and a connection that failed. */
+  get transient(): boolean {
+    return this.sqlState === '' || /^(08|40|53|55|57|58|25)/.test(this.sqlState)
+  }
+}

@@ -1,0 +1,44 @@
+// The contract of a log: where messages become durable before anything else is done with them.
+
+import type { Envelope } from '../transformers/envelope.ts'
+
+/** A header beside those of the envelope. */
+export interface Header {
+  readonly key: string
+  readonly value: string
+}
+
+/** A message on its way into the log. `channel` is its key, so the messages of a channel keep their order. */
+export interface OutgoingMessage extends Readonly<Envelope> {
+  readonly payload: Uint8Array
+  readonly headers?: readonly Header[]
+}
+
+/** Where a message lies in its log. */
+export interface LogPosition {
+  readonly partition: number
+  readonly offset: number
+}
+
+/** The log cannot take messages now: its disk or broker is away, or what waits has reached its bound. Nothing was kept. */
+export class LogUnavailableError extends Error {
+  override readonly name = 'LogUnavailableError'
+}
+
+export interface Log {
+  /** The topic: `messages`. */
+  readonly name: string
+  /** Changes when the topic is made anew: offsets of another id say nothing about this one. */
+  readonly id: string
+
+  /**
+   * Resolves when every message is durable, with its position, in the order given; a crash right after loses none.
+   * Order is kept between calls for messages of one channel.
+   *
+   * @throws LogUnavailableError when the messages were not taken; the sender may try again
+   */
+  append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]>
+
+  /** Waits for appends under way; what comes after is refused. A second call does nothing. */
+  close(): Promise<void>
+}

@@ -1,0 +1,60 @@
+// The contract of a source: one worker's share of the log, handed out in bounded runs.
+
+import type { Positions } from '../sinks/sink.ts'
+import type { Envelope } from '../transformers/envelope.ts'
+import type { Header } from './log.ts'
+
+/** A message as the log holds it. The cursor overwrites it at each step: copy out what you keep. */
+export interface RawMessage extends Envelope {
+  offset: number
+  /** False where the log's message has no key: its channel is unknown. */
+  hasKey: boolean
+  payload: Uint8Array
+}
+
+/** Steps through the messages of a run, in the order of the log. */
+export interface RawCursor {
+  /** The message that `next` moved to. */
+  readonly message: RawMessage
+  /** Moves on; false at the end. */
+  next(): boolean
+  /** All headers of this message, untouched, those of the envelope too. Not for the hot path: for dead letters. */
+  headers(): Header[]
+}
+
+/**
+ * Messages of one partition that lie together. A run owns its bytes (nothing of a larger fetch is kept alive by it) and can
+ * be walked more than once: what a store refuses is found again by its offset.
+ */
+export interface RawRun {
+  readonly partition: number
+  /** The run covers the offsets `[from, to)`; those without a message are gaps. */
+  readonly from: number
+  readonly to: number
+  /** What the run holds in memory. */
+  readonly byteLength: number
+  cursor(): RawCursor
+}
+
+export interface Source {
+  /**
+   * The worker's share of the log from where the store says to go on (see `StartAt`), run after run, each partition
+   * contiguous: a run's `from` is the `to` of the partition's run before. Waits for new messages at the end of the log. Takes nothing
+   * from the log while nobody asks: back-pressure is not asking. Ends after `signal` aborts. Called again after it ended, it
+   * asks for the positions anew.
+   *
+   * @throws SystemicError when the log no longer holds what the store needs next
+   */
+  runs(signal: AbortSignal): AsyncIterable<RawRun>
+
+  /** The partition's first offset that is still there, and the one that the next message will get. */
+  bounds(partition: number): Promise<{ start: number; end: number }>
+
+  /** Tells the log that everything below is stored or dead-lettered. Never goes back. */
+  commit(positions: Positions): Promise<void>
+
+  close(): Promise<void>
+}
+
+/** Asked by the source for the partitions it was given. An absent partition goes on at the log's committed offset, else at its start. */
+export type StartAt = (partitions: readonly number[]) => Promise<Positions>
