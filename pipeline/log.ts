@@ -8,7 +8,7 @@ export interface Header {
   readonly value: string
 }
 
-/** A message on its way into the log. `channel` is its key, so the messages of a channel keep their order. */
+/** A message on its way into the log. `channel` is its key, so the messages of a channel keep their order; an empty one is no key. */
 export interface OutgoingMessage extends Readonly<Envelope> {
   readonly payload: Uint8Array
   readonly headers?: readonly Header[]

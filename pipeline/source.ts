@@ -39,13 +39,15 @@ export interface RawRun {
 export interface Source {
   /**
    * The worker's share of the log from where the store says to go on (see `StartAt`), run after run, each partition
-   * contiguous: a run's `from` is the `to` of the partition's run before. Waits for new messages at the end of the log. Takes nothing
+   * contiguous: a run's `from` is the `to` of the partition's run before, and the first run's is the offset to go on at, so that
+   * what the log lost before it is a gap. Waits for new messages at the end of the log. Takes nothing
    * from the log while nobody asks: back-pressure is not asking. Ends after `signal` aborts. Called again after it ended, it
    * asks for the positions anew.
    *
+   * @param onStart told where it goes on, as soon as the store and the log have said so: before the first run, which may be far
    * @throws SystemicError when the log no longer holds what the store needs next
    */
-  runs(signal: AbortSignal): AsyncIterable<RawRun>
+  runs(signal: AbortSignal, onStart?: (positions: Positions) => void): AsyncIterable<RawRun>
 
   /** The partition's first offset that is still there, and the one that the next message will get. */
   bounds(partition: number): Promise<{ start: number; end: number }>

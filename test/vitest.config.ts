@@ -1,8 +1,9 @@
 // How the tests run: `quick` is what every commit passes, `slow` are the whole-process suites (`*.slow.test.ts`).
 
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
-const root = new URL('..', import.meta.url).pathname
+const root = fileURLToPath(new URL('..', import.meta.url))
 
 export default defineConfig({
   root,
@@ -10,8 +11,21 @@ export default defineConfig({
     pool: 'forks',
     passWithNoTests: false,
     projects: [
-      { root, test: { name: 'quick', pool: 'forks', include: ['test/**/*.test.ts'], exclude: ['test/**/*.slow.test.ts'], testTimeout: 20_000 } },
-      { root, test: { name: 'slow', pool: 'forks', include: ['test/**/*.slow.test.ts'], testTimeout: 240_000, hookTimeout: 240_000, fileParallelism: false } },
+      {
+        root,
+        test: { name: 'quick', pool: 'forks', include: ['test/**/*.test.ts'], exclude: ['test/**/*.slow.test.ts'], testTimeout: 20_000 },
+      },
+      {
+        root,
+        test: {
+          name: 'slow',
+          pool: 'forks',
+          include: ['test/**/*.slow.test.ts'],
+          testTimeout: 240_000,
+          hookTimeout: 240_000,
+          fileParallelism: false,
+        },
+      },
     ],
   },
 })

@@ -3,6 +3,8 @@
 // Columns, because a row object for each record costs as much as parsing it: numbers lie unboxed in typed arrays, and a
 // sink's encoder is a plain loop over an index. Absence needs no second column: every number of a record is finite
 // (RFC 8428 allows no other), so NaN means "none".
+//
+// Longer than most files: the columns and the few ways in which they grow and shrink together belong side by side.
 
 /** Any JSON value; integers beyond 2^53 are bigints, so that none loses digits. */
 export type JsonValue = null | boolean | number | bigint | string | readonly JsonValue[] | JsonObject

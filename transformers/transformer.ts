@@ -11,6 +11,9 @@ import type { RecordBatch } from './record-batch.ts'
  * What the caller guarantees: `payload` is at most the size that the pipeline is configured for; on a throw the caller
  * rolls the batch back to where the message began, so a transformer may throw half-way.
  *
+ * What a transformer guarantees of its rows, so that no store has to look again: times lie within the bounds that it was opened
+ * with, numbers are finite, and text holds neither a NUL nor a lone surrogate.
+ *
  * Appending nothing is valid: the message was empty.
  */
 export interface Transformer {

@@ -7,11 +7,13 @@ export const errors = {
   forbidden: { status: 403, title: 'failed to perform authorization over the entity' },
   not_found: { status: 404, title: 'there is nothing under this path' },
   method_not_allowed: { status: 405, title: 'this path does not take this method' },
+  request_timeout: { status: 408, title: 'the request did not arrive in time' },
   conflict: { status: 409, title: 'the request conflicts with what exists' },
   precondition_failed: { status: 412, title: 'the entity has changed since it was read' },
   too_large: { status: 413, title: 'the body is too large' },
   unsupported_media_type: { status: 415, title: 'this content type is not taken here' },
   too_many_requests: { status: 429, title: 'too many requests' },
+  headers_too_large: { status: 431, title: 'the headers are too large' },
   internal: { status: 500, title: 'something went wrong here; the log holds the cause under this request id' },
   unavailable: { status: 503, title: 'a dependency is away: try again' },
 } as const

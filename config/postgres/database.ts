@@ -35,7 +35,7 @@ export interface Database extends Queries {
 
 /** What the server or the connection said. */
 export class DatabaseError extends Error {
-  override readonly name = 'DatabaseError'
+  override readonly name: string = 'DatabaseError'
   /** Five characters where the server answered; empty where the connection failed. */
   readonly sqlState: string
   /** The row at fault in a COPY, from 1; undefined where none is named. */
@@ -57,6 +57,11 @@ export class DatabaseError extends Error {
 
   /** True where the same statement may succeed later: SQLSTATE classes 08 40 53 55 57 58 25, and a connection that failed. */
   get transient(): boolean {
-    return this.sqlState === '' || /^(08|40|53|55|57|58|25)/.test(this.sqlState)
+    return isTransient(this.sqlState)
   }
+}
+
+/** Whether a retry may help, by the SQLSTATE alone; an empty one is a connection that failed. */
+export function isTransient(sqlState: string): boolean {
+  return sqlState === '' || /^(08|40|53|55|57|58|25)/.test(sqlState)
 }

@@ -1,0 +1,108 @@
+// A writer without a store's cost: from the embedded log through decoder and batcher into a sink that keeps nothing.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import { openEmbeddedLog, openEmbeddedSource } from '../../pipeline/embedded-log/index.ts'
+import { pipelineMetrics } from '../../pipeline/metrics.ts'
+import { openWriter } from '../../pipeline/writer.ts'
+import { countMessages } from '../../sinks/counts.ts'
+import type { Sink } from '../../sinks/sink.ts'
+import { DecodeError } from '../../transformers/decode-error.ts'
+import { type RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
+import type { Transformer } from '../../transformers/transformer.ts'
+
+const messages = 200_000
+const folder = mkdtempSync(join(tmpdir(), 'sluice-benchmark-'))
+const logger = pino({ level: 'silent' })
+const text = new TextDecoder()
+
+/** One record a message by JSON.parse, so that the pipeline's own share is seen against the least that a decoder costs. */
+const transformer: Transformer = {
+  decode(payload, envelope, batch) {
+    const [record] = JSON.parse(text.decode(payload)) as [{ n: string; u: string; v: number }?]
+    if (record === undefined) throw new DecodeError('empty', 'the pack is empty')
+    batch.appendRecord(0, record.n, record.u, envelope.createdUs, ValueKind.number, record.v, undefined, Number.NaN, Number.NaN)
+  },
+}
+
+const nothingRejected = new Set<number>()
+const sink: Sink<RecordBatch> = {
+  logNumber: 1,
+  encode: batch => batch,
+  write: async batch => countMessages(batch.messages, batch.ranges, nothingRejected),
+  classify: () => 'systemic',
+  close: async () => undefined,
+}
+
+try {
+  const log = openEmbeddedLog({
+    path: join(folder, 'messages.sqlite'),
+    name: 'messages',
+    queueBytesMax: 64 * 1024 * 1024,
+    retentionMs: 86_400_000,
+    logger,
+  })
+  const payload = new TextEncoder().encode('[{"n":"urn:dev:mac:0024befffe804ff1:temperature","u":"Cel","v":23.1}]')
+  const message = {
+    channel: '0f9c1d1e-52cb-4ef4-8e4b-8a64c1f7d6a5',
+    subtopic: 'room.temperature',
+    publisher: 'b8f0f0b5-2f0c-4a7f-a7a4-0f9c4c1d1e52',
+    protocol: 'http',
+    contentType: 'application/senml+json',
+    createdUs: 1_700_000_000_000_000,
+    createdRestNs: 0,
+    payload,
+  }
+  for (let at = 0; at < messages; at += 1000) await log.append(Array.from({ length: 1000 }, () => message))
+
+  const source = openEmbeddedSource({
+    log,
+    consumer: 'benchmark',
+    startAt: async () => new Map(),
+    runBytesMax: 1024 * 1024,
+    runMessagesMax: 1000,
+  })
+  const done = Promise.withResolvers<void>()
+  const counted: typeof source = {
+    runs: (signal, onStart) => source.runs(signal, onStart),
+    bounds: partition => source.bounds(partition),
+    async commit(positions) {
+      await source.commit(positions)
+      if (positions.get(0) === messages) done.resolve()
+    },
+    close: () => source.close(),
+  }
+  const startedMs = performance.now()
+  const writer = openWriter({
+    name: 'benchmark',
+    source: counted,
+    sink,
+    transformer,
+    deadLetters: { put: async () => undefined },
+    options: {
+      batch: { rows: 2000, bytes: 1024 * 1024, ageMs: 100 },
+      message: { payloadBytes: 262_144, earliestSeconds: 2 ** 28, aheadDays: 366 },
+      subscriber: { subjects: ['channels.>'] },
+    },
+    metrics: pipelineMetrics(new Registry(), 'benchmark'),
+    logger,
+  })
+  await done.promise
+  const elapsedMs = performance.now() - startedMs
+  console.log(`log to a sink that keeps nothing   ${Math.round((messages / elapsedMs) * 1000).toLocaleString('en')} messages/s`)
+  await writer.stop()
+  await source.close()
+  await log.close()
+
+  const decodingMs = performance.now()
+  let length = 0
+  for (let at = 0; at < messages; at++) length += (JSON.parse(text.decode(payload)) as unknown[]).length
+  console.log(
+    `of which JSON.parse alone takes     ${Math.round((length / (performance.now() - decodingMs)) * 1000).toLocaleString('en')} messages/s`,
+  )
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}

@@ -1,0 +1,39 @@
+// `npm run bench -- <words>`: runs the benchmarks whose path holds every word, one after another, each in a process of its own.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdir } from 'node:fs/promises'
+import { relative } from 'node:path'
+
+const folder = new URL('.', import.meta.url).pathname
+
+async function benchmarks(): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  return entries
+    .filter(
+      entry =>
+        entry.isFile() && entry.name.endsWith('.ts') && entry.parentPath !== folder.replace(/\/$/, '') && entry.parentPath !== folder,
+    )
+    .map(entry => relative(folder, `${entry.parentPath}/${entry.name}`))
+    .filter(path => !path.startsWith('load/'))
+    .sort()
+}
+
+const words = process.argv.slice(2)
+const all = await benchmarks()
+if (words.length === 0 || words.includes('--help')) {
+  console.log(`Usage: npm run bench -- <words>     e.g. npm run bench -- transformers, npm run bench -- up publish, npm run bench -- all\n`)
+  for (const path of all) console.log(`  ${path}`)
+  process.exit(words.length === 0 ? 2 : 0)
+}
+const chosen = words.length === 1 && words[0] === 'all' ? all : all.filter(path => words.every(word => path.includes(word)))
+if (chosen.length === 0) {
+  console.error(`no benchmark has ${words.join(' and ')} in its path; there are:\n  ${all.join('\n  ')}`)
+  process.exit(2)
+}
+for (const path of chosen) {
+  console.log(`\n${path}`)
+  const child = spawn(process.execPath, ['--expose-gc', `${folder}${path}`], { stdio: 'inherit' })
+  const [code] = await once(child, 'exit')
+  if (code !== 0) process.exitCode = 1
+}

@@ -1,0 +1,173 @@
+// `npm run demo`: a user, a channel and three simulated devices on a running platform; prints what was sent and what came back.
+
+import { randomBytes } from 'node:crypto'
+import { parseArgs } from 'node:util'
+
+const usage = `Usage: npm run demo -- [--url http://127.0.0.1:8080] [--packs 8] [--interval-ms 250]
+
+Needs a running platform: npm start (in another terminal).
+
+  --url          where the platform answers       (http://127.0.0.1:8080)
+  --packs        packs that each device publishes (8)
+  --interval-ms  milliseconds between two rounds  (250)
+`
+
+interface Device {
+  readonly name: string
+  readonly id: string
+  readonly key: string
+  /** The pack of one round: a real device would read its sensors here. */
+  readonly measure: (round: number) => readonly object[]
+}
+
+/** The fields of the answers that the demo reads. */
+interface Body {
+  readonly error?: string
+  readonly detail?: string
+  readonly token?: string
+  readonly id?: string
+  readonly total?: number
+  readonly channels?: readonly { readonly id: string }[]
+  readonly things?: readonly { readonly id: string; readonly name: string; readonly key: string }[]
+  readonly messages?: readonly Reading[]
+}
+
+/** A record as the reader gives it. */
+interface Reading {
+  readonly Name: string
+  readonly Time: number
+  readonly Unit?: string
+  readonly Value?: number
+  readonly StringValue?: string
+  readonly BoolValue?: boolean
+}
+
+class DemoError extends Error {}
+
+/** A number that moves around `middle` as weather and loads do. */
+function wave(middle: number, swing: number, round: number, digits: number): number {
+  const value = middle + swing * Math.sin(round / 3) + swing * 0.1 * (Math.random() - 0.5)
+  return Number(value.toFixed(digits))
+}
+
+const measurements: Readonly<Record<string, (round: number) => readonly object[]>> = {
+  'weather-station': round => [
+    { bn: 'weather:roof:', bt: Date.now() / 1000, n: 'temperature', u: 'Cel', v: wave(18, 4, round, 1) },
+    { n: 'humidity', u: '%RH', v: wave(61, 9, round, 0) },
+    { n: 'wind', u: 'm/s', v: wave(5, 2, round, 1) },
+  ],
+  'energy-meter': round => [
+    { bn: 'meter:hall-2:', bt: Date.now() / 1000, n: 'power', u: 'W', v: wave(7400, 900, round, 0) },
+    { n: 'voltage', u: 'V', v: wave(230, 1.5, round, 1) },
+    { n: 'phase', vs: round % 5 === 0 ? 'unbalanced' : 'balanced' },
+  ],
+  pump: round => [
+    { bn: 'pump:well:', bt: Date.now() / 1000, n: 'running', vb: round % 4 !== 3 },
+    { n: 'flow', u: 'm3/s', v: round % 4 === 3 ? 0 : wave(0.012, 0.002, round, 4) },
+  ],
+}
+
+function client(
+  base: string,
+): (method: string, path: string, options?: { authorization?: string; type?: string; body?: unknown }) => Promise<Body> {
+  return async (method, path, { authorization, type = 'application/json', body } = {}) => {
+    const headers: Record<string, string> = {}
+    if (authorization !== undefined) headers.authorization = authorization
+    if (body !== undefined) headers['content-type'] = type
+    let response: Response
+    try {
+      response = await fetch(new URL(path, base), { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+    } catch (error) {
+      throw new DemoError(`nothing answers on ${base}: start the platform with \`npm start\`, or say where it is with --url`, {
+        cause: error,
+      })
+    }
+    const text = await response.text()
+    const answer = (text === '' ? {} : JSON.parse(text)) as Body
+    if (response.status >= 400)
+      throw new DemoError(`${method} ${path} answered ${response.status}: ${answer.detail ?? answer.error ?? text}`)
+    return answer
+  }
+}
+
+async function demo(base: string, packs: number, intervalMs: number): Promise<void> {
+  const call = client(base)
+  const email = `demo-${randomBytes(4).toString('hex')}@sluice.example`
+  const password = randomBytes(12).toString('base64url')
+
+  await call('POST', '/users', { body: { email, password } })
+  const token = `Bearer ${(await call('POST', '/tokens', { body: { email, password } })).token!}`
+  console.log(`user      ${email}`)
+
+  const channels = (await call('POST', '/channels/bulk', { authorization: token, body: [{ name: 'demo' }] })).channels!
+  const channel = channels[0]!.id
+  console.log(`channel   ${channel}`)
+
+  const names = Object.keys(measurements)
+  const things = (await call('POST', '/things/bulk', { authorization: token, body: names.map(name => ({ name })) })).things!
+  const devices: Device[] = things.map(thing => ({ ...thing, measure: measurements[thing.name]! }))
+  for (const device of devices) console.log(`thing     ${device.id} ${device.name}`)
+  await call('POST', '/connect', { authorization: token, body: { channel_ids: [channel], thing_ids: devices.map(device => device.id) } })
+
+  let records = 0
+  console.log(`\nsent, ${packs} packs from each of ${devices.length} devices`)
+  for (let round = 0; round < packs; round++) {
+    for (const device of devices) {
+      const pack = device.measure(round)
+      const answer = await call('POST', `/channels/${channel}/messages/${device.name}`, {
+        authorization: `Thing ${device.key}`,
+        type: 'application/senml+json',
+        body: pack,
+      })
+      records += pack.length
+      console.log(`  202 ${answer.id!.padEnd(12)} ${device.name.padEnd(16)} ${JSON.stringify(pack)}`)
+    }
+    if (round < packs - 1) await new Promise(resolve => setTimeout(resolve, intervalMs))
+  }
+
+  const read = (): Promise<Body> => call('GET', `/channels/${channel}/messages?limit=12`, { authorization: token })
+  const deadline = Date.now() + 30_000
+  let page = await read()
+  while (page.total! < records && Date.now() < deadline) {
+    await new Promise(resolve => setTimeout(resolve, 50))
+    page = await read()
+  }
+  const { messages, total } = page as { messages: readonly Reading[]; total: number }
+  console.log(`\ncame back, newest first (${messages.length} of ${total})`)
+  for (const { Name, Time, Unit = '', Value, StringValue, BoolValue } of messages) {
+    console.log(`  ${new Date(Time * 1000).toISOString()}  ${Name.padEnd(26)} ${String(Value ?? StringValue ?? BoolValue)} ${Unit}`)
+  }
+  console.log(`\n${records} records sent, ${total} came back${total === records ? ', each once' : ''}`)
+  if (total !== records) throw new DemoError(`${records} records were sent and ${total} came back within 30 s: see ${base}/health`)
+  console.log(`see them again: curl -s -H 'Authorization: ${token}' '${base}/channels/${channel}/messages?limit=5'`)
+}
+
+/** Packs are at most a thousand from each device, so that the reader counts their records exactly. */
+function wholeNumber(name: string, text: string, from: number, to: number): number {
+  const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+  if (number >= from && number <= to) return number
+  throw new DemoError(`--${name} takes a whole number from ${from} to ${to}, and got ${JSON.stringify(text)}`)
+}
+
+try {
+  const { values } = parseArgs({
+    options: {
+      url: { type: 'string', default: 'http://127.0.0.1:8080' },
+      packs: { type: 'string', default: '8' },
+      'interval-ms': { type: 'string', default: '250' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  })
+  if (values.help) console.log(usage)
+  else
+    await demo(
+      values.url.replace(/\/$/, ''),
+      wholeNumber('packs', values.packs, 1, 1000),
+      wholeNumber('interval-ms', values['interval-ms'], 0, 60_000),
+    )
+} catch (error) {
+  const misused = error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')
+  if (!misused && !(error instanceof DemoError)) throw error
+  console.error(error.message)
+  process.exitCode = 1
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env node
+// `sluice`: finds Node 24 and runs main.ts with it, or says what to do. Plain JavaScript, since an older Node may start it.
+
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const nodeMajorMin = 24
+const root = fileURLToPath(new URL('..', import.meta.url))
+const main = join(root, 'main.ts')
+
+/** The Node that comes with the project, by its package for this system. */
+function ownNode() {
+  const names = [`node-${process.platform}-${process.arch}`, `node-bin-${process.platform}-${process.arch}`]
+  return names.map(name => join(root, 'node_modules', name, 'bin', 'node')).find(path => existsSync(path))
+}
+
+if (!existsSync(join(root, 'node_modules', '.package-lock.json'))) {
+  console.error(`sluice is not installed yet: run npm start in ${root}`)
+  process.exitCode = 1
+} else if (Number(process.versions.node.split('.', 1)[0]) >= nodeMajorMin) {
+  await import(main)
+} else {
+  const node = ownNode()
+  if (node === undefined) {
+    console.error(
+      `sluice needs Node ${nodeMajorMin} and this is ${process.versions.node}: run npm start in ${root}, which brings it along, or install it`,
+    )
+    process.exitCode = 1
+  } else {
+    run(node)
+  }
+}
+
+function run(node) {
+  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: 'inherit' })
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
+  const forward = signal => child.kill(signal)
+  for (const signal of signals) process.on(signal, forward)
+  child.on('error', error => {
+    console.error(`sluice cannot run ${node} (${error.code}): run npm ci in ${root}`)
+    process.exitCode = 1
+  })
+  child.on('close', (code, signal) => {
+    for (const signal of signals) process.off(signal, forward)
+    // Ended by a signal: whoever started this is told the same.
+    if (signal !== null) process.kill(process.pid, signal)
+    else process.exitCode = code
+  })
+}

@@ -1,0 +1,184 @@
+// The data folder: one process at a time, a version, and how the last one ended.
+//
+// The lock is an exclusive transaction on a small SQLite file, held for the life of the process: SQLite takes POSIX locks, which
+// the kernel releases however the process ends, so that no lock is left behind by SIGKILL. Beside it, a state file names the
+// process and the boot of the machine, so that a start can tell a power cut from a killed process.
+
+import { randomBytes } from 'node:crypto'
+import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { syncFolder } from './secrets.ts'
+
+/** The version of what lies in the folder; raised when an older release could no longer read it. */
+const formatVersion = 1
+
+const stateSchema = Type.Object({
+  format: Type.Integer({ minimum: 1 }),
+  pid: Type.Integer(),
+  /** Changes with each boot of the machine; empty where the system has none. */
+  boot: Type.String(),
+  clean: Type.Boolean(),
+})
+
+type State = Static<typeof stateSchema>
+
+export type LastStop = 'first' | 'clean' | 'killed' | 'power-cut'
+
+export interface DataFolder {
+  /** Absolute. */
+  readonly path: string
+  /**
+   * `first`: the folder is new. `clean`: markClean had been called. `killed`: the process ended without it, the machine went on, so
+   * everything that was written is there. `power-cut`: the machine started anew since (or cannot tell), so what was never synced may be gone.
+   */
+  readonly lastStop: LastStop
+  /** Notes that everything is closed and synced; the last thing before `close`. */
+  markClean(): Promise<void>
+  /** Releases the lock. A second call does nothing. */
+  close(): Promise<void>
+}
+
+/** Another process has the folder open. */
+export class DataFolderInUseError extends Error {
+  override readonly name = 'DataFolderInUseError'
+}
+
+/** The folder cannot be used: it cannot be written, or holds what this release does not read. */
+export class DataFolderError extends Error {
+  override readonly name = 'DataFolderError'
+}
+
+/**
+ * Makes the folder (mode 0700) where it is missing, and takes it for this process.
+ *
+ * @throws DataFolderInUseError when another process has it
+ * @throws DataFolderError when it cannot be written, or was written by a newer release
+ */
+export async function openDataFolder(folder: string): Promise<DataFolder> {
+  const path = resolve(folder)
+  await makeFolder(path)
+  const statePath = join(path, 'state.json')
+  const lock = await takeLock(path, statePath)
+  try {
+    const before = await readState(statePath)
+    if (before !== undefined && before.format > formatVersion) {
+      throw new DataFolderError(
+        `the data folder ${path} has format ${before.format} and this release reads up to ${formatVersion}: start the newer release, or another folder with --data`,
+      )
+    }
+    const boot = await bootId()
+    const state: State = { format: formatVersion, pid: process.pid, boot, clean: false }
+    await writeState(path, statePath, state)
+    let open = true
+    return {
+      path,
+      lastStop: lastStopOf(before, boot),
+      async markClean() {
+        await writeState(path, statePath, { ...state, clean: true })
+      },
+      async close() {
+        if (!open) return
+        open = false
+        lock.close()
+      },
+    }
+  } catch (error) {
+    lock.close()
+    throw error
+  }
+}
+
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const reason =
+      code === 'EEXIST' || code === 'ENOTDIR'
+        ? 'a part of the path is a file'
+        : code === 'EACCES'
+          ? 'this user may not write there'
+          : `it failed with ${code}`
+    throw new DataFolderError(`the data folder ${path} cannot be made: ${reason}; give another one with --data`, { cause: error })
+  }
+}
+
+async function takeLock(path: string, statePath: string): Promise<DatabaseSync> {
+  let lock: DatabaseSync | undefined
+  try {
+    lock = new DatabaseSync(join(path, 'lock.db'))
+    lock.exec('BEGIN EXCLUSIVE')
+    return lock
+  } catch (error) {
+    lock?.close()
+    if ((error as { errcode?: number }).errcode === 5 /* SQLITE_BUSY */) {
+      // A state marked clean is that of the process before: the holder has not written its own yet.
+      const state = await readState(statePath).catch(() => undefined)
+      const holder = state === undefined || state.clean ? 'another process' : `process ${state.pid}`
+      throw new DataFolderInUseError(`the data folder ${path} is in use by ${holder}: stop that one, or give another folder with --data`, {
+        cause: error,
+      })
+    }
+    throw new DataFolderError(
+      `the data folder ${path} cannot be locked (${(error as Error).message}): make it writable for this user, or give another folder with --data`,
+      {
+        cause: error,
+      },
+    )
+  }
+}
+
+function lastStopOf(before: State | undefined, boot: string): LastStop {
+  if (before === undefined) return 'first'
+  if (before.clean) return 'clean'
+  return boot !== '' && before.boot === boot ? 'killed' : 'power-cut'
+}
+
+async function readState(statePath: string): Promise<State | undefined> {
+  let text: string
+  try {
+    text = await readFile(statePath, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  let state: unknown
+  try {
+    state = JSON.parse(text)
+  } catch {
+    state = undefined // The check below says the same for what parses and what does not.
+  }
+  if (!Value.Check(stateSchema, state)) {
+    throw new DataFolderError(`${statePath} is damaged: restore it from a backup, or remove it if the rest of the folder is whole`)
+  }
+  return state
+}
+
+async function writeState(path: string, statePath: string, state: State): Promise<void> {
+  const draft = `${statePath}.${randomBytes(6).toString('hex')}.draft`
+  const file = await open(draft, 'wx', 0o600)
+  try {
+    await file.writeFile(`${JSON.stringify(state)}\n`)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  try {
+    await rename(draft, statePath)
+  } catch (error) {
+    await unlink(draft)
+    throw error
+  }
+  await syncFolder(path)
+}
+
+/** The kernel's id of this boot, where it has one (Linux). */
+async function bootId(): Promise<string> {
+  return readFile('/proc/sys/kernel/random/boot_id', 'utf8').then(
+    text => text.trim(),
+    () => '',
+  )
+}

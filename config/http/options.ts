@@ -1,0 +1,34 @@
+// The section `http`: where the HTTP interface listens, and its limits against slow and large requests.
+
+import { type Static, Type } from 'typebox'
+
+export const httpOptions = Type.Object({
+  host: Type.String({
+    default: '127.0.0.1',
+    minLength: 1,
+    flag: '--host',
+    allowed: 'an address such as 127.0.0.1, 0.0.0.0 or ::',
+    description: 'Address to listen on. The default is reached from this machine only.',
+  }),
+  port: Type.Integer({ default: 8080, minimum: 0, maximum: 65535, flag: '--port', description: 'Port to listen on; 0 picks a free one.' }),
+  bodyBytesMax: Type.Integer({
+    default: 1_048_576,
+    minimum: 1024,
+    maximum: 67_108_864,
+    description: 'Largest body of a request, in bytes. Ingest has its own limit of a payload.',
+  }),
+  requestTimeoutMs: Type.Integer({
+    default: 30_000,
+    minimum: 1000,
+    maximum: 600_000,
+    description: 'Milliseconds in which a client must have sent its whole request.',
+  }),
+  keepAliveTimeoutMs: Type.Integer({
+    default: 72_000,
+    minimum: 1000,
+    maximum: 600_000,
+    description: 'Milliseconds after which an idle connection is closed. More than a load balancer in front keeps its own (often 60 s).',
+  }),
+})
+
+export type HttpOptions = Static<typeof httpOptions>

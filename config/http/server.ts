@@ -1,0 +1,132 @@
+// The HTTP server that every interface is mounted on: checks of requests, answers of errors, limits against slow and hostile clients.
+
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import helmet from '@fastify/helmet'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController, type RawServerDefault } from 'fastify'
+import type { Logger } from '../logger.ts'
+import { trackRoutes } from './absent-route.ts'
+import { answerError, errorBody } from './error-answer.ts'
+import { type ErrorCode, HttpError } from './errors.ts'
+import { parseJsonBody } from './json-body.ts'
+import type { HttpOptions } from './options.ts'
+import { prepareQuery } from './query-string.ts'
+import { listTooLong } from './validation.ts'
+
+/** What route plugins take: `(app: HttpServer) => Promise<void>`. */
+export type HttpServer = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
+
+export interface ServerOptions extends Partial<Omit<HttpOptions, 'host' | 'port'>> {
+  readonly logger: Logger
+}
+
+/**
+ * A server without routes: register plugins, then `listen`. What holds for each of its routes:
+ *
+ * - Bodies are JSON (a plugin may take other types in its own scope), checked as they are: nothing is converted or removed.
+ *   Query strings are converted to the schema's numbers and booleans; a repeated parameter is refused. Defaults are filled in.
+ * - Every error is answered in one shape (error-answer.ts). Throw HttpError; anything else is a 500 that tells nothing.
+ * - No line is logged for a request that succeeds.
+ * - While it closes, requests on open connections are answered 503.
+ *
+ * Errors are answered before rights are looked at in the order 401 (thrown in `onRequest`), shape, 403 (thrown in the handler).
+ */
+export function createServer({
+  logger,
+  bodyBytesMax = 1_048_576,
+  requestTimeoutMs = 30_000,
+  keepAliveTimeoutMs = 72_000,
+}: ServerOptions): HttpServer {
+  const app = fastify({
+    // Fastify's own lines below warn say nothing that the process does not say itself.
+    loggerInstance: logger.child({}, { level: logger.isLevelEnabled('warn') ? 'warn' : logger.level }) as FastifyBaseLogger,
+    // A child for each request would cost more than a request of ingest should; lines carry the request's id themselves.
+    childLoggerFactory: parent => parent,
+    logController: new LogController({ disableRequestLogging: true }),
+    requestIdHeader: false,
+    genReqId: () => randomUUID(),
+    bodyLimit: bodyBytesMax,
+    trustProxy: false,
+    return503OnClosing: false,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    // Slow clients are looked for each second; headers alone must arrive in half of the time for the whole.
+    http: { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000 },
+    routerOptions: { maxParamLength: 1024 },
+    clientErrorHandler: refuseConnection,
+    frameworkErrors: (error, request, reply) => void answerError(error, request, reply, logger),
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: true,
+        allErrors: true,
+        verbose: true,
+        keywords: ['allowed'],
+      },
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>()
+
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      // Some clients send the header with every request, also with one that has no body.
+      const none = body.length === 0 && request.routeOptions.schema?.body === undefined
+      done(null, none ? undefined : parseJsonBody(body as Buffer))
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+
+  let closing = false
+  const absent = trackRoutes(app)
+  app.addHook('preClose', async () => {
+    closing = true
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    if (closing) done(new HttpError('unavailable', 'this process is stopping: try again'))
+    else if (request.is404) done(absent(request, reply))
+    else done()
+  })
+  app.addHook('preValidation', (request, _reply, done) => {
+    try {
+      prepareQuery(request)
+      const fault = listTooLong(request.body, request.routeOptions.schema?.body)
+      if (fault !== undefined) throw new HttpError('malformed_request', undefined, { faults: [fault] })
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, logger))
+  app.register(helmet, {
+    // Answers are data: nothing in them is ever to be run. The page at /docs has a policy of its own.
+    contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
+    // Whether a whole domain is HTTPS only is for the proxy to say that ends TLS.
+    strictTransportSecurity: false,
+  })
+  return app
+}
+
+const connectionErrors: Readonly<Record<string, ErrorCode>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+}
+
+/** What is no HTTP, or too slow or large for it, has no request to answer: the answer is written by hand, and the connection ends. */
+function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return
+  const id = randomUUID()
+  const body = errorBody(connectionErrors[error.code ?? ''] ?? 'malformed_request', id)
+  const text = JSON.stringify(body)
+  if (socket.writable) {
+    socket.write(
+      `HTTP/1.1 ${body.status} ${body.error}\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${id}\r\n` +
+        `content-length: ${Buffer.byteLength(text)}\r\nconnection: close\r\n\r\n${text}`,
+    )
+  }
+  socket.destroySoon()
+}

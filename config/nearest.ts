@@ -1,0 +1,11 @@
+// The known name that was probably meant.
+
+import { closest, distance } from 'fastest-levenshtein'
+
+/** The nearest of the known names, or undefined where none is near: two letters wrong, one in a name below four letters, a third in a long one. */
+export function nearest(name: string, known: readonly string[]): string | undefined {
+  if (known.length === 0 || name.length > 100) return undefined
+  const near = closest(name, known)
+  const allowed = near.length < 4 ? 1 : Math.max(2, Math.floor(near.length / 3))
+  return distance(name, near) <= allowed ? near : undefined
+}

@@ -1,0 +1,19 @@
+// What is wrong with options: every fault at once, each with its place.
+
+/** One fault: where it was found (`sluice.toml:12`, `SVC_HTTP_PORT`, `--port`), and what is wrong and allowed there. */
+export interface OptionFault {
+  readonly place: string
+  readonly problem: string
+}
+
+/** The options cannot be used. The message is for a person: every fault on its own line. */
+export class OptionsError extends Error {
+  override readonly name = 'OptionsError'
+  readonly faults: readonly OptionFault[]
+
+  constructor(faults: readonly OptionFault[]) {
+    const count = faults.length === 1 ? 'the options have a fault' : `the options have ${faults.length} faults`
+    super(`${count}:\n${faults.map(({ place, problem }) => `  ${place}: ${problem}`).join('\n')}`)
+    this.faults = faults
+  }
+}

@@ -1,0 +1,102 @@
+// An options file: TOML to values, with the lines they stand on, so that a fault can name its place.
+
+import { readFileSync } from 'node:fs'
+import toml from 'toml'
+
+export type OptionTable = Readonly<Record<string, unknown>>
+
+export interface OptionFile {
+  readonly values: OptionTable
+  /** The line of a key, from 1: `['http', 'port']`; of a section's header: `['http']`. undefined where it cannot be told. */
+  lineOf(path: readonly string[]): number | undefined
+}
+
+/** The file cannot be read, or is not TOML. `place` is the file with the line, where there is one. */
+export class OptionFileError extends Error {
+  override readonly name = 'OptionFileError'
+  readonly place: string
+
+  constructor(place: string, message: string, cause: unknown) {
+    super(message, { cause })
+    this.place = place
+  }
+}
+
+/** @throws OptionFileError */
+export function readOptionFile(path: string): OptionFile {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const reason =
+      code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'it is not readable for this user' : `it cannot be read (${code})`
+    throw new OptionFileError(path, `${reason}: give the path of a TOML file`, error)
+  }
+  return { values: parse(path, text), lineOf: keyPath => lines(text).get(keyPath.join('\0')) }
+}
+
+/** `sluice.toml:12`, or the file alone where the line cannot be told. */
+export function placeInFile(path: string, file: OptionFile, keys: readonly string[]): string {
+  const line = file.lineOf(keys)
+  return line === undefined ? path : `${path}:${line}`
+}
+
+function parse(path: string, text: string): OptionTable {
+  try {
+    return toml.parse(text) as OptionTable
+  } catch (error) {
+    const { line, location, found, message } = error as {
+      line?: number
+      location?: { start: { line: number } }
+      found?: string | null
+      message: string
+    }
+    const at = line ?? location?.start.line
+    // The grammar's own message lists every character that could follow, which helps nobody.
+    const what =
+      found === undefined
+        ? message
+        : `${found === null ? 'the file ends too early' : `${JSON.stringify(found)} is not expected here`}; text stands in quotes, a section in [brackets]`
+    throw new OptionFileError(at === undefined ? path : `${path}:${at}`, `this is not TOML: ${what}`, error)
+  }
+}
+
+/**
+ * Where each key of a file that parses stands. The parser keeps no places, so this reads the lines again; of a key that is
+ * written in an unusual way (inside an inline table) nothing is known.
+ */
+function lines(text: string): Map<string, number> {
+  const places = new Map<string, number>()
+  let section: string[] = []
+  let quotes: string | undefined
+  for (const [index, line] of text.split('\n').entries()) {
+    if (quotes !== undefined) {
+      if (line.includes(quotes)) quotes = undefined
+      continue
+    }
+    const header = /^\s*\[\[?\s*([^\]]+?)\s*\]/.exec(line)
+    if (header !== null) {
+      section = keysOf(header[1]!)
+      remember(places, section, index + 1)
+      continue
+    }
+    const pair = /^\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=(.*)$/.exec(line)
+    if (pair === null) continue
+    remember(places, [...section, ...keysOf(pair[1]!)], index + 1)
+    quotes = /"""|'''/.exec(pair[2]!)?.[0]
+    if (quotes !== undefined && pair[2]!.split(quotes).length > 2) quotes = undefined
+  }
+  return places
+}
+
+function remember(places: Map<string, number>, keys: readonly string[], line: number): void {
+  for (let length = 1; length <= keys.length; length++) {
+    const key = keys.slice(0, length).join('\0')
+    if (!places.has(key)) places.set(key, line)
+  }
+}
+
+function keysOf(dotted: string): string[] {
+  return dotted.split('.').map(key => key.trim().replace(/^(["'])(.*)\1$/, '$2'))
+}

@@ -1,0 +1,121 @@
+// Options as their schema declares them: a TypeBox object of sections becomes a flat list, each with its names and what it allows.
+
+import { IsOptional, type TObject, type TSchema } from 'typebox'
+import { allowedBy, choicesOf, type Keywords } from './allowed.ts'
+
+export type OptionKind = 'integer' | 'number' | 'boolean' | 'string' | 'choice' | 'list' | 'structure'
+
+/** What the schema of an option may carry, beside JSON Schema's own keywords. */
+interface OptionKeywords extends Keywords {
+  properties?: Record<string, TSchema>
+  default?: unknown
+  description?: string
+  /** The variable's name where it is not made from section and key. */
+  environment?: string
+  /** The flag that overrides it on the command line, for messages. */
+  flag?: string
+  /** Never printed; may come from a file named by `<VARIABLE>_FILE`. */
+  secret?: boolean
+}
+
+export interface OptionSpec {
+  /** The properties' names, as code reads them: `['http', 'port']`. */
+  readonly path: readonly string[]
+  /** The name in the file: `http.port`. */
+  readonly name: string
+  /** undefined for a structure, which only a file can hold. */
+  readonly variable: string | undefined
+  readonly flag: string | undefined
+  readonly schema: TSchema
+  readonly kind: OptionKind
+  /** The kind of a list's items; else undefined. */
+  readonly itemKind: OptionKind | undefined
+  readonly choices: readonly unknown[]
+  readonly secret: boolean
+  readonly optional: boolean
+  /** Names of the sections around it that may be absent as a whole. */
+  readonly optionalSections: readonly string[]
+  readonly default: unknown
+  readonly description: string
+  /** What is allowed, to stand after "give": `a whole number from 0 to 65535`. */
+  readonly allowed: string
+}
+
+/** `ageMs` is `age_ms` in a file: properties have the code's names, files and variables the usual ones of theirs. */
+export function fileKey(property: string): string {
+  return property.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+}
+
+/** True for a schema whose properties are options themselves. */
+export function isSection(schema: TSchema): schema is TObject {
+  const keywords = schema as OptionKeywords
+  return keywords.type === 'object' && keywords.properties !== undefined && Object.keys(keywords.properties).length > 0
+}
+
+/**
+ * The options of a schema in its order.
+ *
+ * @throws Error when two options have one variable: the schema is wrong, not its user
+ */
+export function listOptions(schema: TObject): OptionSpec[] {
+  const specs: OptionSpec[] = []
+  collect(schema, [], [], specs)
+  const owners = new Map<string, string>()
+  for (const spec of specs) {
+    if (spec.variable === undefined) continue
+    const owner = owners.get(spec.variable)
+    if (owner !== undefined)
+      throw new Error(`the options ${owner} and ${spec.name} have one variable, ${spec.variable}: name one of them otherwise`)
+    owners.set(spec.variable, spec.name)
+  }
+  return specs
+}
+
+function collect(section: TObject, path: readonly string[], optionalSections: readonly string[], specs: OptionSpec[]): void {
+  for (const [property, schema] of Object.entries(section.properties as Record<string, TSchema>)) {
+    const inner = [...path, property]
+    const optional = IsOptional(schema)
+    if (isSection(schema)) collect(schema, inner, optional ? [...optionalSections, nameOf(inner)] : optionalSections, specs)
+    else specs.push(specOf(schema, inner, optional, optionalSections))
+  }
+}
+
+function specOf(schema: OptionKeywords, path: readonly string[], optional: boolean, optionalSections: readonly string[]): OptionSpec {
+  const kind = kindOf(schema)
+  const name = nameOf(path)
+  return {
+    path,
+    name,
+    variable: kind === 'structure' ? undefined : (schema.environment ?? `SVC_${name.replaceAll('.', '_').toUpperCase()}`),
+    flag: schema.flag,
+    schema,
+    kind,
+    itemKind: kind === 'list' ? kindOf(schema.items!) : undefined,
+    choices: choicesOf(schema),
+    secret: schema.secret ?? false,
+    optional,
+    optionalSections,
+    default: schema.default,
+    description: schema.description ?? '',
+    allowed: kind === 'structure' ? (schema.allowed ?? (schema.type === 'array' ? 'a list of tables' : 'a table')) : allowedBy(schema),
+  }
+}
+
+/** Their variables, with the `_FILE` ones of secrets. */
+export function variablesOfSpecs(specs: readonly OptionSpec[]): string[] {
+  return specs.flatMap(({ variable, secret }) => (variable === undefined ? [] : secret ? [variable, `${variable}_FILE`] : [variable]))
+}
+
+function nameOf(path: readonly string[]): string {
+  return path.map(fileKey).join('.')
+}
+
+function kindOf(schema: Keywords): OptionKind {
+  if (choicesOf(schema).length > 0) return 'choice'
+  if (schema.type === 'array') {
+    const item = kindOf(schema.items ?? {})
+    return item === 'structure' || item === 'list' ? 'structure' : 'list'
+  }
+  if (schema.type === 'integer' || schema.type === 'number' || schema.type === 'boolean' || schema.type === 'string') return schema.type
+  return 'structure'
+}

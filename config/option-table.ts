@@ -1,0 +1,71 @@
+// Options shown to people: the README's table, a sample file, and the values in force without their secrets.
+
+import type { TObject } from 'typebox'
+import { listOptions, type OptionSpec } from './option-schema.ts'
+import { masked } from './option-value.ts'
+
+/** A Markdown table: option, variable, what is allowed, default, meaning. The README's tables are this, and a test compares them. */
+export function optionTable(schema: TObject): string {
+  const rows = listOptions(schema).map(spec => [
+    `\`${spec.name}\``,
+    spec.variable === undefined ? 'file only' : `\`${spec.variable}\``,
+    spec.allowed,
+    defaultOf(spec),
+    spec.description,
+  ])
+  const lines = [['Option', 'Variable', 'Allowed', 'Default', 'Meaning'], ['---', '---', '---', '---', '---'], ...rows]
+  return lines.map(cells => `| ${cells.map(cell => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`).join('\n')
+}
+
+function defaultOf(spec: OptionSpec): string {
+  if (spec.default !== undefined) return `\`${spec.kind === 'list' ? (spec.default as unknown[]).join(',') : tomlOf(spec.default)}\``
+  return spec.optional ? 'none' : 'required'
+}
+
+/** A TOML file in which every option stands at its default, commented out: `#port = 8080` becomes an option without its `#`. */
+export function sampleFile(schema: TObject): string {
+  return bySection(listOptions(schema), spec => {
+    const notes = [spec.description, `${spec.allowed}${spec.variable === undefined ? '' : `; ${spec.variable}`}${required(spec)}`]
+    const value =
+      spec.default ?? { integer: 0, number: 0, boolean: false, string: '', choice: spec.choices[0], list: [], structure: {} }[spec.kind]
+    return `${notes
+      .filter(note => note !== '')
+      .map(note => `# ${note}\n`)
+      .join('')}#${keyOf(spec)} = ${tomlOf(value)}\n`
+  })
+}
+
+function required(spec: OptionSpec): string {
+  return spec.default === undefined && !spec.optional ? '; required' : ''
+}
+
+/** The options in force as TOML; secrets and the passwords of URLs are masked. */
+export function printOptions(schema: TObject, options: unknown): string {
+  return bySection(listOptions(schema), spec => {
+    let value = options
+    for (const property of spec.path) value = (value as Record<string, unknown> | undefined)?.[property]
+    if (value === undefined) return `#${keyOf(spec)} is not set`
+    return `${keyOf(spec)} = ${spec.secret ? '"***"' : tomlOf(masked(value))}`
+  })
+}
+
+function keyOf(spec: OptionSpec): string {
+  return spec.name.slice(spec.name.lastIndexOf('.') + 1)
+}
+
+/** Options without a section come first, as TOML demands. */
+function bySection(specs: readonly OptionSpec[], line: (spec: OptionSpec) => string): string {
+  const sections = Map.groupBy(specs, ({ name }) => name.slice(0, Math.max(0, name.lastIndexOf('.'))))
+  const names = [...sections.keys()].sort((left, right) => Number(left !== '') - Number(right !== ''))
+  return names.map(name => [...(name === '' ? [] : [`[${name}]`]), ...sections.get(name)!.map(line)].join('\n')).join('\n\n')
+}
+
+/** A value in TOML; tables are inline ones. */
+function tomlOf(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value).replaceAll('\u007f', '\\u007f')
+  if (Array.isArray(value)) return `[${value.map(tomlOf).join(', ')}]`
+  if (value instanceof Date) return value.toISOString()
+  if (typeof value !== 'object' || value === null) return String(value)
+  const pairs = Object.entries(value).map(([key, inner]) => `${/^[\w-]+$/.test(key) ? key : JSON.stringify(key)} = ${tomlOf(inner)}`)
+  return pairs.length === 0 ? '{}' : `{ ${pairs.join(', ')} }`
+}

@@ -1,0 +1,159 @@
+// The options of a role: defaults of its schema, under a TOML file, under the environment, under the command line; all faults at once.
+
+import { readFileSync } from 'node:fs'
+import type { Static, TObject } from 'typebox'
+import { type OptionFault, OptionsError } from './option-faults.ts'
+import { type OptionFile, OptionFileError, type OptionTable, placeInFile, readOptionFile } from './option-file.ts'
+import { unknownKeys, unknownVariables } from './option-names.ts'
+import { listOptions, type OptionSpec, variablesOfSpecs } from './option-schema.ts'
+import { problemsOf, valueOfText } from './option-value.ts'
+
+export { type OptionFault, OptionsError } from './option-faults.ts'
+export { optionTable, printOptions, sampleFile } from './option-table.ts'
+
+export interface OptionSources {
+  /** Path of a TOML file. */
+  readonly file?: string
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** From the command line, by section and key as the schema names them; texts are converted, undefined is not given. */
+  readonly overrides?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  /** Variables of other roles, which may be set without being a fault here. */
+  readonly otherVariables?: readonly string[]
+}
+
+interface Given {
+  readonly place: string
+  readonly value: unknown
+}
+
+/**
+ * Reads the options of a schema whose properties are sections (or options that stand above the first section of a file).
+ * The property `ageMs` of `batch` is `age_ms` under `[batch]` in a file, and `SVC_BATCH_AGE_MS` in the environment, unless its
+ * schema names another variable (`environment`). A variable of a secret may be `<NAME>_FILE`, the path of a file that holds it.
+ * An empty variable is an empty text, which is a fault for everything but a text that may be empty.
+ *
+ * @returns the value, frozen at every depth
+ * @throws OptionsError with every fault: unknown names, bad values, missing ones, in the file, the environment and the overrides
+ */
+export function loadOptions<Schema extends TObject>(schema: Schema, sources: OptionSources): Static<Schema> {
+  const specs = listOptions(schema)
+  const faults: OptionFault[] = []
+  const file = readFile(sources.file, faults)
+  if (file !== undefined) faults.push(...unknownKeys(schema, specs, sources.file!, file))
+  faults.push(...unknownVariables(specs, sources.environment, sources.otherVariables ?? []))
+
+  const values = new Map<OptionSpec, unknown>()
+  for (const spec of specs) {
+    const given = [
+      file === undefined ? undefined : fromFile(spec, sources.file!, file),
+      fromEnvironment(spec, sources.environment, faults),
+      fromOverrides(spec, sources.overrides ?? {}),
+    ]
+    for (const one of given) {
+      if (one === undefined) continue
+      for (const problem of problemsOf(spec, one.value)) faults.push({ place: one.place, problem: `${spec.name} ${problem}` })
+      values.set(spec, one.value)
+    }
+  }
+  addDefaults(specs, values, sources.file, faults)
+  if (faults.length > 0) throw new OptionsError(faults)
+  return nest(specs, values) as Static<Schema>
+}
+
+/** The variables that a schema knows, with the `_FILE` ones of its secrets. */
+export function variablesOf(schema: TObject): string[] {
+  return variablesOfSpecs(listOptions(schema))
+}
+
+function readFile(path: string | undefined, faults: OptionFault[]): OptionFile | undefined {
+  if (path === undefined) return undefined
+  try {
+    return readOptionFile(path)
+  } catch (error) {
+    if (!(error instanceof OptionFileError)) throw error
+    faults.push({ place: error.place, problem: error.message })
+    return undefined
+  }
+}
+
+function fromFile(spec: OptionSpec, path: string, file: OptionFile): Given | undefined {
+  const keys = spec.name.split('.')
+  let value: unknown = file.values
+  for (const key of keys) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as OptionTable)[key]
+  }
+  return { place: placeInFile(path, file, keys), value }
+}
+
+function fromEnvironment(spec: OptionSpec, environment: OptionSources['environment'], faults: OptionFault[]): Given | undefined {
+  if (spec.variable === undefined) return undefined
+  const text = environment[spec.variable]
+  const fileVariable = `${spec.variable}_FILE`
+  const path = spec.secret ? environment[fileVariable] : undefined
+  if (path === undefined) return text === undefined ? undefined : { place: spec.variable, value: valueOfText(spec, text) }
+  if (text !== undefined) {
+    faults.push({ place: fileVariable, problem: `${spec.variable} is set too: unset one of them` })
+    return undefined
+  }
+  try {
+    return { place: fileVariable, value: valueOfText(spec, readFileSync(path, 'utf8').replace(/\r?\n$/, '')) }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    faults.push({
+      place: fileVariable,
+      problem: `the file ${JSON.stringify(path)} cannot be read (${code}): give the path of a file that holds ${spec.name}`,
+    })
+    return undefined
+  }
+}
+
+function fromOverrides(spec: OptionSpec, overrides: NonNullable<OptionSources['overrides']>): Given | undefined {
+  let value: unknown = overrides
+  for (const property of spec.path) value = (value as OptionTable | undefined)?.[property]
+  if (value === undefined) return undefined
+  return { place: spec.flag ?? `command line, ${spec.name}`, value: typeof value === 'string' ? valueOfText(spec, value) : value }
+}
+
+function addDefaults(
+  specs: readonly OptionSpec[],
+  values: Map<OptionSpec, unknown>,
+  file: string | undefined,
+  faults: OptionFault[],
+): void {
+  const given = [...values.keys()]
+  for (const spec of specs) {
+    if (values.has(spec)) continue
+    // A section that may be absent, and of which nothing was given, stays absent, with its defaults and what it requires.
+    if (spec.optionalSections.some(section => !given.some(({ name }) => name.startsWith(`${section}.`)))) continue
+    if (spec.default !== undefined) values.set(spec, structuredClone(spec.default))
+    else if (!spec.optional) {
+      const ways = [spec.variable === undefined ? '' : `set ${spec.variable}`, `write ${spec.name} in ${file ?? 'a file'}`].filter(
+        way => way !== '',
+      )
+      faults.push({ place: spec.name, problem: `it is required: ${ways.join(' or ')}; give ${spec.allowed}` })
+    }
+  }
+}
+
+function nest(specs: readonly OptionSpec[], values: ReadonlyMap<OptionSpec, unknown>): unknown {
+  const root: Record<string, unknown> = {}
+  for (const spec of specs) {
+    if (!values.has(spec) && spec.optionalSections.length > 0) continue
+    let section = root
+    for (const property of spec.path.slice(0, -1)) {
+      section[property] ??= {}
+      section = section[property] as Record<string, unknown>
+    }
+    if (values.has(spec)) section[spec.path.at(-1)!] = values.get(spec)
+  }
+  return frozen(root)
+}
+
+function frozen<Value>(value: Value): Value {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const inner of Object.values(value)) frozen(inner)
+  }
+  return value
+}

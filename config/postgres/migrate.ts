@@ -1,0 +1,141 @@
+// Brings a schema up to date: plain .sql files, run by node-pg-migrate over the port, all of them in one transaction.
+
+import { readdir } from 'node:fs/promises'
+import type { ClientBase } from 'pg'
+import { type Database, DatabaseError, type Transaction } from './database.ts'
+
+export interface MigrateOptions {
+  /** Absolute. Holds `0001-what-it-does.sql` and so on; other files are left alone. */
+  folder: string
+  /** Made where it is missing, and the search path of every migration, so that files name no schema. */
+  schema: string
+  /** Where the applied migrations are recorded, in that schema. */
+  table: string
+}
+
+/**
+ * Applies what is pending and resolves with its names, in order. Any number of processes may start at once: one works, the
+ * others wait for it and find nothing left. When nothing is pending that costs one query, and the role needs no right but to
+ * read `table`. A statement timeout of the database holds for migrations too.
+ *
+ * @throws Error where the database has migrations that the folder does not: it belongs to a newer version
+ * @throws DatabaseError that names the migration at fault; nothing of the pending ones is then applied
+ */
+export async function migrate(database: Database, { folder, schema, table }: MigrateOptions): Promise<string[]> {
+  // node-pg-migrate puts both into SQL as they are.
+  for (const name of [schema, table]) {
+    if (!/^[\p{L}\p{N}_ -]+$/u.test(name))
+      throw new Error(`"${name}" cannot name a schema or its table of migrations: take letters, digits, spaces, _ and -`)
+  }
+  const known = await namesIn(folder)
+  if (pendingOf(known, await recorded(database, schema, table), schema).length === 0) return []
+  return database.transaction(async transaction => {
+    // Others hold the lock for as long as their migrations take, which is no reason to fail.
+    await transaction.execute('SET LOCAL lock_timeout = 0')
+    await transaction.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))::text', [`migrations of ${schema}.${table}`])
+    const applied = (await tableExists(transaction, schema, table)) ? await namesRecorded(transaction, schema, table) : []
+    const pending = pendingOf(known, applied, schema)
+    if (pending.length > 0) await apply(transaction, { folder, schema, table }, pending)
+    return pending
+  })
+}
+
+async function apply(transaction: Transaction, { folder, schema, table }: MigrateOptions, pending: readonly string[]): Promise<void> {
+  // Loaded only here, since it takes as long as opening a connection.
+  const { runner } = await import('node-pg-migrate')
+  const [{ made } = { made: false }] = await transaction.query('SELECT to_regnamespace(quote_ident($1)) IS NOT NULL AS made', [schema])
+  // Not by IF NOT EXISTS, which wants the right to create schemas also where there is nothing to create.
+  if (made !== true) await transaction.execute(`CREATE SCHEMA ${quoted(schema)}`)
+  await transaction.execute(`SET LOCAL search_path TO ${quoted(schema)}`)
+  let failure: DatabaseError | undefined
+  let current = pending[0]
+  const client = {
+    query: async (sql: string) => {
+      // The transaction is ours: its end frees the lock.
+      if (/^(BEGIN|COMMIT|ROLLBACK)$/.test(sql)) return { rows: [] }
+      try {
+        if (/^SELECT (table_name|constraint_name|name) FROM /.test(sql)) return { rows: await transaction.query(sql) }
+        await transaction.execute(sql)
+        return { rows: [] }
+      } catch (error) {
+        if (error instanceof DatabaseError) failure ??= error
+        throw error
+      }
+    },
+  }
+  try {
+    await runner({
+      dbClient: client as unknown as ClientBase,
+      dir: folder,
+      ignorePattern: '(?!.*\\.sql$).*',
+      direction: 'up',
+      migrationsSchema: schema,
+      migrationsTable: table,
+      singleTransaction: true,
+      noLock: true,
+      logger: {
+        info: line => {
+          current = /### MIGRATION (.+) \(UP\) ###/.exec(line)?.[1] ?? current
+        },
+        warn: () => undefined,
+        error: () => undefined,
+      },
+    })
+  } catch (error) {
+    if (failure === undefined || failure.transient) throw failure ?? error
+    const { sqlState, line, detail, constraint } = failure
+    throw new DatabaseError(`the migration ${current} of the schema ${schema} failed: ${failure.message}`, {
+      sqlState,
+      line,
+      detail,
+      constraint,
+      cause: failure,
+    })
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  const files = await readdir(folder)
+  return files
+    .filter(file => file.endsWith('.sql'))
+    .map(file => file.slice(0, -'.sql'.length))
+    .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10) || (a < b ? -1 : 1))
+}
+
+/** The names of `known` after those of `applied`, which has to be their beginning. */
+function pendingOf(known: readonly string[], applied: readonly string[], schema: string): string[] {
+  const stranger = applied.find(name => !known.includes(name))
+  if (stranger !== undefined) {
+    throw new Error(
+      `the schema ${schema} has the migration ${stranger}, which this version does not know: a newer version made it. Start that version, or put back a copy of the database from before it`,
+    )
+  }
+  return known.filter(name => !applied.includes(name))
+}
+
+/** Empty where the table or the schema is missing (42P01). */
+async function recorded(database: Database, schema: string, table: string): Promise<string[]> {
+  try {
+    return await namesRecorded(database, schema, table)
+  } catch (error) {
+    if (error instanceof DatabaseError && error.sqlState === '42P01') return []
+    throw error
+  }
+}
+
+async function namesRecorded(queries: Pick<Database, 'query'>, schema: string, table: string): Promise<string[]> {
+  const rows = await queries.query<{ name: string }>(`SELECT name FROM ${quoted(schema)}.${quoted(table)} ORDER BY id`)
+  return rows.map(row => row.name)
+}
+
+async function tableExists(transaction: Transaction, schema: string, table: string): Promise<boolean> {
+  const rows = await transaction.query(`SELECT to_regclass(quote_ident($1) || '.' || quote_ident($2)) IS NOT NULL AS exists`, [
+    schema,
+    table,
+  ])
+  return rows[0]?.['exists'] === true
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

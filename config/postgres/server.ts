@@ -1,0 +1,185 @@
+// The port over a PostgreSQL server: a pool of `pg` connections, COPY by `pg-copy-streams`.
+
+import type { Socket } from 'node:net'
+import { finished } from 'node:stream/promises'
+import type { PoolClient } from 'pg'
+import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
+import { toDatabaseError } from './failure.ts'
+import { oneAtATime, openGate } from './turns.ts'
+import { encodeValue, parserOf } from './values.ts'
+
+export interface ServerOptions {
+  /** `postgres://user:password@host:port/database?sslmode=…`; never logged. */
+  url: string
+  /** What pg_stat_activity shows. A writer that frees a held lock looks for it, so it is distinct for each writer. */
+  applicationName: string
+  connectionsMax: number
+  /** How long to wait for a connection, be it a new one or one that others hold. */
+  connectTimeoutMs?: number
+  /** How long a statement waits for a lock before it fails with 55P03; 0, the default, is for ever. */
+  lockTimeoutMs?: number
+  /**
+   * How long a statement may run before the server cancels it (57014); 0, the default, is for ever. A connection that says
+   * nothing for 5 s longer is taken for half-open and destroyed, which a caller sees as a failed connection.
+   */
+  statementTimeoutMs?: number
+  /** Told of connections that broke while nobody used them. Those in use report to their user. */
+  onConnectionLost?: (error: DatabaseError) => void
+}
+
+/** How much longer than its statement timeout a connection may stay silent: the server's answer needs its time on the way. */
+const answerGraceMs = 5_000
+/** A peer that vanished is noticed while we wait for its answer: after 10 s, then ten probes, one each second (libuv's interval). */
+const keepAliveInitialDelayMs = 10_000
+
+/**
+ * Opens a pool. It connects when first used, so that a process can start before its database and retry.
+ *
+ * @throws Error where the URL cannot be read; the message does not repeat it, since it holds the password
+ */
+export async function openServer(options: ServerOptions): Promise<Database> {
+  const { default: pg } = await import('pg')
+  const { from: copyFrom } = await import('pg-copy-streams')
+  const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000 } = options
+  const where = locationOf(options.url)
+  const gate = openGate(where)
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    application_name: options.applicationName,
+    max: options.connectionsMax,
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveInitialDelayMs,
+    types: { getTypeParser: (typeId: number) => parserOf(typeId) },
+    // By SET and not in the startup packet, which PgBouncer refuses. Times and bytes then have one text form on both drivers.
+    // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it, which its types do not say.
+    onConnect: client =>
+      client.query(
+        `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
+         SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}`,
+      ),
+  })
+  pool.on('error', error => options.onConnectionLost?.(toDatabaseError(error, where)))
+  // The pool listens to its idle connections only, and an 'error' event that nobody listens to ends the process. One in use
+  // gives the same error to the statement that waits for it.
+  pool.on('connect', client => client.on('error', () => undefined))
+
+  /** One exchange with the server, under the deadline for connections that went silent. */
+  async function ask<Answer>(client: PoolClient, exchange: () => Promise<Answer>): Promise<Answer> {
+    const deadline = statementTimeoutMs === 0 ? undefined : setTimeout(() => abandon(client), statementTimeoutMs + answerGraceMs)
+    try {
+      return await exchange()
+    } catch (error) {
+      throw toDatabaseError(error, where)
+    } finally {
+      clearTimeout(deadline)
+    }
+  }
+
+  async function connect(): Promise<PoolClient> {
+    try {
+      return await pool.connect()
+    } catch (error) {
+      throw toDatabaseError(error, where)
+    }
+  }
+
+  /** Lends a connection for one statement outside a transaction. */
+  async function once<Answer>(exchange: (client: PoolClient) => Promise<Answer>): Promise<Answer> {
+    const client = await connect()
+    let broken = false
+    try {
+      return await ask(client, () => exchange(client))
+    } catch (error) {
+      broken = !(error instanceof DatabaseError) || lostWith(error)
+      throw error
+    } finally {
+      client.release(broken)
+    }
+  }
+
+  async function rows<Row extends SqlRow>(client: PoolClient, sql: string, values: readonly SqlValue[]): Promise<Row[]> {
+    const result = await client.query<Row>(sql, values.map(encodeValue))
+    return result.rows
+  }
+
+  function transactionOf(client: PoolClient, turn: ReturnType<typeof oneAtATime>): Transaction {
+    return {
+      query: (sql, values = []) => turn(() => ask(client, () => rows(client, sql, values))),
+      execute: sql => turn(() => ask(client, async () => void (await client.query(sql)))),
+      copy: (target, binary) =>
+        turn(() =>
+          ask(client, async () => {
+            const stream = client.query(copyFrom(`COPY ${target} FROM STDIN (FORMAT binary)`))
+            // In one piece: after an error the stream goes on writing the pieces it still has, on a connection it no longer
+            // knows, and that TypeError in a socket's event would end the process.
+            stream.end(binary)
+            await finished(stream)
+            return stream.rowCount
+          }),
+        ),
+    }
+  }
+
+  async function transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
+    const client = await connect()
+    const turn = oneAtATime()
+    let settled = false
+    try {
+      await ask(client, () => client.query('BEGIN'))
+      let result: Result
+      try {
+        result = await work(transactionOf(client, turn))
+      } catch (error) {
+        await turn.end()
+        // A rollback that fails is not the news: the connection is dropped below, and the server rolls back.
+        settled = await client.query('ROLLBACK').then(
+          () => true,
+          () => false,
+        )
+        throw error
+      }
+      await turn.end()
+      const committed = await ask(client, () => client.query('COMMIT'))
+      settled = true
+      if (committed.command !== 'COMMIT') throw abortedTransaction()
+      return result
+    } finally {
+      client.release(!settled)
+    }
+  }
+
+  return {
+    kind: 'server',
+    query: (sql, values = []) => gate.pass(() => once(client => rows(client, sql, values))),
+    execute: sql => gate.pass(() => once(async client => void (await client.query(sql)))),
+    transaction: work => gate.pass(() => transaction(work)),
+    close: () => gate.close(() => pool.end()),
+  }
+}
+
+/** True where the connection is of no more use: it failed, or the server is ending it (57P01 to 57P05). */
+function lostWith(error: DatabaseError): boolean {
+  return error.sqlState === '' || error.sqlState.startsWith('57P')
+}
+
+/** Ends a silent connection: whoever waits on it gets the error. The socket is pg's own, which its types do not show. */
+function abandon(client: PoolClient): void {
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+  stream.destroy(new Error('no answer came in time'))
+}
+
+/** A COMMIT after a failed statement that `work` swallowed rolls back, and PostgreSQL does not call that an error. */
+function abortedTransaction(): DatabaseError {
+  return new DatabaseError('the transaction was rolled back at its commit, because a statement in it had failed', {
+    sqlState: '25P02',
+    cause: undefined,
+  })
+}
+
+function locationOf(url: string): string {
+  if (!URL.canParse(url))
+    throw new Error('the URL of the PostgreSQL server cannot be read: write postgres://user:password@host:port/database')
+  const { hostname, port, pathname } = new URL(url)
+  return `PostgreSQL at ${hostname || 'its local socket'}:${port || 5432}${pathname}`
+}

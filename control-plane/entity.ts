@@ -1,0 +1,101 @@
+// Name and metadata, which things and channels share: their schema and the limits that a schema cannot say.
+
+import { Type } from 'typebox'
+import { type Fault, HttpError } from '../config/http/errors.ts'
+import { refuseFaults, textFault } from './text.ts'
+
+export const nameBytesMax = 1_024
+export const metadataBytesMax = 65_536
+export const metadataDepthMax = 16
+/** Also the largest number of ids that one list of a body may hold. */
+export const bulkItemsMax = 1_000
+/** More faults help nobody, and the answer to a hostile bulk stays small. */
+const faultsMax = 20
+
+export const metadataSchema = Type.Record(Type.String(), Type.Unknown(), {
+  description: `A JSON object of at most ${metadataBytesMax} bytes and ${metadataDepthMax} levels.`,
+  examples: [{ location: 'roof' }],
+})
+export type Metadata = Record<string, unknown>
+
+export const newEntitySchema = Type.Object(
+  {
+    name: Type.String({
+      minLength: 1,
+      maxLength: nameBytesMax,
+      description: `At most ${nameBytesMax} bytes in UTF-8.`,
+      examples: ['weather station'],
+    }),
+    metadata: Type.Optional(metadataSchema),
+  },
+  { additionalProperties: false },
+)
+
+export interface NewEntity {
+  name: string
+  metadata?: Metadata
+}
+
+/** @throws HttpError `malformed_request` with the place of each fault; `pointer` is where the entities stand: `/body` for a list */
+export function checkEntities(entities: readonly NewEntity[], pointer: (index: number) => string): void {
+  const faults: Fault[] = []
+  for (const [index, entity] of entities.entries()) {
+    if (faults.length >= faultsMax) break
+    const ofName = textFault(entity.name, nameBytesMax)
+    if (ofName !== undefined) faults.push({ pointer: `${pointer(index)}/name`, detail: ofName })
+    const ofMetadata = entity.metadata === undefined ? undefined : metadataFault(entity.metadata)
+    if (ofMetadata !== undefined) faults.push({ pointer: `${pointer(index)}/metadata`, detail: ofMetadata })
+  }
+  refuseFaults(faults)
+}
+
+/** What is wrong with metadata, or undefined. */
+export function metadataFault(metadata: Metadata): string | undefined {
+  const expansion = { bytes: 0 }
+  const fault = valueFault(metadata, 1, expansion)
+  if (fault !== undefined) return fault
+  const bytes = Buffer.byteLength(JSON.stringify(metadata)) + expansion.bytes
+  return bytes > metadataBytesMax ? `has ${bytes} bytes as JSON, numbers written out: give at most ${metadataBytesMax}` : undefined
+}
+
+/** The store writes numbers out: 1e308 takes five bytes here and 309 there. `expansion` gathers the difference. */
+function valueFault(value: unknown, depth: number, expansion: { bytes: number }): string | undefined {
+  if (typeof value === 'string') return textFault(value, metadataBytesMax)
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value)) return 'holds a number that is too large to be kept: give it as a string'
+    expansion.bytes += writtenOutBytes(value)
+    return undefined
+  }
+  if (typeof value !== 'object' || value === null) return undefined
+  if (depth > metadataDepthMax) return `is nested deeper than ${metadataDepthMax} levels`
+  for (const [key, member] of Object.entries(value)) {
+    const fault = textFault(key, metadataBytesMax) ?? valueFault(member, depth + 1, expansion)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+function writtenOutBytes(value: number): number {
+  const exponent = /e[+-](\d+)$/.exec(String(value))?.[1]
+  return exponent === undefined ? 0 : Number(exponent)
+}
+
+/**
+ * The metadata filter of a list, given as JSON in the query: it matches where it is a part of what is stored (SPEC §2).
+ *
+ * @throws HttpError `malformed_request` for what is no JSON object
+ */
+export function parseMetadataFilter(json: string): Metadata {
+  const pointer = '/query/metadata'
+  let filter: unknown
+  try {
+    filter = JSON.parse(json)
+  } catch (error) {
+    const detail = 'is not JSON: give an object such as {"location":"roof"}, percent-encoded'
+    throw new HttpError('malformed_request', undefined, { faults: [{ pointer, detail }], cause: error })
+  }
+  const isObject = typeof filter === 'object' && filter !== null && !Array.isArray(filter)
+  const fault = isObject ? metadataFault(filter as Metadata) : 'is not a JSON object: give one such as {"location":"roof"}'
+  if (fault !== undefined) refuseFaults([{ pointer, detail: fault }])
+  return filter as Metadata
+}

@@ -1,0 +1,40 @@
+// The ids of entities: UUIDs in lower case, of a type each, so that a thing's id cannot stand where a channel's belongs.
+
+import { randomUUID } from 'node:crypto'
+import { Type } from 'typebox'
+
+declare const kind: unique symbol
+
+export type UserId = string & { readonly [kind]: 'user' }
+export type ThingId = string & { readonly [kind]: 'thing' }
+export type ChannelId = string & { readonly [kind]: 'channel' }
+export type GroupId = string & { readonly [kind]: 'group' }
+
+/** Any UUID in its text form (RFC 9562 §4); capitals are read, as the RFC asks, and lower case is written. */
+const pattern = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+const uuid = new RegExp(pattern)
+
+/** The schema of an id in a path or a body; `toThingId` and its like make the typed id of what it let through. */
+export function idSchema(description: string) {
+  return Type.String({ pattern, description, allowed: 'a UUID', examples: ['0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'] })
+}
+
+export function isId(text: string): boolean {
+  return text.length === 36 && uuid.test(text)
+}
+
+export const toUserId = (text: string): UserId => lowerCase(text) as UserId
+export const toThingId = (text: string): ThingId => lowerCase(text) as ThingId
+export const toChannelId = (text: string): ChannelId => lowerCase(text) as ChannelId
+
+/** New ids are random (RFC 9562 §5.4): they tell nothing of when or after what they were made. */
+export const newUserId = (): UserId => randomUUID() as string as UserId
+export const newThingId = (): ThingId => randomUUID() as string as ThingId
+export const newChannelId = (): ChannelId => randomUUID() as string as ChannelId
+export const newGroupId = (): GroupId => randomUUID() as string as GroupId
+
+/** @throws TypeError for what is no id, which a request's schema has refused before */
+function lowerCase(text: string): string {
+  if (!isId(text)) throw new TypeError('an id is a UUID')
+  return text.toLowerCase()
+}

@@ -1,0 +1,98 @@
+// The control plane: its database brought up to date, its parts wired, its routes and its answers to ingest and readers.
+
+import { fileURLToPath } from 'node:url'
+import type { HttpServer } from '../config/http/server.ts'
+import type { Logger } from '../config/logger.ts'
+import type { Database } from '../config/postgres/database.ts'
+import { migrate } from '../config/postgres/migrate.ts'
+import { deriveKey } from '../config/secrets.ts'
+import { openAccess } from './access.ts'
+import { decorateCaller, openAuthentication } from './authentication.ts'
+import { openAuthorization } from './authorization.ts'
+import { openChanges } from './changes.ts'
+import { channelRoutes } from './channels/routes.ts'
+import { openChannels } from './channels/store.ts'
+import type { AccessControl } from './client.ts'
+import { connectionRoutes } from './connections/routes.ts'
+import { openConnections } from './connections/store.ts'
+import { install } from './installation.ts'
+import type { ControlPlaneOptions } from './options.ts'
+import { openRelationalPolicies } from './policies/relational.ts'
+import { openThingKeys } from './things/keys.ts'
+import { thingRoutes } from './things/routes.ts'
+import { openThings } from './things/store.ts'
+import { tokenRoutes } from './tokens/routes.ts'
+import { openTokens } from './tokens/store.ts'
+import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
+import type { Credentials } from './users/credentials.ts'
+import { openPasswords } from './users/passwords.ts'
+import { userRoutes } from './users/routes.ts'
+import { openUsers } from './users/store.ts'
+import { openTokenVersions } from './users/token-versions.ts'
+
+export { ControlPlaneStartError } from './installation.ts'
+
+export interface ControlPlaneParts {
+  /** Stays the caller's: it is closed by whoever opened it, after `close`. */
+  readonly database: Database
+  /** 32 bytes, the same for every instance on this database. */
+  readonly masterKey: Uint8Array
+  readonly options: ControlPlaneOptions
+  readonly logger: Logger
+}
+
+export interface ControlPlane {
+  /** A fastify plugin with all routes. */
+  readonly routes: (app: HttpServer) => Promise<void>
+  readonly access: AccessControl
+  /**
+   * Registers the administrator where there is none.
+   *
+   * @throws ControlPlaneStartError for credentials that cannot be taken, in a sentence for the operator
+   */
+  ensureAdministrator(credentials: Credentials): Promise<'created' | 'exists'>
+  hasAdministrator(): Promise<boolean>
+  /** @throws DatabaseError when the database does not answer */
+  check(): Promise<void>
+  /** Forgets the listeners to access changes; requests under way are the HTTP server's to end before. */
+  close(): Promise<void>
+}
+
+const migrationsFolder = fileURLToPath(new URL('./migrations', import.meta.url))
+
+/**
+ * @throws ControlPlaneStartError when the database is written under another master key
+ * @throws DatabaseError when the database cannot be reached or brought up to date
+ */
+export async function openControlPlane({ database, masterKey, options, logger }: ControlPlaneParts): Promise<ControlPlane> {
+  await migrate(database, { folder: migrationsFolder, schema: 'control_plane', table: 'migrations' })
+  const policies = openRelationalPolicies(database)
+  const start = await install(database, policies, masterKey)
+  if (start === 'installed') logger.info('control plane installed')
+
+  const changes = openChanges(logger)
+  const users = openUsers({ database, policies, passwords: openPasswords(), versions: openTokenVersions(database), changes })
+  const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
+  const keys = openThingKeys(masterKey)
+  const things = openThings({ database, policies, keys })
+  const channels = openChannels(database)
+  const connections = openConnections(database, changes)
+  const authentication = openAuthentication(tokens, users)
+  const authorization = openAuthorization(policies)
+
+  return {
+    async routes(app) {
+      decorateCaller(app)
+      userRoutes(app, { users, authentication, authorization, allowSelfRegister: options.users.allowSelfRegister })
+      tokenRoutes(app, { users, tokens })
+      thingRoutes(app, { things, authentication, authorization })
+      channelRoutes(app, { channels, authentication })
+      connectionRoutes(app, { connections, authentication, authorization })
+    },
+    access: openAccess({ database, keys, tokens, changes }),
+    ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
+    hasAdministrator: () => hasAdministrator(policies),
+    check: async () => void (await database.query('SELECT 1')),
+    close: async () => changes.close(),
+  }
+}

@@ -1,0 +1,38 @@
+// The first start on a database, and the check on every later one that the master key is still the one it is written under.
+
+import { timingSafeEqual } from 'node:crypto'
+import type { Database } from '../config/postgres/database.ts'
+import { deriveKey } from '../config/secrets.ts'
+import type { PolicyStore } from './policies/policy-store.ts'
+
+/** The control plane cannot start, and a sentence that says why and what to do: for the operator, not for a stack trace. */
+export class ControlPlaneStartError extends Error {
+  override readonly name = 'ControlPlaneStartError'
+}
+
+/**
+ * On the first start, remembers the master key's check value and lets everybody register: `create` on `users` for `*`
+ * (SPEC §5). Never again, so that an administrator's removal of that policy lasts. Several instances may start at once.
+ *
+ * @throws ControlPlaneStartError when the database is written under another master key
+ */
+export async function install(database: Database, policies: PolicyStore, masterKey: Uint8Array): Promise<'installed' | 'exists'> {
+  // Derived like every other key, and for nothing else, so it tells nothing of the master key or of those.
+  const check = deriveKey(masterKey, 'control-plane-check')
+  const first = await database.transaction(async transaction => {
+    const rows = await transaction.query(
+      'INSERT INTO control_plane.installation (key_check) VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1',
+      [check],
+    )
+    if (rows.length > 0) await policies.add([{ subject: '*', relation: 'create', object: 'users' }], transaction)
+    return rows.length > 0
+  })
+  if (first) return 'installed'
+  const [row] = await database.query<{ key_check: Uint8Array }>('SELECT key_check FROM control_plane.installation')
+  if (row === undefined || row.key_check.length !== check.length || !timingSafeEqual(row.key_check, check)) {
+    throw new ControlPlaneStartError(
+      "the control plane's database is written under another master key: start with the key it was made with (the data folder or SVC_MASTER_KEY of that time); without it no thing key can be read",
+    )
+  }
+  return 'exists'
+}

@@ -1,0 +1,56 @@
+// The policy store in the control plane's own database: a table of policies, and one query for each check.
+
+import type { Database, SqlRow } from '../../config/postgres/database.ts'
+import type { Policy, PolicyStore } from './policy-store.ts'
+
+// From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen, so
+// groups that hold each other end.
+const allowsSql = `
+  WITH RECURSIVE subjects (subject) AS (
+    SELECT unnest(ARRAY[$1::text, '*'])
+    UNION
+    SELECT tuples.object || '#member'
+    FROM subjects JOIN control_plane.tuples ON tuples.subject = subjects.subject AND tuples.relation = 'member'
+  )
+  SELECT EXISTS (
+    SELECT FROM control_plane.tuples WHERE object = $3 AND relation = $2 AND subject IN (SELECT subject FROM subjects)
+  ) AS allowed`
+
+// Sorted, so that two transactions that add the same policies wait for each other in one order.
+const addSql = `
+  INSERT INTO control_plane.tuples (object, relation, subject)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS policy (object, relation, subject)
+  ORDER BY object, relation, subject
+  ON CONFLICT DO NOTHING`
+
+const removeSql = `
+  DELETE FROM control_plane.tuples
+  WHERE (object, relation, subject) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`
+
+type PolicyRow = SqlRow & Policy
+
+export function openRelationalPolicies(database: Database): PolicyStore {
+  return {
+    async allows(subject, relation, object) {
+      const [row] = await database.query<{ allowed: boolean }>(allowsSql, [subject, relation, object])
+      return row?.allowed === true
+    },
+    async add(policies, transaction) {
+      await transaction.query(addSql, columnsOf(policies))
+    },
+    async remove(policies, transaction) {
+      await transaction.query(removeSql, columnsOf(policies))
+    },
+    async list(of) {
+      const [column, value] = 'object' in of ? ['object', of.object] : ['subject', of.subject]
+      const rows = await database.query<PolicyRow>(`SELECT object, relation, subject FROM control_plane.tuples WHERE ${column} = $1`, [
+        value,
+      ])
+      return rows.map(({ subject, relation, object }) => ({ subject, relation, object }))
+    },
+  }
+}
+
+function columnsOf(policies: readonly Policy[]): [string[], string[], string[]] {
+  return [policies.map(policy => policy.object), policies.map(policy => policy.relation), policies.map(policy => policy.subject)]
+}

@@ -1,0 +1,69 @@
+// Thing keys: generated here, kept encrypted, and found again by their HMAC.
+
+import { createCipheriv, createDecipheriv, createHmac, randomBytes, randomUUID } from 'node:crypto'
+import { deriveKey } from '../../config/secrets.ts'
+import type { ThingId } from '../ids.ts'
+
+const cipher = 'aes-256-gcm'
+const keyIdBytes = 4
+const nonceBytes = 12
+const tagBytes = 16
+const headerBytes = keyIdBytes + nonceBytes + tagBytes
+
+export interface ThingKey {
+  /** A UUID; a secret, never logged. */
+  readonly key: string
+  readonly ciphertext: Buffer
+  readonly lookup: Buffer
+}
+
+export interface ThingKeys {
+  /** A new key for a thing, in the three forms that are needed of it. */
+  issue(thing: ThingId): ThingKey
+  /** @throws Error when the ciphertext is not this thing's, not whole, or written under another key */
+  decrypt(thing: ThingId, ciphertext: Uint8Array): string
+  /** What a key is looked up by: without the master key, a copy of the table tells nobody whether a key is in it. */
+  lookup(key: string): Buffer
+}
+
+/**
+ * A ciphertext is, one after the other: the id of the encryption key (4 bytes), nonce (12), tag (16), encrypted key. The
+ * thing's id is authenticated with it, so a ciphertext copied to another row does not open.
+ */
+export function openThingKeys(masterKey: Uint8Array): ThingKeys {
+  const encryptionKey = deriveKey(masterKey, 'thing-keys')
+  const keyId = deriveKey(masterKey, 'thing-keys-id').subarray(0, keyIdBytes)
+  const lookupKey = deriveKey(masterKey, 'thing-key-lookup')
+
+  const lookup = (key: string): Buffer => createHmac('sha256', lookupKey).update(key).digest()
+
+  return {
+    issue(thing) {
+      const key = randomUUID()
+      const nonce = randomBytes(nonceBytes)
+      const encryption = createCipheriv(cipher, encryptionKey, nonce).setAAD(Buffer.from(thing))
+      const encrypted = Buffer.concat([encryption.update(key, 'utf8'), encryption.final()])
+      return { key, ciphertext: Buffer.concat([keyId, nonce, encryption.getAuthTag(), encrypted]), lookup: lookup(key) }
+    },
+    decrypt(thing, ciphertext) {
+      const bytes = Buffer.from(ciphertext.buffer, ciphertext.byteOffset, ciphertext.byteLength)
+      const writtenUnder = bytes.subarray(0, keyIdBytes)
+      if (!writtenUnder.equals(keyId)) {
+        throw new Error(
+          `the key of thing ${thing} is encrypted under the key ${writtenUnder.toString('hex')}, and this process has ${keyId.toString('hex')}`,
+        )
+      }
+      try {
+        const nonce = bytes.subarray(keyIdBytes, keyIdBytes + nonceBytes)
+        const decryption = createDecipheriv(cipher, encryptionKey, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(thing))
+        decryption.setAuthTag(bytes.subarray(keyIdBytes + nonceBytes, headerBytes))
+        return decryption.update(bytes.subarray(headerBytes), undefined, 'utf8') + decryption.final('utf8')
+      } catch (error) {
+        throw new Error(`the stored key of thing ${thing} does not open: its row was changed by something else than this platform`, {
+          cause: error,
+        })
+      }
+    },
+    lookup,
+  }
+}

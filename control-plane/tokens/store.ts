@@ -1,0 +1,51 @@
+// User tokens: signed, short-lived, and tied to the version of the user's password; nothing of them is stored.
+
+import { errors, jwtVerify, SignJWT } from 'jose'
+import { isId, toUserId, type UserId } from '../ids.ts'
+
+const algorithm = 'HS256'
+const issuer = 'sluice'
+
+export interface TokenClaims {
+  readonly user: UserId
+  /** The user's `token_version` when it was issued: another one now means that the password has changed since. */
+  readonly version: number
+}
+
+export interface Tokens {
+  issue(claims: TokenClaims): Promise<string>
+  /** What a token says; undefined for one that is forged, expired, of another algorithm or not ours. */
+  verify(token: string): Promise<TokenClaims | undefined>
+}
+
+/** @param key 32 bytes for this purpose alone */
+export function openTokens(key: Uint8Array, { lifetimeSeconds }: { lifetimeSeconds: number }): Tokens {
+  return {
+    issue({ user, version }) {
+      const issuedAt = Math.floor(Date.now() / 1000)
+      return new SignJWT({ version })
+        .setProtectedHeader({ alg: algorithm, typ: 'JWT' })
+        .setIssuer(issuer)
+        .setSubject(user)
+        .setIssuedAt(issuedAt)
+        .setExpirationTime(issuedAt + lifetimeSeconds)
+        .sign(key)
+    },
+    async verify(token) {
+      try {
+        const { payload } = await jwtVerify(token, key, {
+          algorithms: [algorithm],
+          issuer,
+          typ: 'JWT',
+          requiredClaims: ['sub', 'iat', 'exp'],
+        })
+        const { sub, version } = payload
+        if (sub === undefined || !isId(sub) || typeof version !== 'number') return undefined
+        return { user: toUserId(sub), version }
+      } catch (error) {
+        if (error instanceof errors.JOSEError) return undefined
+        throw error
+      }
+    },
+  }
+}

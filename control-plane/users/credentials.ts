@@ -1,0 +1,50 @@
+// Which emails and passwords a registration takes, and the one form in which an email is kept and compared.
+
+import type { Fault } from '../../config/http/errors.ts'
+import { refuseFaults, textFault } from '../text.ts'
+
+/** RFC 5321 §4.5.3.1: 64 bytes before the @, and 254 for the whole, since a path has 256 with its brackets. */
+const localBytesMax = 64
+export const emailBytesMax = 254
+export const passwordCharactersMin = 8
+export const passwordBytesMax = 1_024
+
+export interface Credentials {
+  readonly email: string
+  readonly password: string
+}
+
+/** Trimmed, NFC, lower case: two spellings that mail servers deliver to one person are one account. */
+export function normaliseEmail(email: string): string {
+  return email.trim().normalize('NFC').toLowerCase()
+}
+
+/** @throws HttpError `malformed_request` that names every fault */
+export function checkNewCredentials({ email, password }: Credentials): void {
+  const faults: Fault[] = []
+  const ofEmail = emailFault(normaliseEmail(email))
+  if (ofEmail !== undefined) faults.push({ pointer: '/body/email', detail: ofEmail })
+  const ofPassword = passwordFault(password)
+  if (ofPassword !== undefined) faults.push({ pointer: '/body/password', detail: ofPassword })
+  refuseFaults(faults)
+}
+
+/** Dot-atoms and internationalised names (RFC 6531), with or without a dot in the domain; no quotes, comments or address literals. */
+function emailFault(email: string): string | undefined {
+  const fault = textFault(email, emailBytesMax)
+  if (fault !== undefined) return fault
+  const match = /^([^\s@"(),:;<>[\\\]\p{C}]+)@([\p{L}\p{N}\p{M}](?:[\p{L}\p{N}\p{M}.-]*[\p{L}\p{N}\p{M}])?)$/u.exec(email)
+  const [, local = '', domain = ''] = match ?? []
+  const hasEmptyPart = `.${local}.`.includes('..') || domain.includes('..')
+  if (match === null || hasEmptyPart || Buffer.byteLength(local) > localBytesMax)
+    return 'is not an email: give one such as name@example.com'
+  return undefined
+}
+
+function passwordFault(password: string): string | undefined {
+  const fault = textFault(password, passwordBytesMax)
+  if (fault !== undefined) return fault
+  if ([...new Intl.Segmenter().segment(password)].length < passwordCharactersMin)
+    return `is too short: give at least ${passwordCharactersMin} characters`
+  return undefined
+}

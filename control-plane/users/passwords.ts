@@ -1,0 +1,91 @@
+// Password hashes: argon2id (RFC 9106), a bounded number at once, each stored with the parameters it was made by.
+
+import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
+import { HttpError } from '../../config/http/errors.ts'
+
+/** OWASP's password storage recommendation for argon2id: 19 MiB, two passes, one lane. About 25 ms of one core. */
+const memoryKib = 19_456
+const passes = 2
+const parallelism = 1
+const saltBytes = 16
+const hashBytes = 32
+
+/** Two of libuv's four threads, so that files and name look-ups never wait behind a wave of logins. */
+const concurrentMax = 2
+/** Waiting longer than about three seconds helps nobody: later ones are told to come again. */
+const waitingMax = 200
+
+export interface Passwords {
+  /** The hash in the PHC string format: `$argon2id$v=19$m=19456,t=2,p=1$<salt>$<hash>`. */
+  hash(password: string): Promise<string>
+  /** Whether the password made the hash. Without a hash it takes as long and is false. */
+  matches(password: string, hash: string | undefined): Promise<boolean>
+}
+
+type Parameters = Omit<Argon2Parameters, 'message'>
+export type Derive = (password: string, parameters: Parameters) => Promise<Buffer>
+
+/**
+ * @param derive the derivation; a test counts what it is asked
+ * @throws HttpError `unavailable` from both methods when too many are waiting
+ */
+export function openPasswords(derive: Derive = argon2id): Passwords {
+  let running = 0
+  const waiting: (() => void)[] = []
+
+  async function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (waiting.length >= waitingMax) throw new HttpError('unavailable', 'too many passwords are being checked right now: try again')
+    if (running >= concurrentMax) await new Promise<void>(resolve => waiting.push(resolve))
+    else running++
+    try {
+      return await work()
+    } finally {
+      // The turn passes to the next one without the count moving.
+      const next = waiting.shift()
+      if (next === undefined) running--
+      else next()
+    }
+  }
+
+  return {
+    hash: password =>
+      inTurn(async () => {
+        const salt = randomBytes(saltBytes)
+        const tag = await derive(password, { nonce: salt, memory: memoryKib, passes, parallelism, tagLength: hashBytes })
+        return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(salt)}$${toBase64(tag)}`
+      }),
+    matches: (password, hash) =>
+      inTurn(async () => {
+        const { parameters, tag } = parse(hash ?? nobodysHash)
+        const equal = timingSafeEqual(await derive(password, parameters), tag)
+        return equal && hash !== undefined
+      }),
+  }
+}
+
+/** Of the same cost as a real one; no password is known to make it. */
+const nobodysHash = `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(randomBytes(saltBytes))}$${toBase64(randomBytes(hashBytes))}`
+
+/** The same text from two keyboards may come composed or not; RFC 8265 §4.2 compares passwords in NFC. */
+export function argon2id(password: string, parameters: Parameters): Promise<Buffer> {
+  const message = Buffer.from(password.normalize('NFC'))
+  return new Promise((resolve, reject) => {
+    argon2('argon2id', { message, ...parameters }, (error, tag) => (error === null ? resolve(tag) : reject(error)))
+  })
+}
+
+function parse(hash: string): { parameters: Parameters; tag: Buffer } {
+  const match = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/.exec(hash)
+  if (match === null) throw new Error('a stored password hash has an unknown form: the users table was written by another version')
+  const [, memory, passes, parallelism, salt, tag] = match as unknown as [string, string, string, string, string, string]
+  const bytes = Buffer.from(tag, 'base64')
+  const nonce = Buffer.from(salt, 'base64')
+  return {
+    parameters: { nonce, memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism), tagLength: bytes.length },
+    tag: bytes,
+  }
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64').replace(/=+$/, '')
+}

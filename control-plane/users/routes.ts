@@ -1,0 +1,34 @@
+// POST /users: registration (SPEC §4, §5).
+
+import { HttpError } from '../../config/http/errors.ts'
+import type { HttpServer } from '../../config/http/server.ts'
+import { type Authentication, optionalCallerOf } from '../authentication.ts'
+import type { Authorization } from '../authorization.ts'
+import type { UserId } from '../ids.ts'
+import { checkNewCredentials } from './credentials.ts'
+import { createUserSchema } from './schema.ts'
+import type { Users } from './store.ts'
+
+interface Parts {
+  readonly users: Users
+  readonly authentication: Authentication
+  readonly authorization: Authorization
+  /** False closes self-registration, whatever the policies say. */
+  readonly allowSelfRegister: boolean
+}
+
+export function userRoutes(app: HttpServer, { users, authentication, authorization, allowSelfRegister }: Parts): void {
+  const mayRegister = async (caller: UserId | '*'): Promise<boolean> =>
+    allowSelfRegister && (await authorization.allows(caller, 'create', 'users'))
+  const onRequest = authentication.optional(() => mayRegister('*'))
+
+  app.post('/users', { schema: createUserSchema, onRequest }, async (request, reply) => {
+    checkNewCredentials(request.body)
+    const caller = optionalCallerOf(request)
+    const allowed = caller === undefined || (await mayRegister(caller)) || (await authorization.isAdministrator(caller))
+    if (!allowed) throw new HttpError('forbidden')
+    const user = await users.register(request.body, 'user')
+    request.log.info({ user }, 'user registered')
+    return reply.code(201).header('location', `/users/${user}`).send()
+  })
+}

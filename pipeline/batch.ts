@@ -1,0 +1,114 @@
+// Cuts the runs of a source into batches, by rows, bytes or age, each decoded and covering a contiguous range of the log.
+
+import type { Rejection } from '../sinks/sink.ts'
+import { RecordBatch } from '../transformers/record-batch.ts'
+import type { Decoder } from './decode.ts'
+import type { BatchOptions } from './options.ts'
+import type { RawCursor, RawRun } from './source.ts'
+
+/** A batch on its way to the sink. */
+export interface PendingBatch {
+  readonly batch: RecordBatch
+  /** The runs that its messages come from, so that the raw message of a rejection is found again. */
+  readonly runs: RawRun[]
+  /** The messages that could not be decoded: to be dead-lettered before the batch is written. */
+  readonly rejections: Rejection[]
+  /** Of payloads, with what each message costs beside. */
+  bytes: number
+}
+
+/** What a message counts beside its payload, so that empty ones fill a batch, too. */
+const messageOverheadBytes = 256
+
+const late = Symbol('the age of the batch is reached before the next run')
+
+/**
+ * The batches of a source's runs, in order. A batch is cut when it has `rows` or `bytes`, which its last message may exceed, or
+ * `ageMs` after its first message; what is left when the runs end is the last batch. A batch without rows is handed on as well,
+ * since the positions behind it advance. Asks for a run only while it is asked for a batch.
+ *
+ * Ending it early waits for the run that it asked for: abort the signal of the runs first.
+ */
+export async function* batches(
+  runs: AsyncIterable<RawRun>,
+  decoder: Decoder,
+  limits: BatchOptions,
+): AsyncGenerator<PendingBatch, void, undefined> {
+  const iterator = runs[Symbol.asyncIterator]()
+  let asked: Promise<IteratorResult<RawRun>> | undefined
+  let pending = emptyBatch()
+  let startedMs = 0
+  try {
+    while (true) {
+      if (asked === undefined) {
+        asked = iterator.next()
+        // It is awaited below, but perhaps not before the batch that is due has been taken.
+        asked.catch(() => undefined)
+      }
+      const result = isEmpty(pending) ? await asked : await beforeAge(asked, startedMs + limits.ageMs - performance.now())
+      if (result === late) {
+        yield pending
+        pending = emptyBatch()
+        continue
+      }
+      asked = undefined
+      if (result.done === true) break
+      const run = result.value
+      const cursor = run.cursor()
+      let from = run.from
+      while (from < run.to) {
+        if (isEmpty(pending)) startedMs = performance.now()
+        from = fill(pending, run, cursor, from)
+        if (!isFull(pending)) break
+        yield pending
+        pending = emptyBatch()
+      }
+    }
+    if (!isEmpty(pending)) yield pending
+  } finally {
+    await iterator.return?.()
+  }
+
+  /** Decodes messages of the run into the batch until it is full or the run ends; returns the offset to go on at. */
+  function fill(pending: PendingBatch, run: RawRun, cursor: RawCursor, from: number): number {
+    const { batch, rejections } = pending
+    const { message } = cursor
+    pending.runs.push(run)
+    let to = run.to
+    while (cursor.next()) {
+      const rejection = decoder.decode(message, run.partition, batch)
+      if (rejection !== undefined) rejections.push(rejection)
+      pending.bytes += message.payload.byteLength + messageOverheadBytes
+      if (isFull(pending)) {
+        to = message.offset + 1
+        break
+      }
+    }
+    batch.cover(run.partition, from, to)
+    return to
+  }
+
+  function isFull({ batch, bytes }: PendingBatch): boolean {
+    return batch.rowCount >= limits.rows || bytes >= limits.bytes
+  }
+}
+
+function emptyBatch(): PendingBatch {
+  return { batch: new RecordBatch(), runs: [], rejections: [], bytes: 0 }
+}
+
+function isEmpty({ batch }: PendingBatch): boolean {
+  return batch.ranges.length === 0
+}
+
+/** The next run, or `late` where it does not come within `waitMs`. */
+async function beforeAge(asked: Promise<IteratorResult<RawRun>>, waitMs: number): Promise<IteratorResult<RawRun> | typeof late> {
+  if (waitMs <= 0) return late
+  const age = Promise.withResolvers<typeof late>()
+  const timer = setTimeout(age.resolve, waitMs, late)
+  try {
+    return await Promise.race([asked, age.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,139 @@
+// Dead letters: messages that cannot be decoded or stored, put aside untouched with what is wrong with them.
+//
+// The headers are those of Kafka Connect (DeadLetterQueueReporter and Stage of its runtime), so that tools for its dead letter
+// queues read them, and ours beside: `sluice.log`, `sluice.partition` and `sluice.offset` identify the message in its store.
+
+import type { Rejection } from '../sinks/sink.ts'
+import type { PendingBatch } from './batch.ts'
+import { envelopeHeaderNames } from './envelope-headers.ts'
+import type { Header, Log, OutgoingMessage } from './log.ts'
+import type { RawRun } from './source.ts'
+import { SystemicError } from './systemic-error.ts'
+
+/** Where the pipeline gave up on a message. */
+export type DeadLetterStage = 'decode' | 'store'
+
+/** A message and what is wrong with it. */
+export interface DeadLetter {
+  readonly stage: DeadLetterStage
+  readonly partition: number
+  readonly offset: number
+  readonly rejection: Rejection
+  /** As it was in the log; its headers without those of the envelope. */
+  readonly message: OutgoingMessage
+}
+
+export interface DeadLetters {
+  /**
+   * Resolves when the letters are durable, all of them.
+   *
+   * @throws LogUnavailableError when they are not: none or some, so a second put can double one
+   */
+  put(letters: readonly DeadLetter[]): Promise<void>
+}
+
+export interface DeadLettersOptions {
+  /** The log of the dead letters: `<topic>.dead-letters.<writer>`. */
+  readonly log: Log
+  /** The topic that the messages come from. */
+  readonly topic: string
+  /** The number under which the store knows that topic: `sink.logNumber`. */
+  readonly logNumber: number
+  /** The writer: `relational`. */
+  readonly writer: string
+}
+
+/** One append holds at most so much, so that it fits through the queue of the log beside others. */
+const appendBytesMax = 1024 * 1024
+
+export function openDeadLetters({ log, topic, logNumber, writer }: DeadLettersOptions): DeadLetters {
+  function outgoing({ stage, partition, offset, rejection, message }: DeadLetter): OutgoingMessage {
+    const { rule, record, reason, hint } = rejection
+    const headers: Header[] = [
+      { key: '__connect.errors.topic', value: topic },
+      { key: '__connect.errors.partition', value: String(partition) },
+      { key: '__connect.errors.offset', value: String(offset) },
+      { key: '__connect.errors.connector.name', value: writer },
+      { key: '__connect.errors.task.id', value: '0' },
+      { key: '__connect.errors.stage', value: connectStage(stage, rule) },
+      { key: '__connect.errors.class.name', value: stage === 'decode' ? 'transformer' : 'sink' },
+      { key: '__connect.errors.exception.class.name', value: rule },
+      { key: '__connect.errors.exception.message', value: reason },
+      { key: 'sluice.log', value: String(logNumber) },
+      { key: 'sluice.partition', value: String(partition) },
+      { key: 'sluice.offset', value: String(offset) },
+      { key: 'sluice.rule', value: rule },
+    ]
+    if (record !== undefined) headers.push({ key: 'sluice.record', value: String(record) })
+    if (hint !== undefined && hint !== '') headers.push({ key: 'sluice.hint', value: hint })
+    return { ...message, headers: [...(message.headers ?? []), ...headers] }
+  }
+
+  return {
+    async put(letters) {
+      let group: OutgoingMessage[] = []
+      let bytes = 0
+      for (const letter of letters) {
+        if (group.length > 0 && bytes + letter.message.payload.byteLength > appendBytesMax) {
+          await log.append(group)
+          group = []
+          bytes = 0
+        }
+        group.push(outgoing(letter))
+        bytes += letter.message.payload.byteLength
+      }
+      if (group.length > 0) await log.append(group)
+    },
+  }
+}
+
+function connectStage(stage: DeadLetterStage, rule: string): string {
+  if (stage === 'store') return 'TASK_PUT'
+  return rule === 'no-key' ? 'KEY_CONVERTER' : 'VALUE_CONVERTER'
+}
+
+/**
+ * The letters of rejected messages: each raw message is found again in the runs of its batch.
+ *
+ * @throws SystemicError when a rejection names a message that the batch does not hold: without its letter it would be lost
+ */
+export function deadLettersOf(pending: PendingBatch, rejections: readonly Rejection[], stage: DeadLetterStage): DeadLetter[] {
+  const { messages } = pending.batch
+  const wanted = new Map<number, Map<number, Rejection>>()
+  for (const rejection of rejections) {
+    if (!(rejection.message >= 0 && rejection.message < messages.length)) throw unknownMessage(rejection)
+    const partition = messages.partition[rejection.message]!
+    const offset = messages.offset[rejection.message]!
+    const ofPartition = wanted.get(partition)
+    if (ofPartition === undefined) wanted.set(partition, new Map([[offset, rejection]]))
+    else if (!ofPartition.has(offset)) ofPartition.set(offset, rejection)
+  }
+  const letters: DeadLetter[] = []
+  for (const run of pending.runs) {
+    const ofPartition = wanted.get(run.partition)
+    if (ofPartition !== undefined) collect(run, ofPartition, stage, letters)
+  }
+  for (const ofPartition of wanted.values()) for (const rejection of ofPartition.values()) throw unknownMessage(rejection)
+  return letters
+}
+
+function unknownMessage({ message, rule }: Rejection): SystemicError {
+  return new SystemicError(
+    `a rejection (${rule}) names message ${message}, which its batch does not hold: this is a fault of the sink, report it`,
+  )
+}
+
+/** Takes the letters of one run out of `wanted`. */
+function collect(run: RawRun, wanted: Map<number, Rejection>, stage: DeadLetterStage, letters: DeadLetter[]): void {
+  const cursor = run.cursor()
+  while (wanted.size > 0 && cursor.next()) {
+    const raw = cursor.message
+    const rejection = wanted.get(raw.offset)
+    if (rejection === undefined) continue
+    wanted.delete(raw.offset)
+    const headers = cursor.headers().filter(({ key }) => !envelopeHeaderNames.has(key))
+    const { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload } = raw
+    const message = { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload, headers }
+    letters.push({ stage, partition: run.partition, offset: raw.offset, rejection, message })
+  }
+}

@@ -1,0 +1,96 @@
+// A run of messages out of an embedded log: rows read at once, walked by a cursor.
+
+import type { StatementSync } from 'node:sqlite'
+import { envelopeHeaders } from '../envelope-headers.ts'
+import type { Header } from '../log.ts'
+import type { RawCursor, RawMessage, RawRun } from '../source.ts'
+import { type LogFile, partition } from './file.ts'
+
+export interface RunLimits {
+  /** A run ends with the message that reaches this; so it is exceeded by one message at most. */
+  readonly bytesMax: number
+  readonly messagesMax: number
+}
+
+export interface RunReader {
+  /**
+   * The messages from the offset `next` on, as a run that covers `[from, …)`; undefined where there are none yet.
+   *
+   * @param from at most `next`; smaller where the messages between are lost
+   */
+  read(from: number, next: number): RawRun | undefined
+}
+
+type Row = [
+  offset: number,
+  channel: string,
+  subtopic: string,
+  publisher: string,
+  protocol: string,
+  contentType: string,
+  createdUs: number,
+  createdRestNs: number,
+  headers: string | null,
+  payload: Uint8Array,
+]
+
+/** What a row costs in memory beside its payload and texts. */
+const rowOverheadBytes = 300
+
+export function openRunReader(file: LogFile, { bytesMax, messagesMax }: RunLimits): RunReader {
+  const select: StatementSync = file.database.prepare('SELECT * FROM messages WHERE "offset" >= ? ORDER BY "offset" LIMIT ?')
+  select.setReturnArrays(true)
+  return {
+    read(from, next) {
+      if (next >= file.end) return undefined
+      const rows: Row[] = []
+      let byteLength = 0
+      for (const row of select.iterate(next, messagesMax) as Iterable<unknown> as Iterable<Row>) {
+        rows.push(row)
+        byteLength += rowOverheadBytes + row[9].byteLength + row[1].length + row[2].length + row[3].length + (row[8]?.length ?? 0)
+        if (byteLength >= bytesMax) break
+      }
+      if (rows.length === 0) return undefined
+      return { partition, from, to: rows[rows.length - 1]![0] + 1, byteLength, cursor: () => openCursor(rows) }
+    },
+  }
+}
+
+function openCursor(rows: readonly Row[]): RawCursor {
+  const message: RawMessage = {
+    offset: -1,
+    hasKey: false,
+    channel: '',
+    subtopic: '',
+    publisher: '',
+    protocol: '',
+    contentType: '',
+    createdUs: 0,
+    createdRestNs: 0,
+    payload: new Uint8Array(0),
+  }
+  let at = -1
+  return {
+    message,
+    next() {
+      at++
+      if (at >= rows.length) return false
+      const row = rows[at]!
+      message.offset = row[0]
+      message.hasKey = row[1] !== ''
+      message.channel = row[1]
+      message.subtopic = row[2]
+      message.publisher = row[3]
+      message.protocol = row[4]
+      message.contentType = row[5]
+      message.createdUs = row[6]
+      message.createdRestNs = row[7]
+      message.payload = row[9]
+      return true
+    },
+    headers() {
+      const others = rows[at]![8]
+      return others === null ? envelopeHeaders(message) : [...envelopeHeaders(message), ...(JSON.parse(others) as Header[])]
+    },
+  }
+}

@@ -1,0 +1,20 @@
+// The envelope as headers of a message in the log: names and values.
+
+import type { Envelope } from '../transformers/envelope.ts'
+import type { Header } from './log.ts'
+
+/** A header of one of these names is a part of the envelope; every other belongs to the sender. */
+export const envelopeHeaderNames: ReadonlySet<string> = new Set(['subtopic', 'publisher', 'protocol', 'created', 'content-type'])
+
+/** The envelope without its channel, which is the message's key. `created` is in nanoseconds, decimal; an empty content type is left out. */
+export function envelopeHeaders(envelope: Envelope): Header[] {
+  const created = BigInt(envelope.createdUs) * 1000n + BigInt(envelope.createdRestNs)
+  const headers: Header[] = [
+    { key: 'subtopic', value: envelope.subtopic },
+    { key: 'publisher', value: envelope.publisher },
+    { key: 'protocol', value: envelope.protocol },
+    { key: 'created', value: created.toString() },
+  ]
+  if (envelope.contentType !== '') headers.push({ key: 'content-type', value: envelope.contentType })
+  return headers
+}

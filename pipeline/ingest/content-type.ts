@@ -1,0 +1,34 @@
+// Which content types a publish may have, and the media type that its message carries.
+
+/** What the transformers can read; the media type goes into the envelope without its parameters. */
+export const mediaTypes = ['application/senml+json', 'application/senml+cbor', 'application/json'] as const
+export type MediaType = (typeof mediaTypes)[number]
+
+const parameter = /;\s*([^\s=;]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]*)\s*/gy
+
+/**
+ * The media type of a Content-Type header (RFC 9110 §8.3.1), lower case and without parameters. Parameters are let pass, but a
+ * `charset` must be UTF-8: SenML knows no other (RFC 8428 §5), and JSON between systems neither (RFC 8259 §8.1).
+ *
+ * @returns undefined for what is not taken
+ */
+export function mediaTypeOf(header: string | undefined): MediaType | undefined {
+  if (header === undefined) return undefined
+  const end = header.indexOf(';')
+  const essence = (end === -1 ? header : header.slice(0, end)).trim().toLowerCase()
+  const mediaType = mediaTypes.find(known => known === essence)
+  if (mediaType === undefined || end === -1) return mediaType
+  return parametersAreFine(header, end) ? mediaType : undefined
+}
+
+function parametersAreFine(header: string, start: number): boolean {
+  parameter.lastIndex = start
+  while (parameter.lastIndex < header.length) {
+    const match = parameter.exec(header)
+    if (match === null) return /^[;\s]*$/.test(header.slice(start))
+    start = parameter.lastIndex
+    const [, name = '', value = ''] = match
+    if (name.toLowerCase() === 'charset' && !/^"?utf-?8"?$/i.test(value)) return false
+  }
+  return true
+}

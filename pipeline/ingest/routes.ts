@@ -1,0 +1,145 @@
+// The HTTP door for messages: POST /channels/<channel>/messages[/<subtopic…>], answered when the log has the message.
+//
+// The order of checks: who asks (401), the shape of the request (400, 413, 415), then rights (403). Key and rights are asked for
+// before the body is read, so nobody unknown makes the platform read one.
+
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { HttpError } from '../../config/http/errors.ts'
+import { type AccessControl, channelParameter, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import type { Log } from '../log.ts'
+import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
+import { publishFailure } from './failure.ts'
+import type { IngestMetrics } from './metrics.ts'
+import type { IngestOptions } from './options.ts'
+import { openReceiptClock } from './receipt-clock.ts'
+import { subtopicOf } from './subtopic.ts'
+
+export interface IngestParts {
+  readonly log: Log
+  /** The number under which the store knows the log: the first part of a message's id. */
+  readonly logNumber: () => number
+  readonly access: AccessControl
+  readonly metrics: IngestMetrics
+  readonly options: IngestOptions
+}
+
+/** What is known of a publish before its body is read. */
+interface Publish {
+  readonly channel: string
+  readonly subtopic: string
+  readonly contentType: MediaType
+  /** null: the thing is not connected to the channel, which is told after the shape of the body was checked. */
+  readonly publisher: string | null
+}
+
+const publishKey = 'publish'
+
+const parameters = Type.Object({ channel: channelParameter })
+const subtopicParameters = Type.Object({
+  channel: channelParameter,
+  '*': Type.String({ description: 'The subtopic, its parts divided by / or . (at most 16 parts of 128 bytes).' }),
+})
+const anyBytes = { schema: Type.Unsafe<Buffer>({}) }
+const body = { content: Object.fromEntries(mediaTypes.map(mediaType => [mediaType, anyBytes])) }
+const accepted = Type.Object(
+  { id: Type.String({ description: "The message's id, `<log>-<partition>-<offset>`." }) },
+  { description: 'The message is durable.' },
+)
+
+/** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
+export function ingestRoutes({ log, logNumber, access, metrics, options }: IngestParts): FastifyPluginAsync {
+  const receiptUs = openReceiptClock()
+
+  /** @throws HttpError, SubtopicError, AccessUnavailableError */
+  async function readHead(request: FastifyRequest): Promise<void> {
+    const { channel: channelText, '*': path = '' } = request.params as { channel: string; '*'?: string }
+    // What is no id is refused by the route's schema, once it is known who asks.
+    const channel = parseChannel(channelText) ?? noChannel
+    const publisher = await authenticate(access, request.headers.authorization, channel)
+    const contentType = readContentType(request)
+    const subtopic = subtopicOf(path)
+    if (contentType === 'application/json') refuseReservedFormat(subtopic)
+    request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher })
+  }
+
+  async function publish(request: FastifyRequest): Promise<{ id: string }> {
+    const createdUs = receiptUs()
+    const payload = request.body as Buffer
+    if (payload.length === 0) {
+      throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
+    }
+    const { channel, subtopic, contentType, publisher } = request.getDecorator<Publish>(publishKey)
+    if (publisher === null) throw new HttpError('forbidden')
+    const message = { channel, subtopic, publisher, protocol: 'http', contentType, createdUs, createdRestNs: 0, payload }
+    const [position] = await log.append([message])
+    metrics.accepted(payload.length)
+    return { id: `${logNumber()}-${position!.partition}-${position!.offset}` }
+  }
+
+  return async app => {
+    app.decorateRequest(publishKey, null)
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser<Buffer>(
+      [...mediaTypes],
+      { parseAs: 'buffer', bodyLimit: options.payloadBytesMax },
+      (_request, bytes, done) => {
+        done(null, bytes)
+      },
+    )
+    app.setErrorHandler((error, _request, reply) => {
+      const failure = publishFailure(error, options.payloadBytesMax)
+      if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', 'Thing realm="sluice"')
+      metrics.refused(failure instanceof HttpError ? failure.code : 'other')
+      throw failure
+    })
+    const described = { tags: ['messages'], security: [{ thing: [] }], body, response: { 202: accepted } }
+
+    app.post('/channels/:channel/messages', {
+      onRequest: readHead,
+      schema: { ...described, summary: 'Publish a message', params: parameters },
+      handler: async (request, reply) => reply.code(202).send(await publish(request)),
+    })
+    app.post('/channels/:channel/messages/*', {
+      onRequest: readHead,
+      schema: { ...described, summary: 'Publish a message under a subtopic', params: subtopicParameters },
+      handler: async (request, reply) => reply.code(202).send(await publish(request)),
+    })
+  }
+}
+
+/**
+ * @returns the thing whose key was shown; null where it may not publish on the channel
+ * @throws HttpError `unauthenticated`
+ * @throws AccessUnavailableError
+ */
+async function authenticate(access: AccessControl, header: string | undefined, channel: string): Promise<string | null> {
+  const credential = parseCredential(header)
+  if (credential?.scheme !== 'Thing') {
+    throw new HttpError('unauthenticated', 'publish with the key of a thing, in the header "Authorization: Thing <key>"')
+  }
+  const answer = await access.authorize({ credential, channel, action: 'publish' })
+  if (answer.allowed) return answer.publisher
+  if (answer.reason === 'unauthenticated')
+    throw new HttpError('unauthenticated', 'this is no key of a thing: show the key that creating the thing gave')
+  return null
+}
+
+function readContentType(request: FastifyRequest): MediaType {
+  const contentType = mediaTypeOf(request.headers['content-type'])
+  if (contentType === undefined) {
+    throw new HttpError('unsupported_media_type', `send the Content-Type ${mediaTypes.join(', ')}, in UTF-8`)
+  }
+  const encoding = request.headers['content-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new HttpError('unsupported_media_type', 'a compressed body is not taken: send it without Content-Encoding')
+  }
+  return contentType
+}
+
+/** The last part of the subtopic names the format of a JSON message; SenML is stored under `messages`. */
+function refuseReservedFormat(subtopic: string): void {
+  if (subtopic !== 'messages' && !subtopic.endsWith('.messages')) return
+  const detail = 'a JSON subtopic cannot end in "messages", under which SenML is stored: give its last part another name'
+  throw new HttpError('malformed_request', detail, { faults: [{ pointer: '/path/subtopic', detail }] })
+}

@@ -1,0 +1,216 @@
+// The way of a batch, from the log to the store: where every promise of the pipeline has its line.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ErrorClass, MessageCounts, Positions, Rejection, Sink } from '../sinks/sink.ts'
+import type { RecordBatch } from '../transformers/record-batch.ts'
+import { batches, type PendingBatch } from './batch.ts'
+import { type DeadLetterStage, type DeadLetters, deadLettersOf } from './dead-letters.ts'
+import type { Decoder } from './decode.ts'
+import { LogUnavailableError } from './log.ts'
+import type { BatchOptions } from './options.ts'
+import { readAhead } from './read-ahead.ts'
+import { type BackOff, retry, waitBefore } from './retry.ts'
+import type { Source } from './source.ts'
+import { SystemicError } from './systemic-error.ts'
+
+/** What one worker is made of, and who watches it. */
+export interface Parts<Encoded> {
+  readonly source: Source
+  readonly decoder: Decoder
+  readonly sink: Sink<Encoded>
+  readonly deadLetters: DeadLetters
+  readonly batch: BatchOptions
+  readonly backOff: BackOff
+  readonly watch: Watch
+}
+
+/** What happens on the way; called once per batch or failure, never per message. */
+export interface Watch {
+  taken(pending: PendingBatch): void
+  settled(pending: PendingBatch, counts: readonly MessageCounts[]): void
+  /** Everything taken and not settled was dropped, and will be taken again. */
+  dropped(): void
+  deadLettered(rejections: readonly Rejection[], stage: DeadLetterStage): void
+  /** Something failed that will be tried again after `waitMs`. */
+  failed(error: unknown, what: 'log' | 'store' | 'dead letters' | 'fenced', failures: number, waitMs: number): void
+  recovered(): void
+}
+
+/** So often in a row, and no more, a store may say that it has gone on without us before we believe that another writer works on it. */
+const fencesMax = 8
+
+/** The dead letters failed, so the batch that needs them must not become final. */
+class DeadLettersError extends Error {
+  override readonly name = 'DeadLettersError'
+}
+
+/** Failures in a row, since something last succeeded. */
+interface Failures {
+  starts: number
+  fences: number
+}
+
+/**
+ * One worker. Ends when `signal` has aborted and what was taken by then is stored, or as soon as `abandon` aborts: what is not
+ * stored then stays in the log.
+ *
+ * A store that is away is asked again for ever, and the log not at all meanwhile. A fenced batch is dropped with all that is in
+ * flight, and the store is asked for its positions again.
+ *
+ * @throws SystemicError what no retry can mend; nothing of the batch is committed then
+ */
+export async function run<Encoded>(parts: Parts<Encoded>, signal: AbortSignal, abandon: AbortSignal): Promise<void> {
+  const failures: Failures = { starts: 0, fences: 0 }
+  while (!signal.aborted && !abandon.aborted) {
+    try {
+      await flow(parts, failures, signal, abandon)
+      return // the runs ended: by the signal, or because the source was closed
+    } catch (error) {
+      parts.watch.dropped()
+      if (abandon.aborted) return
+      await beforeNextFlow(parts, failures, error, signal)
+    }
+  }
+}
+
+/** Batch after batch until the signal aborts or something fails that needs the positions anew. */
+async function flow<Encoded>(parts: Parts<Encoded>, failures: Failures, signal: AbortSignal, abandon: AbortSignal): Promise<void> {
+  const { source, decoder, sink, watch } = parts
+  const ending = new AbortController()
+  const runs = source.runs(AbortSignal.any([signal, abandon, ending.signal]), () => {
+    if (failures.starts > 0) watch.recovered()
+    failures.starts = 0
+  })
+  const ready = readAhead(batches(runs, decoder, parts.batch), pending => {
+    watch.taken(pending)
+    return endingOnError(ending, () => ({ pending, encoded: encode(sink, pending) })) // while the batch before is being written
+  })
+  for await (const { pending, encoded } of ready) {
+    await endingOnError(ending, async () => {
+      const counts = await store(parts, pending, encoded, abandon) // durable, and its dead letters before it
+      await commit(parts, positionsOf(pending.batch), abandon) // last: everything below is stored or dead-lettered
+      watch.settled(pending, counts)
+    })
+    failures.fences = 0
+  }
+}
+
+/** On a failure the runs end before anything waits for their end: a log without new messages would keep it waiting. */
+function endingOnError<Result>(ending: AbortController, work: () => Result): Result {
+  try {
+    const result = work()
+    if (result instanceof Promise) result.catch(() => ending.abort())
+    return result
+  } catch (error) {
+    ending.abort()
+    throw error
+  }
+}
+
+/** Writes until it succeeds. Each message is put to the dead letters once, however often the batch is tried. */
+function store<Encoded>(
+  parts: Parts<Encoded>,
+  pending: PendingBatch,
+  encoded: Encoded,
+  abandon: AbortSignal,
+): Promise<readonly MessageCounts[]> {
+  const { sink, deadLetters, watch } = parts
+  const put = new Set<number>()
+  let failure: DeadLettersError | undefined
+
+  async function reject(rejections: readonly Rejection[], stage: DeadLetterStage): Promise<void> {
+    const fresh = rejections.filter(({ message }) => !put.has(message))
+    if (fresh.length === 0) return
+    try {
+      await deadLetters.put(deadLettersOf(pending, fresh, stage))
+    } catch (error) {
+      // A sink may wrap what it catches, so that it is remembered here what went wrong.
+      failure = new DeadLettersError('the dead letters cannot be written', { cause: error })
+      throw failure
+    }
+    for (const { message } of fresh) put.add(message)
+    watch.deadLettered(fresh, stage)
+  }
+
+  async function attempt(): Promise<readonly MessageCounts[]> {
+    failure = undefined
+    await reject(pending.rejections, 'decode')
+    try {
+      return await sink.write(encoded, rejections => reject(rejections, 'store'), abandon)
+    } catch (error) {
+      throw failure ?? error
+    }
+  }
+
+  return retry(attempt, retrying(parts), abandon)
+}
+
+function commit<Encoded>(parts: Parts<Encoded>, positions: Positions, abandon: AbortSignal): Promise<void> {
+  return retry(() => parts.source.commit(positions), retrying(parts), abandon)
+}
+
+function retrying<Encoded>(parts: Parts<Encoded>): Parameters<typeof retry>[1] {
+  return {
+    backOff: parts.backOff,
+    classify: error => classify(parts.sink, error),
+    onFailure: (error, failures, waitMs) => parts.watch.failed(error, whatFailed(error), failures, waitMs),
+    onRecovery: () => parts.watch.recovered(),
+  }
+}
+
+/** Waits before the positions are asked again; throws where that cannot help. */
+async function beforeNextFlow<Encoded>(parts: Parts<Encoded>, failures: Failures, error: unknown, signal: AbortSignal): Promise<void> {
+  const kind = classify(parts.sink, error)
+  if (kind === 'systemic') throw asSystemic(error)
+  failures.starts++
+  if (kind === 'fenced') failures.fences++
+  if (failures.fences > fencesMax) {
+    throw new SystemicError(
+      `the store has gone on without this writer ${failures.fences} times in a row (${messageOf(error)}): stop the other writer that works under the same name`,
+      { cause: error },
+    )
+  }
+  const count = Math.max(failures.starts, failures.fences)
+  const waitMs = waitBefore(count, parts.backOff)
+  parts.watch.failed(error, kind === 'fenced' ? 'fenced' : whatFailed(error), count, waitMs)
+  // An abort ends the wait, and then the loop: nothing is in flight.
+  await wait(waitMs, undefined, { signal }).catch(() => undefined)
+}
+
+function classify<Encoded>(sink: Sink<Encoded>, error: unknown): ErrorClass {
+  if (error instanceof SystemicError) return 'systemic'
+  if (error instanceof LogUnavailableError) return 'transient'
+  if (error instanceof DeadLettersError) return error.cause instanceof SystemicError ? 'systemic' : 'transient'
+  return sink.classify(error)
+}
+
+function whatFailed(error: unknown): 'log' | 'store' | 'dead letters' {
+  if (error instanceof DeadLettersError) return 'dead letters'
+  return error instanceof LogUnavailableError ? 'log' : 'store'
+}
+
+function asSystemic(error: unknown): SystemicError {
+  const reason = error instanceof DeadLettersError ? error.cause : error
+  return reason instanceof SystemicError ? reason : new SystemicError(messageOf(reason), { cause: reason })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+function encode<Encoded>(sink: Sink<Encoded>, { batch }: PendingBatch): Encoded {
+  try {
+    return sink.encode(batch)
+  } catch (error) {
+    // Encoding reads nothing but the batch: it would fail the same way every time.
+    const range = batch.ranges[0]
+    throw new SystemicError(
+      `a batch from partition ${range?.partition} offset ${range?.from} cannot be encoded for the store (${messageOf(error)}): this is a fault of the program, report it`,
+      { cause: error },
+    )
+  }
+}
+
+function positionsOf(batch: RecordBatch): Positions {
+  return new Map(batch.ranges.map(({ partition, to }) => [partition, to]))
+}

@@ -1,0 +1,138 @@
+// A writer: one worker in the main thread, with its state, its books and its end.
+
+import type { Logger } from '../config/logger.ts'
+import type { Sink } from '../sinks/sink.ts'
+import type { Transformer } from '../transformers/transformer.ts'
+import type { DeadLetters } from './dead-letters.ts'
+import { openDecoder } from './decode.ts'
+import { openLedger, type PartitionCounts } from './ledger.ts'
+import type { PipelineMetrics } from './metrics.ts'
+import type { BatchOptions, MessageOptions, SubscriberOptions } from './options.ts'
+import { type BackOff, defaultBackOff } from './retry.ts'
+import { run, type Watch } from './run.ts'
+import type { Source } from './source.ts'
+import { subjectFilter } from './subject-filter.ts'
+
+/** Ready is a writer that runs. One that retries has its log, store or dead letters away; one that failed needs a person. */
+export type WriterState = 'running' | 'retrying' | 'stopping' | 'stopped' | 'failed'
+
+export interface WriterParts<Encoded> {
+  /** `relational`; for log lines. */
+  readonly name: string
+  /** These four stay the caller's: closed after the writer has stopped, the sink before the source. */
+  readonly source: Source
+  readonly sink: Sink<Encoded>
+  readonly transformer: Transformer
+  readonly deadLetters: DeadLetters
+  readonly options: { readonly batch: BatchOptions; readonly message: MessageOptions; readonly subscriber: SubscriberOptions }
+  readonly metrics: PipelineMetrics
+  readonly logger: Logger
+  readonly backOff?: BackOff
+  /** How long a stop waits for the store to take what is in flight; what it has not taken then stays in the log. */
+  readonly drainMsMax?: number
+  /** Milliseconds since 1970. */
+  readonly clock?: () => number
+}
+
+export interface Writer {
+  state(): WriterState
+  /** Why it is retrying or failed; else undefined. */
+  failure(): Error | undefined
+  /** By partition, what became of the messages since it was opened. */
+  counts(): ReadonlyMap<number, PartitionCounts>
+  /** For the source's `onLost`. */
+  lost(partition: number, messages: number): void
+  /** Resolves when it has stopped; rejects with the SystemicError that ended it. */
+  readonly done: Promise<void>
+  /** Takes no more from the log, stores what was taken, and ends within the time of a drain. Never rejects. */
+  stop(): Promise<void>
+}
+
+/** @throws RangeError for a subject that can never match */
+export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
+  const { name, source, sink, transformer, deadLetters, options, metrics, backOff = defaultBackOff, drainMsMax = 4000, clock } = parts
+  const logger = parts.logger.child({ writer: name })
+  const decoder = openDecoder({
+    transformer,
+    subscribed: subjectFilter(options.subscriber.subjects),
+    message: options.message,
+    ...(clock === undefined ? {} : { clock }),
+  })
+  const ledger = openLedger()
+  const stopping = new AbortController()
+  const abandoning = new AbortController()
+  let state: WriterState = 'running'
+  let failure: Error | undefined
+
+  const watch: Watch = {
+    taken(pending) {
+      ledger.taken(pending.batch)
+      metrics.taken(pending)
+    },
+    settled(pending, counts) {
+      ledger.settled(pending.batch, counts)
+      metrics.settled(pending, counts)
+    },
+    dropped() {
+      ledger.dropped()
+      metrics.dropped()
+    },
+    deadLettered(rejections, stage) {
+      const rules = new Set<string>()
+      for (const { rule } of rejections) {
+        metrics.deadLettered(rule, stage)
+        rules.add(rule)
+      }
+      logger.warn({ stage, messages: rejections.length, rules: [...rules] }, 'messages dead-lettered')
+    },
+    failed(error, what, failures, waitMs) {
+      metrics.failed(what)
+      // A long outage says so in each doubling of its attempts, not in every one.
+      const level = Number.isInteger(Math.log2(failures)) ? 'warn' : 'debug'
+      logger[level]({ err: error, what, failures, wait_ms: Math.round(waitMs) }, 'trying again')
+      failure = error instanceof Error ? error : new Error(String(error))
+      if (state === 'running') state = 'retrying'
+    },
+    recovered() {
+      logger.info('going on')
+      failure = undefined
+      if (state === 'retrying') state = 'running'
+    },
+  }
+
+  async function work(): Promise<void> {
+    try {
+      await run({ source, decoder, sink, deadLetters, batch: options.batch, backOff, watch }, stopping.signal, abandoning.signal)
+      state = 'stopped'
+    } catch (error) {
+      failure = error instanceof Error ? error : new Error(String(error))
+      state = 'failed'
+      metrics.failed('writer')
+      logger.fatal({ err: error }, 'writer stopped')
+      throw error
+    }
+  }
+
+  const done = work()
+  // Who watches the state need not wait for the end as well.
+  done.catch(() => undefined)
+
+  return {
+    state: () => state,
+    failure: () => failure,
+    counts: () => ledger.counts(),
+    lost(partition, messages) {
+      ledger.lost(partition, messages)
+      metrics.lost(messages)
+      logger.error({ partition, messages }, 'messages were deleted unread')
+    },
+    done,
+    async stop() {
+      if (state === 'running' || state === 'retrying') state = 'stopping'
+      stopping.abort()
+      const deadline = setTimeout(() => abandoning.abort(), drainMsMax)
+      await done.catch(() => undefined)
+      clearTimeout(deadline)
+    },
+  }
+}

@@ -1,0 +1,152 @@
+// The registry of JSON formats: which table holds which, made when it is first needed, within a cap.
+//
+// A format is named by a device, so it is hostile: one device must not make tables without end. Tables are made in
+// transactions of their own, by one writer at a time in the whole store, and used only after the commit.
+
+import type { Database, Transaction } from '../../config/postgres/database.ts'
+import type { Rejection } from '../sink.ts'
+import type { EncodedTable } from './encoded-batch.ts'
+import type { SinkOptions } from './options.ts'
+import { physicalName } from './physical-name.ts'
+
+/** A transaction holds about four locks for each table that it makes, and the server's lock table is bounded. */
+const createdAtOnceMax = 50
+
+/** Why a format gets no table. */
+export type FormatRefusal = Omit<Rejection, 'message'>
+
+export interface FormatTables {
+  /** By format, the quoted name of its table. */
+  readonly names: ReadonlyMap<string, string>
+  readonly refused: ReadonlyMap<string, FormatRefusal>
+}
+
+type WantedFormat = Pick<EncodedTable, 'format' | 'channels'>
+
+export interface Formats {
+  /** The tables of these formats, made where they are missing. Costs nothing for formats that were asked for before. */
+  resolve(wanted: readonly WantedFormat[]): Promise<FormatTables>
+  /** Forgets what is known: a table has turned out to be gone. */
+  forget(): void
+}
+
+export function openFormats(database: Database, options: SinkOptions): Formats {
+  const known = new Map<string, string>()
+
+  async function resolve(wanted: readonly WantedFormat[]): Promise<FormatTables> {
+    const names = new Map<string, string>()
+    const refused = new Map<string, FormatRefusal>()
+    let missing: WantedFormat[] = []
+    for (const want of wanted) {
+      const name = known.get(want.format)
+      if (name !== undefined) names.set(want.format, name)
+      else if (isText(want.format)) missing.push(want)
+      else refused.set(want.format, unwritable)
+    }
+    if (missing.length > 0) {
+      for (const [format, name] of await findTables(database, missing)) {
+        known.set(format, name)
+        names.set(format, name)
+      }
+      missing = missing.filter(({ format }) => !names.has(format))
+    }
+    for (let start = 0; start < missing.length; start += createdAtOnceMax) {
+      const some = missing.slice(start, start + createdAtOnceMax)
+      const created = await database.transaction(transaction => createTables(transaction, some, options))
+      for (const [format, name] of created.names) {
+        known.set(format, name)
+        names.set(format, name)
+      }
+      for (const [format, refusal] of created.refused) refused.set(format, refusal)
+    }
+    return { names, refused }
+  }
+
+  return { resolve, forget: () => known.clear() }
+}
+
+/** PostgreSQL's text takes neither. */
+function isText(format: string): boolean {
+  return !format.includes('\0') && format.isWellFormed()
+}
+
+const unwritable: FormatRefusal = {
+  rule: 'store-refused',
+  reason: 'the format holds a NUL or half a surrogate pair, which PostgreSQL cannot store',
+  hint: 'use letters, digits, "-" and "_" in the last part of the subtopic',
+}
+
+/** Those that are registered and whose table is there. */
+async function findTables(database: Database, wanted: readonly WantedFormat[]): Promise<[format: string, name: string][]> {
+  const rows = await database.query<{ format: string; table_name: string }>(
+    `SELECT format, table_name FROM sluice.formats
+     WHERE format = ANY ($1::text[]) AND to_regclass(format('formats.%I', table_name)) IS NOT NULL`,
+    [wanted.map(({ format }) => format)],
+  )
+  return rows.map(row => [row.format, quoted(row.table_name)])
+}
+
+async function createTables(transaction: Transaction, wanted: readonly WantedFormat[], options: SinkOptions): Promise<FormatTables> {
+  await transaction.query(`SELECT set_config('lock_timeout', $1, true)`, [String(options.lockTimeoutMs)])
+  await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.formats', 0))`)
+  const registered = await transaction.query<{ format: string; table_name: string; channel: string }>(
+    'SELECT format, table_name, channel FROM sluice.formats',
+  )
+  const tables = new Map(registered.map(row => [row.format, row.table_name]))
+  const formatsOf = new Map<string, number>()
+  for (const { channel } of registered) formatsOf.set(channel, (formatsOf.get(channel) ?? 0) + 1)
+
+  const names = new Map<string, string>()
+  const refused = new Map<string, FormatRefusal>()
+  const added: { format: string; table: string; channel: string }[] = []
+  const statements: string[] = []
+  for (const { format, channels } of wanted) {
+    let table = tables.get(format)
+    if (table === undefined) {
+      const channel = [...channels].find(channel => !channel.includes('\0') && (formatsOf.get(channel) ?? 0) < options.formatsPerChannelMax)
+      if (channel === undefined || registered.length + added.length >= options.formatsMax) {
+        refused.set(format, overLimit(channel === undefined ? 'channel' : 'store', options))
+        continue
+      }
+      table = physicalName(format)
+      formatsOf.set(channel, (formatsOf.get(channel) ?? 0) + 1)
+      added.push({ format, table, channel })
+    }
+    // A registered format whose table was dropped gets it anew.
+    statements.push(tableStatements(table))
+    names.set(format, quoted(table))
+  }
+  if (statements.length > 0) await transaction.execute(statements.join(''))
+  if (added.length > 0) {
+    await transaction.query(
+      'INSERT INTO sluice.formats (format, table_name, channel) SELECT * FROM unnest($1::text[], $2::text[], $3::text[])',
+      [added.map(({ format }) => format), added.map(({ table }) => table), added.map(({ channel }) => channel)],
+    )
+  }
+  return { names, refused }
+}
+
+function overLimit(of: 'channel' | 'store', { formatsMax, formatsPerChannelMax }: SinkOptions): FormatRefusal {
+  return {
+    rule: 'format-limit',
+    reason:
+      of === 'store'
+        ? `the store holds ${formatsMax} JSON formats, and no more are allowed`
+        : `the channel has brought ${formatsPerChannelMax} JSON formats, and no more are allowed`,
+    hint: 'publish to a subtopic whose last part is a format that exists, or raise the limit',
+  }
+}
+
+function tableStatements(table: string): string {
+  return `
+    CREATE TABLE IF NOT EXISTS ${quoted(table)} (
+      created bigint NOT NULL, channel text NOT NULL, subtopic text NOT NULL, publisher text NOT NULL, protocol text NOT NULL,
+      payload jsonb NOT NULL, position bigint NOT NULL, index integer NOT NULL
+    );
+    CREATE INDEX IF NOT EXISTS "$${table}" ON ${quoted(table)} (channel, created DESC);`
+}
+
+/** Names made by physicalName hold no quote. */
+function quoted(table: string): string {
+  return `formats."${table}"`
+}

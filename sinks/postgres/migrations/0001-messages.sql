@@ -1,0 +1,79 @@
+-- Up Migration
+-- The store's schema, a public contract: ../README.md says what each column means. The migrations make the schema "sluice" before.
+
+CREATE SCHEMA IF NOT EXISTS formats;
+
+CREATE TABLE public.messages (
+  time timestamptz NOT NULL,
+  channel text NOT NULL,
+  subtopic text NOT NULL,
+  publisher text NOT NULL,
+  protocol text NOT NULL,
+  name text NOT NULL,
+  unit text,
+  value float8,
+  string_value text,
+  bool_value boolean,
+  data_value bytea,
+  sum float8,
+  update_time float8,
+  position bigint NOT NULL,
+  index integer NOT NULL
+) PARTITION BY RANGE (time);
+
+CREATE INDEX messages_channel_time ON public.messages (channel, time DESC);
+
+CREATE TABLE sluice.messages_default PARTITION OF public.messages DEFAULT;
+
+-- The log that a row's position names. What was accepted last under a name is the log that is read now.
+CREATE TABLE sluice.logs (
+  number smallint PRIMARY KEY CHECK (number BETWEEN 1 AND 127),
+  name text NOT NULL,
+  id text NOT NULL,
+  writer text NOT NULL,
+  accepted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  UNIQUE (name, id)
+);
+
+-- Where each partition goes on, and what became of its messages:
+-- received = stored + empty + filtered + duplicate + dead_lettered; skipped are offsets that held no message.
+-- Every batch updates its rows here, so their pages keep room for new versions (heap-only updates).
+CREATE TABLE sluice.offsets (
+  writer text NOT NULL,
+  log smallint NOT NULL REFERENCES sluice.logs (number),
+  partition integer NOT NULL CHECK (partition BETWEEN 0 AND 4095),
+  next_offset bigint NOT NULL,
+  received bigint NOT NULL DEFAULT 0,
+  stored bigint NOT NULL DEFAULT 0,
+  empty bigint NOT NULL DEFAULT 0,
+  filtered bigint NOT NULL DEFAULT 0,
+  skipped bigint NOT NULL DEFAULT 0,
+  duplicate bigint NOT NULL DEFAULT 0,
+  dead_lettered bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (writer, log, partition)
+) WITH (fillfactor = 20);
+
+-- JSON formats and the tables in the schema "formats" that hold them. A channel is charged with the formats it brought.
+CREATE TABLE sluice.formats (
+  format text PRIMARY KEY,
+  table_name text NOT NULL UNIQUE,
+  channel text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- The days (UTC) on which a publisher has rows in a channel, so that a reader of one publisher visits only those.
+CREATE TABLE sluice.publisher_days (
+  channel text NOT NULL,
+  publisher text NOT NULL,
+  format text NOT NULL,
+  day date NOT NULL,
+  PRIMARY KEY (channel, publisher, format, day)
+);
+
+-- Down Migration
+DROP TABLE sluice.publisher_days;
+DROP TABLE sluice.formats;
+DROP TABLE sluice.offsets;
+DROP TABLE sluice.logs;
+DROP TABLE public.messages;
+DROP SCHEMA formats CASCADE;

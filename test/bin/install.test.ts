@@ -1,0 +1,170 @@
+// Installing what is missing, with a stand-in for npm that notes how it was called and takes a while.
+
+import { spawn } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const source = fileURLToPath(new URL('../../bin/install.js', import.meta.url))
+
+const lock = {
+  packages: {
+    '': { dependencies: { pg: '8.0.0' }, devDependencies: { vitest: '5.0.0' } },
+    'node_modules/pg': { version: '8.0.0' },
+    'node_modules/vitest': { version: '5.0.0', dev: true },
+    'node_modules/node-here': { version: '24.0.0', optional: true, os: [process.platform], cpu: [process.arch] },
+    'node_modules/node-elsewhere': { version: '24.0.0', optional: true, os: ['plan9'], cpu: [process.arch] },
+  },
+}
+
+/** Installs as npm does: everything away, some time, then the list of what is there. */
+const npm = `
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+const flags = process.argv.slice(2)
+appendFileSync('calls.jsonl', JSON.stringify({ flags, environment: process.env }) + '\\n')
+rmSync('node_modules', { recursive: true, force: true })
+await setTimeout(150)
+const { npm_config_cache: outcome = '' } = process.env
+if (outcome !== '') {
+  console.error(outcome)
+  process.exit(1)
+}
+const { packages } = ${JSON.stringify(lock)}
+delete packages['']
+delete packages['node_modules/node-elsewhere']
+if (flags.includes('--omit=dev')) delete packages['node_modules/vitest']
+mkdirSync('node_modules')
+writeFileSync('node_modules/.package-lock.json', JSON.stringify({ packages }))
+`
+
+interface Project {
+  readonly root: string
+  run(kind: string, environment?: Record<string, string>): Promise<{ code: number | null; output: string }>
+  calls(): { flags: string[]; environment: Record<string, string> }[]
+}
+
+function newProject(): Project {
+  const root = temporaryFolder()
+  mkdirSync(join(root, 'bin'))
+  cpSync(source, join(root, 'bin', 'install.js'))
+  const { dependencies, devDependencies } = lock.packages['']
+  writeFileSync(join(root, 'package.json'), JSON.stringify({ type: 'module', dependencies, devDependencies }))
+  writeFileSync(join(root, 'package-lock.json'), JSON.stringify(lock))
+  writeFileSync(join(root, 'npm-cli.js'), npm)
+  return {
+    root,
+    run(kind, environment = {}) {
+      const child = spawn(process.execPath, [join(root, 'bin', 'install.js'), kind], {
+        env: { PATH: process.env['PATH'], npm_execpath: join(root, 'npm-cli.js'), npm_node_execpath: process.execPath, ...environment },
+      })
+      let output = ''
+      for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+      return new Promise((resolve, reject) => child.on('error', reject).on('close', code => resolve({ code, output })))
+    },
+    calls() {
+      const path = join(root, 'calls.jsonl')
+      if (!existsSync(path)) return []
+      return readFileSync(path, 'utf8')
+        .trim()
+        .split('\n')
+        .map(line => JSON.parse(line) as ReturnType<Project['calls']>[number])
+    },
+  }
+}
+
+test('what is missing is installed once, in one line, and the second time nothing is done or said', async () => {
+  const project = newProject()
+  const first = await project.run('production')
+  expect(first.code).toBe(0)
+  expect(first.output).toMatch(/^sluice: installing what running it needs … done in \d+\.\d s\n$/)
+  expect(await project.run('production')).toEqual({ code: 0, output: '' })
+  expect(project.calls().map(({ flags }) => flags.slice(0, 2))).toEqual([['ci', '--omit=dev']])
+})
+
+test('a development install is a production one, and not the other way round', async () => {
+  const project = newProject()
+  await project.run('production')
+  await project.run('development')
+  await project.run('production')
+  await project.run('development')
+  expect(project.calls().map(({ flags }) => flags[1])).toEqual(['--omit=dev', '--include=dev'])
+})
+
+test.each(['pg', 'node-here'])('an install that lacks %s, or has it in another version, is done again', async name => {
+  const project = newProject()
+  await project.run('production')
+  const path = join(project.root, 'node_modules', '.package-lock.json')
+  const installed = JSON.parse(readFileSync(path, 'utf8')) as { packages: Record<string, { version: string }> }
+  installed.packages[`node_modules/${name}`]!.version = '1.0.0'
+  writeFileSync(path, JSON.stringify(installed))
+  await project.run('production')
+  delete installed.packages[`node_modules/${name}`]
+  writeFileSync(path, JSON.stringify(installed))
+  await project.run('production')
+  expect(project.calls()).toHaveLength(3)
+})
+
+test('dependencies that the lock file does not have yet are npm’s to complain about', async () => {
+  const project = newProject()
+  await project.run('production')
+  writeFileSync(join(project.root, 'package.json'), JSON.stringify({ type: 'module', dependencies: { pg: '9.0.0' } }))
+  await project.run('production')
+  expect(project.calls()).toHaveLength(2)
+})
+
+test('what was said to the outer npm does not change the install; where npm fetches from does', async () => {
+  const project = newProject()
+  await project.run('development', {
+    NODE_ENV: 'production',
+    npm_config_omit: 'dev',
+    NPM_CONFIG_LOGLEVEL: 'silent',
+    npm_config_dry_run: 'true',
+    npm_config_global: 'true',
+    npm_config_registry: 'http://127.0.0.1:1/',
+  })
+  const { environment } = project.calls()[0]!
+  const names = Object.keys(environment).filter(name => /^npm_config|^node_env/i.test(name))
+  expect(names).toEqual(['npm_config_registry'])
+})
+
+test('two at once install once', async () => {
+  const project = newProject()
+  const both = await Promise.all([project.run('development'), project.run('production')])
+  expect(both.map(({ code }) => code)).toEqual([0, 0])
+  expect(both.map(({ output }) => output).join('')).toContain('another process is installing; waiting for it')
+  const kinds = project.calls().map(({ flags }) => flags[1])
+  expect([['--include=dev'], ['--omit=dev', '--include=dev']]).toContainEqual(kinds)
+  expect(existsSync(join(project.root, '.install-lock'))).toBe(false)
+})
+
+test('the lock of a process that is gone is taken over', async () => {
+  const project = newProject()
+  mkdirSync(join(project.root, '.install-lock'))
+  const gone = spawn(process.execPath, ['-e', ''])
+  await new Promise(resolve => gone.on('close', resolve))
+  writeFileSync(join(project.root, '.install-lock', 'pid'), String(gone.pid))
+  expect((await project.run('production')).code).toBe(0)
+  expect(project.calls()).toHaveLength(1)
+})
+
+test.each([
+  ['npm error code ENOTFOUND', 'the package registry does not answer'],
+  ['npm error code EUSAGE', 'package.json and package-lock.json disagree'],
+  ['npm error code ENOSPC', 'the disk is full'],
+  ['npm error code EACCES', 'this user may not write here'],
+  ['npm error code EODD', 'what npm said stands below'],
+])('a failure with %s says what to do, and the next run tries again', async (said, advice) => {
+  const project = newProject()
+  const failed = await project.run('production', { npm_config_cache: said })
+  expect(failed.code).toBe(1)
+  expect(failed.output).toContain(`npm ci ended with 1: ${advice}`)
+  expect(failed.output).toContain(said)
+  expect((await project.run('production')).code).toBe(0)
+})
+
+test('a kind that is none is told', async () => {
+  expect(await newProject().run('constructor')).toEqual({ code: 1, output: 'sluice: say node bin/install.js production, or development\n' })
+})

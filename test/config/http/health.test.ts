@@ -1,0 +1,72 @@
+// Health, liveness, readiness and metrics.
+
+import { Counter, Registry } from 'prom-client'
+import { afterEach, expect, test } from 'vitest'
+import { type HealthOptions, healthRoutes } from '../../../config/http/health.ts'
+import { startServer, type TestServer } from './test-server.ts'
+
+const servers: TestServer[] = []
+afterEach(() => Promise.all(servers.splice(0).map(({ app }) => app.close())))
+
+async function start(options: Partial<HealthOptions>): Promise<TestServer> {
+  const all: HealthOptions = { version: '1.2.3', checks: {}, ready: () => true, registry: new Registry(), timeoutMs: 100, ...options }
+  const server = await startServer({}, app => healthRoutes(app, all))
+  servers.push(server)
+  return server
+}
+
+test('healthy when every check passes, with what each says', async () => {
+  const server = await start({ checks: { database: async () => 'PostgreSQL 18', log: async () => undefined } })
+  const { status, headers, body } = await server.ask('/health')
+  expect([status, headers.get('content-type')]).toEqual([200, 'application/health+json; charset=utf-8'])
+  expect(body).toMatchObject({
+    status: 'pass',
+    version: '1.2.3',
+    checks: { database: [{ status: 'pass', output: 'PostgreSQL 18' }], log: [{ status: 'pass' }] },
+  })
+})
+
+test('503 when a check fails or does not answer in time; why is in the log and not in the answer', async () => {
+  const checks = {
+    database: async () => {
+      throw new Error('hidden')
+    },
+    log: () => new Promise<undefined>(() => {}),
+    disk: async () => undefined,
+  }
+  const server = await start({ checks })
+  const { status, headers, body } = await server.ask('/health')
+  expect([status, headers.get('retry-after')]).toEqual([503, '1'])
+  expect(body).toMatchObject({
+    status: 'fail',
+    checks: {
+      database: [{ status: 'fail', output: 'see the log' }],
+      log: [{ status: 'fail', output: 'no answer within 100 ms' }],
+      disk: [{ status: 'pass' }],
+    },
+  })
+  expect(JSON.stringify(body)).not.toContain('hidden')
+  expect(server.lines().filter(({ msg }) => msg === 'health check failed')).toMatchObject([
+    { level: 'warn', check: 'database', err: { message: 'hidden' } },
+    { level: 'warn', check: 'log' },
+  ])
+})
+
+test('alive as long as it answers; ready when it says so', async () => {
+  let ready = false
+  const server = await start({ ready: () => ready })
+  expect((await server.ask('/livez')).status).toBe(200)
+  const before = await server.ask('/readyz')
+  expect([before.status, before.body, before.headers.get('retry-after')]).toEqual([503, { status: 'fail' }, '1'])
+  ready = true
+  expect((await server.ask('/readyz')).body).toEqual({ status: 'pass' })
+})
+
+test('metrics are those of the registry, in the format of Prometheus', async () => {
+  const registry = new Registry()
+  new Counter({ name: 'things_total', help: 'Things.', registers: [registry] }).inc(3)
+  const { url } = await start({ registry })
+  const response = await fetch(`${url}/metrics`)
+  expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
+  expect(await response.text()).toContain('things_total 3\n')
+})

@@ -1,0 +1,217 @@
+// What every route gets from the server: checks of bodies, queries and paths, and one shape of error.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startServer, type TestServer } from './test-server.ts'
+
+let server: TestServer
+
+beforeAll(async () => {
+  server = await startServer()
+})
+afterAll(() => server.app.close())
+
+const id = '6f0e7a0e-6f0e-4a0e-8f0e-6f0e7a0e6f0e'
+
+test('a body is taken as it is: nothing converted, nothing removed', async () => {
+  const things = [{ name: 'a', id, metadata: { deep: { er: [1, '1', null] }, constructor: 1 }, order: 'asc', unit: null }]
+  expect((await server.post('/things/bulk', JSON.stringify(things))).body).toEqual({ things })
+})
+
+test.each([
+  ['[{"name":1}]', '/body/0/name', 'is not allowed: give text of 1 to 10 characters'],
+  ['[{"name":""}]', '/body/0/name', 'is not allowed: give text of 1 to 10 characters'],
+  ['[{}]', '/body/0/name', 'is missing: add it'],
+  ['[{"name":"a","nmae":1}]', '/body/0/nmae', 'is not known here: did you mean name?'],
+  ['[{"name":"a","x/y~":1}]', '/body/0/x~1y~0', 'is not known here: remove it; known are name, id, metadata, order, unit'],
+  ['[{"name":"a","id":"b"}]', '/body/0/id', 'is not allowed: give a UUID'],
+  ['[{"name":"a","order":"up"}]', '/body/0/order', 'is not allowed: give one of asc, desc'],
+  ['[{"name":"a","unit":1}]', '/body/0/unit', 'is not allowed: give text, or null'],
+  ['[{"name":"a","metadata":[]}]', '/body/0/metadata', 'is not allowed: give an object'],
+  ['{"name":"a"}', '/body', 'is not allowed: give a list of at most 1000 items, each an object'],
+  [`[${'1,'.repeat(1000)}1]`, '/body', 'has 1001 items: give a list of at most 1000 items, each an object'],
+  ['[{"name":"a\\u0000"}]', '/body/0/name', 'holds a NUL character: remove it'],
+  ['[{"name":"\\ud800"}]', '/body/0/name', 'holds half of a surrogate pair: send whole characters'],
+  ['[{"name":"a","metadata":{"__proto__":{"admin":true}}}]', '/body/0/metadata/__proto__', 'is no name that can be taken: choose another'],
+  ['[{"name":"a","metadata":{"\\u005f_proto__":1}}]', '/body/0/metadata/__proto__', 'is no name that can be taken: choose another'],
+])('the body %s is refused with its place and what to do', async (body, pointer, detail) => {
+  const answer = await server.post('/things/bulk', body)
+  expect(answer.status).toBe(400)
+  expect(answer.body).toMatchObject({
+    error: 'the request is malformed',
+    code: 'malformed_request',
+    status: 400,
+    detail: `${pointer} ${detail}`,
+    errors: [{ pointer, detail }],
+  })
+})
+
+test('all faults of a body come at once, up to twenty', async () => {
+  const { body } = await server.post('/things/bulk', '[{"name":1},{"id":1},{"name":"a","order":1}]')
+  expect((body['errors'] as { pointer: string }[]).map(({ pointer }) => pointer)).toEqual([
+    '/body/0/name',
+    '/body/1/name',
+    '/body/1/id',
+    '/body/2/order',
+  ])
+  const many = await server.post('/things/bulk', JSON.stringify(Array.from({ length: 1000 }, () => ({}))))
+  expect(many.body['errors']).toHaveLength(21)
+})
+
+test.each([
+  ['', 'the body is empty: send JSON'],
+  [' ', 'the body is empty: send JSON'],
+  ['[{"name":"a",]', 'the body is not JSON: "]" is not expected at line 1, column 14'],
+  ['[\n  {"name" "a"}]', 'the body is not JSON: "\\"" is not expected at line 2, column 11'],
+  ['[{"name":"a"}', 'the body is not JSON: it ends too early at line 1, column 14'],
+  ['[1] 😀', 'the body is not JSON: "😀" is not expected at line 1, column 5'],
+  [new Uint8Array([0x5b, 0x22, 0xff, 0x22, 0x5d]), 'the body is not UTF-8: send JSON in UTF-8'],
+  ['['.repeat(200_000), 'the body is not JSON: it ends too early at line 1, column 200001'],
+])('%j is refused with where it stops being JSON', async (body, detail) => {
+  const answer = await server.post('/things/bulk', body)
+  expect([answer.status, answer.body['detail']]).toEqual([400, detail])
+})
+
+test('nesting deeper than 64 levels is refused, however deep', async () => {
+  for (const depth of [66, 100_000]) {
+    const nested = `[{"name":"a","metadata":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}]`
+    const answer = await server.post('/things/bulk', nested)
+    expect([answer.status, answer.body['detail']]).toEqual([400, expect.stringContaining('is nested deeper than 64 levels')])
+  }
+})
+
+test('a duplicate key is the last one, and a byte order mark is nothing', async () => {
+  expect((await server.post('/things/bulk', '\uFEFF[{"name":"a","name":"b"}]')).body).toEqual({ things: [{ name: 'b' }] })
+})
+
+test('a query becomes the numbers and booleans of its schema, with the defaults', async () => {
+  expect((await server.ask('/things?value=-2.5e1&connected=false&name=007')).body).toEqual({
+    limit: 10,
+    value: -25,
+    connected: false,
+    name: '007',
+  })
+})
+
+test.each([
+  ['limit=abc', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
+  ['limit=', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
+  ['limit=-1', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
+  ['limit=101', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
+  ['limit=1.0', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
+  ['limit=1e1', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
+  ['limit=%2B1', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
+  ['limit=5&limit=6', '/query/limit', 'is given more than once: give it once'],
+  ['unknown=5&unknown=6', '/query/unknown', 'is given more than once: give it once'],
+  ['connected=1', '/query/connected', 'is not allowed: give true or false'],
+  ['value=Infinity', '/query/value', 'is not allowed: give a number'],
+  ['name=%00', '/query/name', 'holds a NUL character: remove it'],
+])('the query %s is refused with its place and what to do', async (query, pointer, detail) => {
+  const answer = await server.ask(`/things?${query}`)
+  expect([answer.status, answer.body['errors']]).toEqual([400, [{ pointer, detail }]])
+})
+
+test('a route that takes no other parameters names the nearest one it knows, and others ignore what they do not know', async () => {
+  expect((await server.ask('/strict?publsher=a')).body['detail']).toBe('/query/publsher is not known here: did you mean publisher?')
+  expect((await server.ask('/things?what=ever&__proto__=1')).status).toBe(200)
+})
+
+test('a path parameter is checked, and a path that is no URL path is refused', async () => {
+  expect((await server.ask(`/things/${id}`)).body).toEqual({ id })
+  expect((await server.ask('/things/x')).body['errors']).toEqual([{ pointer: '/path/id', detail: 'is not allowed: give a UUID' }])
+  expect((await server.ask('/things/%zz')).status).toBe(400)
+  expect((await server.ask(`/things/${'x'.repeat(5000)}`)).status).toBe(400)
+})
+
+test('any other type than JSON is 415 with what is taken; parameters of the type do not matter', async () => {
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'nonsense']) {
+    const answer = await server.post('/things/bulk', '[]', type)
+    expect([answer.status, answer.body['detail']]).toEqual([415, 'send application/json and say so in the header content-type'])
+  }
+  expect((await server.post('/things/bulk', '[]', 'application/json; charset=utf-8; profile=x')).status).toBe(200)
+})
+
+test('a body of 2 MiB is 413 with the limit, and the connection goes on', async () => {
+  const answer = await server.post('/things/bulk', 'x'.repeat(2 * 1024 * 1024))
+  expect([answer.status, answer.body['detail']]).toEqual([413, 'the body may have at most 1048576 bytes: send less at once'])
+  expect(answer.headers.get('connection')).not.toBe('close')
+})
+
+test('an unknown path is 404, also with a body that is none; a known path with another method is 405 with those it takes', async () => {
+  expect((await server.ask('/nothing')).body).toMatchObject({ code: 'not_found', status: 404 })
+  expect((await server.post('/nothing', '{')).status).toBe(404)
+  const answer = await server.ask(`/things/${id}?a=b`, { method: 'PATCH' })
+  expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'DELETE, GET, HEAD'])
+  expect(answer.body).toMatchObject({ code: 'method_not_allowed', detail: 'use DELETE, GET, HEAD' })
+})
+
+test('HEAD answers as GET without a body, and a DELETE whose client sends the header of a body without one is taken', async () => {
+  const head = await server.ask('/things', { method: 'HEAD' })
+  expect([head.status, head.body]).toEqual([200, {}])
+  expect((await server.ask(`/things/${id}`, { method: 'DELETE', headers: { 'content-type': 'application/json' } })).status).toBe(204)
+})
+
+test('a refused right has always the same text, whatever it is about', async () => {
+  expect((await server.ask('/throws/forbidden')).body).toEqual({
+    error: 'failed to perform authorization over the entity',
+    code: 'forbidden',
+    status: 403,
+    request_id: expect.any(String) as string,
+  })
+})
+
+test('what the sentence of the table does not say stands in detail', async () => {
+  expect((await server.ask('/throws/conflict')).body).toMatchObject({
+    code: 'conflict',
+    detail: 'another thing has this key: choose another',
+  })
+})
+
+test.each(['defect', 'text', 'query'])(
+  'a defect (%s) is a 500 that tells nothing, with the id under which the log tells it',
+  async what => {
+    const answer = await server.ask(`/throws/${what}`)
+    expect(answer.status).toBe(500)
+    expect(Object.keys(answer.body)).toEqual(['error', 'code', 'status', 'request_id'])
+    expect(JSON.stringify(answer.body)).not.toContain('hidden')
+    const line = server.lines().findLast(({ request_id }) => request_id === answer.body['request_id'])
+    expect(line).toMatchObject({ level: 'error', msg: 'request failed', route: '/throws/:what', method: 'GET' })
+  },
+)
+
+test('a database that is away is 503 with Retry-After, too many requests 429 with it, no credentials 401 with WWW-Authenticate', async () => {
+  const away = await server.ask('/throws/away')
+  expect([away.status, away.headers.get('retry-after')]).toEqual([503, '1'])
+  const limited = await server.ask('/throws/limited')
+  expect([limited.status, limited.body['code'], limited.headers.get('retry-after')]).toEqual([429, 'too_many_requests', '1'])
+  const unauthenticated = await server.ask('/throws/unauthenticated')
+  expect([unauthenticated.status, unauthenticated.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="sluice"'])
+})
+
+test('an error is a problem document for who asks for one (RFC 9457)', async () => {
+  const answer = await server.ask('/throws/conflict', { headers: { accept: 'application/problem+json' } })
+  expect(answer.headers.get('content-type')).toBe('application/problem+json')
+  expect(answer.body).toMatchObject({ type: 'about:blank', title: 'the request conflicts with what exists', status: 409, code: 'conflict' })
+})
+
+test('the id of a request is ours, and stands in the header and in the error', async () => {
+  const answer = await server.ask('/throws/conflict', { headers: { 'x-request-id': 'theirs', 'request-id': 'theirs' } })
+  expect(answer.body['request_id']).toMatch(/^[0-9a-f-]{36}$/)
+  expect(answer.headers.get('x-request-id')).toBe(answer.body['request_id'])
+})
+
+test('a request that succeeds logs nothing, one that is refused nothing above debug', async () => {
+  const before = server.lines().length
+  await server.ask('/things')
+  expect(server.lines()).toHaveLength(before)
+  const refused = await server.ask('/things?limit=0')
+  const added = server.lines().slice(before)
+  expect(added).toMatchObject([{ level: 'debug', msg: 'request refused', request_id: refused.body['request_id'] }])
+})
+
+test('answers carry the headers that keep a browser from misusing them, and do not say what made them', async () => {
+  const { headers } = await server.ask('/things')
+  expect(headers.get('content-security-policy')).toBe("default-src 'none';frame-ancestors 'none'")
+  expect(headers.get('x-content-type-options')).toBe('nosniff')
+  for (const name of ['server', 'x-powered-by', 'strict-transport-security', 'access-control-allow-origin'])
+    expect(headers.get(name)).toBeNull()
+})

@@ -1,0 +1,51 @@
+// Options as people see them: the README's table, the sample file, and the values in force.
+
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Type } from 'typebox'
+import { expect, test } from 'vitest'
+import { httpOptions } from '../../config/http/options.ts'
+import { loggingOptions } from '../../config/logger.ts'
+import { loadOptions, optionTable, printOptions, sampleFile } from '../../config/options.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const schema = Type.Object({
+  control: Type.Object({
+    url: Type.String({ description: 'Where the control plane | answers.', format: 'uri' }),
+    token: Type.Optional(Type.String({ secret: true })),
+    hosts: Type.Array(Type.String(), { default: ['a', 'b'] }),
+  }),
+  name: Type.String({ default: 'x', environment: 'SVC_NAME' }),
+})
+
+test('the table has a row for each option, and a pipe in a text does not break it', () => {
+  expect(optionTable(schema).split('\n')).toEqual([
+    '| Option | Variable | Allowed | Default | Meaning |',
+    '| --- | --- | --- | --- | --- |',
+    '| `control.url` | `SVC_CONTROL_URL` | a URL | required | Where the control plane \\| answers. |',
+    '| `control.token` | `SVC_CONTROL_TOKEN` | text | none |  |',
+    '| `control.hosts` | `SVC_CONTROL_HOSTS` | a list, each text | `a,b` |  |',
+    '| `name` | `SVC_NAME` | text | `"x"` |  |',
+  ])
+})
+
+test('secrets and the passwords of URLs are masked where the options in force are printed', () => {
+  const options = loadOptions(schema, { environment: { SVC_CONTROL_URL: 'http://me:hidden@host/', SVC_CONTROL_TOKEN: 'hidden' } })
+  expect(printOptions(schema, options)).toBe('name = "x"\n\n[control]\nurl = "http://me:***@host/"\ntoken = "***"\nhosts = ["a", "b"]')
+})
+
+test('the sample file loads as the defaults, as it is and with every option uncommented', () => {
+  const all = Type.Object({
+    http: httpOptions,
+    logging: loggingOptions,
+    lists: Type.Object({ of: Type.Array(Type.Integer(), { default: [1, 2] }) }),
+  })
+  const defaults = loadOptions(all, { environment: {} })
+  const sample = sampleFile(all)
+  for (const text of [sample, sample.replaceAll(/^#(?=\w)/gm, '')]) {
+    const file = join(temporaryFolder(), 'sample.toml')
+    writeFileSync(file, text)
+    expect(loadOptions(all, { file, environment: {} })).toEqual(defaults)
+  }
+  expect(sample).toContain('# a whole number from 0 to 65535; SVC_HTTP_PORT\n#port = 8080\n')
+})

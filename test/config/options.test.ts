@@ -1,0 +1,201 @@
+// Options: where a value comes from, and that every fault is told at once, with its place and what is allowed.
+
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Type } from 'typebox'
+import { expect, expectTypeOf, test } from 'vitest'
+import { loadOptions, type OptionSources, OptionsError, variablesOf } from '../../config/options.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const schema = Type.Object({
+  http: Type.Object({
+    host: Type.String({ default: '127.0.0.1', minLength: 1 }),
+    port: Type.Integer({ default: 8080, minimum: 0, maximum: 65535, flag: '--port' }),
+  }),
+  batch: Type.Object({
+    rows: Type.Integer({ default: 2000, minimum: 1 }),
+    ageMs: Type.Number({ default: 200.5, minimum: 0 }),
+  }),
+  log: Type.Object({
+    brokers: Type.Array(Type.String({ minLength: 1 }), { default: [] }),
+    client: Type.Enum(['kafkajs', 'platformatic'], { default: 'kafkajs' }),
+  }),
+  users: Type.Object({ allowSelfRegister: Type.Boolean({ default: true, environment: 'SVC_USERS_ALLOW_SELF_REGISTER' }) }),
+  control: Type.Object({
+    url: Type.Optional(Type.String({ format: 'uri' })),
+    token: Type.Optional(Type.String({ secret: true, minLength: 16 })),
+  }),
+})
+
+function load(sources: Partial<OptionSources> = {}) {
+  return loadOptions(schema, { environment: {}, ...sources })
+}
+
+function faultsOf(sources: Partial<OptionSources>): string[] {
+  try {
+    load(sources)
+  } catch (error) {
+    if (error instanceof OptionsError) return error.faults.map(({ place, problem }) => `${place}: ${problem}`)
+    throw error
+  }
+  return []
+}
+
+function fileOf(text: string): string {
+  const path = join(temporaryFolder(), 'sluice.toml')
+  writeFileSync(path, text)
+  return path
+}
+
+test('without anything given, the defaults are the value, frozen at every depth, with the type of the schema', () => {
+  const options = load()
+  expect(options).toEqual({
+    http: { host: '127.0.0.1', port: 8080 },
+    batch: { rows: 2000, ageMs: 200.5 },
+    log: { brokers: [], client: 'kafkajs' },
+    users: { allowSelfRegister: true },
+    control: {},
+  })
+  expect([options, options.http, options.log.brokers].every(Object.isFrozen)).toBe(true)
+  expectTypeOf(options.http.port).toBeNumber()
+})
+
+test('the file overrides the defaults, the environment the file, the command line the environment', () => {
+  const file = fileOf('[http]\nhost = "::"\nport = 1\n[batch]\nrows = 5\nage_ms = 7\n')
+  const options = load({
+    file,
+    environment: { SVC_HTTP_PORT: '2', SVC_BATCH_ROWS: '6' },
+    overrides: { http: { port: '3', host: undefined } },
+  })
+  expect(options.http).toEqual({ host: '::', port: 3 })
+  expect(options.batch).toEqual({ rows: 6, ageMs: 7 })
+})
+
+test('texts of the environment become what the schema says', () => {
+  const options = load({
+    environment: {
+      SVC_BATCH_AGE_MS: '1e2',
+      SVC_LOG_BROKERS: 'one:9092, two:9092',
+      SVC_LOG_CLIENT: 'platformatic',
+      SVC_USERS_ALLOW_SELF_REGISTER: 'false',
+    },
+  })
+  expect(options.batch.ageMs).toBe(100)
+  expect(options.log).toEqual({ brokers: ['one:9092', 'two:9092'], client: 'platformatic' })
+  expect(options.users.allowSelfRegister).toBe(false)
+})
+
+test.each([
+  ['SVC_HTTP_PORT', '', 'http.port is empty: give a whole number from 0 to 65535'],
+  ['SVC_HTTP_PORT', '0x10', 'http.port is "0x10": give a whole number from 0 to 65535'],
+  ['SVC_HTTP_PORT', '80.5', 'http.port is "80.5": give a whole number from 0 to 65535'],
+  ['SVC_HTTP_PORT', '65536', 'http.port is 65536: give a whole number from 0 to 65535'],
+  ['SVC_HTTP_HOST', '', 'http.host is empty: give text that is not empty'],
+  ['SVC_USERS_ALLOW_SELF_REGISTER', 'no', 'users.allow_self_register is "no": give true or false'],
+  ['SVC_USERS_ALLOW_SELF_REGISTER', 'False', 'users.allow_self_register is "False": give true or false'],
+  ['SVC_LOG_CLIENT', 'java', 'log.client is "java": give one of kafkajs, platformatic'],
+  ['SVC_LOG_BROKERS', 'one,,two', 'log.brokers is ["one","","two"]: give a list, each text that is not empty'],
+  ['SVC_CONTROL_URL', 'somewhere', 'control.url is "somewhere": give a URL'],
+])('%s=%s is a fault that says what is allowed', (variable, text, problem) => {
+  expect(faultsOf({ environment: { [variable]: text } })).toEqual([`${variable}: ${problem}`])
+})
+
+test('all faults come at once, those of the file with their lines', () => {
+  const file = fileOf('[http]\nport = "80"\n\n[batch]\nrows = 0\nrosw = 3\n\n[htpp]\nhost = "x"\n')
+  expect(faultsOf({ file, environment: { SVC_HTTP_PROT: '1', SVC_LOG_CLIENT: 'java' }, overrides: { http: { port: 'x' } } })).toEqual([
+    `${file}:6: there is no option batch.rosw: did you mean batch.rows?`,
+    `${file}:8: there is no option htpp: did you mean http?`,
+    'SVC_HTTP_PROT: there is no such variable: did you mean SVC_HTTP_PORT?',
+    `${file}:2: http.port is "80": give a whole number from 0 to 65535`,
+    '--port: http.port is "x": give a whole number from 0 to 65535',
+    `${file}:5: batch.rows is 0: give a whole number of at least 1`,
+    'SVC_LOG_CLIENT: log.client is "java": give one of kafkajs, platformatic',
+  ])
+})
+
+test('a key in the wrong section is told where it belongs, one far from all is told what is known', () => {
+  const file = fileOf('port = 80\n[http]\nbrokers = ["a"]\nsomething_else = 1\n')
+  expect(faultsOf({ file })).toEqual([
+    `${file}:1: there is no option port: did you mean http.port?`,
+    `${file}:3: there is no option http.brokers: did you mean log.brokers?`,
+    `${file}:4: there is no option http.something_else: known here are host, port`,
+  ])
+})
+
+test('a variable of another role is no fault, one that nobody knows is', () => {
+  const environment = { SVC_PROVISION_USER: 'a', SVC_XYZ: 'b', OTHER: 'c' }
+  expect(faultsOf({ environment, otherVariables: ['SVC_PROVISION_USER'] })).toEqual(['SVC_XYZ: there is no such variable: unset it'])
+  expect(variablesOf(schema)).toContain('SVC_CONTROL_TOKEN_FILE')
+})
+
+test('a secret comes from the file that its variable names, without the end of the line', () => {
+  const path = fileOf('0123456789abcdef\n')
+  expect(load({ environment: { SVC_CONTROL_TOKEN_FILE: path } }).control.token).toBe('0123456789abcdef')
+})
+
+test('a secret is never shown by a fault, nor is the password of a URL', () => {
+  const faults = faultsOf({ environment: { SVC_CONTROL_TOKEN: 'short-secret', SVC_CONTROL_URL: 'http://user:hidden@a b/' } })
+  expect(faults).toEqual([
+    'SVC_CONTROL_URL: control.url is "http://user:***@a b/": give a URL',
+    'SVC_CONTROL_TOKEN: control.token is set to a text that is not shown: give text of at least 16 characters',
+  ])
+})
+
+test('a secret given twice, and a file of it that cannot be read, are faults', () => {
+  expect(faultsOf({ environment: { SVC_CONTROL_TOKEN: 'x'.repeat(16), SVC_CONTROL_TOKEN_FILE: '/nowhere' } })).toEqual([
+    'SVC_CONTROL_TOKEN_FILE: SVC_CONTROL_TOKEN is set too: unset one of them',
+  ])
+  expect(faultsOf({ environment: { SVC_CONTROL_TOKEN_FILE: '/nowhere' } })).toEqual([
+    'SVC_CONTROL_TOKEN_FILE: the file "/nowhere" cannot be read (ENOENT): give the path of a file that holds control.token',
+  ])
+})
+
+test('a file that is missing, or is not TOML, is a fault with its line', () => {
+  expect(faultsOf({ file: '/nowhere.toml' })).toEqual(['/nowhere.toml: there is no such file: give the path of a TOML file'])
+  const broken = fileOf('[http]\nport = 80\nhost = ::\n')
+  expect(faultsOf({ file: broken })).toEqual([
+    `${broken}:3: this is not TOML: ":" is not expected here; text stands in quotes, a section in [brackets]`,
+  ])
+  const twice = fileOf('[http]\nport = 80\nport = 81\n')
+  expect(faultsOf({ file: twice })).toEqual([`${twice}:3: this is not TOML: Cannot redefine existing key 'http.port'.`])
+})
+
+test('a prototype key in a file is an unknown key', () => {
+  const file = fileOf('[http]\n__proto__ = 1\nconstructor = 2\n')
+  expect(faultsOf({ file })).toHaveLength(2)
+})
+
+test('a required option that is missing is told with the ways to give it', () => {
+  const required = Type.Object({
+    store: Type.Object({ url: Type.String({ environment: 'SVC_RELATIONAL_URL', allowed: 'a URL such as postgres://host/name' }) }),
+  })
+  expect(() => loadOptions(required, { environment: {} })).toThrow(
+    'store.url: it is required: set SVC_RELATIONAL_URL or write store.url in a file; give a URL such as postgres://host/name',
+  )
+})
+
+test('a section that may be absent is absent with its defaults, and required as a whole once a part is given', () => {
+  const withTls = Type.Object({ tls: Type.Optional(Type.Object({ key: Type.String(), version: Type.Integer({ default: 3 }) })) })
+  expect(loadOptions(withTls, { environment: {} })).toEqual({})
+  expect(loadOptions(withTls, { environment: { SVC_TLS_KEY: 'k' } })).toEqual({ tls: { key: 'k', version: 3 } })
+  expect(() => loadOptions(withTls, { environment: { SVC_TLS_VERSION: '2' } })).toThrow('tls.key: it is required')
+})
+
+test('structures come from a file only, and each of their faults names its place', () => {
+  const field = Type.Object({ field_name: Type.String(), field_format: Type.String() }, { additionalProperties: false })
+  const writer = Type.Object({ transformer: Type.Object({ timeFields: Type.Array(field, { default: [] }) }) })
+  const good = fileOf('[[transformer.time_fields]]\nfield_name = "t"\nfield_format = "unix"\n')
+  expect(loadOptions(writer, { file: good, environment: {} }).transformer.timeFields).toEqual([{ field_name: 't', field_format: 'unix' }])
+  const bad = fileOf('[[transformer.time_fields]]\nfield_name = 1\nfield_format = "unix"\nlocaton = "UTC"\n')
+  expect(() => loadOptions(writer, { file: bad, environment: {} })).toThrow(
+    /:1: transformer.time_fields at \/0.*localton|:1: transformer.time_fields at \/0/,
+  )
+})
+
+test('two options of one variable are a mistake of the schema', () => {
+  const wrong = Type.Object({
+    a: Type.Object({ b: Type.String({ default: '' }) }),
+    c: Type.Object({ d: Type.String({ default: '', environment: 'SVC_A_B' }) }),
+  })
+  expect(() => loadOptions(wrong, { environment: {} })).toThrow('the options a.b and c.d have one variable')
+})

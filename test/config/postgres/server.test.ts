@@ -1,0 +1,168 @@
+// The port over a server: the conformance suite, and what happens to connections.
+
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { type Database, DatabaseError } from '../../../config/postgres/database.ts'
+import { openServer, type ServerOptions } from '../../../config/postgres/server.ts'
+import { binaryRows, int4, text } from '../../conformance/binary-rows.ts'
+import { databaseConformance } from '../../conformance/database.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+
+describeWithPostgres('PostgreSQL server', postgres => {
+  const opened: Database[] = []
+  const open = async (options: Partial<ServerOptions> = {}): Promise<Database> => {
+    const database = await openServer({ url: postgres.url, applicationName: 'sluice test', connectionsMax: 4, ...options })
+    opened.push(database)
+    return database
+  }
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map(database => database.close()))
+  })
+  const failureOf = (work: Promise<unknown>): Promise<DatabaseError> =>
+    work.then(
+      () => {
+        throw new Error('it did not fail')
+      },
+      (error: unknown) => {
+        expect(error).toBeInstanceOf(DatabaseError)
+        return error as DatabaseError
+      },
+    )
+
+  databaseConformance('port', async () =>
+    openServer({ url: await postgres.createDatabase(), applicationName: 'sluice test', connectionsMax: 4 }),
+  )
+
+  test('a connection that breaks in the middle of a statement is a transient error, and the next statement has another', async () => {
+    const database = await open()
+    const other = await open()
+    const sleeping = failureOf(database.query('SELECT pg_sleep(10)::text'))
+    await other.query(
+      `SELECT pg_terminate_backend(pid) FROM (SELECT pid, pg_sleep(0.1) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(10)%') AS p`,
+    )
+    expect((await sleeping).transient).toBe(true)
+    expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
+  })
+
+  test('a transaction whose connection breaks while it does nothing fails, transient, and is not stored', async () => {
+    const database = await open()
+    const other = await open()
+    await database.execute('DROP TABLE IF EXISTS broken; CREATE TABLE broken (id int4)')
+    const error = await failureOf(
+      database.transaction(async transaction => {
+        const [row] = await transaction.query('INSERT INTO broken VALUES (1) RETURNING pg_backend_pid() AS pid')
+        await other.query('SELECT pg_terminate_backend($1)', [row?.['pid'] as number])
+        // Long enough for the news to arrive while nobody waits for an answer on that connection.
+        await other.query('SELECT pg_sleep(0.2)::text')
+      }),
+    )
+    expect(error.transient).toBe(true)
+    expect(await database.query('SELECT * FROM broken')).toEqual([])
+  })
+
+  test('a connection that breaks in the middle of a COPY is a transient error without a line', async () => {
+    const database = await open()
+    const other = await open()
+    await database.execute('DROP TABLE IF EXISTS copied; CREATE TABLE copied (id int4, name text)')
+    const rows = binaryRows(Array.from({ length: 60_000 }, (_, at) => [int4(at), text('x'.repeat(500))]))
+    const error = await failureOf(
+      database.transaction(async transaction => {
+        const [row] = await transaction.query('SELECT pg_backend_pid() AS pid')
+        const copying = transaction.copy('copied', rows)
+        await other.query('SELECT pg_terminate_backend($1)', [row?.['pid'] as number])
+        await copying
+      }),
+    )
+    expect(error).toMatchObject({ transient: true, line: undefined })
+    expect(await database.query('SELECT count(*) FROM copied')).toEqual([{ count: 0n }])
+  })
+
+  test('idle connections survive a restart of the server: they are reported, and replaced', async () => {
+    const lost: DatabaseError[] = []
+    const database = await open({ onConnectionLost: error => lost.push(error) })
+    await Promise.all([1, 2, 3].map(() => database.query('SELECT pg_sleep(0.05)::text')))
+    await postgres.restart('immediate')
+    expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
+    expect(lost.length).toBeGreaterThan(0)
+    expect(lost[0]).toMatchObject({ transient: true })
+  })
+
+  test('a server that is not there is a transient error that names it, and not its password', async () => {
+    const database = await open({ url: 'postgres://ann:secret@127.0.0.1:1/site' })
+    const error = await failureOf(database.query('SELECT 1'))
+    expect(error).toMatchObject({ sqlState: '', transient: true })
+    expect(error.message).toMatch(/PostgreSQL at 127\.0\.0\.1:1\/site .*ECONNREFUSED/)
+    expect(error.message).not.toContain('secret')
+  })
+
+  test('a database that does not exist is no transient error', async () => {
+    const database = await open({ url: new URL('/nowhere', postgres.url).href })
+    expect(await failureOf(database.query('SELECT 1'))).toMatchObject({ sqlState: '3D000', transient: false })
+  })
+
+  test('a URL that cannot be read is refused without repeating it', async () => {
+    await expect(open({ url: 'postgres://ann:secret@[' })).rejects.toThrow(/cannot be read: write postgres:/)
+    await expect(open({ url: 'postgres://ann:secret@[' })).rejects.not.toThrow(/secret/)
+  })
+
+  test('a statement waits for a lock no longer than the lock timeout (55P03)', async () => {
+    const database = await open({ lockTimeoutMs: 100 })
+    await database.execute('DROP TABLE IF EXISTS locked; CREATE TABLE locked (id int4)')
+    await database.transaction(async transaction => {
+      await transaction.execute('LOCK TABLE locked')
+      expect(await failureOf(database.query('SELECT * FROM locked'))).toMatchObject({ sqlState: '55P03', transient: true })
+    })
+  })
+
+  test('a statement runs no longer than the statement timeout (57014)', async () => {
+    const database = await open({ statementTimeoutMs: 100 })
+    expect(await failureOf(database.query('SELECT pg_sleep(5)::text'))).toMatchObject({ sqlState: '57014', transient: true })
+  })
+
+  test('the application name is what the server shows', async () => {
+    const database = await open({ applicationName: 'sluice writer greenhouse' })
+    expect(await database.query(`SELECT current_setting('application_name') AS name`)).toEqual([{ name: 'sluice writer greenhouse' }])
+  })
+
+  test('a connection that went silent is given up 5 s after the statement timeout', { timeout: 20_000 }, async () => {
+    const proxy = await openProxy(Number(new URL(postgres.url).port))
+    const database = await open({ url: postgres.url.replace(`:${new URL(postgres.url).port}`, `:${proxy.port}`), statementTimeoutMs: 100 })
+    await database.query('SELECT 1')
+    proxy.silence()
+    const begun = performance.now()
+    expect(await failureOf(database.query('SELECT 1'))).toMatchObject({ sqlState: '', transient: true })
+    expect(performance.now() - begun).toBeGreaterThan(5_000)
+    proxy.close()
+  })
+})
+
+/** Passes bytes on until it is told to swallow them, as a network does that lost one end. */
+async function openProxy(target: number): Promise<{ port: number; silence(): void; close(): void }> {
+  const sockets = new Set<Socket>()
+  let silent = false
+  const server: Server = createServer(client => {
+    const upstream = connect(target, '127.0.0.1')
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', bytes => silent || to.write(bytes))
+      from.on('error', () => to.destroy())
+      from.on('close', () => silent || to.destroy())
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    silence: () => {
+      silent = true
+    },
+    close: () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
+  }
+}

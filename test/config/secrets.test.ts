@@ -1,0 +1,63 @@
+// The master key and the keys derived from it.
+
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createSecretFile, deriveKey, generatePassword, openMasterKey, parseMasterKey } from '../../config/secrets.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+test('a key is made once, readable by its owner only, and is the same afterwards', async () => {
+  const path = join(temporaryFolder(), 'master-key')
+  const made = await openMasterKey(path)
+  expect(made).toHaveLength(32)
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  expect(readFileSync(path, 'utf8')).toBe(`${made.toString('base64url')}\n`)
+  expect(await openMasterKey(path)).toEqual(made)
+})
+
+test('two that make it at the same time get the same key, and leave nothing else behind', async () => {
+  const place = temporaryFolder()
+  const keys = await Promise.all(Array.from({ length: 8 }, () => openMasterKey(join(place, 'master-key'))))
+  expect(new Set(keys.map(key => key.toString('hex')))).toHaveLength(1)
+  expect(readdirSync(place)).toEqual(['master-key'])
+})
+
+test('a file that others can read is refused with what to do', async () => {
+  const path = join(temporaryFolder(), 'master-key')
+  await openMasterKey(path)
+  chmodSync(path, 0o640)
+  await expect(openMasterKey(path)).rejects.toThrow(`${path} has mode 0640, so that others can read it: run chmod 600 ${path}`)
+})
+
+test.each(['', 'short', `${'A'.repeat(42)}!`, 'A'.repeat(44)])(
+  'a file that holds %j and no key is refused, and not replaced',
+  async text => {
+    const path = join(temporaryFolder(), 'master-key')
+    writeFileSync(path, text, { mode: 0o600 })
+    await expect(openMasterKey(path)).rejects.toThrow('does not hold a master key')
+    expect(readFileSync(path, 'utf8')).toBe(text)
+  },
+)
+
+test('what is no key is not shown by the refusal', () => {
+  expect(() => parseMasterKey('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not hold a master key((?!hidden).)*$/)
+})
+
+test('a purpose has always the same key, and another purpose another (RFC 5869, HKDF-SHA256)', () => {
+  const masterKey = Buffer.alloc(32, 7)
+  expect(deriveKey(masterKey, 'tokens').toString('hex')).toBe('6920295d164f23abccd5ee2c53c9791367de2ae5f01bf54f0ca609c05ed70cd8')
+  expect(deriveKey(masterKey, 'tokens')).not.toEqual(deriveKey(masterKey, 'thing-keys'))
+})
+
+test('a password has 100 random bits in letters that are not confused', () => {
+  const passwords = new Set(Array.from({ length: 100 }, generatePassword))
+  expect(passwords).toHaveLength(100)
+  for (const password of passwords) expect(password).toMatch(/^[0-9a-hjkmnp-tv-z]{5}(-[0-9a-hjkmnp-tv-z]{5}){3}$/)
+})
+
+test('a secret file is never replaced', async () => {
+  const path = join(temporaryFolder(), 'admin-password')
+  expect(await createSecretFile(path, 'first')).toBe(true)
+  expect(await createSecretFile(path, 'second')).toBe(false)
+  expect(readFileSync(path, 'utf8')).toBe('first\n')
+})

@@ -1,0 +1,17 @@
+// A process for the test of signals: says `ready`, and what it does with the first one, by its argument.
+
+import { stopOnSignals } from '../../config/signals.ts'
+
+const [, , behaviour] = process.argv
+const stop = stopOnSignals({
+  deadlineMs: 700,
+  onStop: signal => console.log(`stopping on ${signal}`),
+  onDeadline: () => console.log('too slow'),
+})
+const alive = setInterval(() => {}, 1000)
+stop.signal.addEventListener('abort', () => {
+  if (behaviour !== 'drains') return
+  clearInterval(alive)
+  stop.dispose()
+})
+console.log('ready')

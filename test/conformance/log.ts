@@ -1,0 +1,119 @@
+// What every Log keeps, run against the fake and the real ones.
+
+import { describe, expect, test } from 'vitest'
+import { type Log, LogUnavailableError, type OutgoingMessage } from '../../pipeline/log.ts'
+import { outgoing } from '../pipeline/message.ts'
+
+/** A log with a way to look into it and to take its disk or broker away. */
+export interface LogUnderTest {
+  readonly log: Log
+  /** Every message in the log with its offset, in the order of the log. */
+  read(): Promise<{ offset: number; message: OutgoingMessage }[]>
+  /** Closes the log and opens the same one again. */
+  reopen(): Promise<Log>
+  /** From now on, until `mend`, the log cannot be written. */
+  break(): void
+  mend(): void
+  dispose(): Promise<void>
+}
+
+export function logConformance(name: string, open: () => Promise<LogUnderTest>): void {
+  async function withLog(work: (under: LogUnderTest) => Promise<void>): Promise<void> {
+    const under = await open()
+    try {
+      await work(under)
+    } finally {
+      await under.dispose()
+    }
+  }
+  const payloads = async (under: LogUnderTest): Promise<string[]> =>
+    (await under.read()).map(({ message }) => new TextDecoder().decode(message.payload))
+  const text = (payload: string): OutgoingMessage => outgoing({ payload: new TextEncoder().encode(payload) })
+
+  describe(`${name} keeps the contract of a log`, () => {
+    test('an append resolves with the positions in the order given', () =>
+      withLog(async under => {
+        const positions = await under.log.append([text('a'), text('b'), text('c')])
+        expect(positions).toEqual([
+          { partition: 0, offset: 0 },
+          { partition: 0, offset: 1 },
+          { partition: 0, offset: 2 },
+        ])
+        expect(await payloads(under)).toEqual(['a', 'b', 'c'])
+      }))
+
+    test('an append of nothing resolves with nothing', () =>
+      withLog(async under => {
+        expect(await under.log.append([])).toEqual([])
+        expect(await under.read()).toEqual([])
+      }))
+
+    test('appends at once each get their own positions, and order is kept between them', () =>
+      withLog(async under => {
+        const sent = Array.from({ length: 200 }, (_, at) => `message ${at}`)
+        const positions = await Promise.all(sent.map(payload => under.log.append([text(payload)])))
+        const stored = await under.read()
+        expect(stored.map(({ offset }) => offset)).toEqual(sent.map((_, at) => at))
+        expect(positions.flat().map(({ offset }) => offset)).toEqual(sent.map((_, at) => at))
+        expect(await payloads(under)).toEqual(sent)
+      }))
+
+    test('a message comes back as it was given, with every part of its envelope and its headers', () =>
+      withLog(async under => {
+        const message = outgoing({
+          channel: 'chännel',
+          subtopic: '温度.\u{1F321}',
+          publisher: '',
+          protocol: 'mqtt',
+          contentType: '',
+          createdUs: 1_700_000_000_123_456,
+          createdRestNs: 789,
+          payload: Uint8Array.from({ length: 256 }, (_, byte) => byte),
+          headers: [
+            { key: 'trace', value: 'a "quoted"\nline' },
+            { key: 'trace', value: 'again' },
+          ],
+        })
+        const bare = outgoing({ channel: '', payload: new Uint8Array(0) })
+        await under.log.append([message, bare])
+        const [first, second] = await under.read()
+        expect(first!.message).toEqual(message)
+        expect(second!.message).toEqual({ ...bare, headers: [] })
+      }))
+
+    test('what was acknowledged is there after the log is opened again, under the same id, and offsets go on', () =>
+      withLog(async under => {
+        const { id } = under.log
+        await under.log.append([text('before')])
+        const log = await under.reopen()
+        expect(log.id).toBe(id)
+        expect(await log.append([text('after')])).toEqual([{ partition: 0, offset: 1 }])
+        expect(await payloads(under)).toEqual(['before', 'after'])
+      }))
+
+    test('while it cannot be written, messages are refused with LogUnavailableError, none is kept, and no offset is skipped', () =>
+      withLog(async under => {
+        await under.log.append([text('before')])
+        under.break()
+        const refused = await Promise.allSettled([under.log.append([text('x')]), under.log.append([text('y'), text('z')])])
+        for (const result of refused) {
+          expect(result.status).toBe('rejected')
+          expect((result as PromiseRejectedResult).reason).toBeInstanceOf(LogUnavailableError)
+        }
+        under.mend()
+        expect(await under.log.append([text('after')])).toEqual([{ partition: 0, offset: 1 }])
+        expect(await payloads(under)).toEqual(['before', 'after'])
+      }))
+
+    test('close waits for appends under way and refuses what comes after; a second close does nothing', () =>
+      withLog(async under => {
+        const underWay = under.log.append([text('last')])
+        await under.log.close()
+        expect(await underWay).toEqual([{ partition: 0, offset: 0 }])
+        await expect(under.log.append([text('late')])).rejects.toBeInstanceOf(LogUnavailableError)
+        await under.log.close()
+        await under.reopen()
+        expect(await payloads(under)).toEqual(['last'])
+      }))
+  })
+}

@@ -1,0 +1,129 @@
+// What every policy store promises (control-plane/policies/policy-store.ts), to be run against each.
+
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { Database } from '../../config/postgres/database.ts'
+import { type GroupId, newGroupId, newThingId, newUserId, type ThingId, type UserId } from '../../control-plane/ids.ts'
+import { membersOf, type Policy, type PolicyStore, relations } from '../../control-plane/policies/policy-store.ts'
+
+/** @param open the store, and the database whose transactions it is given; asked in hooks, with whatever is in it from before */
+export function policyStoreConformance(open: () => { store: PolicyStore; database: Database }): void {
+  describe('policy store', () => {
+    let store: PolicyStore
+    let database: Database
+    let user: UserId
+    let other: UserId
+    let thing: ThingId
+    let group: GroupId
+    beforeEach(() => {
+      ;({ store, database } = open())
+      user = newUserId()
+      other = newUserId()
+      thing = newThingId()
+      group = newGroupId()
+    })
+    const add = (...policies: Policy[]): Promise<void> => database.transaction(transaction => store.add(policies, transaction))
+    const remove = (...policies: Policy[]): Promise<void> => database.transaction(transaction => store.remove(policies, transaction))
+
+    test('without a policy everything is denied', async () => {
+      for (const relation of relations) expect(await store.allows(user, relation, thing)).toBe(false)
+    })
+
+    test('a policy allows its subject its relation on its object, and nothing else', async () => {
+      await add({ subject: user, relation: 'read', object: thing })
+      expect(await store.allows(user, 'read', thing)).toBe(true)
+      expect(await store.allows(user, 'write', thing)).toBe(false)
+      expect(await store.allows(other, 'read', thing)).toBe(false)
+      expect(await store.allows('*', 'read', thing)).toBe(false)
+      expect(await store.allows(user, 'read', newThingId())).toBe(false)
+    })
+
+    test('a policy for everybody allows every user, and who is nobody', async () => {
+      await add({ subject: '*', relation: 'read', object: thing })
+      expect(await store.allows(user, 'read', thing)).toBe(true)
+      expect(await store.allows('*', 'read', thing)).toBe(true)
+      expect(await store.allows(user, 'write', thing)).toBe(false)
+    })
+
+    test('a policy for the members of a group allows them and nobody else (SPEC §5, rule 6)', async () => {
+      await add({ subject: membersOf(group), relation: 'write', object: thing }, { subject: user, relation: 'member', object: group })
+      expect(await store.allows(user, 'write', thing)).toBe(true)
+      expect(await store.allows(other, 'write', thing)).toBe(false)
+    })
+
+    test('another relation on a group than member gives nothing of what its members have', async () => {
+      await add({ subject: membersOf(group), relation: 'write', object: thing }, { subject: user, relation: 'read', object: group })
+      expect(await store.allows(user, 'write', thing)).toBe(false)
+    })
+
+    test('the members of a group that is a member of another have what that one has (SPEC §5, rule 7)', async () => {
+      const usersGroup = newGroupId()
+      await add(
+        { subject: user, relation: 'member', object: usersGroup },
+        { subject: membersOf(usersGroup), relation: 'member', object: group },
+        { subject: membersOf(group), relation: 'delete', object: thing },
+      )
+      expect(await store.allows(user, 'delete', thing)).toBe(true)
+      expect(await store.allows(other, 'delete', thing)).toBe(false)
+    })
+
+    test('groups that hold each other answer, deny who is in neither, and give who is in them no more than they have', async () => {
+      const second = newGroupId()
+      await add(
+        { subject: membersOf(second), relation: 'member', object: group },
+        { subject: membersOf(group), relation: 'member', object: second },
+        { subject: membersOf(group), relation: 'read', object: thing },
+        { subject: user, relation: 'member', object: second },
+        { subject: other, relation: 'write', object: thing },
+      )
+      expect(await store.allows(user, 'read', thing)).toBe(true)
+      expect(await store.allows(user, 'write', thing)).toBe(false)
+      expect(await store.allows(other, 'read', thing)).toBe(false)
+    })
+
+    test('a removed policy is denied from then on (SPEC §5, rule 9), also what it gave through a group (rule 8)', async () => {
+      const membership: Policy = { subject: user, relation: 'member', object: group }
+      const direct: Policy = { subject: user, relation: 'read', object: thing }
+      await add(membership, direct, { subject: membersOf(group), relation: 'write', object: thing })
+      await remove(direct)
+      expect(await store.allows(user, 'read', thing)).toBe(false)
+      expect(await store.allows(user, 'write', thing)).toBe(true)
+      await remove(membership)
+      expect(await store.allows(user, 'write', thing)).toBe(false)
+    })
+
+    test('adding what is there and removing what is not are no errors', async () => {
+      const policy: Policy = { subject: user, relation: 'read', object: thing }
+      await add(policy, policy)
+      await add(policy)
+      expect(await store.list({ object: thing })).toEqual([policy])
+      await remove(policy, { subject: other, relation: 'read', object: thing })
+      await remove(policy)
+      expect(await store.list({ object: thing })).toEqual([])
+    })
+
+    test('adding and removing no policies changes nothing', async () => {
+      await add()
+      await remove()
+      expect(await store.list({ object: thing })).toEqual([])
+    })
+
+    test('lists give the policies of an object, and those that name a subject, without what groups add', async () => {
+      const onThing: Policy[] = [
+        { subject: user, relation: 'read', object: thing },
+        { subject: membersOf(group), relation: 'read', object: thing },
+      ]
+      const membership: Policy = { subject: user, relation: 'member', object: group }
+      await add(...onThing, membership)
+      expect(new Set(await store.list({ object: thing }))).toEqual(new Set(onThing))
+      expect(new Set(await store.list({ subject: user }))).toEqual(new Set([onThing[0], membership]))
+      expect(await store.list({ subject: membersOf(group) })).toEqual([onThing[1]])
+    })
+
+    test('ten thousand policies in one call are all there', async () => {
+      const things = Array.from({ length: 10_000 }, () => newThingId())
+      await add(...things.map((object): Policy => ({ subject: user, relation: 'read', object })))
+      expect(await store.allows(user, 'read', things.at(-1)!)).toBe(true)
+      expect(await store.list({ subject: user })).toHaveLength(10_000)
+    })
+  })
+}

@@ -1,0 +1,168 @@
+// What ingest and readers are answered: which credential opens which channel, and when an access ends.
+
+import { afterEach, beforeAll, expect, test } from 'vitest'
+import { DatabaseError } from '../../config/postgres/database.ts'
+import { openAccess } from '../../control-plane/access.ts'
+import { openChanges } from '../../control-plane/changes.ts'
+import { type Access, type AccessChange, AccessUnavailableError, type Credential } from '../../control-plane/client.ts'
+import { openThingKeys } from '../../control-plane/things/keys.ts'
+import { openTokens } from '../../control-plane/tokens/store.ts'
+import { call, makeSite, type Site } from '../up/operator.ts'
+import { absentId, describePlatform, masterKey, recordingLogger } from './platform.ts'
+
+describePlatform('access', platform => {
+  let site: Site
+  let foreign: Site
+  let owner: string
+  beforeAll(async () => {
+    site = await makeSite(platform().url)
+    foreign = await makeSite(platform().url)
+    owner = JSON.parse(Buffer.from(site.owner.split('.')[1]!, 'base64url').toString()).sub
+  })
+  const stops: (() => void)[] = []
+  afterEach(() => {
+    for (const stop of stops.splice(0)) stop()
+  })
+
+  function credentialOf(authorization: string): Credential {
+    const [scheme, secret] = authorization.split(' ') as ['Thing' | 'Bearer', string]
+    return { scheme, secret }
+  }
+  const ask = (authorization: string, channel: string, action: 'publish' | 'read'): Promise<Access> =>
+    platform().plane.access.authorize({ credential: credentialOf(authorization), channel, action })
+
+  const unauthenticated = { allowed: false, reason: 'unauthenticated' }
+  const forbidden = { allowed: false, reason: 'forbidden' }
+
+  test('a thing may publish to and read from the channels it is connected to', async () => {
+    const granted = { allowed: true, publisher: site.thing, owner }
+    expect(await ask(site.device, site.channel, 'publish')).toEqual(granted)
+    expect(await ask(site.device, site.channel, 'read')).toEqual(granted)
+    expect(await ask(site.device, site.channel.toUpperCase(), 'read')).toEqual(granted)
+  })
+
+  test('a channel that it is not connected to, one that is absent and what is no id are the same refusal', async () => {
+    for (const channel of [foreign.channel, absentId, 'x', '', "' OR true --"])
+      expect(await ask(site.device, channel, 'publish')).toEqual(forbidden)
+  })
+
+  test("a key that is no thing's is unauthenticated, whatever the channel", async () => {
+    for (const key of [absentId, 'x', site.thing, '\0', 'x'.repeat(100_000)]) {
+      expect(await ask('Thing x', site.channel, 'publish')).toEqual(unauthenticated)
+      expect(
+        await platform().plane.access.authorize({ credential: { scheme: 'Thing', secret: key }, channel: 'x', action: 'read' }),
+      ).toEqual(unauthenticated)
+    }
+  })
+
+  test("the channel's owner may read the whole channel and publish nothing", async () => {
+    expect(await ask(site.owner, site.channel, 'read')).toEqual({ allowed: true, publisher: null, owner })
+    expect(await ask(site.owner, site.channel, 'publish')).toEqual(forbidden)
+  })
+
+  test('another user and the administrator may not read it', async () => {
+    expect(await ask(foreign.owner, site.channel, 'read')).toEqual(forbidden)
+    expect(await ask(await platform().administrator(), site.channel, 'read')).toEqual(forbidden)
+    for (const channel of [absentId, 'x']) expect(await ask(site.owner, channel, 'read')).toEqual(forbidden)
+  })
+
+  test('a token that is not valid, and a key in its place, are unauthenticated', async () => {
+    for (const secret of ['x', `${site.owner.slice(7)}x`, site.device.slice(6)]) {
+      expect(await ask(`Bearer ${secret}`, site.channel, 'read')).toEqual(unauthenticated)
+    }
+    expect(await ask(`Thing ${site.owner.slice(7)}`, site.channel, 'read')).toEqual(unauthenticated)
+  })
+
+  test('each question is one query', async () => {
+    let asked = 0
+    const { database } = platform()
+    const counted = {
+      ...database,
+      query: (...query: Parameters<typeof database.query>) => (asked++, database.query(...query)),
+    } as typeof database
+    const access = openAccess({
+      database: counted,
+      keys: openThingKeys(masterKey),
+      tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
+      changes: openChanges(recordingLogger().logger),
+    })
+    expect(await access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })).toMatchObject({
+      allowed: true,
+    })
+    expect(asked).toBe(1)
+  })
+
+  test('a disconnected thing is refused when the disconnect is answered, and listeners have heard before', async () => {
+    const { device, thing, channel, owner } = await makeSite(platform().url)
+    const heard: AccessChange[] = []
+    const refusedWhenHeard: Promise<Access>[] = []
+    stops.push(
+      platform().plane.access.onChange(change => {
+        heard.push(change)
+        refusedWhenHeard.push(ask(device, channel, 'publish'))
+      }),
+    )
+    let heardBeforeAnswer = false
+    platform().app.server.once('request', (_request, response) => {
+      const writeHead = response.writeHead.bind(response)
+      response.writeHead = ((...head: Parameters<typeof writeHead>) => {
+        heardBeforeAnswer = heard.length === 1
+        return writeHead(...head)
+      }) as typeof writeHead
+    })
+    await call(platform().url, 'DELETE', `/channels/${channel}/things/${thing}`, { authorization: owner })
+    expect(heard).toEqual([{ kind: 'disconnected', thing, channel }])
+    expect(heardBeforeAnswer).toBe(true)
+    // Asked from inside the listener: the change was committed by then.
+    expect(await Promise.all(refusedWhenHeard)).toEqual([forbidden])
+  })
+
+  test('a refused disconnect is no change', async () => {
+    const heard: AccessChange[] = []
+    stops.push(platform().plane.access.onChange(change => void heard.push(change)))
+    expect(
+      (await call(platform().url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: foreign.owner })).status,
+    ).toBe(403)
+    expect(heard).toEqual([])
+    expect(await ask(site.device, site.channel, 'publish')).toMatchObject({ allowed: true })
+  })
+
+  test('who stopped listening hears nothing', async () => {
+    const { thing, channel, owner } = await makeSite(platform().url)
+    const heard: AccessChange[] = []
+    platform().plane.access.onChange(change => void heard.push(change))()
+    await call(platform().url, 'DELETE', `/channels/${channel}/things/${thing}`, { authorization: owner })
+    expect(heard).toEqual([])
+  })
+
+  test('with the database away it is neither a grant nor a refusal', async () => {
+    const lost = new DatabaseError('the connection failed', { sqlState: '', cause: undefined })
+    const { database } = platform()
+    const away = { ...database, query: () => Promise.reject(lost) } as typeof database
+    const access = openAccess({
+      database: away,
+      keys: openThingKeys(masterKey),
+      tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
+      changes: openChanges(recordingLogger().logger),
+    })
+    const asked = access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })
+    await expect(asked).rejects.toBeInstanceOf(AccessUnavailableError)
+    await expect(asked).rejects.toMatchObject({ cause: lost })
+  })
+})
+
+test('a listener that fails keeps no other from hearing, and is logged', () => {
+  const { logger, logged } = recordingLogger()
+  const changes = openChanges(logger)
+  const heard: AccessChange[] = []
+  changes.onChange(() => {
+    throw new Error('broken listener')
+  })
+  changes.onChange(change => void heard.push(change))
+  changes.emit({ kind: 'channel', channel: absentId })
+  expect(heard).toEqual([{ kind: 'channel', channel: absentId }])
+  expect(logged()).toContain('broken listener')
+  changes.close()
+  changes.emit({ kind: 'channel', channel: absentId })
+  expect(heard).toHaveLength(1)
+})

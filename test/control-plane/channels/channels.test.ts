@@ -1,0 +1,101 @@
+// Channels over HTTP: created by every user, listed to their owner alone.
+
+import { beforeAll, expect, test } from 'vitest'
+import { type Answer, call } from '../../up/operator.ts'
+import { describePlatform, type User } from '../platform.ts'
+
+const uuid = expect.stringMatching(/^[0-9a-f-]{36}$/)
+
+describePlatform('channels', platform => {
+  let owner: User
+  beforeAll(async () => {
+    owner = await platform().user()
+  })
+  const create = (body: object | string, authorization = owner.token): Promise<Answer> =>
+    call(platform().url, 'POST', '/channels/bulk', { authorization, body })
+  const list = (query: string, authorization = owner.token): Promise<Answer> =>
+    call(platform().url, 'GET', `/channels${query}`, { authorization })
+
+  test('POST /channels answers where the channel is, with an empty body, and says what replaces it', async () => {
+    const answer = await call(platform().url, 'POST', '/channels', {
+      authorization: owner.token,
+      body: { name: 'single', metadata: { type: 'data' } },
+    })
+    expect([answer.status, answer.text]).toEqual([201, ''])
+    expect(answer.headers.get('location')).toMatch(/^\/channels\/[0-9a-f-]{36}$/)
+    expect(answer.headers.get('deprecation')).toMatch(/^@\d+$/)
+    expect(answer.headers.get('link')).toBe('</channels/bulk>; rel="successor-version"')
+  })
+
+  test('POST /channels/bulk answers id and name of each, in order, and exposes Location', async () => {
+    const answer = await create([{ name: 'one', metadata: { type: 'control' } }, { name: 'two' }])
+    expect(answer.status).toBe(201)
+    expect(answer.headers.get('access-control-expose-headers')).toBe('Location')
+    expect(answer.json).toEqual({
+      channels: [
+        { id: uuid, name: 'one' },
+        { id: uuid, name: 'two' },
+      ],
+    })
+  })
+
+  test.each<[string, object]>([
+    ['a name of the wrong type', { name: true }],
+    ['no name', {}],
+    ['a name of 1,025 bytes', { name: 'x'.repeat(1025) }],
+    ['metadata of the wrong type', { name: 'x', metadata: 'data' }],
+    ['metadata of 17 levels', { name: 'x', metadata: JSON.parse(`${'{"a":'.repeat(17)}1${'}'.repeat(17)}`) }],
+    ['a property that is not known', { name: 'x', type: 'data' }],
+  ])('a bulk with %s creates none', async (_name, bad) => {
+    const user = await platform().user()
+    expect((await create([{ name: 'good' }, bad], user.token)).status).toBe(400)
+    expect((await list('', user.token)).json?.total).toBe(0)
+  })
+
+  test('a thousand and one channels are refused', async () => {
+    expect((await create(Array.from({ length: 1001 }, () => ({ name: 'x' })))).status).toBe(400)
+  })
+
+  test.each<[string, number, string, string?]>([
+    ['malformed JSON', 400, '[{'],
+    ['a body of 2 MiB', 413, 'x'.repeat(2 * 1024 * 1024)],
+    ['a text', 415, 'hello', 'text/plain'],
+  ])('%s is answered %i', async (_name, status, body, type = 'application/json') => {
+    expect((await call(platform().url, 'POST', '/channels/bulk', { authorization: owner.token, type, body })).status).toBe(status)
+  })
+
+  test("a list gives the own channels in the order of creation, with the total, and nobody else's", async () => {
+    const user = await platform().user()
+    await create(
+      Array.from({ length: 12 }, (_, index) => ({ name: `c${index}` })),
+      user.token,
+    )
+    const answer = await list('?offset=10', user.token)
+    expect(answer.json).toEqual({
+      total: 12,
+      offset: 10,
+      limit: 10,
+      channels: [
+        { id: uuid, name: 'c10' },
+        { id: uuid, name: 'c11' },
+      ],
+    })
+    expect((await list('?offset=12', user.token)).json).toEqual({ total: 12, offset: 12, limit: 10, channels: [] })
+    expect((await list('', await platform().administrator())).json?.total).toBe(0)
+  })
+
+  test.each(['limit=-1', 'limit=0', 'limit=101', 'limit=abc', 'limit=1&limit=2', 'offset=-1'])(
+    'a list with %s is malformed',
+    async query => {
+      expect((await list(`?${query}`)).status).toBe(400)
+    },
+  )
+
+  test.each([
+    ['POST', '/channels'],
+    ['POST', '/channels/bulk'],
+    ['GET', '/channels'],
+  ])('%s %s needs a token', async (method, path) => {
+    expect((await call(platform().url, method, path, method === 'POST' ? { body: '{' } : {})).status).toBe(401)
+  })
+})

@@ -1,0 +1,219 @@
+// What the cache of access rights promises: grants only, gone with the change that ends them, each question asked once.
+
+import { randomUUID } from 'node:crypto'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import {
+  type Access,
+  type AccessChange,
+  type AccessControl,
+  type AccessRequest,
+  AccessUnavailableError,
+  cacheAccess,
+  parseChannel,
+  parseCredential,
+} from '../../control-plane/client.ts'
+
+const channel = randomUUID()
+const granted: Access = { allowed: true, publisher: 'thing-1', owner: 'user-1' }
+const refused: Access = { allowed: false, reason: 'forbidden' }
+
+function publishWith(secret: string, on = channel): AccessRequest {
+  return { credential: { scheme: 'Thing', secret }, channel: on, action: 'publish' }
+}
+
+/** An access control whose answers the test gives, one by one or always the same. */
+function openAccess(answer: (request: AccessRequest) => Access | Promise<Access>) {
+  const listeners = new Set<(change: AccessChange) => void>()
+  const asked: AccessRequest[] = []
+  const control: AccessControl = {
+    async authorize(request) {
+      asked.push(request)
+      return await answer(request)
+    },
+    onChange(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+  return {
+    control,
+    asked,
+    listeners,
+    change(change: AccessChange) {
+      for (const listener of listeners) listener(change)
+    },
+  }
+}
+
+const limits = { lifetimeMs: 5_000, entriesMax: 100 }
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+afterEach(() => void vi.useRealTimers())
+
+test('a grant is asked for once and remembered for its lifetime, counted from the question', async () => {
+  const access = openAccess(() => {
+    vi.advanceTimersByTime(1_000)
+    return granted
+  })
+  const cached = cacheAccess(access.control, limits)
+  expect(await cached.authorize(publishWith('a'))).toEqual(granted)
+  vi.advanceTimersByTime(3_999)
+  expect(await cached.authorize(publishWith('a'))).toEqual(granted)
+  expect(access.asked).toHaveLength(1)
+  vi.advanceTimersByTime(1)
+  expect(await cached.authorize(publishWith('a'))).toEqual(granted)
+  expect(access.asked).toHaveLength(2)
+})
+
+test('a refusal is never remembered, so a right that is given works at once', async () => {
+  let answer: Access = refused
+  const access = openAccess(() => answer)
+  const cached = cacheAccess(access.control, limits)
+  expect(await cached.authorize(publishWith('a'))).toEqual(refused)
+  answer = granted
+  expect(await cached.authorize(publishWith('a'))).toEqual(granted)
+})
+
+test('that nothing can be known is told to everybody who asked, and not remembered', async () => {
+  let away = true
+  const access = openAccess(() => {
+    if (away) throw new AccessUnavailableError('away')
+    return granted
+  })
+  const cached = cacheAccess(access.control, limits)
+  const answers = await Promise.allSettled([cached.authorize(publishWith('a')), cached.authorize(publishWith('a'))])
+  expect(answers.map(answer => answer.status)).toEqual(['rejected', 'rejected'])
+  expect(access.asked).toHaveLength(1)
+  away = false
+  expect(await cached.authorize(publishWith('a'))).toEqual(granted)
+})
+
+test('a grant is for one secret, scheme, channel and action', async () => {
+  const access = openAccess(() => granted)
+  const cached = cacheAccess(access.control, limits)
+  const request = publishWith('a')
+  const others: AccessRequest[] = [
+    request,
+    publishWith('b'),
+    publishWith('a', randomUUID()),
+    { ...request, action: 'read' },
+    { ...request, credential: { scheme: 'Bearer', secret: 'a' } },
+    { ...request, channel: `${channel}a`, credential: { scheme: 'Thing', secret: '' } },
+  ]
+  for (const other of others) await cached.authorize(other)
+  expect(access.asked).toEqual(others)
+})
+
+const endings: [what: string, change: AccessChange, ends: boolean][] = [
+  ['its thing is disconnected', { kind: 'disconnected', thing: 'thing-1', channel }, true],
+  ['its thing is disconnected from another channel', { kind: 'disconnected', thing: 'thing-1', channel: randomUUID() }, false],
+  ['another thing is disconnected', { kind: 'disconnected', thing: 'thing-2', channel }, false],
+  ['its thing is deleted or gets another key', { kind: 'thing', thing: 'thing-1' }, true],
+  ['another thing is deleted', { kind: 'thing', thing: 'thing-2' }, false],
+  ['its channel is deleted', { kind: 'channel', channel }, true],
+  ['another channel is deleted', { kind: 'channel', channel: randomUUID() }, false],
+  ['its owner loses their rights', { kind: 'user', user: 'user-1' }, true],
+  ['another user loses theirs', { kind: 'user', user: 'user-2' }, false],
+]
+
+test.each(endings)('when %s, a grant is dropped or kept (%o: %s)', async (_what, change, ends) => {
+  const access = openAccess(() => granted)
+  const cached = cacheAccess(access.control, limits)
+  await cached.authorize(publishWith('a'))
+  access.change(change)
+  await cached.authorize(publishWith('a'))
+  expect(access.asked).toHaveLength(ends ? 2 : 1)
+})
+
+test('an answer that was under way when a change came is not remembered', async () => {
+  const first = Promise.withResolvers<Access>()
+  const access = openAccess(() => (access.asked.length === 1 ? first.promise : refused))
+  const cached = cacheAccess(access.control, limits)
+  const before = cached.authorize(publishWith('a'))
+  access.change({ kind: 'disconnected', thing: 'thing-1', channel })
+  first.resolve(granted)
+  expect(await before).toEqual(granted)
+  expect(await cached.authorize(publishWith('a'))).toEqual(refused)
+})
+
+test('who asks after a change does not join a question from before it', async () => {
+  const questions = [Promise.withResolvers<Access>(), Promise.withResolvers<Access>()]
+  const access = openAccess(() => questions[access.asked.length - 1]!.promise)
+  const cached = cacheAccess(access.control, limits)
+  const before = cached.authorize(publishWith('a'))
+  access.change({ kind: 'channel', channel })
+  const after = cached.authorize(publishWith('a'))
+  questions[0]!.resolve(granted)
+  expect(await before).toEqual(granted)
+  const joined = cached.authorize(publishWith('a'))
+  questions[1]!.resolve(refused)
+  expect(await Promise.all([after, joined])).toEqual([refused, refused])
+  expect(access.asked).toHaveLength(2)
+})
+
+test('the same question asked by many at the same time is asked once', async () => {
+  const answer = Promise.withResolvers<Access>()
+  const access = openAccess(() => answer.promise)
+  const cached = cacheAccess(access.control, limits)
+  const all = Array.from({ length: 50 }, () => cached.authorize(publishWith('a')))
+  answer.resolve(granted)
+  expect(await Promise.all(all)).toEqual(all.map(() => granted))
+  expect(access.asked).toHaveLength(1)
+})
+
+test('no more grants than allowed are kept, and the oldest goes first', async () => {
+  const access = openAccess(() => granted)
+  const cached = cacheAccess(access.control, { ...limits, entriesMax: 2 })
+  for (const secret of ['a', 'b', 'c']) await cached.authorize(publishWith(secret))
+  for (const secret of ['b', 'c']) await cached.authorize(publishWith(secret))
+  expect(access.asked).toHaveLength(3)
+  await cached.authorize(publishWith('a'))
+  expect(access.asked).toHaveLength(4)
+})
+
+test('a closed cache listens to no changes and keeps nothing', async () => {
+  const access = openAccess(() => granted)
+  const cached = cacheAccess(access.control, limits)
+  expect(access.listeners.size).toBe(1)
+  await cached.authorize(publishWith('a'))
+  cached.close()
+  expect(access.listeners.size).toBe(0)
+  await cached.authorize(publishWith('a'))
+  expect(access.asked).toHaveLength(2)
+})
+
+test('listeners of the cache hear the changes of what it wraps', () => {
+  const access = openAccess(() => granted)
+  const cached = cacheAccess(access.control, limits)
+  const heard: AccessChange[] = []
+  const stop = cached.onChange(change => heard.push(change))
+  access.change({ kind: 'thing', thing: 'thing-1' })
+  stop()
+  access.change({ kind: 'thing', thing: 'thing-2' })
+  expect(heard).toEqual([{ kind: 'thing', thing: 'thing-1' }])
+})
+
+const headers: [header: string | undefined, credential: ReturnType<typeof parseCredential>][] = [
+  ['Thing 3a1c', { scheme: 'Thing', secret: '3a1c' }],
+  ['thing  3a1c ', { scheme: 'Thing', secret: '3a1c' }],
+  ['BEARER a.b.c', { scheme: 'Bearer', secret: 'a.b.c' }],
+  [undefined, undefined],
+  ['', undefined],
+  ['Thing', undefined],
+  ['Thing ', undefined],
+  ['3a1c', undefined],
+  ['Basic 3a1c', undefined],
+  ['Thing a b', undefined],
+  ['Thing a, Bearer b', undefined],
+]
+
+test.each(headers)('the Authorization header %j is read as %o', (header, credential) => {
+  expect(parseCredential(header)).toEqual(credential)
+})
+
+test('a channel is compared in lower case, and what is no UUID is none', () => {
+  expect(parseChannel('A1B2C3D4-0000-4000-8000-00000000000F')).toBe('a1b2c3d4-0000-4000-8000-00000000000f')
+  for (const text of ['', 'my-channel', 'a1b2c3d4000040008000000000000000', `${channel} `, `${channel}\n`, "' or 1=1"]) {
+    expect(parseChannel(text)).toBeUndefined()
+  }
+})

@@ -1,0 +1,133 @@
+// Connecting and disconnecting over HTTP: only who owns thing and channel may, and nothing tells what foreign exists.
+
+import { beforeAll, expect, test } from 'vitest'
+import { type Answer, call, makeSite, type Site } from '../../up/operator.ts'
+import { absentId, describePlatform, type Platform } from '../platform.ts'
+
+async function make(platform: Platform, kind: 'things' | 'channels', owner: string, count: number): Promise<string[]> {
+  const body = Array.from({ length: count }, (_, index) => ({ name: `${kind} ${index}` }))
+  const answer = await call(platform.url, 'POST', `/${kind}/bulk`, { authorization: owner, body })
+  return (answer.json![kind] as { id: string }[]).map(({ id }) => id)
+}
+
+describePlatform('connections', platform => {
+  let owner: string
+  let site: Site
+  beforeAll(async () => {
+    owner = (await platform().user()).token
+    site = await makeSite(platform().url)
+  })
+  const connect = (channels: unknown, things: unknown, authorization = owner): Promise<Answer> =>
+    call(platform().url, 'POST', '/connect', { authorization, body: { channel_ids: channels, thing_ids: things } })
+  const disconnect = (channel: string, thing: string, authorization = owner): Promise<Answer> =>
+    call(platform().url, 'DELETE', `/channels/${channel}/things/${thing}`, { authorization })
+  async function connected(things: readonly string[]): Promise<number> {
+    return (await platform().database.query('SELECT FROM control_plane.connections WHERE thing = ANY($1::uuid[])', [things])).length
+  }
+
+  test('each thing is connected to each channel, and connecting again is a success', async () => {
+    const things = await make(platform(), 'things', owner, 3)
+    const channels = await make(platform(), 'channels', owner, 2)
+    const answer = await connect(channels, things)
+    expect([answer.status, answer.text]).toEqual([200, '{}'])
+    expect(await connected(things)).toBe(6)
+    expect((await connect([channels[0], channels[0]], [things[0]!.toUpperCase(), things[0]])).status).toBe(200)
+    expect(await connected(things)).toBe(6)
+  })
+
+  test('requests that connect the same pairs at once all succeed', async () => {
+    const things = await make(platform(), 'things', owner, 20)
+    const channels = await make(platform(), 'channels', owner, 5)
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, index) =>
+        index % 2 === 0 ? connect(channels, things) : connect(channels.toReversed(), things.toReversed()),
+      ),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200))
+    expect(await connected(things)).toBe(100)
+  })
+
+  test('with one thing or channel of another user, or one that is absent, none is connected and all is the same 403', async () => {
+    const [thing] = await make(platform(), 'things', owner, 1)
+    const [channel] = await make(platform(), 'channels', owner, 1)
+    const refused = [
+      await connect([channel], [thing, site.thing]),
+      await connect([channel, site.channel], [thing]),
+      await connect([channel], [thing, absentId]),
+      await connect([channel, absentId], [thing]),
+      await connect([site.channel], [site.thing]),
+      await connect([thing], [channel]),
+    ]
+    for (const answer of refused) {
+      expect({ ...answer.json, request_id: '' }).toEqual({
+        error: 'failed to perform authorization over the entity',
+        code: 'forbidden',
+        status: 403,
+        request_id: '',
+      })
+    }
+    expect(await connected([thing!])).toBe(0)
+  })
+
+  test('the administrator connects nothing of others either, and is told what is absent', async () => {
+    const administrator = await platform().administrator()
+    expect((await connect([site.channel], [site.thing], administrator)).status).toBe(403)
+    expect((await connect([site.channel], [absentId], administrator)).status).toBe(404)
+    expect((await disconnect(site.channel, site.thing, administrator)).status).toBe(403)
+    expect((await disconnect(absentId, site.thing, administrator)).status).toBe(404)
+    expect(await connected([site.thing])).toBe(1)
+  })
+
+  test.each<[string, unknown, string]>([
+    ['no channels', { thing_ids: [absentId] }, '/body/channel_ids'],
+    ['no things', { channel_ids: [absentId] }, '/body/thing_ids'],
+    ['an empty list', { channel_ids: [], thing_ids: [absentId] }, '/body/channel_ids'],
+    ['an id in place of a list', { channel_ids: absentId, thing_ids: [absentId] }, '/body/channel_ids'],
+    ['what is no id', { channel_ids: [absentId], thing_ids: [absentId, 'x'] }, '/body/thing_ids/1'],
+    ['a number as id', { channel_ids: [5], thing_ids: [absentId] }, '/body/channel_ids/0'],
+    ['more than a thousand things', { channel_ids: [absentId], thing_ids: Array(1001).fill(absentId) }, '/body/thing_ids'],
+    ['more than 100,000 pairs', { channel_ids: Array(101).fill(absentId), thing_ids: Array(1000).fill(absentId) }, '/body'],
+    ['a property that is not known', { channel_ids: [absentId], thing_ids: [absentId], force: true }, '/body/force'],
+  ])('%s is malformed, and says where', async (_name, body, pointer) => {
+    const answer = await call(platform().url, 'POST', '/connect', { authorization: owner, body: body as object })
+    expect(answer.status).toBe(400)
+    expect(answer.json?.errors).toEqual([{ pointer, detail: expect.any(String) }])
+  })
+
+  test('a thing is disconnected with 204 and no body; a second time it is 404, as the owner may know', async () => {
+    const [thing] = await make(platform(), 'things', owner, 1)
+    const [channel] = await make(platform(), 'channels', owner, 1)
+    await connect([channel], [thing])
+    const answer = await disconnect(channel!, thing!)
+    expect([answer.status, answer.text]).toEqual([204, ''])
+    expect(await connected([thing!])).toBe(0)
+    expect((await disconnect(channel!, thing!)).status).toBe(404)
+    expect((await connect([channel], [thing])).status).toBe(200)
+  })
+
+  test("another user's thing or channel and an absent one are not disconnected, with the same 403", async () => {
+    const [thing] = await make(platform(), 'things', owner, 1)
+    const [channel] = await make(platform(), 'channels', owner, 1)
+    const refused = [
+      await disconnect(site.channel, site.thing),
+      await disconnect(site.channel, thing!),
+      await disconnect(channel!, site.thing),
+      await disconnect(channel!, absentId),
+      await disconnect(absentId, thing!),
+    ]
+    expect(refused.map(({ status, json }) => [status, json?.error])).toEqual(
+      Array.from({ length: 5 }, () => [403, 'failed to perform authorization over the entity']),
+    )
+    expect(await connected([site.thing])).toBe(1)
+  })
+
+  test('a path with what is no id is malformed', async () => {
+    expect((await disconnect('x', absentId)).status).toBe(400)
+    expect((await disconnect(absentId, 'x')).status).toBe(400)
+  })
+
+  test('without a token, both are 401 before anything else is looked at', async () => {
+    expect((await call(platform().url, 'POST', '/connect', { body: '{' })).status).toBe(401)
+    expect((await call(platform().url, 'DELETE', '/channels/x/things/x')).status).toBe(401)
+  })
+})

@@ -1,0 +1,54 @@
+// The description of the interface: every route is in it, with its answers and what it needs.
+
+import { expect, test } from 'vitest'
+import { openapiRoutes } from '../../config/http/openapi.ts'
+import { createServer } from '../../config/http/server.ts'
+import { describePlatform, recordingLogger } from './platform.ts'
+
+interface Operation {
+  tags: string[]
+  summary: string
+  deprecated?: boolean
+  security: object[]
+  responses: Record<string, { description: string; headers?: object }>
+}
+
+describePlatform('openapi', platform => {
+  test('each endpoint has a tag, a summary, its security and its answers; the deprecated ones are marked', async () => {
+    const app = createServer({ logger: recordingLogger().logger })
+    openapiRoutes(app, { version: '0' })
+    await app.register(platform().plane.routes)
+    const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, Record<string, Operation>> }>()
+    await app.close()
+
+    const operations = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+    )
+    const described = Object.fromEntries(operations.map(({ name, operation }) => [name, Object.keys(operation.responses).join(' ')]))
+    expect(described).toEqual({
+      'POST /users': '201 400 401 403 409 413 415 503',
+      'POST /tokens': '201 400 401 413 415 503',
+      'POST /things': '201 400 401 403 413 415 503',
+      'POST /things/bulk': '201 400 401 403 413 415 503',
+      'GET /things': '200 400 401 503',
+      'GET /things/{thing}': '200 400 401 403 404 503',
+      'POST /channels': '201 400 401 413 415 503',
+      'POST /channels/bulk': '201 400 401 413 415 503',
+      'GET /channels': '200 400 401 503',
+      'POST /connect': '200 400 401 403 404 413 415 503',
+      'DELETE /channels/{channel}/things/{thing}': '204 400 401 403 404 503',
+    })
+    for (const { operation } of operations) {
+      expect(operation).toMatchObject({ tags: [expect.any(String)], summary: expect.any(String), security: expect.any(Array) })
+      for (const { description } of Object.values(operation.responses)) expect(description).not.toBe('Default Response')
+    }
+    expect(operations.filter(({ operation }) => operation.deprecated === true).map(({ name }) => name)).toEqual([
+      'POST /things',
+      'POST /channels',
+    ])
+    expect(
+      operations.filter(({ operation }) => operation.security.every(one => 'user' in one) && operation.security.length > 0),
+    ).toHaveLength(9)
+    expect(paths['/users']?.post?.responses['201']?.headers).toHaveProperty('Location')
+  })
+})

@@ -1,0 +1,124 @@
+// A control plane behind a real HTTP server, on the embedded database and on a PostgreSQL server: the same suite on both.
+
+import type { AddressInfo } from 'node:net'
+import { Writable } from 'node:stream'
+import { afterAll, beforeAll, describe } from 'vitest'
+import { createServer, type HttpServer } from '../../config/http/server.ts'
+import { createLogger, type Logger } from '../../config/logger.ts'
+import type { Database } from '../../config/postgres/database.ts'
+import { openServer } from '../../config/postgres/server.ts'
+import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
+import { openFreshEmbedded } from '../servers/embedded.ts'
+import { describeWithPostgres } from '../servers/postgres.ts'
+import { call } from '../up/operator.ts'
+
+export const masterKey = Buffer.alloc(32, 7)
+export const absentId = '00000000-0000-4000-8000-000000000000'
+
+/** Runs the suite on a fresh embedded database and on a fresh database of a real server; `database` may be asked in hooks and tests. */
+export function describeOnDatabases(name: string, suite: (database: () => Database) => void): void {
+  describe(`${name}, embedded database`, () => {
+    let database: Database | undefined
+    beforeAll(async () => {
+      database = await openFreshEmbedded()
+    }, 60_000)
+    afterAll(() => database?.close())
+    suite(() => database!)
+  })
+  describeWithPostgres(`${name}, PostgreSQL server`, postgres => {
+    let database: Database | undefined
+    beforeAll(async () => {
+      database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
+    }, 60_000)
+    afterAll(() => database?.close())
+    suite(() => database!)
+  })
+}
+
+export interface User {
+  readonly id: string
+  readonly email: string
+  readonly password: string
+  /** `Bearer …`. */
+  readonly token: string
+}
+
+export interface Platform {
+  readonly plane: ControlPlane
+  readonly app: HttpServer
+  readonly url: string
+  readonly database: Database
+  /** All that was logged so far. */
+  logged(): string
+  /** Registers a fresh user and signs them in. */
+  user(): Promise<User>
+  /** The token of the administrator. */
+  administrator(): Promise<string>
+  close(): Promise<void>
+}
+
+const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
+let serial = 0
+
+export async function openPlatform(database: Database, { allowSelfRegister = true } = {}): Promise<Platform> {
+  const { logger, logged } = recordingLogger()
+  const plane = await openControlPlane({
+    database,
+    masterKey,
+    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 } },
+    logger,
+  })
+  await plane.ensureAdministrator(administrator)
+  const app = createServer({ logger })
+  await app.register(plane.routes)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
+
+  async function signIn(credentials: { email: string; password: string }): Promise<string> {
+    const { json } = await call(url, 'POST', '/tokens', { body: credentials })
+    return `Bearer ${json!.token as string}`
+  }
+
+  return {
+    plane,
+    app,
+    url,
+    database,
+    logged,
+    async user() {
+      const credentials = { email: `user-${serial++}@sluice.example`, password: 'correct horse battery' }
+      const authorization = await signIn(administrator)
+      const { headers } = await call(url, 'POST', '/users', { authorization, body: credentials })
+      return { ...credentials, id: headers.get('location')!.replace('/users/', ''), token: await signIn(credentials) }
+    },
+    administrator: () => signIn(administrator),
+    async close() {
+      await app.close()
+      await plane.close()
+    },
+  }
+}
+
+/** A platform that lives as long as the tests of one `describeOnDatabases`. */
+export function describePlatform(name: string, suite: (platform: () => Platform) => void): void {
+  describeOnDatabases(name, database => {
+    let platform: Platform | undefined
+    beforeAll(async () => {
+      platform = await openPlatform(database())
+    }, 60_000)
+    afterAll(() => platform?.close())
+    suite(() => platform!)
+  })
+}
+
+export function recordingLogger(): { logger: Logger; logged: () => string } {
+  let lines = ''
+  const stream = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines += chunk.toString()
+      done()
+    },
+  })
+  const logger = createLogger({ level: 'trace', pretty: false }, stream)
+  return { logger, logged: () => lines }
+}

@@ -1,0 +1,110 @@
+// A password change ends the tokens issued before it, at once.
+
+import { expect, test } from 'vitest'
+import { deriveKey } from '../../../config/secrets.ts'
+import { openAuthentication } from '../../../control-plane/authentication.ts'
+import { openChanges } from '../../../control-plane/changes.ts'
+import type { AccessChange } from '../../../control-plane/client.ts'
+import type { UserId } from '../../../control-plane/ids.ts'
+import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
+import { openTokens } from '../../../control-plane/tokens/store.ts'
+import { argon2id, openPasswords } from '../../../control-plane/users/passwords.ts'
+import { openUsers, type Users } from '../../../control-plane/users/store.ts'
+import { openTokenVersions } from '../../../control-plane/users/token-versions.ts'
+import { describePlatform, masterKey, recordingLogger } from '../platform.ts'
+
+describePlatform('password change', platform => {
+  /** The users as one instance of the platform has them. */
+  function open(derive = argon2id): { users: Users; changes: AccessChange[] } {
+    const { database } = platform()
+    const changes = openChanges(recordingLogger().logger)
+    const heard: AccessChange[] = []
+    changes.onChange(change => void heard.push(change))
+    const users = openUsers({
+      database,
+      policies: openRelationalPolicies(database),
+      passwords: openPasswords(derive),
+      versions: openTokenVersions(database),
+      changes,
+    })
+    return { users, changes: heard }
+  }
+  test('an unknown email is looked up with the same work as a wrong password', async () => {
+    let derivations = 0
+    const { users } = open((password, parameters) => {
+      derivations++
+      return argon2id(password, parameters)
+    })
+    const { email } = await platform().user()
+    for (const address of [email, 'nobody@sluice.example']) {
+      derivations = 0
+      expect(await users.recognise({ email: address, password: 'wrong horse battery' })).toBeUndefined()
+      expect(derivations).toBe(1)
+    }
+  })
+
+  const tokens = openTokens(deriveKey(masterKey, 'tokens'), { lifetimeSeconds: 60 })
+
+  test('the token works before and not after, the new password gives one that does, and listeners have heard', async () => {
+    const { users, changes } = open()
+    const { userOf } = openAuthentication(tokens, users)
+    const { id, email, password } = await platform().user()
+    const before = await users.recognise({ email, password })
+    const token = await tokens.issue({ user: before!.user, version: before!.tokenVersion })
+    expect(await userOf(token)).toBe(id)
+
+    await users.changePassword(id as UserId, 'another horse battery')
+    expect(await userOf(token)).toBeUndefined()
+    expect(changes).toEqual([{ kind: 'user', user: id }])
+    expect(await users.recognise({ email, password })).toBeUndefined()
+    const after = await users.recognise({ email, password: 'another horse battery' })
+    expect(await userOf(await tokens.issue({ user: after!.user, version: after!.tokenVersion }))).toBe(id)
+  })
+
+  test('the token opens no channel after it either', async () => {
+    const { id, token } = await platform().user()
+    const { access } = platform().plane
+    const request = { credential: { scheme: 'Bearer', secret: token.slice(7) }, channel: id, action: 'read' } as const
+    expect(await access.authorize(request)).toEqual({ allowed: false, reason: 'forbidden' })
+    await open().users.changePassword(id as UserId, 'another horse battery')
+    expect(await access.authorize(request)).toEqual({ allowed: false, reason: 'unauthenticated' })
+  })
+
+  test('on a server, a change by another instance counts at once; on the embedded database a version is asked for once', async () => {
+    const { database } = platform()
+    const { id } = await platform().user()
+    let asked = 0
+    const counted = {
+      ...database,
+      query: (...query: Parameters<typeof database.query>) => (asked++, database.query(...query)),
+    } as typeof database
+    const versions = openTokenVersions(counted)
+    expect([await versions.of(id as UserId), await versions.of(id as UserId)]).toEqual([1, 1])
+    expect(asked).toBe(database.kind === 'embedded' ? 1 : 2)
+    await open().users.changePassword(id as UserId, 'another horse battery')
+    if (database.kind === 'embedded') versions.forget(id as UserId)
+    expect(await versions.of(id as UserId)).toBe(2)
+  })
+
+  test('a version that was being asked for while it changed is not remembered', async () => {
+    const { database } = platform()
+    const { id } = await platform().user()
+    let duringQuery = async (): Promise<void> => undefined
+    const slow = {
+      ...database,
+      query: async (...query: Parameters<typeof database.query>) => {
+        const rows = await database.query(...query)
+        await duringQuery()
+        return rows
+      },
+    } as typeof database
+    const versions = openTokenVersions(slow)
+    duringQuery = async () => {
+      await database.query('UPDATE control_plane.users SET token_version = token_version + 1 WHERE id = $1', [id])
+      versions.forget(id as UserId)
+    }
+    expect(await versions.of(id as UserId)).toBe(1)
+    duringQuery = async () => undefined
+    expect(await versions.of(id as UserId)).toBe(2)
+  })
+})

@@ -1,0 +1,131 @@
+// A dead letter is durable before the batch that skipped its message becomes final; one that cannot be written stops progress.
+
+import { expect, test } from 'vitest'
+import { LogUnavailableError } from '../../pipeline/log.ts'
+import { SinkError } from '../../sinks/sink-error.ts'
+import { outgoing } from './message.ts'
+import { pack, text } from './numbers.ts'
+import { deadOffsets, makeWorld, startWriter, stored, type World } from './parts.ts'
+
+function header(world: World, letter: number, key: string): string | undefined {
+  return world.letters.messages[letter]?.headers?.find(header => header.key === key)?.value
+}
+
+test('an undecodable message is dead-lettered untouched, with what is wrong in the headers of Kafka Connect and ours', async () => {
+  const world = makeWorld()
+  const bad = outgoing({
+    channel: 'c9',
+    payload: new TextEncoder().encode('[1,"two"]'),
+    createdRestNs: 7,
+    headers: [{ key: 'trace', value: 'x' }],
+  })
+  await world.log.append([pack(1), bad])
+  const { writer } = await startWriter(world)
+  await expect.poll(() => world.log.committed.get('writer')).toBe(2)
+  await writer.stop()
+  const { headers, ...letter } = world.letters.messages[0]!
+  const { headers: _, ...original } = bad
+  expect(letter).toEqual(original)
+  expect(headers).toEqual([
+    { key: 'trace', value: 'x' },
+    { key: '__connect.errors.topic', value: 'messages' },
+    { key: '__connect.errors.partition', value: '0' },
+    { key: '__connect.errors.offset', value: '1' },
+    { key: '__connect.errors.connector.name', value: 'writer' },
+    { key: '__connect.errors.task.id', value: '0' },
+    { key: '__connect.errors.stage', value: 'VALUE_CONVERTER' },
+    { key: '__connect.errors.class.name', value: 'transformer' },
+    { key: '__connect.errors.exception.class.name', value: 'numbers' },
+    { key: '__connect.errors.exception.message', value: 'record 1: string is no number' },
+    { key: 'sluice.log', value: '1' },
+    { key: 'sluice.partition', value: '0' },
+    { key: 'sluice.offset', value: '1' },
+    { key: 'sluice.rule', value: 'numbers' },
+    { key: 'sluice.record', value: '1' },
+  ])
+  expect(stored(world.store)).toEqual([1])
+})
+
+test('when the dead letter arrives, nothing of its batch is stored and nothing committed', async () => {
+  const world = makeWorld()
+  await world.log.append([pack(1), text('undecodable'), pack(13), pack(2)])
+  world.store.refuses = row => (row.value === 13 ? 'unlucky' : undefined)
+  const atLetter: unknown[] = []
+  const append = world.letters.append.bind(world.letters)
+  world.letters.append = async messages => {
+    atLetter.push([stored(world.store), world.log.committed.get('writer')])
+    return append(messages)
+  }
+  const { writer } = await startWriter(world)
+  await expect.poll(() => world.log.committed.get('writer')).toBe(4)
+  await writer.stop()
+  expect(atLetter).toEqual([
+    [[], undefined],
+    [[], undefined],
+  ])
+  expect(stored(world.store)).toEqual([1, 2])
+  expect(deadOffsets(world.letters)).toEqual([1, 2])
+  expect(header(world, 1, '__connect.errors.stage')).toBe('TASK_PUT')
+  expect(header(world, 1, 'sluice.rule')).toBe('store-refused')
+  expect(new TextDecoder().decode(world.letters.messages[1]!.payload)).toBe('[13]')
+})
+
+test('dead letters that cannot be written stop progress, and it goes on when they can', async () => {
+  const world = makeWorld()
+  world.letters.failure = new LogUnavailableError('the dead letters are away')
+  await world.log.append([pack(1), text('undecodable'), pack(2)])
+  const { writer } = await startWriter(world)
+  await expect.poll(() => writer.state()).toBe('retrying')
+  await new Promise(resolve => setTimeout(resolve, 50))
+  expect(stored(world.store)).toEqual([])
+  expect(world.log.committed.has('writer')).toBe(false)
+  world.letters.failure = undefined
+  await expect.poll(() => stored(world.store)).toEqual([1, 2])
+  expect(deadOffsets(world.letters)).toEqual([1])
+  await writer.stop()
+})
+
+test('a refusal by the store whose dead letter cannot be written is retried as well, whatever the sink makes of the error', async () => {
+  const world = makeWorld()
+  world.store.refuses = row => (row.value === 13 ? 'unlucky' : undefined)
+  world.letters.failure = new LogUnavailableError('the dead letters are away')
+  await world.log.append([pack(1), pack(13)])
+  const { writer } = await startWriter(world, {
+    wrapSink: sink => ({
+      ...sink,
+      write: (encoded, reject, signal) =>
+        sink.write(encoded, reject, signal).catch((cause: unknown) => {
+          throw new SinkError('systemic', 'the transaction was rolled back', { cause })
+        }),
+    }),
+  })
+  await expect.poll(() => writer.state()).toBe('retrying')
+  expect(stored(world.store)).toEqual([])
+  world.letters.failure = undefined
+  await expect.poll(() => stored(world.store)).toEqual([1])
+  expect(deadOffsets(world.letters)).toEqual([1])
+  await writer.stop()
+})
+
+test('a message is put to the dead letters once, however often its batch is tried', async () => {
+  const world = makeWorld()
+  world.store.refuses = row => (row.value === 13 ? 'unlucky' : undefined)
+  for (let at = 0; at < 5; at++) world.store.failures.push({ errorClass: 'transient', when: 'commit' })
+  await world.log.append([text('undecodable'), pack(13), pack(1)])
+  const { writer } = await startWriter(world)
+  await expect.poll(() => stored(world.store)).toEqual([1])
+  await writer.stop()
+  expect(deadOffsets(world.letters)).toEqual([0, 1])
+  expect(writer.counts().get(0)).toMatchObject({ received: 3, stored: 1, deadLettered: 2 })
+})
+
+test('a message without a key is a dead letter without a key', async () => {
+  const world = makeWorld()
+  await world.log.append([outgoing({ channel: '' })])
+  const { writer } = await startWriter(world, { subjects: ['channels.c1'] })
+  await expect.poll(() => world.log.committed.get('writer')).toBe(1)
+  await writer.stop()
+  expect(header(world, 0, 'sluice.rule')).toBe('no-key')
+  expect(header(world, 0, '__connect.errors.stage')).toBe('KEY_CONVERTER')
+  expect(world.letters.messages[0]!.channel).toBe('')
+})

@@ -1,0 +1,64 @@
+// A writer that is stopped stores what it has taken, takes no more, and ends in time.
+
+import { expect, test } from 'vitest'
+import { pack } from './numbers.ts'
+import { makeWorld, startWriter, stored } from './parts.ts'
+
+test('what was taken is stored and committed before it ends, and nothing is stored after', async () => {
+  const world = makeWorld()
+  const gate = Promise.withResolvers<void>()
+  world.store.gate = gate.promise
+  await world.log.append(Array.from({ length: 100 }, (_, at) => pack(at)))
+  const { writer, source } = await startWriter(world, { batch: { rows: 10 }, runMessagesMax: 10 })
+  await expect.poll(() => source.handedOut).toBeGreaterThanOrEqual(20)
+  const stopped = writer.stop()
+  expect(writer.state()).toBe('stopping')
+  gate.resolve()
+  await stopped
+  expect(writer.state()).toBe('stopped')
+  expect(stored(world.store)).toEqual(Array.from({ length: source.handedOut }, (_, at) => at))
+  expect(source.handedOut).toBeLessThan(100)
+  expect(world.log.committed.get('writer')).toBe(source.handedOut)
+  expect(writer.counts().get(0)).toMatchObject({ inFlight: 0 })
+})
+
+test('a batch that waits for its age is stored at once', async () => {
+  const world = makeWorld()
+  await world.log.append([pack(1)])
+  const { writer, source } = await startWriter(world, { batch: { ageMs: 60_000 } })
+  await expect.poll(() => source.handedOut).toBe(1)
+  expect(stored(world.store)).toEqual([])
+  await writer.stop()
+  expect(stored(world.store)).toEqual([1])
+})
+
+test('with the store away it ends at the deadline, and the log still has what was not stored', async () => {
+  const world = makeWorld()
+  for (let at = 0; at < 100_000; at++) world.store.failures.push({ errorClass: 'transient' })
+  await world.log.append([pack(1)])
+  const { writer } = await startWriter(world, { drainMsMax: 50 })
+  await expect.poll(() => writer.state()).toBe('retrying')
+  const startedMs = performance.now()
+  await writer.stop()
+  expect(performance.now() - startedMs).toBeLessThan(500)
+  expect(writer.state()).toBe('stopped')
+  expect(world.log.committed.has('writer')).toBe(false)
+  world.store.failures.length = 0
+  const again = await startWriter(world)
+  await expect.poll(() => stored(world.store)).toEqual([1])
+  await again.writer.stop()
+})
+
+test('an idle writer ends at once', async () => {
+  const { writer } = await startWriter(makeWorld())
+  await writer.stop()
+  await writer.done
+  expect(writer.state()).toBe('stopped')
+})
+
+test('a source that is closed ends its writer', async () => {
+  const { writer, source } = await startWriter(makeWorld())
+  await source.close()
+  await writer.done
+  expect(writer.state()).toBe('stopped')
+})

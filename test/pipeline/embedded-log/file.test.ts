@@ -1,0 +1,68 @@
+// Who may open the file of an embedded log, and what is said to those who may not.
+
+import { statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { outgoing } from '../message.ts'
+import { makeFolder, openLogIn } from './folder.ts'
+
+let folder: ReturnType<typeof makeFolder>
+beforeEach(() => {
+  folder = makeFolder()
+})
+afterEach(() => folder.remove())
+
+function change(sql: string): void {
+  const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))
+  database.exec(sql)
+  database.close()
+}
+
+test('a second opening is refused while the first holds the file, and possible after it', async () => {
+  const first = openLogIn(folder.path)
+  expect(() => openLogIn(folder.path)).toThrow(/is open in another process: stop that one, or use another data folder/)
+  await first.append([outgoing()])
+  await first.close()
+  const second = openLogIn(folder.path)
+  expect(second.id).toBe(first.id)
+  await second.close()
+})
+
+test('the file and its write-ahead log are readable by their owner alone', async () => {
+  const log = openLogIn(folder.path)
+  await log.append([outgoing()])
+  for (const file of ['messages.sqlite', 'messages.sqlite-wal']) expect(statSync(join(folder.path, file)).mode & 0o777).toBe(0o600)
+  await log.close()
+})
+
+test('a file of another format, another topic or another program is refused and left as it is', async () => {
+  await openLogIn(folder.path).close()
+  expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages, not of other/)
+  change('PRAGMA user_version = 2')
+  expect(() => openLogIn(folder.path)).toThrow(/has format 2 and this program reads format 1/)
+  change('PRAGMA application_id = 7')
+  expect(() => openLogIn(folder.path)).toThrow(/is a database, but not a log/)
+})
+
+test('a file that is no database is refused', () => {
+  writeFileSync(join(folder.path, 'messages.sqlite'), 'x'.repeat(5000))
+  expect(() => openLogIn(folder.path)).toThrow(/is damaged, or not a log/)
+})
+
+test('a folder that does not exist is a sentence, with the cause kept', () => {
+  expect(() => openLogIn(join(folder.path, 'nowhere'))).toThrow(SystemicError)
+  expect(() => openLogIn(join(folder.path, 'nowhere'))).toThrow(/its folder must exist/)
+})
+
+test('a log that has used its 2^44 offsets is refused at start', async () => {
+  await openLogIn(folder.path).close()
+  change('UPDATE log SET start = 17592186044416')
+  expect(() => openLogIn(folder.path)).toThrow(/has used its 17592186044415 offsets/)
+  change('UPDATE log SET start = 17592186044415')
+  const log = openLogIn(folder.path)
+  expect(await log.append([outgoing()])).toEqual([{ partition: 0, offset: 17_592_186_044_415 }])
+  await expect(log.append([outgoing()])).rejects.toThrow(/used all its offsets/)
+  await log.close()
+})

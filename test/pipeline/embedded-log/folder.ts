@@ -1,0 +1,40 @@
+// A folder of its own for a test, and an embedded log in it.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { type EmbeddedLog, type EmbeddedLogOptions, openEmbeddedLog } from '../../../pipeline/embedded-log/index.ts'
+import { openRunReader } from '../../../pipeline/embedded-log/run.ts'
+import { envelopeHeaderNames } from '../../../pipeline/envelope-headers.ts'
+import type { OutgoingMessage } from '../../../pipeline/log.ts'
+
+export const silent = pino({ level: 'silent' })
+
+export function makeFolder(): { path: string; remove: () => void } {
+  const path = mkdtempSync(join(tmpdir(), 'sluice-log-'))
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
+}
+
+export function openLogIn(folder: string, options: Partial<EmbeddedLogOptions> = {}): EmbeddedLog {
+  return openEmbeddedLog({
+    path: join(folder, 'messages.sqlite'),
+    name: 'messages',
+    queueBytesMax: 16 * 1024 * 1024,
+    retentionMs: 24 * 3_600_000,
+    logger: silent,
+    ...options,
+  })
+}
+
+/** Every message that the log holds. */
+export function readAll(log: EmbeddedLog): { offset: number; message: OutgoingMessage }[] {
+  const reader = openRunReader(log.file, { bytesMax: Infinity, messagesMax: 10_000_000 })
+  const cursor = reader.read(log.file.start, log.file.start)?.cursor()
+  const found: { offset: number; message: OutgoingMessage }[] = []
+  while (cursor?.next() === true) {
+    const { offset, hasKey: _, ...message } = cursor.message
+    found.push({ offset, message: { ...message, headers: cursor.headers().filter(({ key }) => !envelopeHeaderNames.has(key)) } })
+  }
+  return found
+}

@@ -1,0 +1,106 @@
+// A source of the fake log. It passes the conformance suite.
+
+import { envelopeHeaders } from '../../pipeline/envelope-headers.ts'
+import type { OutgoingMessage } from '../../pipeline/log.ts'
+import type { RawCursor, RawMessage, RawRun, Source } from '../../pipeline/source.ts'
+import { startOffset } from '../../pipeline/start-offset.ts'
+import type { SourceSettings } from '../conformance/source.ts'
+import type { FakeLog } from './fake-log.ts'
+
+const partition = 0
+
+export interface FakeSource extends Source {
+  /** Messages handed out so far. */
+  readonly handedOut: number
+}
+
+export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): FakeSource {
+  const { consumer = 'writer', startAt = async () => new Map<number, number>(), runMessagesMax = 1000, runBytesMax = Infinity } = settings
+  const closing = new AbortController()
+  const end = (): number => log.start + log.messages.length
+  let handedOut = 0
+
+  function read(from: number, next: number): RawRun | undefined {
+    const messages: OutgoingMessage[] = []
+    let byteLength = 0
+    for (let at = next - log.start; at < log.messages.length && messages.length < runMessagesMax && byteLength < runBytesMax; at++) {
+      messages.push(log.messages[at]!)
+      byteLength += log.messages[at]!.payload.byteLength
+    }
+    if (messages.length === 0) return undefined
+    handedOut += messages.length
+    return { partition, from, to: next + messages.length, byteLength, cursor: () => openCursor(messages, next) }
+  }
+
+  return {
+    get handedOut() {
+      return handedOut
+    },
+    async *runs(signal, onStart) {
+      const ending = AbortSignal.any([signal, closing.signal])
+      if (ending.aborted) return
+      const stored = (await startAt([partition])).get(partition)
+      const committed = log.committed.get(consumer)
+      const answer = startOffset({
+        log: log.name,
+        partition,
+        stored,
+        committed,
+        start: log.start,
+        end: end(),
+        acceptLost: settings.acceptLost ?? false,
+      })
+      if (answer.lost > 0) settings.onLost?.(partition, answer.lost)
+      onStart?.(new Map([[partition, answer.from]]))
+      let { from, next } = answer
+      while (!ending.aborted) {
+        const run = read(from, next)
+        if (run === undefined) {
+          await appended(log, ending)
+          continue
+        }
+        from = next = run.to
+        yield run
+      }
+    },
+    async bounds() {
+      return { start: log.start, end: end() }
+    },
+    async commit(positions) {
+      const offset = positions.get(partition)
+      if (offset !== undefined && offset > (log.committed.get(consumer) ?? -1)) log.committed.set(consumer, offset)
+    },
+    async close() {
+      closing.abort()
+    },
+  }
+}
+
+function appended(log: FakeLog, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const forget = log.onAppend(wake)
+    function wake(): void {
+      forget()
+      signal.removeEventListener('abort', wake)
+      resolve()
+    }
+    signal.addEventListener('abort', wake)
+  })
+}
+
+function openCursor(messages: readonly OutgoingMessage[], first: number): RawCursor {
+  const message = { offset: first - 1 } as RawMessage
+  let at = -1
+  return {
+    message,
+    next() {
+      at++
+      const from = messages[at]
+      if (from === undefined) return false
+      const { headers: _, ...envelope } = from
+      Object.assign(message, envelope, { offset: first + at, hasKey: from.channel !== '' })
+      return true
+    },
+    headers: () => [...envelopeHeaders(message), ...(messages[at]!.headers ?? [])],
+  }
+}

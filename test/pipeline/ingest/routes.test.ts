@@ -1,0 +1,255 @@
+// Publishing over HTTP: what is taken lies in the log as it was sent, and what is refused leaves nothing and says what to do.
+
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { type Body, channel, type IngestSite, key, looseKey, openSite, thing } from './site.ts'
+
+const pack = '[{"n":"temperature","v":21.5}]'
+const path = `/channels/${channel}/messages`
+const absent = randomUUID()
+
+let site: IngestSite
+
+beforeAll(async () => {
+  site = await openSite()
+})
+afterAll(() => site[Symbol.asyncDispose]())
+
+test('a message is answered 202 with its id, and lies in the log byte for byte with its envelope', async () => {
+  const payload = Buffer.from([0x20, 0x5b, 0x00, 0xff, 0xfe, 0x5d, 0x0a])
+  const beforeUs = Date.now() * 1000
+  const answer = await site.publish(`${path}/bedroom/temperature`, payload, { 'content-type': 'Application/SenML+CBOR; x=y' })
+  const afterUs = (Date.now() + 1) * 1000
+  const message = site.messages().at(-1)!
+
+  expect(answer.status).toBe(202)
+  expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
+  expect(answer.json).toEqual({ id: `1-0-${Number(message['offset'])}` })
+  expect(Buffer.from(message['payload'] as Uint8Array)).toEqual(payload)
+  expect(message).toMatchObject({
+    channel,
+    subtopic: 'bedroom.temperature',
+    publisher: thing,
+    protocol: 'http',
+    content_type: 'application/senml+cbor',
+  })
+  expect(message['created_us']).toBeGreaterThanOrEqual(beforeUs)
+  expect(message['created_us']).toBeLessThan(afterUs)
+})
+
+const takenPaths: [path: string, subtopic: string][] = [
+  [path, ''],
+  [`${path}/`, ''],
+  [`${path}/a///b/`, 'a.b'],
+  [`${path}/a%2Fb`, 'a.b'],
+  [`${path}/k%C3%BCche/%e6%b8%a9`, 'küche.温'],
+  [`${path}/a?anything=1`, 'a'],
+  [`${path}/${'a'.repeat(128)}/${'b'.repeat(128)}/${'c'.repeat(128)}`, `${'a'.repeat(128)}.${'b'.repeat(128)}.${'c'.repeat(128)}`],
+]
+
+test.each(takenPaths)('POST %s is published under the subtopic %j', async (path, subtopic) => {
+  expect((await site.publish(path, pack)).status).toBe(202)
+  expect(site.messages().at(-1)).toMatchObject({ subtopic })
+})
+
+test('a channel in capitals is the same channel', async () => {
+  expect((await site.publish(`/channels/${channel.toUpperCase()}/messages`, pack)).status).toBe(202)
+  expect(site.messages().at(-1)).toMatchObject({ channel })
+})
+
+test('a body in chunks is one message', async () => {
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.from('[{"n":"a",'))
+      controller.enqueue(Buffer.from('"v":1}]'))
+      controller.close()
+    },
+  })
+  expect((await site.publish(path, body)).status).toBe(202)
+  expect(Buffer.from(site.messages().at(-1)!['payload'] as Uint8Array).toString()).toBe('[{"n":"a","v":1}]')
+})
+
+test('the largest payload is taken', async () => {
+  expect((await site.publish(path, 'a'.repeat(262_144))).status).toBe(202)
+})
+
+const json = { 'content-type': 'application/json' }
+
+type Refusal = [what: string, status: number, sentence: RegExp, path: string, headers: Record<string, string | undefined>, body: Body]
+const refusals: Refusal[] = [
+  ['no key', 401, /Authorization: Thing <key>/, path, { authorization: undefined }, pack],
+  ["a user's token", 401, /Authorization: Thing <key>/, path, { authorization: 'Bearer a.b.c' }, pack],
+  ['a key that is none', 401, /no key of a thing/, path, { authorization: `Thing ${randomUUID()}` }, pack],
+  [
+    'a key that is none, for a channel that is none',
+    401,
+    /no key/,
+    '/channels/x/messages',
+    { authorization: `Thing ${randomUUID()}` },
+    pack,
+  ],
+  [
+    'a key that is none, and an unknown type',
+    401,
+    /no key/,
+    path,
+    { authorization: `Thing ${randomUUID()}`, 'content-type': 'text/csv' },
+    pack,
+  ],
+  ['a thing that is not connected', 403, /authorization over the entity/, path, { authorization: `Thing ${looseKey}` }, pack],
+  ['a channel that does not exist', 403, /authorization over the entity/, `/channels/${absent}/messages`, {}, pack],
+  ['a thing that is not connected, with an empty body', 400, /empty/, path, { authorization: `Thing ${looseKey}` }, ''],
+  ['a channel that is no UUID', 400, /channel.*UUID/, '/channels/living-room/messages', {}, pack],
+  ['the channel of all zeros', 403, /authorization over the entity/, '/channels/00000000-0000-0000-0000-000000000000/messages', {}, pack],
+  ['an empty body', 400, /the body is empty/, path, {}, ''],
+  ['no body', 400, /the body is empty/, path, {}, null],
+  ['a wildcard in the subtopic', 400, /\* or >/, `${path}/a/*`, {}, pack],
+  ['an escaped wildcard in the subtopic', 400, /\* or >/, `${path}/a/%3E`, {}, pack],
+  ['a space in the subtopic', 400, /space or a control/, `${path}/a%20b`, {}, pack],
+  ['a NUL in the subtopic', 400, /space or a control/, `${path}/a%00b`, {}, pack],
+  ['a percent sign in the subtopic', 400, /letters, digits/, `${path}/a%25`, {}, pack],
+  ['17 parts', 400, /at most 16/, `${path}${'/a'.repeat(17)}`, {}, pack],
+  ['a part of 129 bytes', 400, /at most 128/, `${path}/${'a'.repeat(129)}`, {}, pack],
+  ['more than 1,024 bytes', 400, /at most 1024/, `${path}${`/${'a'.repeat(120)}`.repeat(9)}`, {}, pack],
+  ['a JSON subtopic that ends in messages', 400, /cannot end in "messages"/, `${path}/a/messages`, json, '{}'],
+  ['the JSON subtopic messages', 400, /cannot end in "messages"/, `${path}/messages`, json, '{}'],
+  [
+    'no content type',
+    415,
+    /application\/senml\+json, application\/senml\+cbor, application\/json/,
+    path,
+    { 'content-type': undefined },
+    Buffer.from(pack),
+  ],
+  ['an unknown content type', 415, /application\/senml\+json/, path, { 'content-type': 'text/plain' }, pack],
+  ['a charset that is not UTF-8', 415, /UTF-8/, path, { 'content-type': 'application/json; charset=latin1' }, pack],
+  ['a compressed body', 415, /without Content-Encoding/, path, { 'content-encoding': 'gzip' }, pack],
+  ['a payload that is too large', 413, /262144 bytes/, path, {}, 'a'.repeat(262_145)],
+  ['a payload of 2 MiB', 413, /262144 bytes/, path, {}, 'a'.repeat(2 * 1024 * 1024)],
+]
+
+test.each(refusals)(
+  '%s is answered %i, with a sentence, and leaves nothing in the log',
+  async (_what, status, sentence, path, headers, body) => {
+    const before = site.messages().length
+    const answer = await site.publish(path, body, headers)
+    expect(answer.json).toMatchObject({ status, error: expect.any(String), code: expect.any(String), request_id: expect.any(String) })
+    expect(answer.status).toBe(status)
+    expect(JSON.stringify(answer.json)).toMatch(new RegExp(sentence.source.replaceAll('"', '\\\\"')))
+    expect(site.messages()).toHaveLength(before)
+  },
+)
+
+test.each(['%', '%zz', '%ff', '%c3%28'])('the malformed escape %s in a path is a 400', async escape => {
+  const answer = await site.publish(`${path}/a${escape}`, pack)
+  expect(answer.status).toBe(400)
+  expect(JSON.stringify(answer.json)).toMatch(/path/)
+})
+
+test('a payload that is too large is noticed without a declared length', async () => {
+  const before = site.messages().length
+  const body = new ReadableStream({
+    pull(controller) {
+      controller.enqueue(Buffer.alloc(65_536))
+    },
+  })
+  const answer = await site.publish(path, body).catch((error: unknown) => error)
+  // The server stops reading, so the client sees the answer or that its sending has ended.
+  if (!(answer instanceof Error)) expect(answer).toMatchObject({ status: 413 })
+  expect(site.messages()).toHaveLength(before)
+})
+
+test('SenML may be published under a subtopic that ends in messages', async () => {
+  expect((await site.publish(`${path}/messages`, pack)).status).toBe(202)
+})
+
+test('who is refused for the key learns which scheme is taken', async () => {
+  const answer = await site.publish(path, pack, { authorization: undefined })
+  expect(answer.headers.get('www-authenticate')).toBe('Thing realm="sluice"')
+})
+
+test('a key that is none is refused before the body is read', async () => {
+  const socket = connect(site.port, '127.0.0.1')
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing none\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n`,
+  )
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  expect(answer.toString()).toMatch(/^HTTP\/1\.1 401 /)
+  socket.destroy()
+})
+
+test('a client that goes away in the middle of its body leaves nothing', async () => {
+  const before = site.messages().length
+  const asked = site.keys.requests.length
+  const socket = connect(site.port, '127.0.0.1')
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing ${key}\r\ncontent-type: application/json\r\ncontent-length: ${pack.length}\r\n\r\n${pack.slice(0, 10)}`,
+  )
+  await expect.poll(() => site.keys.requests.length).toBe(asked + 1)
+  socket.destroy()
+  await once(socket, 'close')
+  // What is answered now was read after the abort was.
+  expect((await site.publish(path, pack)).status).toBe(202)
+  expect(site.messages()).toHaveLength(before + 1)
+})
+
+test('access that cannot be known is a 503 with Retry-After, not a guess', async () => {
+  site.keys.fail = new AccessUnavailableError('away')
+  try {
+    const answer = await site.publish(path, pack)
+    expect(answer.status).toBe(503)
+    expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+    expect(answer.json['detail']).toMatch(/send the message again/)
+  } finally {
+    delete site.keys.fail
+  }
+})
+
+test('a log that takes no more is a 503 with Retry-After, and the next publish is taken', async () => {
+  await using small = await openSite({ queueBytesMax: 2_000 })
+  const answer = await small.publish(path, 'a'.repeat(2_000))
+  expect(answer.status).toBe(503)
+  expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect(answer.json['detail']).toMatch(/not taken.*send it again/)
+  expect((await small.publish(path, pack)).status).toBe(202)
+  expect(small.messages()).toHaveLength(1)
+})
+
+test('no 202 is sent before the log has the message', async () => {
+  await using site = await openSite()
+  const { log } = site
+  const append = log.append.bind(log)
+  const gate = Promise.withResolvers<void>()
+  const reached = Promise.withResolvers<void>()
+  log.append = async messages => {
+    const positions = await append(messages)
+    reached.resolve()
+    await gate.promise
+    return positions
+  }
+  let answered = false
+  const answer = site.publish(path, pack).finally(() => (answered = true))
+  await reached.promise
+  // A request that came later is answered meanwhile, so there was time enough.
+  expect((await site.publish(path, '')).status).toBe(400)
+  expect(answered).toBe(false)
+  gate.resolve()
+  expect((await answer).status).toBe(202)
+})
+
+test('messages taken and publishes refused are counted, without ids', async () => {
+  await using site = await openSite()
+  await site.publish(path, pack)
+  await site.publish(path, pack)
+  await site.publish(path, pack, { authorization: undefined })
+  await site.publish(path, 'a'.repeat(262_145))
+  const text = await site.registry.metrics()
+  expect(text).toContain('component_received_events_total{component_id="ingest",component_kind="source"} 2')
+  expect(text).toContain(`component_received_event_bytes_total{component_id="ingest",component_kind="source"} ${2 * pack.length}`)
+  expect(text).toMatch(/component_errors_total\{.*error_code="unauthenticated"\} 1/)
+  expect(text).toMatch(/component_errors_total\{.*error_code="too_large"\} 1/)
+  for (const id of [channel, thing, key]) expect(text).not.toContain(id)
+})

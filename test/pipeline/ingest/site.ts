@@ -1,0 +1,92 @@
+// A place to publish to: ingest on a real server over a real embedded log, and keys that the test knows.
+
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Registry } from 'prom-client'
+import { createServer } from '../../../config/http/server.ts'
+import { createLogger } from '../../../config/logger.ts'
+import type { AccessControl, AccessRequest } from '../../../control-plane/client.ts'
+import { type EmbeddedLog, openEmbeddedLog } from '../../../pipeline/embedded-log/index.ts'
+import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
+import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
+
+export const channel: string = randomUUID()
+export const thing: string = randomUUID()
+export const key: string = randomUUID()
+/** The key of a thing that is connected to no channel. */
+export const looseKey: string = randomUUID()
+
+/** Knows two keys, and one connection. */
+export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error } {
+  return {
+    requests: [],
+    async authorize(request) {
+      this.requests.push(request)
+      if (this.fail !== undefined) throw this.fail
+      const { credential, channel: asked } = request
+      if (credential.scheme !== 'Thing' || ![key, looseKey].includes(credential.secret))
+        return { allowed: false, reason: 'unauthenticated' }
+      if (credential.secret !== key || asked !== channel) return { allowed: false, reason: 'forbidden' }
+      return { allowed: true, publisher: thing, owner: 'user' }
+    },
+    onChange: () => () => undefined,
+  }
+}
+
+export type Body = string | Uint8Array<ArrayBuffer> | ReadableStream | null
+
+export interface PublishAnswer {
+  readonly status: number
+  readonly headers: Headers
+  readonly json: Record<string, unknown>
+}
+
+export interface IngestSite extends AsyncDisposable {
+  readonly url: string
+  readonly port: number
+  readonly log: EmbeddedLog
+  readonly keys: ReturnType<typeof openKeys>
+  readonly registry: Registry
+  /** Publishes with the connected thing's key and SenML, unless told otherwise; undefined leaves a header out. */
+  publish(path: string, body: Body, headers?: Readonly<Record<string, string | undefined>>): Promise<PublishAnswer>
+  /** What the log holds, oldest first. */
+  messages(): Record<string, unknown>[]
+}
+
+export async function openSite({ payloadBytesMax = 262_144, queueBytesMax = 10_000_000 } = {}): Promise<IngestSite> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-ingest-'))
+  const logger = createLogger({ level: 'silent', pretty: false })
+  const log = openEmbeddedLog({ path: join(folder, 'messages.sqlite'), name: 'messages', queueBytesMax, retentionMs: 3_600_000, logger })
+  const keys = openKeys()
+  const registry = new Registry()
+  const app = createServer({ logger })
+  await app.register(
+    ingestRoutes({ log, logNumber: () => 1, access: keys, metrics: openIngestMetrics(registry), options: { payloadBytesMax } }),
+  )
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}`
+
+  return {
+    url,
+    port,
+    log,
+    keys,
+    registry,
+    async publish(path, body, headers = {}) {
+      const all = { authorization: `Thing ${key}`, 'content-type': 'application/senml+json', ...headers }
+      const given = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined)
+      const answer = await fetch(`${url}${path}`, { method: 'POST', headers: given, body, duplex: 'half' })
+      return { status: answer.status, headers: answer.headers, json: (await answer.json()) as Record<string, unknown> }
+    },
+    messages: () => log.file.database.prepare('SELECT * FROM messages ORDER BY offset').all(),
+    async [Symbol.asyncDispose]() {
+      await app.close()
+      await log.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

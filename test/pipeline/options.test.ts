@@ -1,0 +1,66 @@
+// The memory of queues and batches is a sum that is asserted at start.
+
+import { Value } from 'typebox/value'
+import { expect, test } from 'vitest'
+import {
+  assertMemory,
+  batchOptions,
+  logOptions,
+  type MemoryParts,
+  memoryBytesMax,
+  messageOptions,
+  subscriberOptions,
+  workersOptions,
+} from '../../pipeline/options.ts'
+
+const mebibyte = 1024 * 1024
+
+function parts(): MemoryParts {
+  return {
+    batch: Value.Create(batchOptions),
+    message: Value.Create(messageOptions),
+    log: Value.Create(logOptions),
+    workers: Value.Create(workersOptions),
+  }
+}
+
+test('the defaults are valid and fit into the memory they are given', () => {
+  const { batch, message, log, workers } = parts()
+  expect(Value.Check(batchOptions, batch)).toBe(true)
+  expect(Value.Check(messageOptions, message)).toBe(true)
+  expect(Value.Check(logOptions, log)).toBe(true)
+  expect(Value.Check(workersOptions, workers)).toBe(true)
+  expect(Value.Create(subscriberOptions)).toEqual({ subjects: ['channels.>'] })
+  expect(assertMemory(parts())).toBeLessThan(64 * mebibyte)
+})
+
+test('the only number of workers is 0: the log belongs to the main thread', () => {
+  expect(Value.Check(workersOptions, { ...Value.Create(workersOptions), count: 1 })).toBe(false)
+})
+
+test('every bound is in the sum', () => {
+  const sum = memoryBytesMax(parts())
+  const larger = (change: (parts: MemoryParts) => void): number => {
+    const changed = structuredClone(parts())
+    change(changed)
+    return memoryBytesMax(changed) - sum
+  }
+  expect(larger(({ log }) => (log.queueBytes += mebibyte))).toBe(mebibyte)
+  expect(larger(({ log }) => (log.fetchBytes += mebibyte))).toBe(4 * mebibyte)
+  expect(larger(({ batch }) => (batch.bytes += mebibyte))).toBe(8 * mebibyte)
+  expect(larger(({ batch }) => (batch.rows += 1000))).toBe(800_000)
+  expect(larger(({ message }) => (message.payloadBytes += mebibyte))).toBeGreaterThan(mebibyte)
+})
+
+test('a sum above the bound stops the start and names what to change', () => {
+  const large = parts()
+  large.batch.bytes = 64 * mebibyte
+  expect(() => assertMemory(large)).toThrow(/add up to 5\d\d MiB, above workers.memory_bytes of 512 MiB: lower .*batch.bytes/)
+})
+
+test('a queue that could not hold two of the largest messages stops the start', () => {
+  const narrow = parts()
+  narrow.message.payloadBytes = 2 * mebibyte
+  narrow.log.queueBytes = 3 * mebibyte
+  expect(() => assertMemory(narrow)).toThrow(/raise log.queue_bytes/)
+})

@@ -1,0 +1,51 @@
+// A PostgreSQL store with the sink's schema, and a reader over it.
+
+import { expect } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openPostgresReader } from '../../../readers/postgres/reader.ts'
+import { openSink } from '../../../sinks/postgres/sink.ts'
+import type { ReaderSite } from '../../conformance/reader.ts'
+import { openFreshEmbedded } from '../../servers/embedded.ts'
+
+export interface PostgresSite extends ReaderSite {
+  readonly database: Database
+}
+
+const signal = new AbortController().signal
+
+/** @param closed what remains to be done when the database is closed */
+export async function openSite(database: Database, closed: () => Promise<unknown>): Promise<PostgresSite> {
+  const sink = await openSink({
+    database,
+    options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000 },
+    writer: 'relational',
+    logName: 'messages',
+    logId: 'log-1',
+    acceptNewLog: false,
+  })
+  const reader = openPostgresReader({ database, options: { countMax: 10_000 } })
+  return {
+    database,
+    reader,
+    async store(batch) {
+      const refuse = async (rejections: unknown): Promise<void> => expect(rejections).toEqual([])
+      await sink.write(sink.encode(batch), refuse, signal)
+    },
+    async names() {
+      const rows = await database.query<{ name: string }>(
+        "SELECT oid::regclass::text AS name FROM pg_class WHERE relkind IN ('r', 'p') ORDER BY 1",
+      )
+      return rows.map(row => row.name)
+    },
+    async close() {
+      await reader.close()
+      await sink.close()
+      await database.close()
+      await closed()
+    },
+  }
+}
+
+export async function openEmbeddedSite(): Promise<PostgresSite> {
+  return await openSite(await openFreshEmbedded(), async () => undefined)
+}

@@ -1,0 +1,161 @@
+// The canonical answer, byte for byte.
+
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { DocumentRow, SenmlRow } from '../../readers/reader.ts'
+import { documentJson, pageJson, recordJson, secondsText } from '../../readers/record-json.ts'
+
+const origin = { channel: 'c', subtopic: '', publisher: 'p', protocol: 'http' }
+const bare: SenmlRow = {
+  kind: 'senml',
+  ...origin,
+  name: 'n',
+  unit: undefined,
+  timeUs: 1_600_000_000_000_000,
+  value: undefined,
+  stringValue: undefined,
+  boolValue: undefined,
+  dataValue: undefined,
+  sum: undefined,
+  updateTime: undefined,
+}
+const head = '{"Channel":"c","Subtopic":"","Publisher":"p","Protocol":"http","Name":"n"'
+
+test('a record has its keys in one order', () => {
+  const full: SenmlRow = {
+    ...bare,
+    unit: 'Cel',
+    updateTime: 30,
+    value: 21.5,
+    stringValue: 's',
+    boolValue: true,
+    dataValue: new Uint8Array([0xff, 0xef]),
+    sum: 4,
+  }
+  expect(recordJson(full)).toBe(
+    `${head},"Unit":"Cel","Time":1600000000,"UpdateTime":30,"Value":21.5,"StringValue":"s","BoolValue":true,"DataValue":"_-8","Sum":4}`,
+  )
+})
+
+test('what a record has not is left out', () => {
+  expect(recordJson(bare)).toBe(`${head},"Time":1600000000}`)
+})
+
+test('0, false and the empty text are not absent', () => {
+  const empty: SenmlRow = {
+    ...bare,
+    unit: '',
+    updateTime: 0,
+    value: 0,
+    stringValue: '',
+    boolValue: false,
+    dataValue: new Uint8Array(),
+    sum: 0,
+  }
+  expect(recordJson(empty)).toBe(
+    `${head},"Unit":"","Time":1600000000,"UpdateTime":0,"Value":0,"StringValue":"","BoolValue":false,"DataValue":"","Sum":0}`,
+  )
+})
+
+test('text is escaped: nothing that a device sends leaves its place', () => {
+  const text = recordJson({ ...bare, subtopic: 'a"b', name: '\\"},{', stringValue: '\u2028\n\u0000"' })
+  expect(JSON.parse(text)).toMatchObject({ Subtopic: 'a"b', Name: '\\"},{', StringValue: '\u2028\n\u0000"' })
+})
+
+test('data is a view of its bytes only', () => {
+  const view = new Uint8Array([1, 2, 3, 4]).subarray(1, 3)
+  expect(recordJson({ ...bare, dataValue: view })).toContain('"DataValue":"AgM"')
+})
+
+const times: [timeUs: number, text: string][] = [
+  [0, '0'],
+  [1, '0.000001'],
+  [-1, '-0.000001'],
+  [1_600_000_000_000_000, '1600000000'],
+  [1_600_000_000_250_000, '1600000000.25'],
+  [1_600_000_000_000_001, '1600000000.000001'],
+  [1_600_000_000_999_999, '1600000000.999999'],
+  [-1_500_000, '-1.5'],
+  [-500_000, '-0.5'],
+  [2 ** 33 * 1_000_000, '8589934592'],
+  [2 ** 33 * 1_000_000 - 1, '8589934591.999999'],
+  [-(2 ** 33) * 1_000_000 - 1, '-8589934592.000001'],
+  [9_000_000_000_100_000, '9000000000.1'],
+  [Number.MAX_SAFE_INTEGER, '9007199254.740991'],
+  [Number.MIN_SAFE_INTEGER, '-9007199254.740991'],
+]
+
+test.each(times)('%i µs are printed as %s seconds', (timeUs, text) => {
+  expect(secondsText(timeUs)).toBe(text)
+})
+
+test('every microsecond can be read back from its seconds', () => {
+  fc.assert(
+    fc.property(fc.maxSafeInteger(), timeUs => {
+      const text = secondsText(timeUs)
+      expect(text).toMatch(/^-?(0|[1-9]\d*)(\.\d{0,5}[1-9])?$/)
+      const [seconds, decimals = ''] = text.replace('-', '').split('.')
+      expect(BigInt(seconds + decimals.padEnd(6, '0'))).toBe(BigInt(Math.abs(timeUs)))
+      expect(text.startsWith('-')).toBe(timeUs < 0)
+    }),
+  )
+})
+
+const numbers: [value: number, text: string][] = [
+  [-0, '0'],
+  [1e21, '1e+21'],
+  [1e-7, '1e-7'],
+  [0.1 + 0.2, '0.30000000000000004'],
+  [5e-324, '5e-324'],
+  [Number.MAX_VALUE, '1.7976931348623157e+308'],
+]
+
+test.each(numbers)('the value %d is printed as %s', (value, text) => {
+  expect(recordJson({ ...bare, value })).toBe(`${head},"Time":1600000000,"Value":${text}}`)
+})
+
+const document: DocumentRow = {
+  kind: 'document',
+  ...origin,
+  createdNs: 1_638_310_819_123_456_789n,
+  payloadText: '{"b": 1, "a": {"d": 2, "c": []}}',
+}
+
+test('a document has its keys in one order, every digit of Created, and its payload sorted', () => {
+  expect(documentJson(document)).toBe(
+    '{"Channel":"c","Subtopic":"","Publisher":"p","Protocol":"http","Created":1638310819123456789,"Payload":{"a":{"c":[],"d":2},"b":1}}',
+  )
+})
+
+test('a page says what it is of, and its records follow in their order', () => {
+  const page = { rows: [bare, { ...bare, name: 'm' }], total: 7, totalExact: true }
+  expect(pageJson({ offset: 3, limit: 2, format: 'messages' }, page)).toBe(
+    `{"total":7,"offset":3,"limit":2,"format":"messages","messages":[${recordJson(bare)},${recordJson({ ...bare, name: 'm' })}]}`,
+  )
+})
+
+test('rows say where they come from, each for itself', () => {
+  const rows = [
+    bare,
+    bare,
+    { ...bare, subtopic: 's' },
+    { ...bare, subtopic: 's', publisher: 'q' },
+    { ...bare, subtopic: 's', publisher: 'q', protocol: 'mqtt' },
+    { ...bare, channel: 'd', subtopic: 's', publisher: 'q', protocol: 'mqtt' },
+    bare,
+  ]
+  const text = pageJson({ offset: 0, limit: 10, format: 'messages' }, { rows, total: 7, totalExact: true })
+  expect(text).toContain(`[${rows.map(row => recordJson(row)).join(',')}]`)
+})
+
+test('an empty page is a page', () => {
+  expect(pageJson({ offset: 0, limit: 10, format: 'a"b' }, { rows: [], total: 0, totalExact: true })).toBe(
+    '{"total":0,"offset":0,"limit":10,"format":"a\\"b","messages":[]}',
+  )
+})
+
+test('a total that was not counted to its end is marked', () => {
+  expect(pageJson({ offset: 0, limit: 1, format: 'messages' }, { rows: [bare], total: 10_000, totalExact: false })).toContain(
+    '{"total":10000,"total_is_lower_bound":true,"offset":0',
+  )
+})

@@ -1,0 +1,194 @@
+// Reading over HTTP: who reads what, and what a wrong question is answered.
+
+import { randomUUID } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createServer, type HttpServer } from '../../config/http/server.ts'
+import { createLogger } from '../../config/logger.ts'
+import { type AccessControl, AccessUnavailableError } from '../../control-plane/client.ts'
+import { type Reader, StoreUnavailableError } from '../../readers/reader.ts'
+import { pageJson } from '../../readers/record-json.ts'
+import { readerRoutes } from '../../readers/routes.ts'
+import { RecordBatch } from '../../transformers/record-batch.ts'
+import { channel, documents, publishers, records } from '../conformance/reader-fixture.ts'
+import { openEmbeddedSite, type PostgresSite } from './postgres/site.ts'
+
+const key = randomUUID()
+const looseKey = randomUUID()
+const owner = { authorization: 'Bearer owner.s.token' }
+const thing = { authorization: `Thing ${key}` }
+
+/** The first publisher's key, an unconnected thing's, the owner's token and a stranger's. */
+const access: AccessControl & { fail?: Error } = {
+  async authorize({ credential, channel: asked }) {
+    if (this.fail !== undefined) throw this.fail
+    const known = credential.scheme === 'Thing' ? [key, looseKey] : ['owner.s.token', 'stranger.s.token']
+    if (!known.includes(credential.secret)) return { allowed: false, reason: 'unauthenticated' }
+    if (asked !== channel || credential.secret !== known[0]) return { allowed: false, reason: 'forbidden' }
+    return { allowed: true, publisher: credential.scheme === 'Thing' ? publishers[0] : null, owner: 'user' }
+  },
+  onChange: () => () => undefined,
+}
+
+let store: PostgresSite
+let app: HttpServer
+let url: string
+
+async function serve(reader: Reader): Promise<{ app: HttpServer; url: string }> {
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  await app.register(readerRoutes({ reader, access, options: { limitMax: 1000 } }))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return { app, url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` }
+}
+
+async function get(query: string, headers: Record<string, string> = owner, of = channel) {
+  const answer = await fetch(`${url}/channels/${of}/messages${query}`, { headers })
+  const text = await answer.text()
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    text,
+    json: JSON.parse(text) as Record<string, unknown> & { messages: unknown[] },
+  }
+}
+
+beforeAll(async () => {
+  store = await openEmbeddedSite()
+  const batch = new RecordBatch()
+  records.appendTo(batch)
+  documents.appendTo(batch)
+  await store.store(batch)
+  ;({ app, url } = await serve(store.reader))
+}, 60_000)
+afterAll(async () => {
+  await app.close()
+  await store.close()
+})
+
+test("the channel's owner reads the whole channel, in canonical bytes", async () => {
+  const answer = await get('?limit=1000')
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
+  expect(answer.text).toBe(records.answer)
+})
+
+test('a connected thing reads what it published itself, and nothing of others', async () => {
+  const answer = await get('?limit=1000', thing)
+  const rows = records.rows.filter(row => row.publisher === publishers[0])
+  expect(answer.text).toBe(pageJson({ offset: 0, limit: 1000, format: 'messages' }, { rows, total: rows.length, totalExact: true }))
+})
+
+test('without parameters the ten newest of SenML are read (SPEC §8)', async () => {
+  const answer = await get('')
+  expect(answer.json).toMatchObject({ total: records.rows.length, offset: 0, limit: 10, format: 'messages' })
+  expect(answer.text).toBe(
+    pageJson(
+      { offset: 0, limit: 10, format: 'messages' },
+      { rows: records.rows.slice(0, 10), total: records.rows.length, totalExact: true },
+    ),
+  )
+})
+
+test('offset and limit cut the page', async () => {
+  const answer = await get('?offset=3&limit=2')
+  expect(answer.json).toMatchObject({ total: records.rows.length, offset: 3, limit: 2 })
+  expect(answer.json.messages).toEqual((JSON.parse(records.answer) as { messages: unknown[] }).messages.slice(3, 5))
+})
+
+test('a format is read by its name, escaped as any text in a query', async () => {
+  expect((await get(`?limit=1000&format=${encodeURIComponent('温度')}`)).text).toBe(documents.answer('温度'))
+  expect((await get('?format=Weather&limit=1000')).text).toBe(documents.answer('Weather'))
+  expect((await get('?format=unknown')).text).toBe('{"total":0,"offset":0,"limit":10,"format":"unknown","messages":[]}')
+})
+
+test('a channel in capitals is the same channel', async () => {
+  expect((await get('?limit=1000', owner, channel.toUpperCase())).text).toBe(records.answer)
+})
+
+type Refusal = [what: string, status: number, sentence: RegExp, query: string, headers: Record<string, string>, of: string]
+const refusals: Refusal[] = [
+  ['nobody', 401, /Authorization: Thing <key>.*Authorization: Bearer <token>/, '', {}, channel],
+  ['another scheme', 401, /Authorization: Thing/, '', { authorization: 'Basic abc' }, channel],
+  ['a key that is none', 401, /no key of a thing/, '', { authorization: `Thing ${randomUUID()}` }, channel],
+  ['a token that is none', 401, /not valid or has expired/, '', { authorization: 'Bearer x.y.z' }, channel],
+  ['a token that is none, with a wrong question', 401, /not valid/, '?limit=x&a=1&a=2', { authorization: 'Bearer x.y.z' }, 'my-channel'],
+  ['a thing that is not connected', 403, /authorization over the entity/, '', { authorization: `Thing ${looseKey}` }, channel],
+  ['another user', 403, /authorization over the entity/, '', { authorization: 'Bearer stranger.s.token' }, channel],
+  ['a channel that does not exist', 403, /authorization over the entity/, '', owner, randomUUID()],
+  ['another user with a wrong question', 400, /limit/, '?limit=0', { authorization: 'Bearer stranger.s.token' }, channel],
+  ['a channel that is no UUID', 400, /\/path\/channel/, '', owner, 'my-channel'],
+  ['a channel that is no UUID, by a URN', 400, /\/path\/channel/, '', owner, `urn:uuid:${channel}`],
+  ...['-1', 'abc', '0', '1001', '', '1.5', '1e2', '%201', '0x10', '99999999999999999999'].map(
+    (limit): Refusal => [`limit=${limit}`, 400, /\/query\/limit.*a whole number from 1 to 1000/, `?limit=${limit}`, owner, channel],
+  ),
+  ...['-1', 'abc', '', '9007199254740992', 'NaN', '1.0'].map(
+    (offset): Refusal => [`offset=${offset}`, 400, /\/query\/offset.*a whole number from 0/, `?offset=${offset}`, owner, channel],
+  ),
+  ['a repeated limit', 400, /\/query\/limit.*more than once/, '?limit=1&limit=1', owner, channel],
+  ['a repeated format', 400, /\/query\/format.*more than once/, '?format=a&format=b', owner, channel],
+  ['an unknown parameter', 400, /\/query\/limmit.*limit/, '?limmit=5', owner, channel],
+  ['an unknown parameter far from all', 400, /\/query\/publisher_name/, '?publisher_name=5', owner, channel],
+  ['an empty format', 400, /\/query\/format/, '?format=', owner, channel],
+  ['a format with a NUL', 400, /\/query\/format/, '?format=a%00b', owner, channel],
+  ['a format that is too long', 400, /\/query\/format/, `?format=${'a'.repeat(1025)}`, owner, channel],
+]
+
+test.each(refusals)('%s is answered %i, with a sentence that names what is wrong', async (_what, status, sentence, query, headers, of) => {
+  const answer = await get(query, headers, of)
+  expect(answer.json).toMatchObject({ status, error: expect.any(String), code: expect.any(String), request_id: expect.any(String) })
+  expect(answer.status).toBe(status)
+  expect(answer.text).toMatch(sentence)
+})
+
+test('who is refused learns which schemes are taken', async () => {
+  expect((await get('', {})).headers.get('www-authenticate')).toBe('Thing realm="sluice", Bearer realm="sluice"')
+})
+
+test('a format as long as a subtopic may be is a question like any other', async () => {
+  expect((await get(`?format=${'a'.repeat(1024)}`)).json).toMatchObject({ total: 0 })
+})
+
+test('access that cannot be known is a 503 with Retry-After', async () => {
+  access.fail = new AccessUnavailableError('away')
+  try {
+    const answer = await get('')
+    expect(answer.status).toBe(503)
+    expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+  } finally {
+    delete access.fail
+  }
+})
+
+test('a store that is away is a 503 with Retry-After', async () => {
+  const away = await serve({
+    read: () => Promise.reject(new StoreUnavailableError('away')),
+    check: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  })
+  const answer = await fetch(`${away.url}/channels/${channel}/messages`, { headers: owner })
+  expect(answer.status).toBe(503)
+  expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect(await answer.text()).toMatch(/the store cannot answer now/)
+  await away.app.close()
+})
+
+test('when the client goes away, the read is told', async () => {
+  const reading = Promise.withResolvers<AbortSignal>()
+  const slow = await serve({
+    read: (_query, signal) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error))
+        reading.resolve(signal)
+      }),
+    check: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  })
+  const client = new AbortController()
+  const answer = fetch(`${slow.url}/channels/${channel}/messages`, { headers: owner, signal: client.signal })
+  const signal = await reading.promise
+  expect(signal.aborted).toBe(false)
+  client.abort()
+  await expect(answer).rejects.toMatchObject({ name: 'AbortError' })
+  await expect.poll(() => signal.aborted).toBe(true)
+  await slow.app.close()
+})

@@ -1,0 +1,98 @@
+// The README's code blocks, taken out of it and run: what a newcomer pastes is what a test has run.
+
+import { spawn } from 'node:child_process'
+
+export interface Block {
+  /** The line of its first command in the document, from 1. */
+  readonly line: number
+  readonly language: string
+  readonly text: string
+}
+
+/**
+ * The blocks under a marker `<!-- run:NAME -->`, each marker for the next block below it, in their order.
+ *
+ * @throws Error when there is none, or a marker without a block: a test of nothing would pass
+ */
+export function extractBlocks(markdown: string, name: string): Block[] {
+  const blocks: Block[] = []
+  const lines = markdown.split('\n')
+  for (let at = 0; at < lines.length; at++) {
+    if (lines[at]!.trim() !== `<!-- run:${name} -->`) continue
+    const start = lines.findIndex((line, index) => index > at && line.trim() !== '')
+    const fence = /^(`{3,}|~{3,})(\w+)?/.exec(lines[start] ?? '')
+    const end = lines.findIndex((line, index) => index > start && line.trim() === fence?.[1])
+    if (fence === null || end === -1) throw new Error(`line ${at + 1}: <!-- run:${name} --> is not followed by a block of code`)
+    blocks.push({ line: start + 2, language: fence[2] ?? '', text: lines.slice(start + 1, end).join('\n') })
+    at = end
+  }
+  if (blocks.length === 0) throw new Error(`there is no block marked <!-- run:${name} -->`)
+  return blocks
+}
+
+export interface RunOptions {
+  readonly cwd: string
+  readonly environment?: Readonly<Record<string, string | undefined>>
+  /** Texts to put in the place of others, for instance the port of a test: `{ 'http://127.0.0.1:8080': url }`. */
+  readonly replace?: Readonly<Record<string, string>>
+  /** What the output of the block with this number, from 0, must hold. */
+  readonly expected?: Readonly<Record<number, string | RegExp>>
+  readonly timeoutMs?: number
+}
+
+/**
+ * Runs the blocks in one bash, so that variables of one stand in the next, with `set -euo pipefail`.
+ *
+ * @returns the output of each block, standard output and errors as they came
+ * @throws Error when a command fails, takes too long, or the output is not what is expected; it names the block's line in the document
+ */
+export async function runBlocks(blocks: readonly Block[], options: RunOptions): Promise<string[]> {
+  const { cwd, environment = {}, replace = {}, expected = {}, timeoutMs = 60_000 } = options
+  const mark = `--- block ${process.pid} `
+  const script = blocks.map((block, index) => `printf '\\n%s\\n' '${mark}${index}'\n${replaced(block.text, replace)}\n`).join('')
+  const { output, code } = await bash(`exec 2>&1\nset -euo pipefail\n${script}`, cwd, environment, timeoutMs)
+  const outputs = output.split(new RegExp(`\\n${mark}\\d+\\n`)).slice(1)
+  const last = blocks[outputs.length - 1]
+  if (code !== 0) throw new Error(`the block at line ${last?.line ?? 0} ended with ${code}:\n${outputs.at(-1) ?? output}`)
+  for (const [index, block] of blocks.entries()) {
+    const wanted = expected[index]
+    const found = outputs[index] ?? ''
+    const holds = wanted === undefined || (typeof wanted === 'string' ? found.includes(wanted) : wanted.test(found))
+    if (!holds) throw new Error(`the block at line ${block.line} printed\n${found}and not ${String(wanted)}`)
+  }
+  return outputs
+}
+
+function replaced(text: string, replace: Readonly<Record<string, string>>): string {
+  return Object.entries(replace).reduce((current, [from, to]) => current.replaceAll(from, to), text)
+}
+
+/** Runs a script with nothing to read, and ends everything it has started when the time is over. */
+async function bash(
+  script: string,
+  cwd: string,
+  environment: Readonly<Record<string, string | undefined>>,
+  timeoutMs: number,
+): Promise<{ output: string; code: number | string }> {
+  const child = spawn('bash', ['-c', script], {
+    cwd,
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  const chunks: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+  child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk))
+  let late = false
+  const timer = setTimeout(() => {
+    late = true
+    // The whole group: what bash has started must not outlive it.
+    process.kill(-child.pid!, 'SIGKILL')
+  }, timeoutMs)
+  const code = await new Promise<number | string>((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code, signal) => resolve(code ?? String(signal)))
+  })
+  clearTimeout(timer)
+  return { output: Buffer.concat(chunks).toString(), code: late ? `a timeout of ${timeoutMs} ms` : code }
+}

@@ -1,0 +1,40 @@
+// Types, lint and format: one command each, counted as one test each.
+
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import type { Count } from './count.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+interface Check {
+  readonly name: string
+  readonly command: readonly [string, ...string[]]
+  /** What to do when it fails. */
+  readonly advice: string
+}
+
+const checks: readonly Check[] = [
+  { name: 'types', command: ['tsc', '--noEmit'], advice: 'mend the types' },
+  { name: 'lint', command: ['oxlint', '--type-aware'], advice: 'mend what is named; oxlint --fix does some of it' },
+  { name: 'format', command: ['biome', 'check', '.'], advice: 'run npm run format' },
+]
+
+/** All at once; the output of those that fail is printed. */
+export async function runChecks(): Promise<Count> {
+  const results = await Promise.all(checks.map(runCheck))
+  const passed = results.filter(ok => ok).length
+  return { passed, failed: results.length - passed, skipped: 0 }
+}
+
+async function runCheck({ name, command: [program, ...flags], advice }: Check): Promise<boolean> {
+  const startedMs = performance.now()
+  const child = spawn(`${root}node_modules/.bin/${program}`, flags, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+  const output: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
+  child.stderr.on('data', (chunk: Buffer) => output.push(chunk))
+  const code = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve))
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1)
+  if (code === 0) console.log(`${name} ok (${seconds} s)`)
+  else console.log(`${Buffer.concat(output).toString().trimEnd()}\n${name} failed (${seconds} s): ${advice}`)
+  return code === 0
+}

@@ -1,0 +1,95 @@
+// The months that the table `messages` is divided into.
+
+import { once } from 'node:events'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { maintain, migrateStore } from '../../../sinks/postgres/schema.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+
+const insert = (time: string) =>
+  `INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, position, index) VALUES ('${time}', 'c', '', 'p', 'http', 'n', 1, 0);`
+
+describeWithPostgres('the months of the PostgreSQL store', postgres => {
+  let database: Database
+  const partitions = async () =>
+    (
+      await database.query<{ table: string; rows: string }>(
+        'SELECT tableoid::regclass::text AS table, time::text AS rows FROM messages ORDER BY time',
+      )
+    ).map(row => `${row.table} ${row.rows}`)
+
+  beforeEach(async () => {
+    database = await openServer({ url: await postgres.createDatabase(), applicationName: 'test', connectionsMax: 4 })
+    await migrateStore(database)
+  })
+  afterEach(() => database.close())
+
+  test('two months back and three ahead are made, across the turn of the year, and only once', async () => {
+    const made = await maintain(database, new Date('2026-12-31T23:59:59Z'))
+    const months = ['2026_10', '2026_11', '2026_12', '2027_01', '2027_02', '2027_03']
+    expect(made).toEqual(months.map(month => `messages_${month}`))
+    expect(await maintain(database, new Date('2026-12-31T23:59:59Z'))).toEqual([])
+    expect(await maintain(database, new Date('2027-01-01T00:00:00Z'))).toEqual(['messages_2027_04'])
+  })
+
+  test('a new month takes its rows out of the default partition, to the microsecond', async () => {
+    const times = ['2025-12-31 23:59:59.999999+00', '2026-01-01 00:00:00+00', '2026-01-31 23:59:59.999999+00', '1999-01-01 00:00:00+00']
+    await database.execute(times.map(insert).join(''))
+    await maintain(database, new Date('2026-03-15T00:00:00Z'))
+    expect(await partitions()).toEqual([
+      'sluice.messages_default 1999-01-01 00:00:00+00',
+      'sluice.messages_default 2025-12-31 23:59:59.999999+00',
+      'sluice.messages_2026_01 2026-01-01 00:00:00+00',
+      'sluice.messages_2026_01 2026-01-31 23:59:59.999999+00',
+    ])
+  })
+
+  test('months are made while others insert and while others make them', async () => {
+    const inserts = Array.from({ length: 30 }, (_, at) => database.execute(insert(`2026-0${(at % 6) + 1}-10 12:00:00+00`)))
+    const now = new Date('2026-03-15T00:00:00Z')
+    const made = await Promise.all([maintain(database, now), maintain(database, now), ...inserts])
+    expect([...made[0], ...made[1]].sort((a, b) => a.localeCompare(b))).toEqual([1, 2, 3, 4, 5, 6].map(month => `messages_2026_0${month}`))
+    expect((await partitions()).every(row => !row.includes('default'))).toBe(true)
+    expect(await partitions()).toHaveLength(30)
+  })
+
+  test('what is inserted while a month is being attached goes into it, and does not fail', async () => {
+    let inserting: Promise<void> | undefined
+    const insertBeforeCommit: Database = {
+      ...database,
+      transaction: work =>
+        database.transaction(async transaction => {
+          const result = await work(transaction)
+          inserting ??= database.execute(insert('2026-03-10 12:00:00+00'))
+          await blocked()
+          return result
+        }),
+    }
+    await maintain(insertBeforeCommit, new Date('2026-05-15T00:00:00Z'))
+    await inserting
+    expect(await partitions()).toEqual(['sluice.messages_2026_03 2026-03-10 12:00:00+00'])
+  })
+
+  /** Resolves once the insert waits for a lock, or has ended: asked of the server, which has no event for it. */
+  async function blocked(): Promise<void> {
+    for (;;) {
+      const inserts = await database.query<{ waits: boolean }>(
+        `SELECT wait_event_type = 'Lock' AS waits FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'INSERT INTO messages%'`,
+      )
+      if (inserts.every(({ waits }) => waits)) return
+      await once(AbortSignal.timeout(5), 'abort')
+    }
+  }
+
+  test('a month has its index, and the planner uses it and no other month', async () => {
+    await maintain(database, new Date('2026-03-15T00:00:00Z'))
+    await database.execute('SET enable_seqscan = off')
+    const plan = await database.query<{ 'QUERY PLAN': string }>(
+      `EXPLAIN SELECT * FROM messages WHERE channel = 'c' AND time >= '2026-02-01Z' AND time < '2026-03-01Z' ORDER BY time DESC LIMIT 10`,
+    )
+    const text = plan.map(row => row['QUERY PLAN']).join('\n')
+    expect(text).toContain('messages_2026_02_channel_time')
+    expect(text).not.toContain('2026_03')
+  })
+})

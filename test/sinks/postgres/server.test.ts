@@ -1,0 +1,31 @@
+// The PostgreSQL sink on a server.
+
+import { afterAll, beforeAll } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { sinkConformance } from '../../conformance/sink.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { emptyDatabase, storeOn } from './store.ts'
+
+describeWithPostgres('server', postgres => {
+  let url: string
+  let operator: Database
+
+  beforeAll(async () => {
+    url = await postgres.createDatabase()
+    operator = await openServer({ url, applicationName: 'operator', connectionsMax: 1 })
+  })
+  afterAll(() => operator.close())
+
+  sinkConformance('PostgreSQL, server', async () => {
+    await emptyDatabase(operator)
+    const database = await openServer({ url, applicationName: 'writer-1', connectionsMax: 4 })
+    return {
+      ...storeOn(database, () => database.close()),
+      readableDuringWrite: true,
+      cutConnections: async () => {
+        await operator.query(`SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'writer-1'`)
+      },
+    }
+  })
+})

@@ -1,0 +1,107 @@
+// An empty PostgreSQL store for the tests of the sink, over a database of either kind.
+
+import type { Database } from '../../../config/postgres/database.ts'
+import { recordColumns } from '../../../sinks/postgres/encode.ts'
+import type { SinkOptions } from '../../../sinks/postgres/options.ts'
+import { openSink } from '../../../sinks/postgres/sink.ts'
+import type { JsonObject } from '../../../transformers/record-batch.ts'
+import type { SinkStore, StoredRow } from '../../conformance/sink.ts'
+
+export const options: SinkOptions = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000 }
+
+/** @param close lets go of the database */
+export function storeOn(
+  database: Database,
+  close: () => Promise<void>,
+  formatsMax = options.formatsMax,
+): Omit<SinkStore, 'readableDuringWrite'> {
+  const limits = { ...options, formatsMax: formatsMax }
+  return {
+    open: (identity = {}) =>
+      openSink({ database, options: limits, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false, ...identity }),
+    rows: () => rowsOf(database),
+    poisons: {
+      'a NUL in a name': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', value: 2 }] }),
+      'a NUL in a text': offset => ({ offset, records: [{ value: 1 }, { stringValue: 'a\0b' }] }),
+      'half a surrogate pair in a document': offset => ({
+        offset,
+        documents: [
+          { format: 'engine', payload: { a: 1 } },
+          { format: 'engine', payload: { a: '\ud800' } },
+        ],
+      }),
+      'a NUL in a document': offset => ({
+        offset,
+        documents: [
+          { format: 'engine', payload: { a: 1 } },
+          { format: 'engine', payload: { 'a\0': 1 } },
+        ],
+      }),
+    },
+    formatsMax,
+    formatsPerChannelMax: options.formatsPerChannelMax,
+    close,
+  }
+}
+
+/** Everything of ours out of a database that is used again; the schema stays, since making it anew takes longer than most tests. */
+export async function emptyDatabase(database: Database): Promise<void> {
+  const [found] = await database.query<{ made: boolean }>(`SELECT to_regclass('sluice.offsets') IS NOT NULL AS made`)
+  if (found?.made !== true) return
+  const formats = await database.query('DELETE FROM sluice.formats RETURNING format')
+  if (formats.length > 0) await database.execute('DROP SCHEMA formats CASCADE; CREATE SCHEMA formats')
+  await database.execute(
+    'DELETE FROM public.messages; DELETE FROM sluice.publisher_days; DELETE FROM sluice.offsets; DELETE FROM sluice.logs',
+  )
+}
+
+async function rowsOf(database: Database): Promise<StoredRow[]> {
+  const rows: StoredRow[] = []
+  const columns = recordColumns.slice(1, -1).replace('time,', '(extract(epoch FROM time) * 1000000)::bigint AS time_us,')
+  for (const row of await database.query(`SELECT ${columns} FROM public.messages`)) {
+    rows.push({
+      table: 'messages',
+      ...originOf(row),
+      name: row['name'] as string,
+      unit: (row['unit'] ?? undefined) as string | undefined,
+      timeUs: Number(row['time_us']),
+      value: (row['value'] ?? undefined) as number | undefined,
+      stringValue: (row['string_value'] ?? undefined) as string | undefined,
+      boolValue: (row['bool_value'] ?? undefined) as boolean | undefined,
+      dataValue: row['data_value'] === null ? undefined : new Uint8Array(row['data_value'] as Uint8Array),
+      sum: (row['sum'] ?? undefined) as number | undefined,
+      updateTime: (row['update_time'] ?? undefined) as number | undefined,
+    })
+  }
+  const formats = await database.query<{ format: string; table_name: string }>('SELECT format, table_name FROM sluice.formats')
+  for (let start = 0; start < formats.length; start += 50) {
+    const some = formats.slice(start, start + 50)
+    const selects = some.map(({ table_name }, at) => `SELECT ${start + at} AS nth, formats."${table_name}".* FROM formats."${table_name}"`)
+    for (const row of await database.query(selects.join(' UNION ALL '))) {
+      rows.push({
+        table: formats[row['nth'] as number]!.format,
+        ...originOf(row),
+        createdNs: row['created'] as bigint,
+        payload: withBigints(row['payload'] as string),
+      })
+    }
+  }
+  return rows.sort((one, other) => (one.position === other.position ? one.index - other.index : one.position < other.position ? -1 : 1))
+}
+
+function originOf(row: Readonly<Record<string, unknown>>) {
+  return {
+    channel: row['channel'] as string,
+    subtopic: row['subtopic'] as string,
+    publisher: row['publisher'] as string,
+    protocol: row['protocol'] as string,
+    position: row['position'] as bigint,
+    index: row['index'] as number,
+  }
+}
+
+function withBigints(text: string): JsonObject {
+  const revive = (_key: string, value: unknown, context?: { source?: string }) =>
+    typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '') ? BigInt(context!.source!) : value
+  return JSON.parse(text, revive) as JsonObject
+}

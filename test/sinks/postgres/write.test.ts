@@ -1,0 +1,316 @@
+// What the PostgreSQL sink does with a server that is used by others too: held locks, dropped tables, changed schemas.
+
+import { once } from 'node:events'
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Database, DatabaseError } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { openSink, type PostgresSinkOptions } from '../../../sinks/postgres/sink.ts'
+import type { Rejection } from '../../../sinks/sink.ts'
+import type { RecordBatch } from '../../../transformers/record-batch.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
+import { emptyDatabase, options } from './store.ts'
+
+type PostgresSink = Awaited<ReturnType<typeof openSink>>
+const signal = new AbortController().signal
+
+describeWithPostgres('the PostgreSQL sink and its server', postgres => {
+  let url: string
+  let database: Database
+  /** Somebody else's connections to the same database. */
+  let others: Database
+  let sink: PostgresSink
+  let rejections: Rejection[]
+  const keep = async (some: readonly Rejection[]) => void rejections.push(...some)
+  const write = (batch: RecordBatch) => sink.write(sink.encode(batch), keep, signal)
+  const stored = async () => (await others.query<{ count: number }>('SELECT count(*)::int FROM messages'))[0]?.count
+  const open = (some: Partial<PostgresSinkOptions> = {}) =>
+    openSink({ database, options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false, ...some })
+
+  beforeAll(async () => {
+    url = await postgres.createDatabase()
+  })
+  beforeEach(async () => {
+    await connect()
+    rejections = []
+  })
+  afterEach(disconnect)
+
+  async function connect(): Promise<void> {
+    database = await openServer({ url, applicationName: 'sluice-writer-1', connectionsMax: 4 })
+    others = await openServer({ url, applicationName: 'others', connectionsMax: 4 })
+    await emptyDatabase(others)
+    sink = await open()
+  }
+
+  async function disconnect(): Promise<void> {
+    await sink.close()
+    await database.close()
+    await others.close()
+  }
+
+  /** Holds the partition's offset in a transaction until told to let go, as a connection does whose client has vanished. */
+  async function hold(by: Database) {
+    let release = () => {}
+    const released = new Promise<void>(resolve => (release = resolve))
+    let held = () => {}
+    const holding = new Promise<void>(resolve => (held = resolve))
+    const ended = by
+      .transaction(async transaction => {
+        await transaction.query('SELECT next_offset FROM sluice.offsets FOR UPDATE')
+        held()
+        await released
+        await transaction.query('SELECT 1')
+      })
+      .then(
+        () => 'let go' as const,
+        () => 'ended' as const,
+      )
+    await holding
+    return { release, ended }
+  }
+
+  test('a partition that a vanished connection of the same writer holds is freed after the lock timeout', async () => {
+    await sink.close()
+    sink = await open({ options: { ...options, lockTimeoutMs: 200 } })
+    await write(plainBatch(0, 1))
+    const vanished = await openServer({ url, applicationName: 'sluice-writer-1', connectionsMax: 1 })
+    const holder = await hold(vanished)
+    const encoded = sink.encode(plainBatch(1, 2))
+    const error = await sink.write(encoded, keep, signal).catch((error: unknown) => error)
+    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/held .* 200 ms.* 1 were ended/) })
+    expect(sink.classify(error)).toBe('transient')
+    await sink.write(encoded, keep, signal)
+    holder.release()
+    expect(await holder.ended).toBe('ended')
+    expect(await stored()).toBe(2)
+    await vanished.close()
+  })
+
+  test('a connection of another application is waited for, never ended', async () => {
+    await sink.close()
+    sink = await open({ options: { ...options, lockTimeoutMs: 200 } })
+    await write(plainBatch(0, 1))
+    const holder = await hold(others)
+    const error = await write(plainBatch(1, 2)).catch((error: unknown) => error)
+    expect(error).toMatchObject({ message: expect.stringContaining('0 were ended') })
+    holder.release()
+    expect(await holder.ended).toBe('let go')
+    await write(plainBatch(1, 2))
+    expect(await stored()).toBe(2)
+  })
+
+  test('a connection cut in the middle of a COPY leaves nothing, and the batch again is stored once', async () => {
+    const encoded = sink.encode(plainBatch(0, 300))
+    const error = await others.transaction(async transaction => {
+      await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+      const writing = sink.write(encoded, keep, signal).catch((error: unknown) => error)
+      await blocked(1)
+      await others.query(`SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'sluice-writer-1'`)
+      return await writing
+    })
+    expect(sink.classify(error)).toBe('transient')
+    expect(await stored()).toBe(0)
+    await sink.write(encoded, keep, signal)
+    expect(await stored()).toBe(300)
+  })
+
+  /** Resolves once so many of the writer's connections wait for a lock: asked of the server, which has no event for it. */
+  async function blocked(count: number): Promise<void> {
+    for (;;) {
+      const waiting = await others.query(
+        `SELECT pid FROM pg_stat_activity WHERE application_name = 'sluice-writer-1' AND wait_event_type = 'Lock'`,
+      )
+      if (waiting.length >= count) return
+      await once(AbortSignal.timeout(5), 'abort')
+    }
+  }
+
+  test('two workers that write the same batch at once store it once', async () => {
+    const other = await open()
+    const encode = () => plainBatch(0, 200)
+    const results = await Promise.all([sink.write(sink.encode(encode()), keep, signal), other.write(other.encode(encode()), keep, signal)])
+    expect(new Set(results.map(([count]) => count?.stored))).toEqual(new Set([0, 200]))
+    expect(new Set(results.map(([count]) => count?.duplicate))).toEqual(new Set([0, 200]))
+    expect(await stored()).toBe(200)
+    await other.close()
+  })
+
+  test('the counts of a partition are kept beside its position, and add up', async () => {
+    const poison = { offset: 5, records: [{ name: 'n\0', value: 1 }] }
+    await write(
+      batchOf(2, 9, [
+        plain(2),
+        { offset: 3 },
+        { offset: 4, outcome: 'filtered' },
+        poison,
+        { offset: 6, outcome: 'deadLettered' },
+        plain(8),
+      ]),
+    )
+    await write(batchOf(6, 12, [{ offset: 6, outcome: 'deadLettered' }, plain(8), plain(9)]))
+    const [row] = await others.query('SELECT * FROM sluice.offsets')
+    expect(Object.entries(row!).map(([column, value]) => `${column} ${value as bigint}`)).toEqual([
+      'writer writer-1',
+      'log 1',
+      'partition 0',
+      'next_offset 12',
+      'received 9',
+      'stored 3',
+      'empty 1',
+      'filtered 1',
+      'skipped 3',
+      'duplicate 2',
+      'dead_lettered 2',
+    ])
+  })
+
+  test('a row that only an index refuses (54000) is found by its line too', async () => {
+    await others.execute('CREATE INDEX names ON messages (name)')
+    const name = Array.from({ length: 10_000 }, () => String.fromCharCode(33 + Math.floor(Math.random() * 94))).join('')
+    const messages = Array.from({ length: 50 }, (_, offset) =>
+      offset === 20 ? { offset, records: [{ value: 1 }, { name }] } : plain(offset),
+    )
+    await write(batchOf(0, 50, messages))
+    expect(rejections).toEqual([
+      { message: 20, record: 1, rule: 'store-refused', reason: expect.stringMatching(/54000.*index row/) as string },
+    ])
+    expect(await stored()).toBe(49)
+    await others.execute('DROP INDEX names')
+  })
+
+  test('what was refused once is not tried again with the same encoded batch', async () => {
+    let copies = 0
+    const counting: Database = {
+      ...database,
+      transaction: work =>
+        database.transaction(transaction =>
+          work({
+            ...transaction,
+            copy: (target, binary) => {
+              copies++
+              return transaction.copy(target, binary)
+            },
+          }),
+        ),
+    }
+    const other = await open({ database: counting })
+    const encoded = other.encode(batchOf(0, 3, [plain(0), { offset: 1, records: [{ name: '\0', value: 1 }] }, plain(2)]))
+    await expect(other.write(encoded, () => Promise.reject(new Error('away')), signal)).rejects.toThrow('away')
+    copies = 0
+    await other.write(encoded, keep, signal)
+    expect(copies).toBe(1)
+    expect(rejections).toHaveLength(1)
+    await other.close()
+  })
+
+  test('ids that are too long for an index are refused before anything is sent', async () => {
+    const channel = 'c'.repeat(2100)
+    await write(batchOf(0, 2, [{ offset: 0, channel, records: [{ value: 1 }, { value: 2 }] }, plain(1)]))
+    await write(batchOf(2, 3, [{ offset: 2, documents: [{ format: 'f'.repeat(2100), payload: {} }] }]))
+    expect(rejections.map(({ message, rule }) => [message, rule])).toEqual([
+      [0, 'identifier-length'],
+      [0, 'identifier-length'],
+    ])
+    expect(await stored()).toBe(1)
+  })
+
+  test('a format table that was dropped is made again, and the batch is stored', async () => {
+    const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
+    await write(document(0))
+    await others.execute('DROP TABLE formats.engine')
+    await write(document(1))
+    await others.execute(`DROP TABLE formats.engine; DELETE FROM sluice.formats`)
+    await write(document(2))
+    expect(await others.query('SELECT payload FROM formats.engine')).toEqual([{ payload: '{"offset": 2}' }])
+    expect(await sink.positions?.([0])).toEqual(new Map([[0, 3]]))
+  })
+
+  test('a format table that is not registered is taken over', async () => {
+    const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
+    await write(document(0))
+    await others.execute(`DELETE FROM sluice.formats`)
+    await sink.close()
+    sink = await open()
+    await write(document(1))
+    expect(await others.query('SELECT payload FROM formats.engine')).toHaveLength(2)
+  })
+
+  test.each([
+    ['a column that is gone', 'ALTER TABLE messages DROP COLUMN unit'],
+    ['a column of another type', 'ALTER TABLE messages ALTER COLUMN sum TYPE int'],
+    ['the table gone', 'DROP TABLE messages'],
+    ['a constraint of the operator', 'ALTER TABLE messages ADD CHECK (value < 0)'],
+  ])('another schema stops the writer and rejects no message: %s', async (_what, change) => {
+    await disconnect()
+    const shared = url
+    url = await postgres.createDatabase()
+    await connect()
+    url = shared
+    await others.execute(change)
+    const error = await write(batchOf(0, 1, [{ offset: 0, records: [{ value: 1, sum: 2 }] }])).catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(DatabaseError)
+    expect(sink.classify(error)).toBe('systemic')
+    expect(rejections).toEqual([])
+  })
+
+  test('an offsets row that an operator removed is fenced, not begun anew', async () => {
+    await write(plainBatch(0, 2))
+    await others.execute('DELETE FROM sluice.offsets')
+    const error = await write(plainBatch(2, 3)).catch((error: unknown) => error)
+    expect(sink.classify(error)).toBe('fenced')
+    expect(await stored()).toBe(2)
+  })
+
+  test('the days of a publisher are kept for each channel and format, each once', async () => {
+    const day = 86_400_000_000
+    const messages = [
+      { offset: 0, publisher: 'a', records: [{ value: 1 }, { value: 2, timeUs: noonUs + 1 }, { value: 3, timeUs: noonUs - day }] },
+      { offset: 1, publisher: 'b', records: [{ value: 1 }] },
+      { offset: 2, publisher: 'a', records: [{ value: 1, timeUs: noonUs + day / 2 }] },
+      { offset: 3, publisher: 'a', channel: 'channel-2', documents: [{ format: 'engine', payload: {}, createdUs: -1 }] },
+      { offset: 4, publisher: 'a\0', records: [{ value: 1 }] },
+    ]
+    const later = { offset: 5, publisher: 'a', records: [{ value: 1, timeUs: noonUs + 2 * day }] }
+    await write(batchOf(0, 5, messages))
+    await write(batchOf(5, 6, [later]))
+    expect(
+      await others.query(`SELECT concat_ws(' ', channel, publisher, format, day) AS day FROM sluice.publisher_days ORDER BY 1`),
+    ).toEqual([
+      { day: 'channel-1 a messages 2026-02-28' },
+      { day: 'channel-1 a messages 2026-03-01' },
+      { day: 'channel-1 a messages 2026-03-02' },
+      { day: 'channel-1 a messages 2026-03-03' },
+      { day: 'channel-1 b messages 2026-03-01' },
+      { day: 'channel-2 a engine 1969-12-31' },
+    ])
+  })
+
+  test('in the steady state a batch has no days to write', async () => {
+    await write(plainBatch(0, 10))
+    expect(sink.encode(plainBatch(10, 20)).days).toEqual([])
+  })
+
+  test('an aborted write has not begun', async () => {
+    const error = await sink.write(sink.encode(plainBatch(0, 1)), keep, AbortSignal.abort()).catch((error: unknown) => error)
+    expect(sink.classify(error)).toBe('transient')
+    expect(await stored()).toBe(0)
+  })
+
+  test('a wrong password and a missing database stop the writer, an absent server does not', async () => {
+    const missing = await openServer({ url: url.replace(/[^/]*$/, 'nowhere'), applicationName: 'x', connectionsMax: 1 })
+    const absent = await openServer({ url: 'postgres://postgres@127.0.0.1:1/x', applicationName: 'x', connectionsMax: 1 })
+    expect(sink.classify(await open({ database: missing }).catch((error: unknown) => error))).toBe('systemic')
+    expect(sink.classify(await open({ database: absent }).catch((error: unknown) => error))).toBe('transient')
+    await missing.close()
+    await absent.close()
+  })
+
+  test('127 logs have a number, and one more stops the writer', async () => {
+    await others.execute(
+      `INSERT INTO sluice.logs (number, name, id, writer) SELECT n, 'log-' || n, 'id', 'writer-1' FROM generate_series(2, 126) AS n`,
+    )
+    expect((await open({ logName: 'last' })).logNumber).toBe(127)
+    await expect(open({ logName: 'more' })).rejects.toThrow(/127 logs.*"more"/)
+  })
+})

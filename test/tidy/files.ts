@@ -1,0 +1,56 @@
+// The project's own files, as the rules see them.
+
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const root = fileURLToPath(new URL('../..', import.meta.url))
+
+export interface SourceFile {
+  /** From the project's root, with slashes: `sinks/postgres/sink.ts`. */
+  readonly path: string
+  readonly text: string
+}
+
+/** What a rule found: `sinks/sink.ts:12: …`, with what to do. */
+export type Finding = string
+
+const foreign = new Set(['node_modules', '.git', 'data', 'coverage'])
+
+/** Every file of the work tree that is the project's. */
+export async function readProject(): Promise<SourceFile[]> {
+  const paths = await pathsBelow('')
+  return Promise.all(paths.map(async path => ({ path, text: await readFile(join(root, path), 'utf8') })))
+}
+
+async function pathsBelow(folder: string): Promise<string[]> {
+  const entries = await readdir(join(root, folder), { withFileTypes: true })
+  const paths = entries
+    .filter(({ name }) => !foreign.has(name) && !name.startsWith('.install-lock'))
+    .map(async entry => {
+      const path = folder === '' ? entry.name : `${folder}/${entry.name}`
+      return entry.isDirectory() ? pathsBelow(path) : entry.isFile() ? [path] : []
+    })
+  return (await Promise.all(paths)).flat().sort()
+}
+
+/** TypeScript and JavaScript, without what is kept for tests to read. */
+export function isCode({ path }: SourceFile): boolean {
+  return /\.(ts|js)$/.test(path) && !path.includes('/fixtures/')
+}
+
+/** What is neither test nor benchmark. */
+export function isProduct({ path }: SourceFile): boolean {
+  return !/^(test|benchmarks)\//.test(path)
+}
+
+/** The comment that a file opens with, without its marks; empty where it opens with none. */
+export function openingComment(text: string): string {
+  const lines = text.replace(/^#!.*\n/, '').split('\n')
+  const end = lines.findIndex(line => !line.startsWith('//'))
+  return lines
+    .slice(0, end === -1 ? lines.length : end)
+    .map(line => line.slice(2).trim())
+    .join(' ')
+    .trim()
+}

@@ -1,0 +1,82 @@
+// That the rule of layers finds what it forbids, and lets pass what it allows.
+
+import { expect, test } from 'vitest'
+import { importsOf, layers } from './layers.ts'
+
+const problems = (path: string, text: string) => layers([{ path, text }]).map(finding => finding.slice(path.length + 1))
+
+test.each([
+  ['config/options.ts', "import { run } from '../pipeline/run.ts'", '1: imports pipeline/run.ts: config/ may import config/'],
+  [
+    'transformers/senml/decode.ts',
+    "import type { Sink } from '../../sinks/sink.ts'",
+    '1: imports sinks/sink.ts: transformers/ may import transformers/',
+  ],
+  [
+    'transformers/json/decode.ts',
+    "import { Type } from 'typebox'",
+    '1: a transformer imports typebox: it is pure, and loads in a worker without a package',
+  ],
+  [
+    'sinks/postgres/sink.ts',
+    "import type { Logger } from '../../config/logger.ts'",
+    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, config/postgres/',
+  ],
+  [
+    'sinks/postgres/sink.ts',
+    "\nimport { a } from '../cassandra/sink.ts'",
+    "2: imports sinks/cassandra/sink.ts: no store's folder knows another's",
+  ],
+  [
+    'readers/postgres/reader.ts',
+    "import { a } from '../mongodb/reader.ts'",
+    "1: imports readers/mongodb/reader.ts: no store's folder knows another's",
+  ],
+  [
+    'readers/routes.ts',
+    "import { a } from '../control-plane/index.ts'",
+    '1: imports control-plane/index.ts: readers/ may import readers/, config/, control-plane/client.ts',
+  ],
+  [
+    'pipeline/run.ts',
+    "import { a } from '../control-plane/client.ts'",
+    '1: imports control-plane/client.ts: pipeline/ may import pipeline/, config/, transformers/, sinks/',
+  ],
+  [
+    'control-plane/index.ts',
+    "export { a } from '../readers/reader.ts'",
+    '1: imports readers/reader.ts: control-plane/ may import control-plane/, config/',
+  ],
+  ['up.ts', "const { a } = await import('./test/fake.ts')", '1: imports test/fake.ts: nothing but tests and benchmarks may'],
+  [
+    'sinks/pool.ts',
+    "new Worker(new URL('../pipeline/worker.ts', import.meta.url))",
+    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, config/postgres/',
+  ],
+  ['config/postgres/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
+  ['deploy/chart.ts', "import { a } from '../config/options.ts'", '1: stands in no layer: give its folder a rule in test/tidy/layers.ts'],
+])('%s with %s is found', (path, text, problem) => {
+  expect(problems(path, text)).toEqual([problem])
+})
+
+test.each([
+  ['main.ts', "import { up } from './up.ts'"],
+  ['up.ts', "import { openSink } from './sinks/postgres/sink.ts'"],
+  ['pipeline/ingest/routes.ts', "import { a } from '../../control-plane/client.ts'\nimport { b } from '../log.ts'"],
+  ['readers/postgres/reader.ts', "import { a } from '../query.ts'\nimport type { Database } from '../../config/postgres/database.ts'"],
+  ['transformers/senml/decode.ts', "import { Buffer } from 'node:buffer'\nimport type { Envelope } from '../envelope.ts'"],
+  ['config/postgres/server.ts', "import type pg from 'pg'\nconst { Pool } = await import('pg')"],
+  ['test/sinks/sink.test.ts', "import { a } from '../../readers/postgres/reader.ts'\nimport pg from 'pg'"],
+])('%s with %s passes', (path, text) => {
+  expect(problems(path, text)).toEqual([])
+})
+
+test('imports over several lines, for their effect, and of what is exported again, are seen', () => {
+  const text =
+    "// from './none.ts'\nimport {\n  a,\n  type B,\n} from './several.ts'\nimport './effect.ts'\nexport * from './again.ts'\nexport const x = 'from'\n"
+  expect(importsOf(text).map(({ specifier, line }) => [specifier, line])).toEqual([
+    ['./several.ts', 2],
+    ['./effect.ts', 6],
+    ['./again.ts', 7],
+  ])
+})

@@ -1,0 +1,57 @@
+// What is installed is what was tried: exact versions, and a lock file that holds everywhere.
+
+import type { Finding, SourceFile } from './files.ts'
+
+interface Entry {
+  readonly version?: string
+  readonly resolved?: string
+  readonly optionalDependencies?: Readonly<Record<string, string>>
+}
+
+const parts = ['dependencies', 'devDependencies', 'optionalDependencies'] as const
+type Manifest = Partial<Record<(typeof parts)[number], Readonly<Record<string, string>>>>
+
+export function exactVersions(files: readonly SourceFile[]): Finding[] {
+  const text = files.find(({ path }) => path === 'package.json')?.text ?? '{}'
+  const manifest = JSON.parse(text) as Manifest
+  return parts.flatMap(part =>
+    Object.entries(manifest[part] ?? {})
+      .filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
+      .map(([name, version]) => `package.json: ${name} is ${version} in ${part}: pin it, like 1.2.3`),
+  )
+}
+
+export function lockFile(files: readonly SourceFile[]): Finding[] {
+  const lock = files.find(({ path }) => path === 'package-lock.json')
+  if (lock === undefined) return ['package-lock.json: is missing: run npm install']
+  const { packages } = JSON.parse(lock.text) as { packages: Readonly<Record<string, Entry>> }
+  const addresses = Object.entries(packages)
+    .filter(([, { resolved }]) => resolved !== undefined)
+    .map(([path]) => `package-lock.json: ${path} has an address: .npmrc leaves it out, run npm install with it`)
+  return [
+    ...addresses,
+    ...missingPackages(packages).map(
+      ({ name, of }) => `package-lock.json: lacks ${name}, which ${of} can use: run node test/tidy/complete-lock.ts`,
+    ),
+  ]
+}
+
+/**
+ * Optional packages that the lock file does not list: packages of other systems, where the registry that npm asked did not have them.
+ * `npm ci` refuses such a file.
+ */
+export function missingPackages(packages: Readonly<Record<string, Entry>>): { name: string; version: string; of: string }[] {
+  return Object.entries(packages).flatMap(([path, entry]) =>
+    Object.entries(entry.optionalDependencies ?? {})
+      .filter(([name]) => !isListed(packages, path, name))
+      .map(([name, version]) => ({ name, version, of: path === '' ? 'the project' : path.replace(/^.*node_modules\//, '') })),
+  )
+}
+
+/** Node looks for a package beside the one that asks, and then in each folder above. */
+function isListed(packages: Readonly<Record<string, Entry>>, from: string, name: string): boolean {
+  for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('/node_modules/')))) {
+    if (Object.hasOwn(packages, `${folder === '' ? '' : `${folder}/`}node_modules/${name}`)) return true
+    if (folder === '') return false
+  }
+}

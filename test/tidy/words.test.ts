@@ -1,0 +1,44 @@
+// That banned words are found, and innocent ones are not.
+
+import { expect, test } from 'vitest'
+import { words } from './words.ts'
+
+const found = (text: string) => words([{ path: 'sinks/sink.ts', text }])
+
+test.each([
+  '// TODO: later',
+  '// FIXME',
+  "throw new Error('not implemented')",
+  'Not yet implemented.',
+  '// see issue #12',
+  '// fixes issue 3',
+  '// DESIGN.md says so',
+  '// (DESIGN §4)',
+  '// as an AI',
+  '// the language model',
+  "const path = '/work/main/data'",
+  'cd /root/project',
+  'https://registry.example.org/pg/-/pg-8.0.0.tgz',
+  'https://npm.example.org/registry/pg',
+  'registry.npmjs.org',
+])('%j is found', text => {
+  expect(found(`first\n${text}\n`)).toEqual([expect.stringMatching(/^sinks\/sink\.ts:2: ".+" (is|names|promises|cites|speaks)/)])
+})
+
+test.each([
+  'the design of the pipeline',
+  'const todos = hacks',
+  'one issue at a time, 3 of them',
+  'registry.metrics()',
+  'registry.secondary.map(',
+  'npm config get registry',
+  '/var/lib/sluice/data',
+  'a session of MQTT, an agent at the edge',
+  './work/main/',
+])('%j passes', text => {
+  expect(found(text)).toEqual([])
+})
+
+test('the rules may name what they ban', () => {
+  expect(words([{ path: 'test/tidy/words.ts', text: 'TODO' }])).toEqual([])
+})

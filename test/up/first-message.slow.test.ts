@@ -1,0 +1,98 @@
+// The platform as a whole, from the first user to the first record read, and across a restart.
+
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
+import { disposableFolder, spawnPlatform, startPlatform } from './platform.ts'
+
+test('a record published over HTTP is given back by the reader, resolved', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const accepted = await publish(
+    platform.url,
+    site,
+    [
+      { bn: 'room:', bt: 1_700_000_000, n: 'temperature', u: 'Cel', v: 21.5 },
+      { n: 'open', vb: false },
+    ],
+    'house/attic',
+  )
+  expect(accepted.status).toBe(202)
+  expect(accepted.json).toEqual({ id: '1-0-0' })
+
+  const envelope = { Channel: site.channel, Subtopic: 'house.attic', Publisher: site.thing, Protocol: 'http' }
+  expect(await readUntil(platform.url, site, 2)).toEqual([
+    { ...envelope, Name: 'room:open', Time: 1_700_000_000, BoolValue: false },
+    { ...envelope, Name: 'room:temperature', Unit: 'Cel', Time: 1_700_000_000, Value: 21.5 },
+  ])
+  const own = await expectStatus(call(platform.url, 'GET', `/channels/${site.channel}/messages`, { authorization: site.device }), 200)
+  expect(own.json).toMatchObject({ total: 2, offset: 0, limit: 10, format: 'messages' })
+  expect(await platform.stop()).toBe(0)
+})
+
+test('users, things, connections and messages are there after a restart, and the same tokens and keys work', async () => {
+  await using folder = await disposableFolder()
+  let platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  await expectStatus(publish(platform.url, site, [{ n: 'before', v: 1 }]), 202)
+  expect(await platform.stop('SIGINT')).toBe(0)
+
+  platform = await startPlatform({ data: folder.path })
+  await expectStatus(publish(platform.url, site, [{ n: 'after', v: 2 }]), 202)
+  const names = (await readUntil(platform.url, site, 2)).map(record => record.Name)
+  expect(new Set(names)).toEqual(new Set(['after', 'before']))
+  expect(names).toHaveLength(2)
+  expect(await platform.stop()).toBe(0)
+})
+
+test('the first start makes an administrator whose password is in a file of mode 0600 and in no output', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path, environment: { SVC_ADMIN_EMAIL: 'chief@sluice.example' } })
+  const file = join(folder.path, 'admin-password')
+  const password = (await readFile(file, 'utf8')).trim()
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+  expect(platform.printed()).toContain(file)
+  expect(platform.printed()).not.toContain(password)
+  await expectStatus(call(platform.url, 'POST', '/tokens', { body: { email: 'chief@sluice.example', password } }), 201)
+  expect(await platform.stop()).toBe(0)
+})
+
+test('an administrator named by the environment gets no password file', async () => {
+  await using folder = await disposableFolder()
+  const environment = { SVC_ADMIN_EMAIL: 'chief@sluice.example', SVC_ADMIN_PASSWORD: 'given by the operator' }
+  const platform = await startPlatform({ data: folder.path, environment })
+  await expectStatus(
+    call(platform.url, 'POST', '/tokens', { body: { email: environment.SVC_ADMIN_EMAIL, password: environment.SVC_ADMIN_PASSWORD } }),
+    201,
+  )
+  await expect(stat(join(folder.path, 'admin-password'))).rejects.toMatchObject({ code: 'ENOENT' })
+  expect(platform.printed()).not.toContain(environment.SVC_ADMIN_PASSWORD)
+  expect(await platform.stop()).toBe(0)
+})
+
+test('a second process on the same folder stops at once with a sentence, and the first goes on', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const { child, printed } = spawnPlatform({ data: folder.path })
+  const code = await new Promise(resolve => child.once('exit', resolve))
+  expect(code).toBe(1)
+  expect(printed()).toContain(`process ${platform.process.pid}`)
+  expect(printed().trim().split('\n')).toHaveLength(1)
+  expect((await call(platform.url, 'GET', '/health')).status).toBe(200)
+  expect(await platform.stop()).toBe(0)
+})
+
+test('a port that is taken stops the start with a sentence and leaves the folder free', async () => {
+  await using folder = await disposableFolder()
+  await using other = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const port = new URL(platform.url).port
+  const { child, printed } = spawnPlatform({ data: other.path, arguments: ['--port', port] })
+  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  expect(printed()).toMatch(new RegExp(`port ${port} .*--port`))
+  expect(await platform.stop()).toBe(0)
+  const again = await startPlatform({ data: other.path })
+  expect(await again.stop()).toBe(0)
+})

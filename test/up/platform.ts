@@ -1,0 +1,91 @@
+// Starts the platform as a user does, in a process of its own, and speaks to it over HTTP.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const root = new URL('../..', import.meta.url).pathname
+
+export interface Platform {
+  readonly url: string
+  readonly process: ChildProcess
+  /** All that was printed so far, standard output and standard error. */
+  printed(): string
+  /** Resolves when the output holds this. */
+  until(text: RegExp): Promise<void>
+  /** Sends the signal and resolves with the exit code, or the signal's name. */
+  stop(signal?: NodeJS.Signals): Promise<number | string>
+}
+
+export interface StartOptions {
+  readonly data: string
+  readonly arguments?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  /** How: `node main.ts up` (default), or `npm start` in the given checkout. */
+  readonly npmStartIn?: string
+}
+
+/** The environment without what would change the platform's options. */
+function environmentFor(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
+  return { ...Object.fromEntries(kept), ...extra }
+}
+
+/** Spawns the platform without waiting until it is ready. */
+export function spawnPlatform(options: StartOptions): { child: ChildProcess; printed: () => string } {
+  const upArguments = ['--port', '0', '--data', options.data, ...(options.arguments ?? [])]
+  const child =
+    options.npmStartIn === undefined
+      ? spawn(process.execPath, [join(root, 'main.ts'), 'up', ...upArguments], { cwd: root, env: environmentFor(options.environment) })
+      : spawn('npm', ['start', '--', ...upArguments], { cwd: options.npmStartIn, env: environmentFor(options.environment) })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8')
+    stream?.on('data', (text: string) => {
+      output += text
+    })
+  }
+  return { child, printed: () => output }
+}
+
+/** Resolves when the platform has printed that it is ready. */
+export async function startPlatform(options: StartOptions): Promise<Platform> {
+  const { child, printed } = spawnPlatform(options)
+  const url = await new Promise<string>((resolve, reject) => {
+    const look = (): void => {
+      const ready = /^ready on (http:\/\/\S+)$/m.exec(printed())
+      if (ready !== null) resolve(ready[1]!)
+    }
+    child.stdout?.on('data', look)
+    child.once('exit', (code, signal) => reject(new Error(`the platform ended before it was ready (${code ?? signal}):\n${printed()}`)))
+    child.once('error', reject)
+  })
+  return {
+    url,
+    process: child,
+    printed,
+    until: text =>
+      new Promise(resolve => {
+        const look = (): void => {
+          if (text.test(printed())) resolve()
+        }
+        child.stderr?.on('data', look)
+        look()
+      }),
+    async stop(signal = 'SIGTERM') {
+      if (child.exitCode !== null || child.signalCode !== null) return child.exitCode ?? child.signalCode!
+      const exit = once(child, 'exit')
+      child.kill(signal)
+      const [code, name] = (await exit) as [number | null, NodeJS.Signals | null]
+      return code ?? name!
+    },
+  }
+}
+
+/** A folder that is removed at the end of its scope: `await using folder = await disposableFolder()`. Also for benchmarks, which have no test to end. */
+export async function disposableFolder(): Promise<{ path: string } & AsyncDisposable> {
+  const path = await mkdtemp(join(tmpdir(), 'sluice-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}

@@ -1,0 +1,68 @@
+// After a power cut: the log is intact, the database may not be. The start looks, and says what it found and what to do.
+
+import { open, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { makeSite, publish, readUntil } from './operator.ts'
+import { disposableFolder, spawnPlatform, startPlatform } from './platform.ts'
+
+/** Kills the platform, and makes its folder look as if the machine had gone down with it. */
+async function cutPower(data: string, platform: Awaited<ReturnType<typeof startPlatform>>): Promise<void> {
+  await platform.stop('SIGKILL')
+  const path = join(data, 'state.json')
+  const state = JSON.parse(await readFile(path, 'utf8')) as Record<string, unknown>
+  await writeFile(path, JSON.stringify({ ...state, boot: 'the boot before' }))
+}
+
+/** What a page that never reached the disk looks like: zeros in the largest files of tables and indexes. */
+async function damageTables(data: string): Promise<void> {
+  const folder = join(data, 'postgres', 'base')
+  const files: { path: string; bytes: number }[] = []
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || !/^\d+$/.test(entry.name)) continue
+    const path = join(entry.parentPath, entry.name)
+    files.push({ path, bytes: (await stat(path)).size })
+  }
+  const largest = files.sort((a, b) => b.bytes - a.bytes).slice(0, 40)
+  for (const { path, bytes } of largest) {
+    const file = await open(path, 'r+')
+    const half = Math.floor(bytes / 16384) * 8192
+    await file.write(Buffer.alloc(Math.min(4096, bytes - half), 0xa5), 0, Math.min(4096, bytes - half), half)
+    await file.close()
+  }
+}
+
+test('a whole database is checked after a power cut, and everything acknowledged is readable once', async () => {
+  await using folder = await disposableFolder()
+  let platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  for (let v = 0; v < 20; v++) expect((await publish(platform.url, site, [{ n: 'count', v }])).status).toBe(202)
+  await cutPower(folder.path, platform)
+
+  platform = await startPlatform({ data: folder.path })
+  expect(platform.printed()).toMatch(/checking the database/)
+  const numbers = (await readUntil(platform.url, site, 20)).map(record => Number(record.Value))
+  expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, v) => v))
+  expect(await platform.stop()).toBe(0)
+})
+
+test('a damaged database stops the start with what to do; moved away, the messages come back from the log', async () => {
+  await using folder = await disposableFolder()
+  let platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  for (let v = 0; v < 20; v++) expect((await publish(platform.url, site, [{ n: 'count', v }])).status).toBe(202)
+  await readUntil(platform.url, site, 20)
+  await cutPower(folder.path, platform)
+  await damageTables(folder.path)
+
+  const { child, printed } = spawnPlatform({ data: folder.path })
+  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  expect(printed()).toMatch(/damaged/)
+  expect(printed()).toMatch(/move .*postgres.* away/)
+
+  await rename(join(folder.path, 'postgres'), join(folder.path, 'postgres.damaged'))
+  platform = await startPlatform({ data: folder.path })
+  const metrics = async (): Promise<string> => await (await fetch(`${platform.url}/metrics`)).text()
+  while (!/component_sent_events_total\{.*\} 20$/m.test(await metrics())) await new Promise(resolve => setTimeout(resolve, 20))
+  expect(await platform.stop()).toBe(0)
+})

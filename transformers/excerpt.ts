@@ -1,0 +1,11 @@
+// Device text as an error may quote it: short, on one line, plain.
+
+const excerptCharactersMax = 40
+
+/**
+ * Quotes text that a device chose, for the message of an error: cut after 40 characters, and with control characters and
+ * lone surrogates escaped, so that it can stand in a header or a terminal.
+ */
+export function excerpt(text: string): string {
+  return text.length > excerptCharactersMax ? `${JSON.stringify(text.slice(0, excerptCharactersMax))}…` : JSON.stringify(text)
+}

@@ -1,0 +1,63 @@
+// Picks the transformer of a message by the content type that its sender gave.
+
+import { DecodeError } from './decode-error.ts'
+import { excerpt } from './excerpt.ts'
+import { openSenmlJson } from './senml/json.ts'
+import type { TimeBounds } from './senml/record.ts'
+import type { Transformer } from './transformer.ts'
+
+type OpenTransformer = (bounds: Partial<TimeBounds>) => Transformer
+
+/** The SenML types (RFC 8428 §12.3.1, §12.3.2) that are read. */
+const senmlTransformers: Readonly<Record<string, OpenTransformer>> = {
+  'application/senml+json': openSenmlJson,
+}
+
+/** All types that are read. */
+const transformers: Readonly<Record<string, OpenTransformer>> = {
+  ...senmlTransformers,
+}
+
+/**
+ * Opens the transformer that goes by each message's content type alone.
+ *
+ * Decoding throws DecodeError `unsupported-content-type` for a type that is not read, and where there is none.
+ */
+export function openAutoTransformer(bounds: Partial<TimeBounds> = {}): Transformer {
+  return openSelection(transformers, '', bounds)
+}
+
+/**
+ * Opens the transformer for SenML: by the message's content type where it is a SenML one, by `fallback` where it is missing.
+ *
+ * Decoding throws DecodeError `unsupported-content-type` for every other type.
+ *
+ * @param fallback a media type: `application/senml+json`
+ * @throws RangeError when `fallback` is not a type that is read
+ */
+export function openSenmlTransformer(fallback = 'application/senml+json', bounds: Partial<TimeBounds> = {}): Transformer {
+  if (!Object.hasOwn(senmlTransformers, fallback)) {
+    throw new RangeError(`the content type ${excerpt(fallback)} is not read: choose one of ${Object.keys(senmlTransformers).join(', ')}`)
+  }
+  return openSelection(senmlTransformers, fallback, bounds)
+}
+
+function openSelection(table: Readonly<Record<string, OpenTransformer>>, fallback: string, bounds: Partial<TimeBounds>): Transformer {
+  const opened = new Map(Object.entries(table).map(([contentType, open]) => [contentType, open(bounds)]))
+  const read = [...opened.keys()].join(', ')
+  return {
+    decode(payload, envelope, batch) {
+      const contentType = envelope.contentType === '' ? fallback : envelope.contentType
+      const transformer = opened.get(contentType)
+      if (transformer === undefined) throw unsupported(contentType, read)
+      transformer.decode(payload, envelope, batch)
+    },
+  }
+}
+
+function unsupported(contentType: string, read: string): DecodeError {
+  const what = contentType === '' ? 'the message has no content type' : `the content type ${excerpt(contentType)} is not read`
+  return new DecodeError('unsupported-content-type', `${what}; read here: ${read}`, {
+    hint: `send one of ${read}, and say so in the content type`,
+  })
+}

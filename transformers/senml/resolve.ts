@@ -1,0 +1,154 @@
+// The rules of SenML that hold for every wire format: base fields, names, units, times, values and versions (RFC 8428 §4).
+//
+// A decoder calls beginPack, then for each record fills the pack's fields and calls resolveRecord. Rows go straight into
+// the batch's columns; only a pack that says it is not `ordered` is sorted, by its decoder, at the end and in place.
+
+import type { Envelope } from '../envelope.ts'
+import { type RecordBatch, ValueKind } from '../record-batch.ts'
+import { badName, badText, badTime, badVersion, manyValues, noLabels, noValue, tooLarge } from './faults.ts'
+import { baseLabels, Label, type Pack, valueLabels } from './record.ts'
+import { secondaryUnits } from './units.ts'
+
+const relativeTimeBelow = 2 ** 28
+const defaultVersion = 10
+/** RFC 9100: the default version and the bit of the feature "secondary units". */
+const secondaryUnitsVersion = 26
+
+/** What may stand in a name (RFC 8428 §4.5.1) by character code: 1 anywhere but first, 3 also first. */
+const nameCharacters = new Uint8Array(128)
+for (const character of '-:./_') nameCharacters[character.charCodeAt(0)] = 1
+for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789') nameCharacters[character.charCodeAt(0)] = 3
+
+/** Whether `part` can stand in a name, at its beginning or further on. An empty part can. */
+function isNamePart(part: string, first: boolean): boolean {
+  let needed = first ? 2 : 1
+  for (let at = 0; at < part.length; at++) {
+    const code = part.charCodeAt(at)
+    if (code > 127 || (nameCharacters[code]! & needed) === 0) return false
+    needed = 1
+  }
+  return true
+}
+
+/** Whether a text holds neither a NUL nor a lone surrogate. Most texts are short: a loop beats two calls into the engine. */
+function isPlainText(text: string): boolean {
+  if (text.length > 64) return text.isWellFormed() && !text.includes('\0')
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0 || (code & 0xf800) === 0xd800) return text.isWellFormed() && !text.includes('\0')
+  }
+  return true
+}
+
+/** Clears the state for a new pack, whose rows begin where those of `batch` now end. */
+export function beginPack(pack: Pack, envelope: Envelope, batch: RecordBatch): void {
+  pack.createdUs = envelope.createdUs
+  pack.timeMinUs = Math.max(pack.bounds.timeMinUs, Number.MIN_SAFE_INTEGER)
+  pack.timeMaxUs = Math.min(envelope.createdUs + pack.bounds.timeAheadMaxUs, Number.MAX_SAFE_INTEGER)
+  pack.bn = ''
+  pack.bt = 0
+  pack.bu = ''
+  pack.bv = 0
+  pack.bs = 0
+  pack.labels = 0
+  pack.version = defaultVersion
+  pack.inForce = 0
+  pack.baseNameSafe = true
+  pack.lastTimeUs = Number.NEGATIVE_INFINITY
+  pack.ordered = true
+  pack.firstRow = batch.records.length
+}
+
+/** Puts the base fields of a record in force, for itself and for those after it. */
+function takeBaseFields(pack: Pack, labels: number, index: number): void {
+  pack.inForce |= labels & baseLabels
+  if ((labels & Label.bn) !== 0) pack.baseNameSafe = isNamePart(pack.bn, true)
+  if ((labels & Label.bu) !== 0 && !isPlainText(pack.bu)) throw badText('bu', pack.bu, index)
+  if ((labels & Label.bver) !== 0) {
+    const version = pack.bver
+    const understood = version === secondaryUnitsVersion || (Number.isInteger(version) && version >= 1 && version <= defaultVersion)
+    if (!understood || (index > 0 && version !== pack.version)) throw badVersion(version, pack.version, index)
+    pack.version = version
+  }
+}
+
+/**
+ * Resolves the record that the decoder has written into `pack` and appends its row, if it yields one: with base fields only,
+ * it just changes what is in force.
+ *
+ * @param labels the bits of the labels that were present
+ * @param index the record's ordinal in the pack as received
+ * @throws DecodeError
+ */
+export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, index: number): void {
+  if ((labels & baseLabels) !== 0) takeBaseFields(pack, labels, index)
+  if ((labels & ~baseLabels) === 0) {
+    if (labels === 0) throw noLabels(index)
+    return
+  }
+  pack.labels |= labels
+  const inForce = pack.inForce
+
+  const given = labels & valueLabels
+  if ((given & (given - 1)) !== 0) throw manyValues(given, index)
+  let kind: ValueKind = ValueKind.none
+  let number = Number.NaN
+  let content: string | Uint8Array | undefined
+  if (given === Label.v || (given === 0 && (inForce & Label.bv) !== 0)) {
+    kind = ValueKind.number
+    number = given === 0 ? 0 + pack.bv : 0 + pack.bv + pack.v
+    if (!Number.isFinite(number)) throw tooLarge('value', index)
+  } else if (given === Label.vs) {
+    kind = ValueKind.string
+    content = pack.vs
+    if (!isPlainText(pack.vs)) throw badText('vs', pack.vs, index)
+  } else if (given === Label.vb) {
+    kind = ValueKind.boolean
+    number = pack.vb ? 1 : 0
+  } else if (given === Label.vd) {
+    kind = ValueKind.data
+    content = pack.vd
+  }
+
+  let sum = Number.NaN
+  if (((labels & Label.s) | (inForce & Label.bs)) !== 0) {
+    sum = (labels & Label.s) !== 0 ? 0 + pack.bs + pack.s : 0 + pack.bs
+    if (!Number.isFinite(sum)) throw tooLarge('sum', index)
+  } else if (kind === ValueKind.none) throw noValue(labels, index)
+
+  const seconds = (labels & Label.t) !== 0 ? pack.bt + pack.t : pack.bt
+  const roundedUs = Math.round(seconds * 1e6)
+  const timeUs = seconds < relativeTimeBelow ? pack.createdUs + roundedUs : roundedUs
+  if (!(timeUs >= pack.timeMinUs && timeUs <= pack.timeMaxUs)) throw badTime(timeUs, pack, index)
+  if (timeUs < pack.lastTimeUs) pack.ordered = false
+  pack.lastTimeUs = timeUs
+
+  let name = pack.bn
+  let nameSafe = pack.baseNameSafe
+  if ((labels & Label.n) !== 0) {
+    nameSafe = nameSafe && isNamePart(pack.n, name === '')
+    name = name === '' ? pack.n : name + pack.n
+  }
+  if (!nameSafe || name === '') throw badName(name, index)
+
+  let unit: string | undefined = pack.bu
+  if ((labels & Label.u) !== 0) {
+    unit = pack.u
+    if (!isPlainText(unit)) throw badText('u', unit, index)
+  }
+  if (unit === '') unit = undefined
+
+  const updateTime = (labels & Label.ut) !== 0 ? 0 + pack.ut : Number.NaN
+  if (pack.version === secondaryUnitsVersion && unit !== undefined) {
+    const secondary = secondaryUnits.get(unit)
+    if (secondary !== undefined && (kind === ValueKind.number || !Number.isNaN(sum))) {
+      unit = secondary.primary
+      if (kind === ValueKind.number) number = (number * secondary.multiply) / secondary.divide + secondary.offset
+      sum = 0 + (sum * secondary.multiply) / secondary.divide
+      if (kind === ValueKind.number && !Number.isFinite(number)) throw tooLarge('value', index)
+      if (sum === Number.POSITIVE_INFINITY || sum === Number.NEGATIVE_INFINITY) throw tooLarge('sum', index)
+    }
+  }
+
+  batch.appendRecord(index, name, unit, timeUs, kind, number, content, sum, updateTime)
+}

@@ -1,0 +1,284 @@
+// The role `up`: every part in one process, on embedded defaults, wired together and stopped in order.
+//
+// Longer than most files: the wiring is one story, in which order the parts open and so in which order they close.
+
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { type Static, Type } from 'typebox'
+import { type DataFolder, openDataFolder } from './config/data-folder.ts'
+import { type HealthCheck, healthRoutes } from './config/http/health.ts'
+import { closeServer, listen } from './config/http/listen.ts'
+import { openapiRoutes } from './config/http/openapi.ts'
+import { httpOptions } from './config/http/options.ts'
+import { createServer } from './config/http/server.ts'
+import { createLogger, type Logger, loggingOptions } from './config/logger.ts'
+import { checkIntegrity, openEmbedded, syncFolder } from './config/postgres/embedded.ts'
+import { openMasterKey } from './config/secrets.ts'
+import { stopOnSignals } from './config/signals.ts'
+import { cacheAccess } from './control-plane/client.ts'
+import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
+import { openControlPlane } from './control-plane/index.ts'
+import { tokensOptions, usersOptions } from './control-plane/options.ts'
+import { openDeadLetters } from './pipeline/dead-letters.ts'
+import { openEmbeddedLog, openEmbeddedSource } from './pipeline/embedded-log/index.ts'
+import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
+import { ingestOptions } from './pipeline/ingest/options.ts'
+import { ingestRoutes } from './pipeline/ingest/routes.ts'
+import { pipelineMetrics } from './pipeline/metrics.ts'
+import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
+import { openWriter } from './pipeline/writer.ts'
+import { readerOptions } from './readers/options.ts'
+import { postgresReaderOptions } from './readers/postgres/options.ts'
+import { openPostgresReader } from './readers/postgres/reader.ts'
+import { readerRoutes } from './readers/routes.ts'
+import { sinkOptions } from './sinks/postgres/options.ts'
+import { maintain } from './sinks/postgres/schema.ts'
+import { openSink } from './sinks/postgres/sink.ts'
+import { openAutoTransformer } from './transformers/select.ts'
+
+const dataOptions = Type.Object({
+  folder: Type.String({ default: './data', minLength: 1, flag: '--data', description: 'Folder that holds everything that is kept.' }),
+})
+
+const adminOptions = Type.Object({
+  email: Type.String({ default: 'admin@sluice.local', description: 'Email of the administrator that the first start makes.' }),
+  password: Type.Optional(
+    Type.String({
+      minLength: 8,
+      secret: true,
+      description: 'Its password. Without one the first start makes one and writes it to `admin-password` in the data folder.',
+    }),
+  ),
+})
+
+/** The options of `sluice up`. */
+export const upOptions = Type.Object({
+  http: httpOptions,
+  data: dataOptions,
+  admin: adminOptions,
+  users: usersOptions,
+  tokens: tokensOptions,
+  ingest: ingestOptions,
+  log: logOptions,
+  message: messageOptions,
+  subscriber: subscriberOptions,
+  batch: batchOptions,
+  workers: workersOptions,
+  store: sinkOptions,
+  reader: Type.Object({ ...readerOptions.properties, ...postgresReaderOptions.properties }),
+  logging: loggingOptions,
+})
+export type UpOptions = Static<typeof upOptions>
+
+/** The writer of `up`, its consumer in the log, and the first part of its dead letters' topic. */
+const writerName = 'relational'
+const topic = 'messages'
+/** A grant is dropped at once when it ends; this is the net below. */
+const accessLifetimeMs = 5_000
+const accessEntriesMax = 100_000
+/** Of the five seconds that a stop may take: for requests under way, and then for what the writer has taken. */
+const requestDrainMsMax = 1_500
+const writerDrainMsMax = 2_000
+const maintenanceIntervalMs = 6 * 3600 * 1000
+
+/** Closes in the reverse order of opening. */
+type Closing = () => Promise<void>
+
+/**
+ * Starts the platform, prints where it is ready, and resolves when it has stopped after a signal, with everything it took stored.
+ *
+ * @throws ListenError, DataFolderInUseError, DamagedDatabaseError, SystemicError …: what a person can mend, with a message that says how
+ */
+export async function up(options: UpOptions, version: string): Promise<void> {
+  const logger = openLogger(options)
+  const stop = stopOnSignals({
+    onStop: signal => logger.info({ signal }, 'stopping'),
+    onDeadline: () => logger.error('stop took too long: what was not stored is taken again by the next start'),
+  })
+  const closings: Closing[] = []
+  let failed: unknown
+  try {
+    await serve(options, version, logger, closings, stop.signal)
+  } catch (error) {
+    failed = error
+  }
+  for (const close of closings.toReversed()) {
+    try {
+      await close()
+    } catch (error) {
+      failed ??= error
+      logger.error({ err: error }, 'a part did not close')
+    }
+  }
+  stop.dispose()
+  if (failed !== undefined) throw failed
+  logger.info('stopped')
+}
+
+function openLogger({ logging }: UpOptions): Logger {
+  return createLogger({ level: logging.level, pretty: logging.format === 'pretty' || (logging.format === 'auto' && process.stderr.isTTY) })
+}
+
+/** Opens every part, in the order in which they need each other, and resolves when the platform is to stop. */
+async function serve(options: UpOptions, version: string, logger: Logger, closings: Closing[], signal: AbortSignal): Promise<void> {
+  const folder = await openDataFolder(options.data.folder)
+  closings.push(() => folder.close())
+  const memoryBytesMax = assertMemory(options)
+  const masterKey = await openMasterKey(join(folder.path, 'master-key'))
+  const database = await openDatabase(folder, logger, closings)
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+
+  const controlPlane = await openControlPlane({ database, masterKey, options, logger })
+  closings.push(() => controlPlane.close())
+  const administrator = await makeFirstAdministrator(controlPlane, options.admin, join(folder.path, 'admin-password'))
+
+  const logFolder = join(folder.path, 'log')
+  await mkdir(logFolder, { recursive: true, mode: 0o700 })
+  const openLog = (name: string): ReturnType<typeof openEmbeddedLog> =>
+    openEmbeddedLog({
+      path: join(logFolder, `${name}.sqlite`),
+      name,
+      queueBytesMax: options.log.queueBytes,
+      fileBytesMax: options.log.fileBytes,
+      retentionMs: options.log.retentionHours * 3600 * 1000,
+      logger,
+    })
+  const log = openLog(topic)
+  closings.push(() => log.close())
+  const deadLetterLog = openLog(`${topic}.dead-letters.${writerName}`)
+  closings.push(() => deadLetterLog.close())
+
+  const sink = await openSink({
+    database,
+    options: options.store,
+    logName: log.name,
+    logId: log.id,
+    writer: writerName,
+    acceptNewLog: false,
+  })
+  closings.push(() => sink.close())
+  const maintenance = setInterval(() => {
+    maintain(database).catch((error: unknown) => logger.error({ err: error }, 'months of the messages table cannot be made'))
+  }, maintenanceIntervalMs)
+  closings.push(async () => clearInterval(maintenance))
+
+  const source = openEmbeddedSource({
+    log,
+    consumer: writerName,
+    startAt: partitions => sink.positions!(partitions),
+    runBytesMax: options.log.fetchBytes,
+    runMessagesMax: options.log.fetchMessages,
+    acceptLost: options.log.acceptLost,
+    onLost: (partition, messages) => writer.lost(partition, messages),
+  })
+  closings.push(() => source.close())
+  const writer = openWriter({
+    name: writerName,
+    source,
+    sink,
+    transformer: openAutoTransformer({
+      timeMinUs: options.message.earliestSeconds * 1e6,
+      timeAheadMaxUs: options.message.aheadDays * 86_400e6,
+    }),
+    deadLetters: openDeadLetters({ log: deadLetterLog, topic, logNumber: sink.logNumber, writer: writerName }),
+    options,
+    metrics: pipelineMetrics(registry, writerName),
+    drainMsMax: writerDrainMsMax,
+    logger,
+  })
+  closings.push(() => writer.stop())
+
+  const reader = openPostgresReader({ database, options: options.reader })
+  closings.push(() => reader.close())
+  const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
+  closings.push(async () => access.close())
+
+  let ready = false
+  const app = createServer({ logger, ...options.http })
+  openapiRoutes(app, { version })
+  healthRoutes(app, {
+    version,
+    registry,
+    ready: () => ready && writer.state() === 'running',
+    checks: {
+      database: silent(() => controlPlane.check()),
+      log: silent(() => log.check()),
+      reader: silent(() => reader.check()),
+      writer: async () => {
+        if (writer.state() === 'running') return 'running'
+        throw writer.failure() ?? new Error(`the writer is ${writer.state()}`)
+      },
+    },
+  })
+  app.register(controlPlane.routes)
+  app.register(
+    ingestRoutes({ log, logNumber: () => sink.logNumber, access, metrics: openIngestMetrics(registry), options: options.ingest }),
+  )
+  app.register(readerRoutes({ reader, access, options: options.reader }))
+  closings.push(() => closeServer(app, requestDrainMsMax))
+
+  const url = await listen(app, options.http)
+  closings.push(async () => {
+    ready = false
+  })
+  ready = true
+  logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax, version }, 'ready')
+  if (administrator !== undefined) printFirstSteps(url, administrator)
+  console.log(`ready on ${url}`)
+  await Promise.race([aborted(signal), writer.done])
+}
+
+/** @throws DamagedDatabaseError when a power cut, or something else, left a database that cannot be trusted */
+async function openDatabase(folder: DataFolder, logger: Logger, closings: Closing[]): ReturnType<typeof openEmbedded> {
+  const path = join(folder.path, 'postgres')
+  const database = await openEmbedded({
+    folder: path,
+    onUpkeepFailure: error => logger.error({ err: error }, 'upkeep of the database failed, and is tried again'),
+  })
+  closings.push(async () => {
+    await database.close()
+    // The embedded database never syncs: only now is a stop clean in the sense that a power cut loses nothing of it.
+    await syncFolder(path)
+    await folder.markClean()
+  })
+  if (folder.lastStop === 'power-cut') {
+    logger.warn('the machine went down while the platform ran: checking the database, which may have lost its last writes')
+    await checkIntegrity(database)
+    logger.info('the database is whole; what it lost of the messages is stored again from the log')
+  }
+  return database
+}
+
+/** What a person does next, as commands that work when pasted. A password is shown on a terminal only. */
+function printFirstSteps(url: string, { email, generated }: FirstAdministrator): void {
+  const json = `-H 'Content-Type: application/json'`
+  if (generated === undefined) console.log(`administrator ${email}, with the password that was given`)
+  else if (process.stdout.isTTY) console.log(`administrator ${email}, password ${generated.password} (also in ${generated.path})`)
+  else console.log(`administrator ${email}, password in ${generated.path}`)
+  console.log(`
+next, in another terminal: simulated devices that publish, and a reader that follows them
+  npm run demo -- --url ${url}
+
+or step by step: a user, a token, and then the tour in README.md
+  curl -X POST ${url}/users ${json} -d '{"email":"ann@example.com","password":"correct horse battery"}'
+  curl -X POST ${url}/tokens ${json} -d '{"email":"ann@example.com","password":"correct horse battery"}'
+  curl ${url}/health
+`)
+}
+
+/** A check that has nothing to tell when it passes. */
+function silent(check: () => Promise<void>): HealthCheck {
+  return async () => {
+    await check()
+    return undefined
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
