@@ -35,6 +35,7 @@ program
     const { loadOptions } = await import('./config/options.ts')
     const overrides = { http: { host: flags.host, port: flags.port }, data: { folder: flags.data } }
     await up(loadOptions(upOptions, sources(flags.config, overrides)), version!)
+    process.exit(0) // everything is closed: see the end of this file
   })
 
 function sources(file: string | undefined, overrides: OptionSources['overrides'] = {}): OptionSources {
@@ -93,6 +94,8 @@ const operatorErrors: ReadonlySet<string> = new Set([
   'DataFolderError',
   'SecretError',
   'DamagedDatabaseError',
+  'DatabaseStartError',
+  'NewerSchemaError',
   'ControlPlaneStartError',
   'SinkError',
   'SystemicError',
@@ -107,5 +110,6 @@ try {
   await program.parseAsync()
 } catch (error) {
   console.error(isForOperator(error) ? error.message : error)
-  process.exitCode = 1
+  // Not left to the event loop: a damaged embedded database leaves timers behind that nothing can stop.
+  process.exit(1)
 }

@@ -58,5 +58,9 @@ export interface Source {
   close(): Promise<void>
 }
 
-/** Asked by the source for the partitions it was given. An absent partition goes on at the log's committed offset, else at its start. */
+/**
+ * Asked by the source for the partitions it was given, where the store keeps its positions itself. A partition that such a store
+ * does not know begins at the start of the log, whatever was committed there: a store that was lost and made anew gets back
+ * everything that the log still holds. Without a `StartAt` a source goes on at the log's committed offset, else at its start.
+ */
 export type StartAt = (partitions: readonly number[]) => Promise<Positions>

@@ -8,7 +8,7 @@ export interface StartQuestion {
   readonly partition: number
   /** Where the store says to go on; undefined where it does not know the partition. */
   readonly stored: number | undefined
-  /** Where the log's committed offset of this consumer is; undefined where there is none. */
+  /** The log's committed offset of this consumer; undefined where there is none, or where the store keeps positions itself. */
   readonly committed: number | undefined
   /** The first offset that is still in the log. */
   readonly start: number

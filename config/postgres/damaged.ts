@@ -9,10 +9,15 @@ export class DamagedDatabaseError extends DatabaseError {
   /** @param finding what is wrong, and where: `invalid page in block 3 of relation "base/5/16384"` */
   constructor(folder: string, finding: string, cause: unknown) {
     super(
-      `the embedded database in ${folder} is damaged: ${finding}. The log of messages is apart from it and intact. Put back a copy of the folder, or move the folder away and start again: the messages of the last 24 hours are then stored again from the log, but users, things and channels must be made again or restored`,
+      `the embedded database in ${folder} is damaged: ${finding}. The log of messages is apart from it and intact. Put back a copy of the folder, or move it away (mv ${folder} ${folder}.damaged) and start again: the messages of the last 24 hours are then stored again from the log, but users, things and channels must be made again or restored`,
       { sqlState: 'XX001', cause },
     )
   }
+}
+
+/** The embedded database cannot be opened as things are, and is not damaged; the message says what to do. */
+export class DatabaseStartError extends Error {
+  override readonly name = 'DatabaseStartError'
 }
 
 /**
@@ -24,12 +29,12 @@ export function startFailure(folder: string, lines: readonly string[], cause: un
   const finding = findingOf(lines)
   if (finding === undefined) {
     // Nothing was read yet: no memory, no right to enter the folder, a file in its place.
-    if (!isAbort(cause)) return new Error(`the embedded database in ${folder} cannot be opened: ${textOf(cause)}`, { cause })
+    if (!isAbort(cause)) return new DatabaseStartError(`the embedded database in ${folder} cannot be opened: ${textOf(cause)}`, { cause })
     return new DamagedDatabaseError(folder, textOf(cause), cause)
   }
   const version = /initialized by PostgreSQL version (\d+), which is not compatible with this version ([\d.]+)/.exec(lines.join('\n'))
   if (version !== null) {
-    return new Error(
+    return new DatabaseStartError(
       `the embedded database in ${folder} was made by PostgreSQL ${version[1]}, and this version of the program has ${version[2]}: start the version that made it`,
       { cause },
     )

@@ -3,7 +3,7 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
-import { DamagedDatabaseError, findingOf, startFailure, stopFailure } from './damaged.ts'
+import { DamagedDatabaseError, DatabaseStartError, findingOf, startFailure, stopFailure } from './damaged.ts'
 import { DatabaseError } from './database.ts'
 import { syncFolder } from './sync-folder.ts'
 import { parserOf } from './values.ts'
@@ -31,7 +31,7 @@ const statementFailed = 100
 export async function startInstance(folder: string): Promise<Instance> {
   const files = await readdir(folder).catch((error: NodeJS.ErrnoException): string[] => {
     if (error.code === 'ENOENT') return []
-    throw new Error(`the folder ${folder} of the embedded database cannot be read: ${error.message}`, { cause: error })
+    throw new DatabaseStartError(`the folder ${folder} of the embedded database cannot be read: ${error.message}`, { cause: error })
   })
   if (files.length === 0) await initialize(folder)
   // PGlite takes a folder without this file for a new one, and would write a new database over the old one's files.

@@ -4,6 +4,11 @@ import { readdir } from 'node:fs/promises'
 import type { ClientBase } from 'pg'
 import { type Database, DatabaseError, type Transaction } from './database.ts'
 
+/** A newer version has worked on the database; the message says what to do. */
+export class NewerSchemaError extends Error {
+  override readonly name = 'NewerSchemaError'
+}
+
 export interface MigrateOptions {
   /** Absolute. Holds `0001-what-it-does.sql` and so on; other files are left alone. */
   folder: string
@@ -18,7 +23,7 @@ export interface MigrateOptions {
  * others wait for it and find nothing left. When nothing is pending that costs one query, and the role needs no right but to
  * read `table`. A statement timeout of the database holds for migrations too.
  *
- * @throws Error where the database has migrations that the folder does not: it belongs to a newer version
+ * @throws NewerSchemaError where the database has migrations that the folder does not: it belongs to a newer version
  * @throws DatabaseError that names the migration at fault; nothing of the pending ones is then applied
  */
 export async function migrate(database: Database, { folder, schema, table }: MigrateOptions): Promise<string[]> {
@@ -106,7 +111,7 @@ async function namesIn(folder: string): Promise<string[]> {
 function pendingOf(known: readonly string[], applied: readonly string[], schema: string): string[] {
   const stranger = applied.find(name => !known.includes(name))
   if (stranger !== undefined) {
-    throw new Error(
+    throw new NewerSchemaError(
       `the schema ${schema} has the migration ${stranger}, which this version does not know: a newer version made it. Start that version, or put back a copy of the database from before it`,
     )
   }

@@ -55,8 +55,11 @@ export function openRetention(
     if (closing.signal.aborted) return 0
     const nowMs = clock()
     checkpoint(nowMs)
-    const { offset } = due.get(nowMs - retentionMs) as { offset: number | null }
-    if (offset === null) return 0
+    const { offset: passed } = due.get(nowMs - retentionMs) as { offset: number | null }
+    const { offset: committed } = lowest.get() as { offset: number | null }
+    if (passed === null || committed === null) return 0
+    // A consumer whose store lost its last writes goes back behind what it had passed.
+    const offset = Math.min(passed, committed)
     const before = file.start
     while (!closing.signal.aborted && file.start < offset) {
       deleteStep(offset)

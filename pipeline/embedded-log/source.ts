@@ -14,7 +14,8 @@ export interface EmbeddedSourceOptions {
   readonly log: EmbeddedLog
   /** Its committed offset is kept under this name, and retention waits for it: `relational`. */
   readonly consumer: string
-  readonly startAt: StartAt
+  /** Of a store that keeps its positions itself; without it the committed offset is the place to go on. */
+  readonly startAt?: StartAt
   /** A run ends with the message that reaches this. */
   readonly runBytesMax: number
   readonly runMessagesMax: number
@@ -31,24 +32,27 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
   const reader = openRunReader(file, { bytesMax: options.runBytesMax, messagesMax: options.runMessagesMax })
   const committed = database.prepare('SELECT committed FROM consumers WHERE name = ?')
   const advance = database.prepare('UPDATE consumers SET committed = ? WHERE name = ? AND committed < ?')
+  const goBack = database.prepare('UPDATE consumers SET committed = ? WHERE name = ?')
   const registered = database.prepare('INSERT INTO consumers (name, committed) VALUES (?, ?) ON CONFLICT DO NOTHING')
   registered.run(consumer, file.start)
   const closing = new AbortController()
 
   /** Where to go on: asked of the store at each call. */
   async function position(): Promise<{ from: number; next: number }> {
-    const stored = (await options.startAt([partition])).get(partition)
+    const stored = (await options.startAt?.([partition]))?.get(partition)
     const row = committed.get(consumer) as { committed: number } | undefined
     const { from, next, lost } = startOffset({
       log: log.name,
       partition,
       stored,
-      committed: row?.committed,
+      committed: options.startAt === undefined ? row?.committed : undefined,
       start: file.start,
       end: file.end,
       acceptLost: options.acceptLost ?? false,
     })
     if (lost > 0) options.onLost?.(partition, lost)
+    // A store that lost its last writes goes back, and retention must not delete what it has yet to read.
+    if (row !== undefined && from < row.committed) goBack.run(from, consumer)
     return { from, next }
   }
 

@@ -124,11 +124,8 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
       withLog(async under => {
         const source = under.open()
         const taken = take(source, 1)
-        await new Promise(resolve => setTimeout(resolve, 20))
-        const appendedMs = performance.now()
         await under.append([message('late')])
         expect((await taken).flatMap(payloadsOf)).toEqual(['late'])
-        expect(performance.now() - appendedMs).toBeLessThan(500)
       }))
 
     test('ends when its signal aborts while it waits, and at once when it has aborted before', () =>
@@ -140,6 +137,13 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         ending.abort()
         expect((await next).done).toBe(true)
         expect((await source.runs(AbortSignal.abort())[Symbol.asyncIterator]().next()).done).toBe(true)
+      }))
+
+    test('a store that keeps positions and knows none begins at the start of the log, whatever was committed', () =>
+      withLog(async under => {
+        await under.append(five.map(message))
+        await under.open({ consumer: 'w' }).commit(new Map([[partition, 3]]))
+        expect((await take(under.open({ consumer: 'w', startAt: async () => new Map() }), 5)).flatMap(payloadsOf)).toEqual(five)
       }))
 
     test("the store's position wins over the committed one, which wins over the start of the log", () =>

@@ -15,7 +15,7 @@ export interface FakeSource extends Source {
 }
 
 export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): FakeSource {
-  const { consumer = 'writer', startAt = async () => new Map<number, number>(), runMessagesMax = 1000, runBytesMax = Infinity } = settings
+  const { consumer = 'writer', startAt, runMessagesMax = 1000, runBytesMax = Infinity } = settings
   const closing = new AbortController()
   const end = (): number => log.start + log.messages.length
   let handedOut = 0
@@ -39,8 +39,8 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
     async *runs(signal, onStart) {
       const ending = AbortSignal.any([signal, closing.signal])
       if (ending.aborted) return
-      const stored = (await startAt([partition])).get(partition)
-      const committed = log.committed.get(consumer)
+      const stored = (await startAt?.([partition]))?.get(partition)
+      const committed = startAt === undefined ? log.committed.get(consumer) : undefined
       const answer = startOffset({
         log: log.name,
         partition,

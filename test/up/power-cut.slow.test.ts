@@ -58,7 +58,7 @@ test('a damaged database stops the start with what to do; moved away, the messag
   const { child, printed } = spawnPlatform({ data: folder.path })
   expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
   expect(printed()).toMatch(/damaged/)
-  expect(printed()).toMatch(/move .*postgres.* away/)
+  expect(printed()).toMatch(/mv \S+postgres \S+postgres\.damaged/)
 
   await rename(join(folder.path, 'postgres'), join(folder.path, 'postgres.damaged'))
   platform = await startPlatform({ data: folder.path })

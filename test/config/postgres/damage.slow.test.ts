@@ -82,7 +82,7 @@ describe('a folder that cannot be opened', () => {
     const error = await failureOf(openEmbedded({ folder }))
     expect(error.message).toMatch(finding)
     expect(error.message).toContain(`the embedded database in ${folder} is damaged`)
-    expect(error.message).toMatch(/Put back a copy of the folder, or move the folder away/)
+    expect(error.message).toMatch(/Put back a copy of the folder, or move it away/)
     expect(error.transient).toBe(false)
   })
 

@@ -34,7 +34,6 @@ sourceConformance('the embedded source', async () => {
       openEmbeddedSource({
         log,
         consumer: 'writer',
-        startAt: async () => new Map(),
         runBytesMax: 1024 * 1024,
         runMessagesMax: 1000,
         ...settings,

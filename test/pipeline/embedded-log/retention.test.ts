@@ -23,7 +23,7 @@ afterEach(async () => {
 })
 
 function consumer(name: string): Source {
-  return openEmbeddedSource({ log, consumer: name, startAt: async () => new Map(), runBytesMax: 1e6, runMessagesMax: 1000 })
+  return openEmbeddedSource({ log, consumer: name, runBytesMax: 1e6, runMessagesMax: 1000 })
 }
 const commit = (source: Source, offset: number): Promise<void> => source.commit(new Map([[0, offset]]))
 const offsets = (): number[] => readAll(log).map(({ offset }) => offset)
@@ -62,6 +62,20 @@ test('a consumer that has committed nothing holds everything', async () => {
   await log.deleteExpired()
   nowMs += 48 * hourMs
   expect(await log.deleteExpired()).toBe(0)
+})
+
+test('a store that lost its last writes goes back, and what it has yet to read stays', async () => {
+  await log.append(ten)
+  await commit(consumer('relational'), 8)
+  await log.deleteExpired()
+  nowMs += 24 * hourMs
+  const startAt = async () => new Map([[0, 3]])
+  const back = openEmbeddedSource({ log, consumer: 'relational', startAt, runBytesMax: 1e6, runMessagesMax: 1 })
+  const runs = back.runs(new AbortController().signal)[Symbol.asyncIterator]()
+  expect((await runs.next()).value).toMatchObject({ from: 3, to: 4 })
+  expect(await log.deleteExpired()).toBe(3)
+  expect(offsets()).toEqual([3, 4, 5, 6, 7, 8, 9])
+  await back.close()
 })
 
 test('after everything was deleted, and the log was opened again, offsets go on where they were', async () => {
