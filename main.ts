@@ -3,9 +3,13 @@
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import type { OptionSources } from './config/options.ts'
-import type { upOptions } from './up.ts'
+import type { loadUpOptions, upOptions } from './up-options.ts'
 
-type UpSchema = typeof upOptions
+/** A role's options: what they are, and how they are read and checked. */
+interface Role {
+  readonly schema: typeof upOptions
+  readonly load: typeof loadUpOptions
+}
 
 const { version, description } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as Record<string, string>
 
@@ -26,15 +30,17 @@ program
   .option('--port <number>', 'port to listen on; 0 picks one (default: 8080)')
   .addOption(data)
   .addOption(file)
+  .option('--accept-new-log', 'go on with a log that was made anew, once')
   .addHelpText(
     'after',
     '\nExamples:\n  sluice up\n  sluice up --port 0 --data /var/lib/sluice\n  SVC_ADMIN_EMAIL=me@example.com SVC_ADMIN_PASSWORD=… sluice up\n',
   )
-  .action(async (flags: { host?: string; port?: string; data?: string; config?: string }) => {
-    const { up, upOptions } = await import('./up.ts')
-    const { loadOptions } = await import('./config/options.ts')
-    const overrides = { http: { host: flags.host, port: flags.port }, data: { folder: flags.data } }
-    await up(loadOptions(upOptions, sources(flags.config, overrides)), version!)
+  .action(async (flags: { host?: string; port?: string; data?: string; config?: string; acceptNewLog?: boolean }) => {
+    const { loadUpOptions } = await import('./up-options.ts')
+    const overrides = { http: { host: flags.host, port: flags.port }, data: { folder: flags.data }, log: { acceptNew: flags.acceptNewLog } }
+    const options = loadUpOptions(sources(flags.config, overrides))
+    const { up } = await import('./up.ts')
+    await up(options, version!)
     process.exit(0) // everything is closed: see the end of this file
   })
 
@@ -53,10 +59,13 @@ config
   .argument(role, 'up')
   .addOption(file)
   .description('Says ok, or every fault of the options at once.')
-  .addHelpText('after', '\nExample:\n  sluice config check up --config sluice.toml\n')
+  .addHelpText(
+    'after',
+    '\nExample:\n  sluice config check up --config sluice.toml\n  npm exec --no sluice -- config check up --config sluice.toml\n',
+  )
   .action(async (name: string, flags: { config?: string }) => {
-    const { loadOptions } = await import('./config/options.ts')
-    loadOptions(await schemaOf(name), sources(flags.config))
+    const { load } = await roleOf(name)
+    load(sources(flags.config))
     console.log('ok')
   })
 
@@ -67,9 +76,9 @@ config
   .description('Prints the options in force; secrets are masked.')
   .addHelpText('after', '\nExample:\n  SVC_HTTP_PORT=9000 sluice config print up\n')
   .action(async (name: string, flags: { config?: string }) => {
-    const { loadOptions, printOptions } = await import('./config/options.ts')
-    const schema = await schemaOf(name)
-    console.log(printOptions(schema, loadOptions(schema, sources(flags.config))))
+    const { printOptions } = await import('./config/options.ts')
+    const { schema, load } = await roleOf(name)
+    console.log(printOptions(schema, load(sources(flags.config))))
   })
 
 config
@@ -79,12 +88,23 @@ config
   .addHelpText('after', '\nExample:\n  sluice config sample up > sluice.toml\n')
   .action(async (name: string) => {
     const { sampleFile } = await import('./config/options.ts')
-    console.log(sampleFile(await schemaOf(name)))
+    console.log(sampleFile((await roleOf(name)).schema))
   })
 
-async function schemaOf(name: string): Promise<UpSchema> {
+/** Each adds its commands to the one it is given, and is loaded where that is asked for. */
+const tools = {
+  senml: { summary: 'resolve, validate and convert SenML packs', load: () => import('./bin/senml.ts') },
+  json: { summary: 'see what becomes of JSON documents', load: () => import('./bin/json.ts') },
+}
+for (const [name, { summary, load }] of Object.entries(tools)) {
+  const command = program.command(name).summary(summary)
+  if (process.argv.includes(name)) (await load()).addCommands(command)
+}
+
+async function roleOf(name: string): Promise<Role> {
   if (name !== 'up') program.error(`there is no role ${JSON.stringify(name)}: the roles are up`)
-  return (await import('./up.ts')).upOptions
+  const { upOptions, loadUpOptions } = await import('./up-options.ts')
+  return { schema: upOptions, load: loadUpOptions }
 }
 
 /** Faults that a person can mend: their message says how. Anything else is a defect, and its stack says where. */
@@ -100,6 +120,7 @@ const operatorErrors: ReadonlySet<string> = new Set([
   'SinkError',
   'SystemicError',
   'ListenError',
+  'ToolError',
 ])
 
 function isForOperator(error: unknown): error is Error {

@@ -5,71 +5,32 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { type Static, Type } from 'typebox'
 import { type DataFolder, openDataFolder } from './config/data-folder.ts'
 import { type HealthCheck, healthRoutes } from './config/http/health.ts'
 import { closeServer, listen } from './config/http/listen.ts'
 import { openapiRoutes } from './config/http/openapi.ts'
-import { httpOptions } from './config/http/options.ts'
 import { createServer } from './config/http/server.ts'
-import { createLogger, type Logger, loggingOptions } from './config/logger.ts'
+import { createLogger, type Logger } from './config/logger.ts'
+import type { Database } from './config/postgres/database.ts'
 import { checkIntegrity, openEmbedded, syncFolder } from './config/postgres/embedded.ts'
-import { openMasterKey } from './config/secrets.ts'
+import { openMasterKey, readSecretFile, SecretError } from './config/secrets.ts'
 import { stopOnSignals } from './config/signals.ts'
 import { cacheAccess } from './control-plane/client.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
-import { openControlPlane } from './control-plane/index.ts'
-import { tokensOptions, usersOptions } from './control-plane/options.ts'
+import { isInstalled, openControlPlane } from './control-plane/index.ts'
 import { openDeadLetters } from './pipeline/dead-letters.ts'
 import { openEmbeddedLog, openEmbeddedSource } from './pipeline/embedded-log/index.ts'
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
-import { ingestOptions } from './pipeline/ingest/options.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
 import { pipelineMetrics } from './pipeline/metrics.ts'
-import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
+import { memoryBytesMax } from './pipeline/options.ts'
 import { openWriter } from './pipeline/writer.ts'
-import { readerOptions } from './readers/options.ts'
-import { postgresReaderOptions } from './readers/postgres/options.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
-import { sinkOptions } from './sinks/postgres/options.ts'
 import { maintain } from './sinks/postgres/schema.ts'
 import { openSink } from './sinks/postgres/sink.ts'
 import { openAutoTransformer } from './transformers/select.ts'
-
-const dataOptions = Type.Object({
-  folder: Type.String({ default: './data', minLength: 1, flag: '--data', description: 'Folder that holds everything that is kept.' }),
-})
-
-const adminOptions = Type.Object({
-  email: Type.String({ default: 'admin@sluice.local', description: 'Email of the administrator that the first start makes.' }),
-  password: Type.Optional(
-    Type.String({
-      minLength: 8,
-      secret: true,
-      description: 'Its password. Without one the first start makes one and writes it to `admin-password` in the data folder.',
-    }),
-  ),
-})
-
-/** The options of `sluice up`. */
-export const upOptions = Type.Object({
-  http: httpOptions,
-  data: dataOptions,
-  admin: adminOptions,
-  users: usersOptions,
-  tokens: tokensOptions,
-  ingest: ingestOptions,
-  log: logOptions,
-  message: messageOptions,
-  subscriber: subscriberOptions,
-  batch: batchOptions,
-  workers: workersOptions,
-  store: sinkOptions,
-  reader: Type.Object({ ...readerOptions.properties, ...postgresReaderOptions.properties }),
-  logging: loggingOptions,
-})
-export type UpOptions = Static<typeof upOptions>
+import type { UpOptions } from './up-options.ts'
 
 /** The writer of `up`, its consumer in the log, and the first part of its dead letters' topic. */
 const writerName = 'relational'
@@ -124,15 +85,13 @@ function openLogger({ logging }: UpOptions): Logger {
 async function serve(options: UpOptions, version: string, logger: Logger, closings: Closing[], signal: AbortSignal): Promise<void> {
   const folder = await openDataFolder(options.data.folder)
   closings.push(() => folder.close())
-  const memoryBytesMax = assertMemory(options)
-  const masterKey = await openMasterKey(join(folder.path, 'master-key'))
   const database = await openDatabase(folder, logger, closings)
+  const masterKey = await openKey(join(folder.path, 'master-key'), database)
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
 
   const controlPlane = await openControlPlane({ database, masterKey, options, logger })
   closings.push(() => controlPlane.close())
-  const administrator = await makeFirstAdministrator(controlPlane, options.admin, join(folder.path, 'admin-password'))
 
   const logFolder = join(folder.path, 'log')
   await mkdir(logFolder, { recursive: true, mode: 0o700 })
@@ -156,7 +115,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, closin
     logName: log.name,
     logId: log.id,
     writer: writerName,
-    acceptNewLog: false,
+    acceptNewLog: options.log.acceptNew,
   })
   closings.push(() => sink.close())
   const maintenance = setInterval(() => {
@@ -178,10 +137,10 @@ async function serve(options: UpOptions, version: string, logger: Logger, closin
     name: writerName,
     source,
     sink,
-    transformer: openAutoTransformer({
-      timeMinUs: options.message.earliestSeconds * 1e6,
-      timeAheadMaxUs: options.message.aheadDays * 86_400e6,
-    }),
+    transformer: openAutoTransformer(
+      { timeMinUs: options.message.earliestSeconds * 1e6, timeAheadMaxUs: options.message.aheadDays * 86_400e6 },
+      { payloadBytesMax: options.message.payloadBytes },
+    ),
     deadLetters: openDeadLetters({ log: deadLetterLog, topic, logNumber: sink.logNumber, writer: writerName }),
     options,
     metrics: pipelineMetrics(registry, writerName),
@@ -223,11 +182,21 @@ async function serve(options: UpOptions, version: string, logger: Logger, closin
   closings.push(async () => {
     ready = false
   })
+  // Behind the port, so that a start that fails there has made nobody whom the next one would not name.
+  const administrator = await makeFirstAdministrator(controlPlane, options.admin, join(folder.path, 'admin-password'))
   ready = true
-  logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax, version }, 'ready')
+  logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator)
   console.log(`ready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
+}
+
+/** The master key; a new one only for a database that nothing was written in under another. */
+async function openKey(path: string, database: Database): Promise<Buffer> {
+  if ((await readSecretFile(path)) === undefined && (await isInstalled(database))) {
+    throw new SecretError(`${path} is gone, and what the database holds was written under it: put it back from a copy of the data folder`)
+  }
+  return openMasterKey(path)
 }
 
 /** @throws DamagedDatabaseError when a power cut, or something else, left a database that cannot be trusted */
@@ -237,8 +206,10 @@ async function openDatabase(folder: DataFolder, logger: Logger, closings: Closin
     folder: path,
     onUpkeepFailure: error => logger.error({ err: error }, 'upkeep of the database failed, and is tried again'),
   })
+  let whole = folder.lastStop !== 'power-cut'
   closings.push(async () => {
     await database.close()
+    if (!whole) return
     // The embedded database never syncs: only now is a stop clean in the sense that a power cut loses nothing of it.
     await syncFolder(path)
     await folder.markClean()
@@ -246,6 +217,8 @@ async function openDatabase(folder: DataFolder, logger: Logger, closings: Closin
   if (folder.lastStop === 'power-cut') {
     logger.warn('the machine went down while the platform ran: checking the database, which may have lost its last writes')
     await checkIntegrity(database)
+    await folder.markChecked()
+    whole = true
     logger.info('the database is whole; what it lost of the messages is stored again from the log')
   }
   return database

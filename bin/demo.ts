@@ -76,17 +76,25 @@ function client(
     if (body !== undefined) headers['content-type'] = type
     let response: Response
     try {
-      response = await fetch(new URL(path, base), { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+      response = await fetch(base + path, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
     } catch (error) {
       throw new DemoError(`nothing answers on ${base}: start the platform with \`npm start\`, or say where it is with --url`, {
         cause: error,
       })
     }
     const text = await response.text()
-    const answer = (text === '' ? {} : JSON.parse(text)) as Body
+    const answer = parse(text, base)
     if (response.status >= 400)
       throw new DemoError(`${method} ${path} answered ${response.status}: ${answer.detail ?? answer.error ?? text}`)
     return answer
+  }
+}
+
+function parse(text: string, base: string): Body {
+  try {
+    return (text === '' ? {} : JSON.parse(text)) as Body
+  } catch (error) {
+    throw new DemoError(`what answers on ${base} is not the platform: say where it is with --url`, { cause: error })
   }
 }
 
@@ -142,6 +150,12 @@ async function demo(base: string, packs: number, intervalMs: number): Promise<vo
   console.log(`see them again: curl -s -H 'Authorization: ${token}' '${base}/channels/${channel}/messages?limit=5'`)
 }
 
+function baseOf(url: string): string {
+  if (!URL.canParse(url) || !url.startsWith('http'))
+    throw new DemoError(`--url takes an address such as http://127.0.0.1:8080, and got ${JSON.stringify(url)}`)
+  return url.replace(/\/$/, '')
+}
+
 /** Packs are at most a thousand from each device, so that the reader counts their records exactly. */
 function wholeNumber(name: string, text: string, from: number, to: number): number {
   const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
@@ -161,7 +175,7 @@ try {
   if (values.help) console.log(usage)
   else
     await demo(
-      values.url.replace(/\/$/, ''),
+      baseOf(values.url),
       wholeNumber('packs', values.packs, 1, 1000),
       wholeNumber('interval-ms', values['interval-ms'], 0, 60_000),
     )

@@ -5,12 +5,16 @@
 // process and the boot of the machine, so that a start can tell a power cut from a killed process.
 
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises'
+import { chmodSync } from 'node:fs'
+import { open, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
+import { DataFolderError, makePrivateFolder } from './private-folder.ts'
 import { syncFolder } from './secrets.ts'
+
+export { DataFolderError } from './private-folder.ts'
 
 /** The version of what lies in the folder; raised when an older release could no longer read it. */
 const formatVersion = 1
@@ -35,6 +39,11 @@ export interface DataFolder {
    * everything that was written is there. `power-cut`: the machine started anew since (or cannot tell), so what was never synced may be gone.
    */
   readonly lastStop: LastStop
+  /**
+   * Notes, after a power cut, that what is kept was checked and found whole. Until then every start is told of the power cut,
+   * also when this process is killed in the middle of the check.
+   */
+  markChecked(): Promise<void>
   /** Notes that everything is closed and synced; the last thing before `close`. */
   markClean(): Promise<void>
   /** Releases the lock. A second call does nothing. */
@@ -46,20 +55,15 @@ export class DataFolderInUseError extends Error {
   override readonly name = 'DataFolderInUseError'
 }
 
-/** The folder cannot be used: it cannot be written, or holds what this release does not read. */
-export class DataFolderError extends Error {
-  override readonly name = 'DataFolderError'
-}
-
 /**
- * Makes the folder (mode 0700) where it is missing, and takes it for this process.
+ * Makes the folder where it is missing, sees to it that nobody else can enter it (mode 0700), and takes it for this process.
  *
  * @throws DataFolderInUseError when another process has it
- * @throws DataFolderError when it cannot be written, or was written by a newer release
+ * @throws DataFolderError when it cannot be written, when others can enter it and that cannot be changed, or when a newer release wrote it
  */
 export async function openDataFolder(folder: string): Promise<DataFolder> {
   const path = resolve(folder)
-  await makeFolder(path)
+  await makePrivateFolder(path)
   const statePath = join(path, 'state.json')
   const lock = await takeLock(path, statePath)
   try {
@@ -70,12 +74,18 @@ export async function openDataFolder(folder: string): Promise<DataFolder> {
       )
     }
     const boot = await bootId()
-    const state: State = { format: formatVersion, pid: process.pid, boot, clean: false }
+    const lastStop = lastStopOf(before, boot)
+    const unchecked = lastStop === 'power-cut' && before !== undefined
+    const state: State = { format: formatVersion, pid: process.pid, boot: unchecked ? before.boot : boot, clean: false }
     await writeState(path, statePath, state)
     let open = true
     return {
       path,
-      lastStop: lastStopOf(before, boot),
+      lastStop,
+      async markChecked() {
+        state.boot = boot
+        await writeState(path, statePath, state)
+      },
       async markClean() {
         await writeState(path, statePath, { ...state, clean: true })
       },
@@ -91,26 +101,14 @@ export async function openDataFolder(folder: string): Promise<DataFolder> {
   }
 }
 
-async function makeFolder(path: string): Promise<void> {
-  try {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    const reason =
-      code === 'EEXIST' || code === 'ENOTDIR'
-        ? 'a part of the path is a file'
-        : code === 'EACCES'
-          ? 'this user may not write there'
-          : `it failed with ${code}`
-    throw new DataFolderError(`the data folder ${path} cannot be made: ${reason}; give another one with --data`, { cause: error })
-  }
-}
-
 async function takeLock(path: string, statePath: string): Promise<DatabaseSync> {
+  const lockPath = join(path, 'lock.db')
   let lock: DatabaseSync | undefined
   try {
-    lock = new DatabaseSync(join(path, 'lock.db'))
+    lock = new DatabaseSync(lockPath)
     lock.exec('BEGIN EXCLUSIVE')
+    // By its path: to open the file a second time and close it would release the lock (fcntl(2), POSIX locks).
+    chmodSync(lockPath, 0o600)
     return lock
   } catch (error) {
     lock?.close()
@@ -142,8 +140,12 @@ async function readState(statePath: string): Promise<State | undefined> {
   try {
     text = await readFile(statePath, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw new DataFolderError(
+      `${statePath} cannot be read (${code}): give this user the data folder and its files, or give another folder with --data`,
+      { cause: error },
+    )
   }
   let state: unknown
   try {
@@ -159,20 +161,23 @@ async function readState(statePath: string): Promise<State | undefined> {
 
 async function writeState(path: string, statePath: string, state: State): Promise<void> {
   const draft = `${statePath}.${randomBytes(6).toString('hex')}.draft`
-  const file = await open(draft, 'wx', 0o600)
   try {
-    await file.writeFile(`${JSON.stringify(state)}\n`)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  try {
+    const file = await open(draft, 'wx', 0o600)
+    try {
+      await file.writeFile(`${JSON.stringify(state)}\n`)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
     await rename(draft, statePath)
+    await syncFolder(path)
   } catch (error) {
-    await unlink(draft)
-    throw error
+    await rm(draft, { force: true })
+    throw new DataFolderError(
+      `the data folder ${path} cannot be written (${(error as NodeJS.ErrnoException).code}): make room on its disk, or make it writable for this user`,
+      { cause: error },
+    )
   }
-  await syncFolder(path)
 }
 
 /** The kernel's id of this boot, where it has one (Linux). */

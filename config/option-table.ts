@@ -22,16 +22,19 @@ function defaultOf(spec: OptionSpec): string {
   return spec.optional ? 'none' : 'required'
 }
 
-/** A TOML file in which every option stands at its default, commented out: `#port = 8080` becomes an option without its `#`. */
+/**
+ * A TOML file in which every option stands at its default, commented out: `#port = 8080` becomes an option without its `#`. One
+ * that has no default, or makes a section that may be absent, stands as a note (`# password = …`): the file with every `#port`
+ * uncommented is that of the defaults.
+ */
 export function sampleFile(schema: TObject): string {
   return bySection(listOptions(schema), spec => {
     const notes = [spec.description, `${spec.allowed}${spec.variable === undefined ? '' : `; ${spec.variable}`}${required(spec)}`]
-    const value =
-      spec.default ?? { integer: 0, number: 0, boolean: false, string: '', choice: spec.choices[0], list: [], structure: {} }[spec.kind]
+    const mark = spec.default === undefined || spec.optionalSections.length > 0 ? '# ' : '#'
     return `${notes
       .filter(note => note !== '')
       .map(note => `# ${note}\n`)
-      .join('')}#${keyOf(spec)} = ${tomlOf(value)}\n`
+      .join('')}${mark}${keyOf(spec)} = ${spec.default === undefined ? '…' : tomlOf(spec.default)}\n`
   })
 }
 

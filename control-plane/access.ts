@@ -50,9 +50,10 @@ export function openAccess({ database, keys, tokens, changes }: Parts): AccessCo
         return row.allowed ? { allowed: true, publisher: row.id, owner: row.owner } : forbidden
       }
       const claims = await tokens.verify(credential.secret)
-      const row = claims === undefined ? undefined : await ask(userSql, [claims.user, channelId, claims.version])
+      if (claims === undefined) return unauthenticated
+      const row = await ask(userSql, [claims.user, channelId, claims.version])
       if (row === undefined) return unauthenticated
-      return row.allowed && action === 'read' ? { allowed: true, publisher: null, owner: row.owner } : forbidden
+      return row.allowed && action === 'read' ? { allowed: true, publisher: null, owner: row.owner, endsMs: claims.endsMs } : forbidden
     },
     onChange: listener => changes.onChange(listener),
   }

@@ -17,10 +17,11 @@ export interface AccessRequest {
 
 /**
  * The answer. `publisher` is the thing whose key was shown; null where the channel's owner reads the whole channel.
- * `owner` is the user that the thing or the channel belongs to. A refusal does not tell whether the channel exists.
+ * `owner` is the user that the thing or the channel belongs to. `endsMs` is the instant at which the credential itself ends, in
+ * milliseconds since 1970; a thing's key has none. A refusal does not tell whether the channel exists.
  */
 export type Access =
-  | { readonly allowed: true; readonly publisher: string | null; readonly owner: string }
+  | { readonly allowed: true; readonly publisher: string | null; readonly owner: string; readonly endsMs?: number }
   | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden' }
 
 /** Something that may end an access granted before. */
@@ -70,7 +71,10 @@ export function parseCredential(header: string | undefined): Credential | undefi
 }
 
 export interface AccessCacheLimits {
-  /** How long a grant may be used after it was asked for: the longest that a removed right works where news of its end got lost. */
+  /**
+   * How long a grant may be used after it was asked for: the longest that a removed right works where news of its end got lost.
+   * A grant is never used beyond its credential's end.
+   */
   readonly lifetimeMs: number
   /** About 450 bytes each. */
   readonly entriesMax: number
@@ -90,7 +94,8 @@ interface Grant {
  * the same time are one.
  */
 export function cacheAccess(access: AccessControl, { lifetimeMs, entriesMax }: AccessCacheLimits): AccessControl & { close(): void } {
-  // Every grant lives equally long, so the order of insertion is the order of expiry: what is first goes first.
+  // All grants live equally long but for those whose credential ends sooner, so what is first goes first; one that ended sooner
+  // is no longer used, and lies here at most until its lifetime would have been over.
   const grants = new Map<string, Grant>()
   const lookups = new Map<string, Promise<Access>>()
   let changes = 0
@@ -103,10 +108,13 @@ export function cacheAccess(access: AccessControl, { lifetimeMs, entriesMax }: A
 
   async function ask(key: string, request: AccessRequest): Promise<Access> {
     const changesBefore = changes
-    const endsMs = performance.now() + lifetimeMs
+    const lifetimeEndsMs = performance.now() + lifetimeMs
     try {
       const answer = await access.authorize(request)
-      if (answer.allowed && changes === changesBefore) keep(key, answer, request.channel, endsMs)
+      if (answer.allowed && changes === changesBefore) {
+        const credentialEndsMs = answer.endsMs === undefined ? Infinity : performance.now() + answer.endsMs - Date.now()
+        keep(key, answer, request.channel, Math.min(lifetimeEndsMs, credentialEndsMs))
+      }
       return answer
     } finally {
       // After a change the entry may be a newer lookup's.
@@ -114,11 +122,12 @@ export function cacheAccess(access: AccessControl, { lifetimeMs, entriesMax }: A
     }
   }
 
-  function keep(key: string, { publisher, owner, allowed }: Access & { allowed: true }, channel: string, endsMs: number): void {
+  function keep(key: string, answer: Access & { allowed: true }, channel: string, endsMs: number): void {
     dropExpired()
     const oldest = grants.keys().next()
     if (grants.size >= entriesMax && !oldest.done) grants.delete(oldest.value)
-    grants.set(key, { access: Promise.resolve({ allowed, publisher, owner }), publisher, owner, channel, endsMs })
+    const { publisher, owner } = answer
+    grants.set(key, { access: Promise.resolve(answer), publisher, owner, channel, endsMs })
   }
 
   function dropExpired(): void {

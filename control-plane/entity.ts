@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox'
 import { type Fault, HttpError } from '../config/http/errors.ts'
+import { pointerPart } from '../config/http/json-body.ts'
 import { refuseFaults, textFault } from './text.ts'
 
 export const nameBytesMax = 1_024
@@ -43,40 +44,51 @@ export function checkEntities(entities: readonly NewEntity[], pointer: (index: n
     if (faults.length >= faultsMax) break
     const ofName = textFault(entity.name, nameBytesMax)
     if (ofName !== undefined) faults.push({ pointer: `${pointer(index)}/name`, detail: ofName })
-    const ofMetadata = entity.metadata === undefined ? undefined : metadataFault(entity.metadata)
-    if (ofMetadata !== undefined) faults.push({ pointer: `${pointer(index)}/metadata`, detail: ofMetadata })
+    const ofMetadata = entity.metadata === undefined ? undefined : metadataFault(entity.metadata, `${pointer(index)}/metadata`)
+    if (ofMetadata !== undefined) faults.push(ofMetadata)
   }
   refuseFaults(faults)
 }
 
-/** What is wrong with metadata, or undefined. */
-export function metadataFault(metadata: Metadata): string | undefined {
+/** What is wrong with metadata, or undefined; `pointer` is where it stands. */
+export function metadataFault(metadata: Metadata, pointer: string): Fault | undefined {
   const expansion = { bytes: 0 }
   const fault = valueFault(metadata, 1, expansion)
-  if (fault !== undefined) return fault
+  if (fault !== undefined) return { pointer: pointer + fault.pointer, detail: fault.detail }
   const bytes = Buffer.byteLength(JSON.stringify(metadata)) + expansion.bytes
-  return bytes > metadataBytesMax ? `has ${bytes} bytes as JSON, numbers written out: give at most ${metadataBytesMax}` : undefined
+  if (bytes <= metadataBytesMax) return undefined
+  return { pointer, detail: `has ${bytes} bytes as JSON, numbers written out: give at most ${metadataBytesMax}` }
 }
 
-/** The store writes numbers out: 1e308 takes five bytes here and 309 there. `expansion` gathers the difference. */
-function valueFault(value: unknown, depth: number, expansion: { bytes: number }): string | undefined {
-  if (typeof value === 'string') return textFault(value, metadataBytesMax)
+/**
+ * The store writes numbers out: 1e-300 takes six bytes here and 302 there. `expansion` gathers the difference.
+ *
+ * @returns a fault with its place below the value
+ */
+function valueFault(value: unknown, depth: number, expansion: { bytes: number }): Fault | undefined {
+  if (typeof value === 'string') return faultHere(textFault(value, metadataBytesMax))
   if (typeof value === 'number') {
-    if (!Number.isFinite(value)) return 'holds a number that is too large to be kept: give it as a string'
     expansion.bytes += writtenOutBytes(value)
-    return undefined
+    return Math.abs(value) > Number.MAX_SAFE_INTEGER ? faultHere(numberTooLarge) : undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
-  if (depth > metadataDepthMax) return `is nested deeper than ${metadataDepthMax} levels`
+  if (depth > metadataDepthMax) return faultHere(`is nested deeper than ${metadataDepthMax} levels: give something flatter`)
   for (const [key, member] of Object.entries(value)) {
-    const fault = textFault(key, metadataBytesMax) ?? valueFault(member, depth + 1, expansion)
-    if (fault !== undefined) return fault
+    const fault = faultHere(textFault(key, metadataBytesMax)) ?? valueFault(member, depth + 1, expansion)
+    if (fault !== undefined) return { pointer: `/${pointerPart(key)}${fault.pointer}`, detail: fault.detail }
   }
   return undefined
 }
 
+/** Once a body is parsed nobody knows whether 12345678901234567000 was sent with other digits. */
+const numberTooLarge = `is a number beyond ${Number.MAX_SAFE_INTEGER}, too large to be kept with all its digits: give it as a string`
+
+function faultHere(detail: string | undefined): Fault | undefined {
+  return detail === undefined ? undefined : { pointer: '', detail }
+}
+
 function writtenOutBytes(value: number): number {
-  const exponent = /e[+-](\d+)$/.exec(String(value))?.[1]
+  const exponent = /e-(\d+)$/.exec(String(value))?.[1]
   return exponent === undefined ? 0 : Number(exponent)
 }
 
@@ -95,7 +107,9 @@ export function parseMetadataFilter(json: string): Metadata {
     throw new HttpError('malformed_request', undefined, { faults: [{ pointer, detail }], cause: error })
   }
   const isObject = typeof filter === 'object' && filter !== null && !Array.isArray(filter)
-  const fault = isObject ? metadataFault(filter as Metadata) : 'is not a JSON object: give one such as {"location":"roof"}'
-  if (fault !== undefined) refuseFaults([{ pointer, detail: fault }])
+  const fault = isObject
+    ? metadataFault(filter as Metadata, pointer)
+    : { pointer, detail: 'is not a JSON object: give one such as {"location":"roof"}' }
+  if (fault !== undefined) refuseFaults([fault])
   return filter as Metadata
 }

@@ -30,7 +30,7 @@ import { userRoutes } from './users/routes.ts'
 import { openUsers } from './users/store.ts'
 import { openTokenVersions } from './users/token-versions.ts'
 
-export { ControlPlaneStartError } from './installation.ts'
+export { ControlPlaneStartError, isInstalled } from './installation.ts'
 
 export interface ControlPlaneParts {
   /** Stays the caller's: it is closed by whoever opened it, after `close`. */

@@ -11,6 +11,17 @@ export class ControlPlaneStartError extends Error {
 }
 
 /**
+ * Whether the database was installed under a master key, and so can be opened with that one alone. Writes nothing, so that it may
+ * be asked before a key that is missing is made.
+ */
+export async function isInstalled(database: Database): Promise<boolean> {
+  const [table] = await database.query<{ exists: boolean }>(`SELECT to_regclass('control_plane.installation') IS NOT NULL AS exists`)
+  if (table?.exists !== true) return false
+  const rows = await database.query('SELECT 1 FROM control_plane.installation')
+  return rows.length > 0
+}
+
+/**
  * On the first start, remembers the master key's check value and lets everybody register: `create` on `users` for `*`
  * (SPEC §5). Never again, so that an administrator's removal of that policy lasts. Several instances may start at once.
  *
@@ -31,7 +42,7 @@ export async function install(database: Database, policies: PolicyStore, masterK
   const [row] = await database.query<{ key_check: Uint8Array }>('SELECT key_check FROM control_plane.installation')
   if (row === undefined || row.key_check.length !== check.length || !timingSafeEqual(row.key_check, check)) {
     throw new ControlPlaneStartError(
-      "the control plane's database is written under another master key: start with the key it was made with (the data folder or SVC_MASTER_KEY of that time); without it no thing key can be read",
+      "the control plane's database is written under another master key: put back the key it was made with, the file master-key in the data folder of that time; without it no thing key can be read",
     )
   }
   return 'exists'

@@ -6,7 +6,7 @@
 import type { Rejection } from '../sinks/sink.ts'
 import type { PendingBatch } from './batch.ts'
 import { envelopeHeaderNames } from './envelope-headers.ts'
-import type { Header, Log, OutgoingMessage } from './log.ts'
+import { type Header, type Log, messageSize, type OutgoingMessage } from './log.ts'
 import type { RawRun } from './source.ts'
 import { SystemicError } from './systemic-error.ts'
 
@@ -74,13 +74,15 @@ export function openDeadLetters({ log, topic, logNumber, writer }: DeadLettersOp
       let group: OutgoingMessage[] = []
       let bytes = 0
       for (const letter of letters) {
-        if (group.length > 0 && bytes + letter.message.payload.byteLength > appendBytesMax) {
+        const message = outgoing(letter)
+        const messageBytes = messageSize(message)
+        if (group.length > 0 && bytes + messageBytes > appendBytesMax) {
           await log.append(group)
           group = []
           bytes = 0
         }
-        group.push(outgoing(letter))
-        bytes += letter.message.payload.byteLength
+        group.push(message)
+        bytes += messageBytes
       }
       if (group.length > 0) await log.append(group)
     },

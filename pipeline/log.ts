@@ -14,6 +14,16 @@ export interface OutgoingMessage extends Readonly<Envelope> {
   readonly headers?: readonly Header[]
 }
 
+/** What a message costs in a queue beside its payload and texts. */
+const messageOverheadBytes = 256
+
+/** The bytes that a message is counted with where what waits is bounded. */
+export function messageSize({ channel, subtopic, publisher, headers, payload }: OutgoingMessage): number {
+  let bytes = messageOverheadBytes + payload.byteLength + channel.length + subtopic.length + publisher.length
+  if (headers !== undefined) for (const { key, value } of headers) bytes += key.length + value.length
+  return bytes
+}
+
 /** Where a message lies in its log. */
 export interface LogPosition {
   readonly partition: number

@@ -85,6 +85,11 @@ export const logOptions = Type.Object({
     maximum: 100_000,
     description: 'Messages that a writer takes from the log at once.',
   }),
+  acceptNew: Type.Boolean({
+    default: false,
+    flag: '--accept-new-log',
+    description: 'Go on with a log that was made anew, beside what the store holds of the one before.',
+  }),
   acceptLost: Type.Boolean({
     default: false,
     description: 'Go on where the log deleted messages that a writer had not stored; they are counted.',

@@ -46,6 +46,7 @@ export interface Source {
    *
    * @param onStart told where it goes on, as soon as the store and the log have said so: before the first run, which may be far
    * @throws SystemicError when the log no longer holds what the store needs next
+   * @throws LogUnavailableError when the log cannot be read now; so does `commit`
    */
   runs(signal: AbortSignal, onStart?: (positions: Positions) => void): AsyncIterable<RawRun>
 

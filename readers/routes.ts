@@ -4,6 +4,7 @@
 
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { errorAnswers } from '../config/http/error-schema.ts'
 import { HttpError } from '../config/http/errors.ts'
 import {
   type Access,
@@ -65,7 +66,7 @@ export function readerRoutes({ reader, access, options }: ReaderParts): FastifyP
         security: [{ thing: [] }, { user: [] }],
         params: Type.Object({ channel: channelParameter }),
         querystring: querySchema(options.limitMax),
-        response: { 200: pageSchema },
+        response: { 200: pageSchema, ...errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'unavailable') },
       },
       handler: async (request, reply) => reply.type('application/json; charset=utf-8').send(await read(request)),
     })

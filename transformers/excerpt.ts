@@ -7,5 +7,7 @@ const excerptCharactersMax = 40
  * lone surrogates escaped, so that it can stand in a header or a terminal.
  */
 export function excerpt(text: string): string {
-  return text.length > excerptCharactersMax ? `${JSON.stringify(text.slice(0, excerptCharactersMax))}…` : JSON.stringify(text)
+  const quoted = text.length > excerptCharactersMax ? `${JSON.stringify(text.slice(0, excerptCharactersMax))}…` : JSON.stringify(text)
+  // JSON lets those from U+007F to U+009F stand, and terminals act on them.
+  return quoted.replace(/\p{Cc}/gu, character => `\\u00${character.charCodeAt(0).toString(16)}`)
 }

@@ -2,6 +2,8 @@
 
 import { DecodeError } from './decode-error.ts'
 import { excerpt } from './excerpt.ts'
+import { type JsonDocumentsOptions, openJsonDocuments } from './json/documents.ts'
+import { openSenmlCbor } from './senml/cbor.ts'
 import { openSenmlJson } from './senml/json.ts'
 import type { TimeBounds } from './senml/record.ts'
 import type { Transformer } from './transformer.ts'
@@ -11,20 +13,20 @@ type OpenTransformer = (bounds: Partial<TimeBounds>) => Transformer
 /** The SenML types (RFC 8428 §12.3.1, §12.3.2) that are read. */
 const senmlTransformers: Readonly<Record<string, OpenTransformer>> = {
   'application/senml+json': openSenmlJson,
-}
-
-/** All types that are read. */
-const transformers: Readonly<Record<string, OpenTransformer>> = {
-  ...senmlTransformers,
+  'application/senml+cbor': openSenmlCbor,
 }
 
 /**
- * Opens the transformer that goes by each message's content type alone.
+ * Opens the transformer that goes by each message's content type alone: SenML, or JSON documents.
  *
  * Decoding throws DecodeError `unsupported-content-type` for a type that is not read, and where there is none.
+ *
+ * @param documents where JSON documents hold their time, and how long their payloads may be
+ * @throws RangeError for a time field with a format that is none or a location that is unknown
  */
-export function openAutoTransformer(bounds: Partial<TimeBounds> = {}): Transformer {
-  return openSelection(transformers, '', bounds)
+export function openAutoTransformer(bounds: Partial<TimeBounds> = {}, documents: Omit<JsonDocumentsOptions, 'bounds'> = {}): Transformer {
+  const openDocuments: OpenTransformer = bounds => openJsonDocuments({ ...documents, bounds })
+  return openSelection({ ...senmlTransformers, 'application/json': openDocuments }, '', bounds)
 }
 
 /**

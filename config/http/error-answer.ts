@@ -28,19 +28,53 @@ export function errorBody(code: ErrorCode, requestId: string, detail?: string, f
   }
 }
 
-/**
- * Answers an error. What is not a fault of the request is logged with the request's id and answered without any detail; a database
- * that is away is 503. A refused request is one line at debug.
- */
-export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, logger: Logger): FastifyReply {
-  const known = recognize(error, request)
-  const detail = known.detail ?? (known.faults[0] === undefined ? undefined : `${known.faults[0].pointer} ${known.faults[0].detail}`)
-  const where = { request_id: request.id, method: request.method, route: request.routeOptions.url ?? null, status: known.status }
-  if (known.code === 'internal') logger.error({ ...where, err: error }, 'request failed')
-  else if (known.code === 'unavailable') logger.warn({ ...where, err: error }, 'request not served')
-  else logger.debug({ ...where, detail }, 'request refused')
+export type ErrorAnswer = (error: unknown, request: FastifyRequest, reply: FastifyReply) => FastifyReply
 
-  const body = errorBody(known.code, request.id, detail, known.faults)
+/** Lines about what is not served come at the rate of the requests while a dependency is away: one in this time is enough. */
+const unservedLineMsMin = 1000
+
+/**
+ * Answers errors. What is not a fault of the request is logged with the request's id and answered without any detail; a database
+ * that is away is 503, of which one line a second tells, with the number of those left out (they are lines at debug). A refused
+ * request is one line at debug.
+ *
+ * @param nowMs a clock that does not go back
+ */
+export function openErrorAnswer(logger: Logger, nowMs: () => number = () => performance.now()): ErrorAnswer {
+  let linedMs = Number.NEGATIVE_INFINITY
+  let leftOut = 0
+
+  /** Without a stack: it is known where these come from, and the log is written before the request goes on. */
+  function logUnserved(known: HttpError, where: object): void {
+    const { cause } = known
+    const line = { ...where, reason: known.message, ...(cause instanceof Error ? { cause: cause.message } : {}) }
+    const now = nowMs()
+    if (now - linedMs < unservedLineMsMin) {
+      leftOut++
+      logger.debug(line, 'request not served')
+      return
+    }
+    logger.warn({ ...line, left_out: leftOut }, 'request not served')
+    linedMs = now
+    leftOut = 0
+  }
+
+  return (error, request, reply) => {
+    const known = recognize(error, request)
+    const where = { request_id: request.id, method: request.method, route: request.routeOptions.url ?? null, status: known.status }
+    if (known.code === 'internal') logger.error({ ...where, err: error }, 'request failed')
+    else if (known.code === 'unavailable') logUnserved(known, where)
+    else logger.debug({ ...where, detail: detailOf(known) }, 'request refused')
+    return answer(known, request, reply)
+  }
+}
+
+function detailOf({ detail, faults: [first] }: HttpError): string | undefined {
+  return detail ?? (first === undefined ? undefined : `${first.pointer} ${first.detail}`)
+}
+
+function answer(known: HttpError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const body = errorBody(known.code, request.id, detailOf(known), known.faults)
   if (known.status === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer realm="sluice"')
   if ((known.status === 503 || known.status === 429) && !reply.hasHeader('retry-after')) reply.header('retry-after', '1')
   // The rest of the body is read and thrown away, up to what is sent in no time: a reset connection would lose the answer.

@@ -16,11 +16,11 @@ export function openapiRoutes(app: HttpServer, { version }: { version: string })
       info: {
         title: 'Sluice',
         version,
-        description: 'Manages users, things, channels, groups and policies; takes messages of devices, and gives them back.',
+        description: 'Manages users, things, channels and their connections; takes messages of devices, and gives them back.',
       },
       components: {
         securitySchemes: {
-          user: { type: 'http', scheme: 'bearer', description: 'A token of POST /tokens, or an API key.' },
+          user: { type: 'http', scheme: 'bearer', description: 'A token of POST /tokens.' },
           thing: { type: 'apiKey', in: 'header', name: 'Authorization', description: 'The word Thing, a space, and the key of the thing.' },
         },
       },

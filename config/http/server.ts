@@ -2,17 +2,18 @@
 
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import helmet from '@fastify/helmet'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController, type RawServerDefault } from 'fastify'
 import type { Logger } from '../logger.ts'
 import { trackRoutes } from './absent-route.ts'
-import { answerError, errorBody } from './error-answer.ts'
-import { type ErrorCode, HttpError } from './errors.ts'
+import { openErrorAnswer } from './error-answer.ts'
+import { HttpError } from './errors.ts'
 import { parseJsonBody } from './json-body.ts'
 import type { HttpOptions } from './options.ts'
 import { prepareQuery } from './query-string.ts'
+import { refuseConnection } from './refused-connection.ts'
+import { encodedBodyFault, headFault } from './request-head.ts'
 import { listTooLong } from './validation.ts'
 
 /** What route plugins take: `(app: HttpServer) => Promise<void>`. */
@@ -29,6 +30,7 @@ export interface ServerOptions extends Partial<Omit<HttpOptions, 'host' | 'port'
  *   Query strings are converted to the schema's numbers and booleans; a repeated parameter is refused. Defaults are filled in.
  * - Every error is answered in one shape (error-answer.ts). Throw HttpError; anything else is a 500 that tells nothing.
  * - No line is logged for a request that succeeds.
+ * - A body with a Content-Encoding or another Transfer-Encoding than chunked is refused: no parser is given one.
  * - While it closes, requests on open connections are answered 503.
  *
  * Errors are answered before rights are looked at in the order 401 (thrown in `onRequest`), shape, 403 (thrown in the handler).
@@ -39,6 +41,7 @@ export function createServer({
   requestTimeoutMs = 30_000,
   keepAliveTimeoutMs = 72_000,
 }: ServerOptions): HttpServer {
+  const answerError = openErrorAnswer(logger)
   const app = fastify({
     // Fastify's own lines below warn say nothing that the process does not say itself.
     loggerInstance: logger.child({}, { level: logger.isLevelEnabled('warn') ? 'warn' : logger.level }) as FastifyBaseLogger,
@@ -53,10 +56,11 @@ export function createServer({
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     // Slow clients are looked for each second; headers alone must arrive in half of the time for the whole.
-    http: { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000 },
+    // A missing host is answered by headFault: the answer of Node.js has no body.
+    http: { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000, requireHostHeader: false },
     routerOptions: { maxParamLength: 1024 },
     clientErrorHandler: refuseConnection,
-    frameworkErrors: (error, request, reply) => void answerError(error, request, reply, logger),
+    frameworkErrors: (error, request, reply) => void answerError(error, request, reply),
     ajv: {
       customOptions: {
         coerceTypes: false,
@@ -88,9 +92,12 @@ export function createServer({
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     if (closing) done(new HttpError('unavailable', 'this process is stopping: try again'))
-    else if (request.is404) done(absent(request, reply))
-    else done()
+    else done(headFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })
+  // Without a listener Node.js answers these itself, with an empty 417.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  // After `onRequest`, so that 401 comes before it, and for every parser of a body.
+  app.addHook('preParsing', (request, _reply, _payload, done) => done(encodedBodyFault(request.raw)))
   app.addHook('preValidation', (request, _reply, done) => {
     try {
       prepareQuery(request)
@@ -101,7 +108,7 @@ export function createServer({
       done(error as Error)
     }
   })
-  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, logger))
+  app.setErrorHandler(answerError)
   app.register(helmet, {
     // Answers are data: nothing in them is ever to be run. The page at /docs has a policy of its own.
     contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
@@ -109,24 +116,4 @@ export function createServer({
     strictTransportSecurity: false,
   })
   return app
-}
-
-const connectionErrors: Readonly<Record<string, ErrorCode>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
-  HPE_HEADER_OVERFLOW: 'headers_too_large',
-}
-
-/** What is no HTTP, or too slow or large for it, has no request to answer: the answer is written by hand, and the connection ends. */
-function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed) return
-  const id = randomUUID()
-  const body = errorBody(connectionErrors[error.code ?? ''] ?? 'malformed_request', id)
-  const text = JSON.stringify(body)
-  if (socket.writable) {
-    socket.write(
-      `HTTP/1.1 ${body.status} ${body.error}\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${id}\r\n` +
-        `content-length: ${Buffer.byteLength(text)}\r\nconnection: close\r\n\r\n${text}`,
-    )
-  }
-  socket.destroySoon()
 }

@@ -9,7 +9,7 @@ export class DamagedDatabaseError extends DatabaseError {
   /** @param finding what is wrong, and where: `invalid page in block 3 of relation "base/5/16384"` */
   constructor(folder: string, finding: string, cause: unknown) {
     super(
-      `the embedded database in ${folder} is damaged: ${finding}. The log of messages is apart from it and intact. Put back a copy of the folder, or move it away (mv ${folder} ${folder}.damaged) and start again: the messages of the last 24 hours are then stored again from the log, but users, things and channels must be made again or restored`,
+      `the embedded database in ${folder} is damaged: ${finding}. The log of messages is apart from it and intact. Put back a copy of the folder, or move it away (mv ${folder} ${folder}.damaged) and start again: the messages of the last 24 hours are then stored again from the log, but users, things and channels are gone with the folder`,
       { sqlState: 'XX001', cause },
     )
   }

@@ -1,9 +1,10 @@
 // The port over PGlite: PostgreSQL in this process, its files in one folder, one connection.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
 import { DamagedDatabaseError, isDamage } from './damaged.ts'
-import type { Database, DatabaseError, SqlRow, SqlValue, Transaction } from './database.ts'
+import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
 import { toDatabaseError } from './failure.ts'
 import { type Instance, startInstance } from './instance.ts'
 import { openGate } from './turns.ts'
@@ -67,11 +68,25 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
     }
   }
 
-  function explain(error: unknown): DatabaseError {
+  function explain(error: unknown): Error {
     const explained = toDatabaseError(error, where)
-    return isDamage(explained) && !(explained instanceof DamagedDatabaseError)
+    return explained instanceof DatabaseError && isDamage(explained) && !(explained instanceof DamagedDatabaseError)
       ? new DamagedDatabaseError(folder, explained.message, explained)
       : explained
+  }
+
+  let last: Promise<unknown> = Promise.resolve()
+  /**
+   * One after the other, and the event loop has a turn between two: statements that wait in a row would otherwise run as one piece,
+   * and keep publishers waiting for as long.
+   */
+  function inTurn<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    const answer = last.then(work)
+    last = answer.then(
+      () => nextTurn(),
+      () => nextTurn(),
+    )
+    return answer
   }
 
   /** Runs one statement of its own. Inside a transaction it would wait for the end of what waits for it, so it is refused. */
@@ -81,7 +96,7 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
         new Error(`a statement of ${where} itself was asked inside a transaction and would wait for ever: use the transaction's`),
       )
     }
-    return gate.pass(() => ask(async () => exchange((await running()).pglite)))
+    return gate.pass(() => inTurn(() => ask(async () => exchange((await running()).pglite))))
   }
 
   async function transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
@@ -121,7 +136,7 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
     transaction: work =>
       inTransaction.getStore()?.open === true
         ? Promise.reject(new Error(`a transaction of ${where} was begun inside another and would wait for ever: use the one that is open`))
-        : gate.pass(() => transaction(work)),
+        : gate.pass(() => inTurn(() => transaction(work))),
     close: () => {
       const tended = upkeep.stop()
       return gate.close(async () => {

@@ -13,10 +13,11 @@ interface ErrorResponse extends Error {
 
 /**
  * @param connection what was asked, without its password: `PostgreSQL at 127.0.0.1:5432/sluice`
- * @returns DatabaseError as it is; what the server answered with its SQLSTATE; everything else with an empty one, as a failed connection
+ * @returns DatabaseError as it is; what the server answered with its SQLSTATE; a defect (TypeError, RangeError …) as it is, since a
+ * failed connection is tried again, and no retry mends a defect; everything else with an empty SQLSTATE, as a failed connection
  */
-export function toDatabaseError(error: unknown, connection: string): DatabaseError {
-  if (error instanceof DatabaseError) return error
+export function toDatabaseError(error: unknown, connection: string): DatabaseError | Defect {
+  if (error instanceof DatabaseError || isDefect(error)) return error
   if (isErrorResponse(error)) {
     return new DatabaseError(error.message, {
       sqlState: error.code,
@@ -38,6 +39,13 @@ export function toDatabaseError(error: unknown, connection: string): DatabaseErr
 export function copyLine(where: string | undefined): number | undefined {
   const line = /^COPY .*, line (\d+)(?:, column .*)?$/m.exec(where ?? '')?.[1]
   return line === undefined ? undefined : Number(line)
+}
+
+/** What the language and Node.js throw where code is wrong: a parameter that is undefined, a port that is none. */
+type Defect = TypeError | RangeError | ReferenceError | SyntaxError | URIError
+
+function isDefect(error: unknown): error is Defect {
+  return [TypeError, RangeError, ReferenceError, SyntaxError, URIError].some(kind => error instanceof kind)
 }
 
 function isErrorResponse(error: unknown): error is ErrorResponse {

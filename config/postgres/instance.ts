@@ -1,6 +1,6 @@
 // Starts PGlite on a folder, and notices when PostgreSQL inside it has ended, which PGlite does not.
 
-import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
 import { DamagedDatabaseError, DatabaseStartError, findingOf, startFailure, stopFailure } from './damaged.ts'
@@ -36,14 +36,28 @@ export async function startInstance(folder: string): Promise<Instance> {
   if (files.length === 0) await initialize(folder)
   // PGlite takes a folder without this file for a new one, and would write a new database over the old one's files.
   else if (!files.includes('PG_VERSION')) throw new DamagedDatabaseError(folder, 'the file PG_VERSION is missing', undefined)
+  await closeToOthers(folder)
   return start(folder)
+}
+
+/** PGlite makes files that everybody may write (mode 0666), so that nobody else may enter the folder they are in. */
+async function closeToOthers(folder: string): Promise<void> {
+  try {
+    await chmod(folder, 0o700)
+  } catch (error) {
+    throw new DatabaseStartError(
+      `the folder ${folder} of the embedded database cannot be closed to other users (${(error as NodeJS.ErrnoException).code}): start as the user that owns it, or give this user the folder and its files`,
+      { cause: error },
+    )
+  }
 }
 
 /** Makes the database beside its place, so that a start that is killed leaves either nothing or a whole one. */
 async function initialize(folder: string): Promise<void> {
   const beside = `${folder}.initializing`
   await rm(beside, { recursive: true, force: true })
-  await mkdir(dirname(folder), { recursive: true })
+  await mkdir(dirname(folder), { recursive: true, mode: 0o700 })
+  await mkdir(beside, { mode: 0o700 })
   const instance = await start(beside)
   await instance.close()
   await syncFolder(beside)

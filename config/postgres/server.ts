@@ -24,7 +24,7 @@ export interface ServerOptions {
    */
   statementTimeoutMs?: number
   /** Told of connections that broke while nobody used them. Those in use report to their user. */
-  onConnectionLost?: (error: DatabaseError) => void
+  onConnectionLost?: (error: Error) => void
 }
 
 /** How much longer than its statement timeout a connection may stay silent: the server's answer needs its time on the way. */

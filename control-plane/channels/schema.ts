@@ -1,7 +1,8 @@
 // Requests and answers of channels.
 
 import { Type } from 'typebox'
-import { bodyCodes, emptyAnswer, errorAnswers, headersOf, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
+import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
 import { deprecationHeaders } from '../deprecation.ts'
 import { bulkItemsMax, newEntitySchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'

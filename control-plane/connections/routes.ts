@@ -21,10 +21,11 @@ export function connectionRoutes(app: HttpServer, { connections, authentication,
   app.post('/connect', { schema: connectSchema, onRequest }, async (request, reply) => {
     const channels = request.body.channel_ids.map(toChannelId)
     const things = request.body.thing_ids.map(toThingId)
-    if (channels.length * things.length > pairsMax) {
-      refuseFaults([
-        { pointer: '/body', detail: `makes ${channels.length * things.length} connections: give lists that make at most ${pairsMax}` },
-      ])
+    const pairs = channels.length * things.length
+    if (pairs > pairsMax) {
+      const channelsMax = Math.floor(pairsMax / things.length)
+      const detail = `makes ${pairs} connections, and one request makes at most ${pairsMax}: divide it, with at most ${channelsMax} of the channels for these ${things.length} things in each request`
+      refuseFaults([{ pointer: '/body', detail }])
     }
     const caller = callerOf(request)
     const connected = await connections.connect(caller, channels, things)

@@ -9,6 +9,9 @@ import { toThingId } from '../ids.ts'
 import { createThingSchema, createThingsSchema, listThingsSchema, viewThingSchema } from './schema.ts'
 import type { Things } from './store.ts'
 
+/** Answers with keys are in no cache, not even the client's own (RFC 9111 §5.2.2.5). */
+const unstored = { 'cache-control': 'no-store' }
+
 interface Parts {
   readonly things: Things
   readonly authentication: Authentication
@@ -31,14 +34,17 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     const caller = callerOf(request)
     await authorization.demand(caller, 'member', 'users')
     const created = await things.create(caller, request.body)
-    return reply.code(201).header('access-control-expose-headers', 'Location').send({ things: created })
+    return reply
+      .code(201)
+      .headers({ ...unstored, 'access-control-expose-headers': 'Location' })
+      .send({ things: created })
   })
 
   app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
     const { offset, limit, name, metadata } = request.query
     const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
     const { total, items } = await things.list(callerOf(request), filter, { offset, limit })
-    return reply.send({ total, offset, limit, things: [...items] })
+    return reply.headers(unstored).send({ total, offset, limit, things: [...items] })
   })
 
   app.get('/things/:thing', { schema: viewThingSchema, onRequest }, async (request, reply) => {
@@ -46,6 +52,6 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     const caller = callerOf(request)
     const thing = (await authorization.allows(caller, 'read', id)) ? await things.find(id) : undefined
     if (thing === undefined) throw await authorization.refusal(caller, () => things.exists(id))
-    return reply.send(thing)
+    return reply.headers(unstored).send(thing)
   })
 }

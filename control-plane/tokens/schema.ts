@@ -1,7 +1,7 @@
 // Requests and answers of tokens.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 
 export const createTokenSchema = {
   tags: ['tokens'],

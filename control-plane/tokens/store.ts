@@ -12,10 +12,15 @@ export interface TokenClaims {
   readonly version: number
 }
 
+export interface VerifiedToken extends TokenClaims {
+  /** When it expires, in milliseconds since 1970. */
+  readonly endsMs: number
+}
+
 export interface Tokens {
   issue(claims: TokenClaims): Promise<string>
   /** What a token says; undefined for one that is forged, expired, of another algorithm or not ours. */
-  verify(token: string): Promise<TokenClaims | undefined>
+  verify(token: string): Promise<VerifiedToken | undefined>
 }
 
 /** @param key 32 bytes for this purpose alone */
@@ -39,9 +44,9 @@ export function openTokens(key: Uint8Array, { lifetimeSeconds }: { lifetimeSecon
           typ: 'JWT',
           requiredClaims: ['sub', 'iat', 'exp'],
         })
-        const { sub, version } = payload
-        if (sub === undefined || !isId(sub) || typeof version !== 'number') return undefined
-        return { user: toUserId(sub), version }
+        const { sub, version, exp } = payload
+        if (sub === undefined || !isId(sub) || typeof version !== 'number' || exp === undefined) return undefined
+        return { user: toUserId(sub), version, endsMs: exp * 1000 }
       } catch (error) {
         if (error instanceof errors.JOSEError) return undefined
         throw error

@@ -20,13 +20,18 @@ export function normaliseEmail(email: string): string {
 }
 
 /** @throws HttpError `malformed_request` that names every fault */
-export function checkNewCredentials({ email, password }: Credentials): void {
+export function checkNewCredentials(credentials: Credentials): void {
+  refuseFaults(credentialFaults(credentials))
+}
+
+/** What a registration would refuse, as faults of a body with these fields. */
+export function credentialFaults({ email, password }: Credentials): Fault[] {
   const faults: Fault[] = []
   const ofEmail = emailFault(normaliseEmail(email))
   if (ofEmail !== undefined) faults.push({ pointer: '/body/email', detail: ofEmail })
   const ofPassword = passwordFault(password)
   if (ofPassword !== undefined) faults.push({ pointer: '/body/password', detail: ofPassword })
-  refuseFaults(faults)
+  return faults
 }
 
 /** Dot-atoms and internationalised names (RFC 6531), with or without a dot in the domain; no quotes, comments or address literals. */

@@ -1,7 +1,8 @@
 // Requests and answers of users.
 
 import { Type } from 'typebox'
-import { bodyCodes, emptyAnswer, errorAnswers, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
+import { emptyAnswer, tokenRequired } from '../answers.ts'
 import { emailBytesMax, passwordBytesMax, passwordCharactersMin } from './credentials.ts'
 
 // The lengths are checked in code, where the fault can say what counts: trimmed bytes for one, characters and bytes for the other.

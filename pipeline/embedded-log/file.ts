@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../sinks/sink.ts'
+import { LogUnavailableError } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
 
 /** A log has this one partition. */
@@ -80,7 +81,24 @@ export function pragma(database: DatabaseSync, name: string): number {
 }
 
 /** Primary result codes of SQLite (sqlite.org/rescode.html). */
-export const sqliteCodes = { busy: 5, corrupt: 11, full: 13, notADatabase: 26 } as const
+export const sqliteCodes = { busy: 5, noMemory: 7, readOnly: 8, inputOutput: 10, corrupt: 11, full: 13, notADatabase: 26 } as const
+
+/** What passes when somebody makes room, or the disk comes back. */
+const passing: ReadonlySet<number | undefined> = new Set([
+  sqliteCodes.busy,
+  sqliteCodes.noMemory,
+  sqliteCodes.readOnly,
+  sqliteCodes.inputOutput,
+  sqliteCodes.full,
+])
+
+/** What a source throws where its log's file failed: LogUnavailableError for what passes, so that it is tried again; else the error itself. */
+export function logFailure(error: unknown, file: LogFile): unknown {
+  if (!passing.has(sqliteCode(error))) return error
+  return new LogUnavailableError(`the log ${file.path} cannot be used now (${(error as Error).message}): look at the disk that holds it`, {
+    cause: error,
+  })
+}
 
 /** SQLite's primary result code; undefined for an error of another kind. */
 export function sqliteCode(error: unknown): number | undefined {

@@ -5,8 +5,8 @@
 
 import type { Logger } from '../../config/logger.ts'
 import { limits } from '../../sinks/sink.ts'
-import { type Log, type LogPosition, LogUnavailableError, type OutgoingMessage } from '../log.ts'
-import { type LogFile, openLogFile, partition, sqliteCode, sqliteCodes } from './file.ts'
+import { type Log, type LogPosition, LogUnavailableError, messageSize, type OutgoingMessage } from '../log.ts'
+import { type LogFile, openLogFile, partition, pragma, sqliteCode, sqliteCodes } from './file.ts'
 import { openRetention } from './retention.ts'
 
 export interface EmbeddedLogOptions {
@@ -33,7 +33,7 @@ export interface EmbeddedLog extends Log {
   /** Deletes what every consumer passed longer than the retention ago, in small steps; the log does that by itself, too. Resolves with how many messages. */
   deleteExpired(): Promise<number>
   /**
-   * Resolves when the log can be written now.
+   * Resolves when the log can be written now; after a refused append only when one of its size would be taken.
    *
    * @throws LogUnavailableError
    */
@@ -48,10 +48,10 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-/** What a message costs in the queue beside its payload and texts. */
-const messageOverheadBytes = 256
 /** A transaction takes no further append beyond this, so that a burst does not block the process. */
 const transactionBytesMax = 4 * 1024 * 1024
+/** Room beside that of its messages that a refused append must find again: pages of the tree, and those that a trial keeps in memory. */
+const spareBytes = 64 * 1024
 
 /** @throws SystemicError when the file cannot be opened (see `openLogFile`) */
 export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
@@ -59,11 +59,13 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
   const { database } = file
   const insert = database.prepare('INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
   const touch = database.prepare('UPDATE log SET start = start')
+  const tryOut = database.prepare("INSERT INTO messages VALUES (?, '', '', '', '', '', 0, 0, NULL, zeroblob(?))")
   const retention = openRetention(file, options)
   const listeners = new Set<() => void>()
   let waiting: Waiting[] = []
   let waitingBytes = 0
   let failing = false
+  let refusedBytes = 0
   let closed = false
 
   function append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]> {
@@ -76,7 +78,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
           new RangeError(`a message for the log ${file.name} has no instant: give createdUs and createdRestNs as integers`),
         )
       }
-      bytes += sizeOf(message)
+      bytes += messageSize(message)
     }
     if (waitingBytes + bytes > options.queueBytesMax) {
       return Promise.reject(
@@ -102,6 +104,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
       commit(group)
     } catch (error) {
       file.end = before
+      refusedBytes = group.reduce((sum, { bytes }) => sum + bytes, 0)
       const refusal = unavailable(error)
       for (const { reject } of group) reject(refusal)
       return
@@ -160,6 +163,20 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     failing = false
   }
 
+  /** Throws where an append as large as the one refused last would be refused again: its room is taken, written to and given back. */
+  function tryRoom(): void {
+    // With a cache of one page the others go to the disk before the rollback, so that a full disk shows like a full file.
+    const cachePages = pragma(database, 'cache_size')
+    database.exec('PRAGMA cache_size = 1')
+    try {
+      database.exec('BEGIN IMMEDIATE')
+      tryOut.run(file.end, refusedBytes + spareBytes)
+    } finally {
+      if (database.isTransaction) database.exec('ROLLBACK')
+      database.exec(`PRAGMA cache_size = ${cachePages}`)
+    }
+  }
+
   function unavailable(error: unknown): LogUnavailableError {
     if (!failing) options.logger.error({ err: error, path: file.path }, 'log cannot be written')
     failing = true
@@ -184,6 +201,8 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     async check() {
       if (closed) throw new LogUnavailableError(`the log ${file.name} is closed`)
       try {
+        // An update in place needs no room, and so says nothing of an append's.
+        if (failing) tryRoom()
         write(() => touch.run())
       } catch (error) {
         throw unavailable(error)
@@ -198,11 +217,4 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
       database.close()
     },
   }
-}
-
-function sizeOf(message: OutgoingMessage): number {
-  let bytes =
-    messageOverheadBytes + message.payload.byteLength + message.channel.length + message.subtopic.length + message.publisher.length
-  if (message.headers !== undefined) for (const { key, value } of message.headers) bytes += key.length + value.length
-  return bytes
 }

@@ -5,7 +5,7 @@ import type { Positions } from '../../sinks/sink.ts'
 import type { RawRun, Source, StartAt } from '../source.ts'
 import { startOffset } from '../start-offset.ts'
 import { SystemicError } from '../systemic-error.ts'
-import { partition } from './file.ts'
+import { logFailure, partition } from './file.ts'
 import type { EmbeddedLog } from './log.ts'
 import { openRunReader } from './run.ts'
 
@@ -56,6 +56,14 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
     return { from, next }
   }
 
+  async function guarded<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work()
+    } catch (error) {
+      throw logFailure(error, file)
+    }
+  }
+
   /** Resolves at the next commit that brings messages, or when `signal` aborts. */
   function appended(signal: AbortSignal): Promise<void> {
     return new Promise(resolve => {
@@ -73,10 +81,10 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
     async *runs(signal: AbortSignal, onStart?: (positions: Positions) => void): AsyncGenerator<RawRun> {
       const ending = AbortSignal.any([signal, closing.signal])
       if (ending.aborted) return
-      let { from, next } = await position()
+      let { from, next } = await guarded(position)
       onStart?.(new Map([[partition, from]]))
       while (!ending.aborted) {
-        const run = reader.read(from, next)
+        const run = await guarded(async () => reader.read(from, next))
         if (run === undefined) {
           await appended(ending)
           continue
@@ -102,7 +110,7 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
           `consumer ${consumer} commits offset ${offset} of the log ${log.name}, which ends at ${file.end}: look which log its store belongs to`,
         )
       }
-      advance.run(offset, consumer, offset)
+      await guarded(async () => void advance.run(offset, consumer, offset))
     },
 
     async close() {

@@ -1,6 +1,6 @@
 // From what went wrong with a publish to what its sender is answered.
 
-import { HttpError } from '../../config/http/errors.ts'
+import { type ErrorCode, errors, HttpError } from '../../config/http/errors.ts'
 import { AccessUnavailableError } from '../../control-plane/client.ts'
 import { LogUnavailableError } from '../log.ts'
 import { SubtopicError } from './subtopic.ts'
@@ -25,4 +25,14 @@ export function publishFailure(error: unknown, payloadBytesMax: number): unknown
     })
   }
   return error
+}
+
+/**
+ * The code under which a refusal is counted. What is foreign carries a status: 400 for what its schema refuses and for a body
+ * that broke off; `internal` for a defect.
+ */
+export function refusalCode(failure: unknown): ErrorCode {
+  if (failure instanceof HttpError) return failure.code
+  const status = failure instanceof Error && 'statusCode' in failure ? failure.statusCode : undefined
+  return (Object.keys(errors) as ErrorCode[]).find(code => errors[code].status === status) ?? 'internal'
 }

@@ -5,11 +5,12 @@
 
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { HttpError } from '../../config/http/errors.ts'
 import { type AccessControl, channelParameter, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import type { Log } from '../log.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
-import { publishFailure } from './failure.ts'
+import { publishFailure, refusalCode } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
 import { openReceiptClock } from './receipt-clock.ts'
@@ -90,10 +91,11 @@ export function ingestRoutes({ log, logNumber, access, metrics, options }: Inges
     app.setErrorHandler((error, _request, reply) => {
       const failure = publishFailure(error, options.payloadBytesMax)
       if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', 'Thing realm="sluice"')
-      metrics.refused(failure instanceof HttpError ? failure.code : 'other')
+      metrics.refused(refusalCode(failure))
       throw failure
     })
-    const described = { tags: ['messages'], security: [{ thing: [] }], body, response: { 202: accepted } }
+    const response = { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'unavailable') }
+    const described = { tags: ['messages'], security: [{ thing: [] }], body, response }
 
     app.post('/channels/:channel/messages', {
       onRequest: readHead,
@@ -129,10 +131,6 @@ function readContentType(request: FastifyRequest): MediaType {
   const contentType = mediaTypeOf(request.headers['content-type'])
   if (contentType === undefined) {
     throw new HttpError('unsupported_media_type', `send the Content-Type ${mediaTypes.join(', ')}, in UTF-8`)
-  }
-  const encoding = request.headers['content-encoding']
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new HttpError('unsupported_media_type', 'a compressed body is not taken: send it without Content-Encoding')
   }
   return contentType
 }

@@ -1,4 +1,6 @@
 // Encodes a record batch as the bytes of binary COPYs, one for each table it goes to. Pure, and the sink's hot path.
+//
+// Longer than most files: the fields of a row, shared and its own, stand together in the order of their columns.
 
 import {
   type DocumentColumns,
@@ -123,15 +125,28 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number, note
 function encodeDocuments(batch: RecordBatch, logNumber: number, days: PublisherDays, encoded: EncodedBatch & { days: PublisherDay[] }) {
   const { messages, documents } = batch
   const tables = new Map<string, TableRows>()
+  const holdsRecords = new Set(batch.records.message.subarray(0, batch.records.length))
+  let messageBefore = -1
+  let formatBefore = ''
   for (let at = 0; at < documents.length; at++) {
     const format = documents.format[at]!
+    const message = documents.message[at]!
+    if (message === messageBefore && format !== formatBefore) throw twoTables(message)
+    if (message !== messageBefore && holdsRecords.has(message)) throw twoTables(message)
+    messageBefore = message
+    formatBefore = format
     let table = tables.get(format)
     if (table === undefined) tables.set(format, (table = new TableRows(format, 1024)))
-    if (beginRow(table, messages, documents.message[at]!, documentFields, logNumber, days, encoded.rejected)) {
+    if (beginRow(table, messages, message, documentFields, logNumber, days, encoded.rejected)) {
       encodeDocument(table, documents, at, encoded.days)
     }
   }
   return [...tables.values()].filter(table => table.rows > 0)
+}
+
+/** A refused row takes its whole message with it, which this sink does within one table only. */
+function twoTables(message: number): RangeError {
+  return new RangeError(`message ${message} has rows for two tables: a transformer gives all rows of a message one format`)
 }
 
 /** The rest of a document's row. */

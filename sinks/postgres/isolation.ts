@@ -51,7 +51,7 @@ export async function copyTable(
         await transaction.execute('ROLLBACK TO SAVEPOINT piece')
         const row = rowAt(table, piece, failure.line)
         if (row === undefined) {
-          size = Math.floor((end - start) / 2)
+          size = Math.max(1, Math.floor((end - start) / 2))
           continue
         }
         refused.add(row.unit)
@@ -108,7 +108,8 @@ interface RowAtFault {
 
 /** What a line of the COPY of these units is; where no line is named, the only unit there is, else undefined. */
 function rowAt(table: EncodedTable, units: readonly number[], line: number | undefined): RowAtFault | undefined {
-  if (line === undefined) return units.length === 1 ? { unit: units[0]!, row: undefined } : undefined
+  const alone = units.length === 1 ? { unit: units[0]!, row: undefined } : undefined
+  if (line === undefined || line < 1) return alone
   let before = line - 1
   for (const unit of units) {
     const first = table.unitRow[unit]!
@@ -116,7 +117,7 @@ function rowAt(table: EncodedTable, units: readonly number[], line: number | und
     if (before < rows) return { unit, row: first + before }
     before -= rows
   }
-  return undefined
+  return alone // a line that is none of ours says as much as no line
 }
 
 function rejectionOf(table: EncodedTable, { unit, row }: RowAtFault, error: DatabaseError): Rejection {

@@ -36,6 +36,12 @@ test('secrets and the passwords of URLs are masked where the options in force ar
 
 test('the sample file loads as the defaults, as it is and with every option uncommented', () => {
   const all = Type.Object({
+    admin: Type.Object({
+      email: Type.String({ default: 'admin@sluice.local' }),
+      password: Type.Optional(Type.String({ minLength: 8, secret: true, description: 'Its password.' })),
+      attempts: Type.Optional(Type.Integer({ minimum: 1 })),
+    }),
+    mirror: Type.Optional(Type.Object({ url: Type.String({ format: 'uri' }), depth: Type.Integer({ default: 3 }) })),
     http: httpOptions,
     logging: loggingOptions,
     lists: Type.Object({ of: Type.Array(Type.Integer(), { default: [1, 2] }) }),
@@ -48,4 +54,11 @@ test('the sample file loads as the defaults, as it is and with every option unco
     expect(loadOptions(all, { file, environment: {} })).toEqual(defaults)
   }
   expect(sample).toContain('# a whole number from 0 to 65535; SVC_HTTP_PORT\n#port = 8080\n')
+  expect(sample).toContain('# Its password.\n# text of at least 8 characters; SVC_ADMIN_PASSWORD\n# password = …\n')
+})
+
+test('what is required is left to be written in the sample file, so that it may be given otherwise', () => {
+  const file = join(temporaryFolder(), 'sample.toml')
+  writeFileSync(file, sampleFile(schema).replaceAll(/^#(?=\w)/gm, ''))
+  expect(loadOptions(schema, { file, environment: { SVC_CONTROL_URL: 'http://host/' } }).control.url).toBe('http://host/')
 })

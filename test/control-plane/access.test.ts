@@ -14,10 +14,11 @@ describePlatform('access', platform => {
   let site: Site
   let foreign: Site
   let owner: string
+  let expires: number
   beforeAll(async () => {
     site = await makeSite(platform().url)
     foreign = await makeSite(platform().url)
-    owner = JSON.parse(Buffer.from(site.owner.split('.')[1]!, 'base64url').toString()).sub
+    ;({ sub: owner, exp: expires } = JSON.parse(Buffer.from(site.owner.split('.')[1]!, 'base64url').toString()))
   })
   const stops: (() => void)[] = []
   afterEach(() => {
@@ -55,8 +56,8 @@ describePlatform('access', platform => {
     }
   })
 
-  test("the channel's owner may read the whole channel and publish nothing", async () => {
-    expect(await ask(site.owner, site.channel, 'read')).toEqual({ allowed: true, publisher: null, owner })
+  test("the channel's owner may read the whole channel until their token ends, and publish nothing", async () => {
+    expect(await ask(site.owner, site.channel, 'read')).toEqual({ allowed: true, publisher: null, owner, endsMs: expires * 1000 })
     expect(await ask(site.owner, site.channel, 'publish')).toEqual(forbidden)
   })
 

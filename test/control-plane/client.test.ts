@@ -47,7 +47,7 @@ function openAccess(answer: (request: AccessRequest) => Access | Promise<Access>
 
 const limits = { lifetimeMs: 5_000, entriesMax: 100 }
 
-beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'Date'] }))
 afterEach(() => void vi.useRealTimers())
 
 test('a grant is asked for once and remembered for its lifetime, counted from the question', async () => {
@@ -62,6 +62,29 @@ test('a grant is asked for once and remembered for its lifetime, counted from th
   expect(access.asked).toHaveLength(1)
   vi.advanceTimersByTime(1)
   expect(await cached.authorize(publishWith('a'))).toEqual(granted)
+  expect(access.asked).toHaveLength(2)
+})
+
+test('a grant is remembered no longer than its credential lives, and those of others are not cut short by it', async () => {
+  const access = openAccess(({ credential }) => (credential.secret === 'token' ? { ...granted, endsMs: Date.now() + 2_000 } : granted))
+  const cached = cacheAccess(access.control, limits)
+  expect(await cached.authorize(publishWith('token'))).toMatchObject({ endsMs: Date.now() + 2_000 })
+  await cached.authorize(publishWith('key'))
+  vi.advanceTimersByTime(1_999)
+  expect(await cached.authorize(publishWith('token'))).toMatchObject({ endsMs: Date.now() + 1 })
+  expect(access.asked).toHaveLength(2)
+  vi.advanceTimersByTime(1)
+  await cached.authorize(publishWith('token'))
+  await cached.authorize(publishWith('key'))
+  expect(access.asked.map(({ credential }) => credential.secret)).toEqual(['token', 'key', 'token'])
+})
+
+test('a grant whose credential ends after its lifetime is remembered for its lifetime', async () => {
+  const access = openAccess(() => ({ ...granted, endsMs: Date.now() + 3_600_000 }))
+  const cached = cacheAccess(access.control, limits)
+  await cached.authorize(publishWith('token'))
+  vi.advanceTimersByTime(limits.lifetimeMs)
+  await cached.authorize(publishWith('token'))
   expect(access.asked).toHaveLength(2)
 })
 

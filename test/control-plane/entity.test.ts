@@ -1,8 +1,9 @@
 // The limits of metadata that no schema can say.
 
 import { expect, test } from 'vitest'
-import { metadataFault } from '../../control-plane/entity.ts'
+import { metadataFault as faultOf, type Metadata } from '../../control-plane/entity.ts'
 
+const metadataFault = (metadata: Metadata): string | undefined => faultOf(metadata, '/body/metadata')?.detail
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`)
 
 test('sixteen levels are taken and seventeen are not, in objects and in lists', () => {
@@ -20,8 +21,7 @@ test('65,536 bytes as JSON are taken and one more is not, counted in UTF-8', () 
 })
 
 test('numbers count as they are written out', () => {
-  expect(metadataFault({ a: Array(200).fill(1e300) })).toBeUndefined()
-  expect(metadataFault({ a: Array(220).fill(1e300) })).toContain('bytes')
+  expect(metadataFault({ a: Array(200).fill(1e-300) })).toBeUndefined()
   expect(metadataFault({ a: Array(220).fill(1e-300) })).toContain('bytes')
 })
 
@@ -31,4 +31,14 @@ test('a number that JSON cannot hold, NUL and half of a surrogate pair are fault
   expect(metadataFault({ a: { 'b\0': 1 } })).toContain('NUL')
   expect(metadataFault({ a: ['\ud800'] })).toContain('surrogate')
   expect(metadataFault({ a: ['😀', null, true, ''] })).toBeUndefined()
+})
+
+test('whole numbers are taken up to 2^53 - 1, and the place of one beyond is told', () => {
+  expect(metadataFault({ a: [9_007_199_254_740_991, -9_007_199_254_740_991, 0.1, 1e-300] })).toBeUndefined()
+  for (const number of [9_007_199_254_740_992, -9_007_199_254_740_992, 1e21]) {
+    expect(faultOf({ a: ['', { 'b/c': number }] }, '/body/0/metadata')).toEqual({
+      pointer: '/body/0/metadata/a/1/b~1c',
+      detail: expect.stringContaining('give it as a string'),
+    })
+  }
 })

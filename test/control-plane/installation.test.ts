@@ -1,7 +1,7 @@
 // Starting: the first time, again, at the same time, under another master key, and with or without an administrator.
 
 import { beforeEach, expect, test } from 'vitest'
-import { type ControlPlane, ControlPlaneStartError, openControlPlane } from '../../control-plane/index.ts'
+import { type ControlPlane, ControlPlaneStartError, isInstalled, openControlPlane } from '../../control-plane/index.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { describeOnDatabases, masterKey, recordingLogger } from './platform.ts'
 
@@ -27,8 +27,19 @@ describeOnDatabases('start', database => {
     await open()
     const wrong = open(Buffer.alloc(32, 8))
     await expect(wrong).rejects.toBeInstanceOf(ControlPlaneStartError)
-    await expect(wrong).rejects.toThrow(/written under another master key: start with the key it was made with/)
+    await expect(wrong).rejects.toThrow(
+      /written under another master key: put back the key it was made with, the file master-key in the data folder/,
+    )
     await (await open()).check()
+  })
+
+  test('a database tells before its key is asked for whether it was installed under one, and nothing is written by that', async () => {
+    expect(await isInstalled(database())).toBe(false)
+    expect(await isInstalled(database())).toBe(false)
+    await open()
+    expect(await isInstalled(database())).toBe(true)
+    await database().execute('DELETE FROM control_plane.installation')
+    expect(await isInstalled(database())).toBe(false)
   })
 
   test('the administrator is made once, a member of users and authorities, and a second email changes nothing', async () => {

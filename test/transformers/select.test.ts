@@ -2,49 +2,67 @@
 
 import { describe, expect, test } from 'vitest'
 import { DecodeError } from '../../transformers/decode-error.ts'
+import { RecordBatch } from '../../transformers/record-batch.ts'
 import { openAutoTransformer, openSenmlTransformer } from '../../transformers/select.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
-import { createdUs, envelope, outcomeOf } from './senml/rows.ts'
+import { createdUs, envelope, origin, outcomeOf } from './senml/rows.ts'
 
 const pack = new TextEncoder().encode('[{"n":"a","v":1}]')
 const rows = [{ index: 0, name: 'a', timeUs: createdUs, value: 1 }]
 
-function decode(transformer: Transformer, contentType: string): unknown {
-  return outcomeOf(pack, transformer, { ...envelope, contentType })
+function decode(transformer: Transformer, contentType: string, payload = pack): unknown {
+  return outcomeOf(payload, transformer, { ...envelope, contentType })
 }
 
-const unread = [
-  'application/senml+cbor',
-  'application/json',
-  'application/sensml+json',
-  'text/plain',
-  'constructor',
-  '__proto__',
-  'APPLICATION/SENML+JSON',
-]
+/** The same pack, `{0: 'a', 2: 1}`. */
+const cborPack = Uint8Array.of(0x81, 0xa2, 0x00, 0x61, 0x61, 0x02, 0x01)
+
+const unread = ['application/sensml+json', 'application/sensml+cbor', 'text/plain', 'constructor', '__proto__', 'APPLICATION/SENML+JSON']
 
 describe('auto', () => {
   test('reads application/senml+json as SenML JSON', () => {
     expect(decode(openAutoTransformer(), 'application/senml+json')).toEqual(rows)
   })
 
+  test('reads application/senml+cbor as SenML CBOR', () => {
+    expect(decode(openAutoTransformer(), 'application/senml+cbor', cborPack)).toEqual(rows)
+  })
+
+  test('reads application/json as JSON documents, with the time fields it was opened with', () => {
+    const batch = new RecordBatch()
+    batch.beginMessage(origin)
+    const transformer = openAutoTransformer({}, { timeFields: [{ fieldName: 't', fieldFormat: 'unix' }] })
+    transformer.decode(new TextEncoder().encode('{"t":1600000000}'), { ...envelope, contentType: 'application/json' }, batch)
+    expect([batch.documents.format[0], batch.documents.createdUs[0], batch.documents.payload[0]]).toEqual(['room', 1.6e15, { t: 1.6e9 }])
+  })
+
+  test('hands its bounds of time to JSON documents, too', () => {
+    expect(decode(openAutoTransformer({ timeAheadMaxUs: -1 }), 'application/json')).toMatchObject({ rule: 'time-range' })
+  })
+
   test.each(unread)('refuses %s, and says which types are read', contentType => {
     const fault = decode(openAutoTransformer(), contentType) as DecodeError
     expect(fault).toBeInstanceOf(DecodeError)
     expect(fault.rule).toBe('unsupported-content-type')
-    expect(fault.message).toBe(`the content type "${contentType}" is not read; read here: application/senml+json`)
-    expect(fault.hint).toContain('application/senml+json')
+    expect(fault.message).toMatch(
+      `the content type "${contentType}" is not read; read here: application/senml+json, application/senml+cbor`,
+    )
+    expect(fault.hint).toContain('application/senml+json, application/senml+cbor')
   })
 
   test('refuses a message without a content type', () => {
     expect(decode(openAutoTransformer(), '')).toMatchObject({
       rule: 'unsupported-content-type',
-      message: 'the message has no content type; read here: application/senml+json',
+      message: expect.stringContaining(
+        'the message has no content type; read here: application/senml+json, application/senml+cbor',
+      ) as string,
     })
   })
 
   test('hands its bounds of time on', () => {
-    expect(decode(openAutoTransformer({ timeAheadMaxUs: -1 }), 'application/senml+json')).toMatchObject({ rule: 'time-range' })
+    const narrow = openAutoTransformer({ timeAheadMaxUs: -1 })
+    expect(decode(narrow, 'application/senml+json')).toMatchObject({ rule: 'time-range' })
+    expect(decode(narrow, 'application/senml+cbor', cborPack)).toMatchObject({ rule: 'time-range' })
   })
 })
 
@@ -53,17 +71,23 @@ describe('senml', () => {
     expect(decode(openSenmlTransformer('application/senml+json'), '')).toEqual(rows)
   })
 
-  test('reads a message by its content type', () => {
-    expect(decode(openSenmlTransformer(), 'application/senml+json')).toEqual(rows)
+  test('reads a message without a content type as CBOR where that is the fallback', () => {
+    expect(decode(openSenmlTransformer('application/senml+cbor'), '', cborPack)).toEqual(rows)
   })
 
-  test.each(unread)('refuses %s', contentType => {
+  test('reads a message by its content type, whatever the fallback', () => {
+    expect(decode(openSenmlTransformer(), 'application/senml+json')).toEqual(rows)
+    expect(decode(openSenmlTransformer(), 'application/senml+cbor', cborPack)).toEqual(rows)
+    expect(decode(openSenmlTransformer('application/senml+cbor'), 'application/senml+json')).toEqual(rows)
+  })
+
+  test.each([...unread, 'application/json'])('refuses %s', contentType => {
     expect(decode(openSenmlTransformer(), contentType)).toMatchObject({ rule: 'unsupported-content-type' })
   })
 
   test('does not open with a fallback that is not read', () => {
     expect(() => openSenmlTransformer('application/json')).toThrow(
-      'the content type "application/json" is not read: choose one of application/senml+json',
+      'the content type "application/json" is not read: choose one of application/senml+json, application/senml+cbor',
     )
   })
 })

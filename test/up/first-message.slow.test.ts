@@ -1,6 +1,6 @@
 // The platform as a whole, from the first user to the first record read, and across a restart.
 
-import { readFile, stat } from 'node:fs/promises'
+import { readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
@@ -94,5 +94,39 @@ test('a port that is taken stops the start with a sentence and leaves the folder
   expect(printed()).toMatch(new RegExp(`port ${port} .*--port`))
   expect(await platform.stop()).toBe(0)
   const again = await startPlatform({ data: other.path })
+  // The start that failed has not used up what only a first start says.
+  expect(again.printed()).toContain(join(other.path, 'admin-password'))
   expect(await again.stop()).toBe(0)
+})
+
+test('a log that was made anew stops the start until it is accepted, and then both are read', async () => {
+  await using folder = await disposableFolder()
+  let platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  await expectStatus(publish(platform.url, site, [{ n: 'old', v: 1 }]), 202)
+  await readUntil(platform.url, site, 1)
+  expect(await platform.stop()).toBe(0)
+  await rename(join(folder.path, 'log'), join(folder.path, 'log.before'))
+
+  const { child, printed } = spawnPlatform({ data: folder.path })
+  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  expect(printed()).toMatch(/--accept-new-log/)
+
+  platform = await startPlatform({ data: folder.path, arguments: ['--accept-new-log'] })
+  const accepted = await expectStatus(publish(platform.url, site, [{ n: 'new', v: 2 }]), 202)
+  expect(accepted.json).toEqual({ id: '2-0-0' })
+  expect(new Set((await readUntil(platform.url, site, 2)).map(record => record.Name))).toEqual(new Set(['old', 'new']))
+  expect(await platform.stop()).toBe(0)
+})
+
+test('a master key that is gone stops the start with a sentence, and no new one is made in its place', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  expect(await platform.stop()).toBe(0)
+  const key = join(folder.path, 'master-key')
+  await rename(key, `${key}.moved`)
+  const { child, printed } = spawnPlatform({ data: folder.path })
+  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  expect(printed().trim()).toMatch(/^\S+master-key is gone.*put it back/)
+  await expect(stat(key)).rejects.toMatchObject({ code: 'ENOENT' })
 })

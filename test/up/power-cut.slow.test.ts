@@ -46,6 +46,13 @@ test('a whole database is checked after a power cut, and everything acknowledged
   expect(await platform.stop()).toBe(0)
 })
 
+async function expectDamage(data: string): Promise<void> {
+  const { child, printed } = spawnPlatform({ data })
+  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  expect(printed()).toMatch(/damaged/)
+  expect(printed()).toMatch(/mv \S+postgres \S+postgres\.damaged/)
+}
+
 test('a damaged database stops the start with what to do; moved away, the messages come back from the log', async () => {
   await using folder = await disposableFolder()
   let platform = await startPlatform({ data: folder.path })
@@ -55,11 +62,9 @@ test('a damaged database stops the start with what to do; moved away, the messag
   await cutPower(folder.path, platform)
   await damageTables(folder.path)
 
-  const { child, printed } = spawnPlatform({ data: folder.path })
-  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
-  expect(printed()).toMatch(/damaged/)
-  expect(printed()).toMatch(/mv \S+postgres \S+postgres\.damaged/)
-
+  // Whoever starts it again gets the same answer, and not the damaged database.
+  await expectDamage(folder.path)
+  await expectDamage(folder.path)
   await rename(join(folder.path, 'postgres'), join(folder.path, 'postgres.damaged'))
   platform = await startPlatform({ data: folder.path })
   const metrics = async (): Promise<string> => await (await fetch(`${platform.url}/metrics`)).text()

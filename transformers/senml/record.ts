@@ -1,5 +1,9 @@
 // One SenML record as its wire format gave it, and the base fields in force: what a decoder fills and `resolveRecord` reads.
 
+import type { TimeBounds } from '../time-bounds.ts'
+
+export { defaultTimeBounds, type TimeBounds } from '../time-bounds.ts'
+
 /** The labels of SenML as bits (RFC 8428 §4.1, §4.2). */
 export const Label = {
   bn: 1 << 0,
@@ -21,17 +25,6 @@ export const Label = {
 
 export const baseLabels = Label.bn | Label.bt | Label.bu | Label.bv | Label.bs | Label.bver
 export const valueLabels = Label.v | Label.vs | Label.vb | Label.vd
-
-/** Which instants a record may have. Whole microseconds. */
-export interface TimeBounds {
-  /** The earliest instant, since 1970. SenML reads what lies before 2^28 s as relative (RFC 8428 §4.5.3), so nobody can mean it. */
-  timeMinUs: number
-  /** How far an instant may lie after the one at which the message was received. */
-  timeAheadMaxUs: number
-}
-
-/** From 2^28 seconds (July 1978) to 366 days after the message was received. */
-export const defaultTimeBounds: TimeBounds = { timeMinUs: 2 ** 28 * 1e6, timeAheadMaxUs: 366 * 86_400 * 1e6 }
 
 /**
  * The state of a decode: one object of one shape, used again for every pack. A decoder writes the fields of a record here

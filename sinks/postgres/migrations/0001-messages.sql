@@ -24,6 +24,8 @@ CREATE TABLE public.messages (
 CREATE INDEX messages_channel_time ON public.messages (channel, time DESC);
 
 CREATE TABLE sluice.messages_default PARTITION OF public.messages DEFAULT;
+-- So that moving a month out of it reads that month only, and what odd clocks left there is passed over.
+CREATE INDEX messages_default_time ON sluice.messages_default (time);
 
 -- The log that a row's position names. What was accepted last under a name is the log that is read now.
 CREATE TABLE sluice.logs (

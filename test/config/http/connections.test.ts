@@ -41,6 +41,70 @@ test('what is no HTTP, and headers beyond all measure, are answered in the shape
   await server.app.close()
 })
 
+test.each([
+  ['GET /ä HTTP/1.1\r\nhost: a\r\n\r\n', 'the path is not a valid URL path: escape special characters of the path as %XX'],
+  ['GET /a b HTTP/1.1\r\nhost: a\r\n\r\n', 'the first line is not as HTTP/1.1 has it: escape spaces of the path as %20'],
+  ['GET /things HTTP/3.9\r\nhost: a\r\n\r\n', 'the first line is not as HTTP/1.1 has it: end it with HTTP/1.1'],
+  ['FETCH /things HTTP/1.1\r\nhost: a\r\n\r\n', 'the first line begins with no method: send one such as GET or POST in capitals'],
+  ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'this port does not take HTTP/2 without TLS: send HTTP/1.1'],
+  ['GET /things HTTP/1.1\r\nhost: a\r\nx y: 1\r\n\r\n', 'a header has a character that is not allowed there'],
+  ['POST /things/bulk HTTP/1.1\r\nhost: a\r\ncontent-length: 1x\r\n\r\n', 'the header content-length is no number of bytes'],
+  [
+    'POST /things/bulk HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n',
+    'the header content-length is there twice, or beside transfer-encoding',
+  ],
+  [
+    'POST /things/bulk HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n',
+    'the header transfer-encoding is not chunked alone, or stands beside content-length',
+  ],
+  [
+    'POST /things/bulk HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
+    'the body is not in chunks as transfer-encoding: chunked has them: send the size of each chunk',
+  ],
+  // The parser has names for faults that are in no table of ours.
+  ['GET /things HTTP/1.1\rhost: a\r\n\r\n', 'this is no request of HTTP/1.1 ('],
+])('%j is answered with what is wrong and what to do', async (request, detail) => {
+  const server = await startServer()
+  const answer = await exchange(server.port, request)
+  await server.app.close()
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+  expect(bodyOf(answer)).toMatchObject({ code: 'malformed_request', detail: expect.stringContaining(detail) as string })
+})
+
+test.each([
+  ['no host', 'GET /things HTTP/1.1\r\n', 'the header host is missing: send it, as HTTP/1.1 demands (RFC 9112 §3.2)'],
+  [
+    'an expectation that nobody knows',
+    'GET /things HTTP/1.1\r\nhost: a\r\nexpect: foo\r\n',
+    'the header expect asks for what is not known here: leave it out, or send expect: 100-continue',
+  ],
+  [
+    'a transfer coding before chunked, also where there is no route',
+    'GET /nothing HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n',
+    'a transfer-encoding other than chunked is not taken: send the body without it',
+  ],
+  [
+    'a body whose end nobody can tell, once',
+    'POST /things/bulk HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n',
+    'a transfer-encoding other than chunked is not taken: send the body without it',
+  ],
+])('%s is refused in the shape of every error', async (_name, head, detail) => {
+  const server = await startServer()
+  const answer = await exchange(server.port, `${head}connection: close\r\n\r\n0\r\n\r\n`)
+  await server.app.close()
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+  expect(bodyOf(answer)).toMatchObject({ code: 'malformed_request', status: 400, detail })
+})
+
+test('HTTP/1.0 needs no host, and expect: 100-continue is met', async () => {
+  const server = await startServer()
+  expect(await exchange(server.port, 'GET /things HTTP/1.0\r\nexpect: foo\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /)
+  const head = 'POST /things/bulk HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nexpect: 100-Continue\r\n'
+  const answer = await exchange(server.port, `${head}content-length: 2\r\nconnection: close\r\n\r\n[]`)
+  expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /)
+  await server.app.close()
+})
+
 test('a body without a length that grows too large is 413', async () => {
   const server = await startServer({ bodyBytesMax: 1024 })
   const chunk = `400\r\n${'x'.repeat(1024)}\r\n`

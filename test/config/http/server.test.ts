@@ -1,6 +1,6 @@
 // What every route gets from the server: checks of bodies, queries and paths, and one shape of error.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { startServer, type TestServer } from './test-server.ts'
 
 let server: TestServer
@@ -130,6 +130,19 @@ test('any other type than JSON is 415 with what is taken; parameters of the type
   expect((await server.post('/things/bulk', '[]', 'application/json; charset=utf-8; profile=x')).status).toBe(200)
 })
 
+test('a body with a Content-Encoding is 415, whoever parses it; the header without a body, and identity, are taken', async () => {
+  const gzip = { 'content-encoding': 'gzip' }
+  for (const type of ['application/json', 'text/csv']) {
+    const { status, body } = await server.ask('/csv', { method: 'POST', headers: { ...gzip, 'content-type': type }, body: '[]' })
+    expect([status, body['detail']]).toEqual([415, 'a compressed body is not taken: send it without Content-Encoding'])
+  }
+  const identity = { 'content-encoding': 'Identity', 'content-type': 'text/csv' }
+  expect((await server.ask('/csv', { method: 'POST', headers: identity, body: 'a,b' })).body).toEqual({ text: 'a,b' })
+  expect((await server.ask('/things', { headers: gzip })).status).toBe(200)
+  // Who may not ask hears of that first.
+  expect((await server.ask('/closed', { method: 'POST', headers: gzip, body: '[]' })).status).toBe(401)
+})
+
 test('a body of 2 MiB is 413 with the limit, and the connection goes on', async () => {
   const answer = await server.post('/things/bulk', 'x'.repeat(2 * 1024 * 1024))
   expect([answer.status, answer.body['detail']]).toEqual([413, 'the body may have at most 1048576 bytes: send less at once'])
@@ -206,6 +219,24 @@ test('a request that succeeds logs nothing, one that is refused nothing above de
   const refused = await server.ask('/things?limit=0')
   const added = server.lines().slice(before)
   expect(added).toMatchObject([{ level: 'debug', msg: 'request refused', request_id: refused.body['request_id'] }])
+})
+
+test('what is not served is one line a second without a stack, and the rest lines at debug that are counted', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const own = await startServer()
+  for (let asked = 0; asked < 5; asked++) await own.ask('/throws/away')
+  vi.advanceTimersByTime(1000)
+  await own.ask('/throws/away')
+  await own.app.close()
+  const lines = own.lines().filter(({ msg }) => msg === 'request not served')
+  const what = { reason: 'a dependency is away: try again', cause: 'connection refused', route: '/throws/:what', status: 503 }
+  expect(lines).toMatchObject([
+    { level: 'warn', left_out: 0, ...what },
+    ...Array.from({ length: 4 }, () => ({ level: 'debug', ...what })),
+    { level: 'warn', left_out: 4, ...what },
+  ])
+  expect(JSON.stringify(lines)).not.toContain('stack')
 })
 
 test('answers carry the headers that keep a browser from misusing them, and do not say what made them', async () => {

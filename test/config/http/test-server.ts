@@ -55,6 +55,9 @@ export async function startServer(options: Partial<ServerOptions> = {}, routes?:
       { schema: { querystring: Type.Object({ publisher: Type.Optional(Type.String()) }, { additionalProperties: false }) } },
       async () => ({}),
     )
+    app.addContentTypeParser('text/csv', { parseAs: 'string' }, (_request, text, done) => done(null, { text }))
+    app.post('/csv', request => request.body)
+    app.post('/closed', { onRequest: async () => Promise.reject(new HttpError('unauthenticated')) }, async () => ({}))
     app.get('/throws/:what', request => {
       const { what } = request.params as { what: string }
       throw thrown[what]

@@ -1,7 +1,7 @@
 // The port over PGlite: the conformance suite, and what is special about one connection in this process.
 
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
@@ -9,6 +9,7 @@ import { type EmbeddedDatabase, openEmbedded } from '../../../config/postgres/em
 import { databaseConformance } from '../../conformance/database.ts'
 import { type EmbeddedFolder, embeddedFolder } from '../../servers/embedded.ts'
 
+const modeOf = async (path: string) => (await stat(path)).mode & 0o777
 const folders: EmbeddedFolder[] = []
 const opened: Database[] = []
 const open = async (): Promise<EmbeddedDatabase> => {
@@ -96,6 +97,25 @@ test('a first start that was killed leaves nothing that the next one takes for a
   opened.push(database)
   expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
   expect(existsSync(`${path}.initializing`)).toBe(false)
+  expect([await modeOf(path), await modeOf(dirname(path))]).toEqual([0o700, 0o755])
+})
+
+test('nobody else can enter the folder, whose files everybody could write, also where it was open before', {
+  timeout: 60_000,
+}, async () => {
+  const first = await open()
+  await first.close()
+  await chmod(first.folder, 0o755)
+  const second = await openEmbedded({ folder: first.folder })
+  expect(await modeOf(second.folder)).toBe(0o700)
+  await second.close()
+})
+
+test('a parameter that is undefined is a defect and no failed connection', { timeout: 60_000 }, async () => {
+  const database = await open()
+  const failure = await database.query('SELECT $1::text', [undefined as never]).catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(TypeError)
+  expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
 })
 
 test('a folder that cannot be read is an error with its reason, not damage', { timeout: 60_000 }, async () => {
@@ -112,4 +132,20 @@ test('the process keeps no trace of a database that was closed', { timeout: 60_0
   expect(after).toBeLessThanOrEqual(before)
   await rm(database.folder, { recursive: true })
   expect(process.exitCode).toBeUndefined()
+})
+
+test('statements that wait in a row leave the event loop its turns', { timeout: 60_000 }, async () => {
+  await using folder = await embeddedFolder()
+  const database = await openEmbedded({ folder: folder.path })
+  let turns = 0
+  let waiting = true
+  const count = (): void => {
+    turns++
+    if (waiting) setImmediate(count)
+  }
+  setImmediate(count)
+  await Promise.all(Array.from({ length: 50 }, () => database.query('SELECT 1')))
+  waiting = false
+  expect(turns).toBeGreaterThan(40)
+  await database.close()
 })

@@ -21,7 +21,7 @@ test('several addresses that failed are all told', () => {
     'PostgreSQL at x',
   )
   expect(error.message).toBe('the connection to PostgreSQL at x failed: connect ECONNREFUSED ::1:5432; connect ECONNREFUSED 127.0.0.1:5432')
-  expect(error.transient).toBe(true)
+  expect(error).toMatchObject({ transient: true })
 })
 
 test.each([
@@ -36,4 +36,12 @@ test.each([
 test('a code of the operating system is no SQLSTATE', () => {
   const refused = Object.assign(new Error('read EPIPE'), { code: 'EPIPE' })
   expect(toDatabaseError(refused, 'PostgreSQL at x')).toMatchObject({ sqlState: '', cause: refused })
+})
+
+test.each([
+  new TypeError("Cannot read properties of undefined (reading 'length')"),
+  new RangeError('an array with NULL cannot be read'),
+  new ReferenceError('rows is not defined'),
+])('a defect is no failed connection, which would be tried for ever: %s', defect => {
+  expect(toDatabaseError(defect, 'PostgreSQL at x')).toBe(defect)
 })

@@ -79,7 +79,7 @@ describeWithPostgres('PostgreSQL server', postgres => {
   })
 
   test('idle connections survive a restart of the server: they are reported, and replaced', async () => {
-    const lost: DatabaseError[] = []
+    const lost: Error[] = []
     const database = await open({ onConnectionLost: error => lost.push(error) })
     await Promise.all([1, 2, 3].map(() => database.query('SELECT pg_sleep(0.05)::text')))
     await postgres.restart('immediate')

@@ -86,12 +86,25 @@ describePlatform('connections', platform => {
     ['what is no id', { channel_ids: [absentId], thing_ids: [absentId, 'x'] }, '/body/thing_ids/1'],
     ['a number as id', { channel_ids: [5], thing_ids: [absentId] }, '/body/channel_ids/0'],
     ['more than a thousand things', { channel_ids: [absentId], thing_ids: Array(1001).fill(absentId) }, '/body/thing_ids'],
-    ['more than 100,000 pairs', { channel_ids: Array(101).fill(absentId), thing_ids: Array(1000).fill(absentId) }, '/body'],
+    ['more than 5,000 pairs', { channel_ids: Array(6).fill(absentId), thing_ids: Array(1000).fill(absentId) }, '/body'],
     ['a property that is not known', { channel_ids: [absentId], thing_ids: [absentId], force: true }, '/body/force'],
   ])('%s is malformed, and says where', async (_name, body, pointer) => {
     const answer = await call(platform().url, 'POST', '/connect', { authorization: owner, body: body as object })
     expect(answer.status).toBe(400)
     expect(answer.json?.errors).toEqual([{ pointer, detail: expect.any(String) }])
+  })
+
+  test('5,000 pairs are made at once, and what is more is told how to divide it', async () => {
+    const things = await make(platform(), 'things', owner, 1000)
+    const channels = await make(platform(), 'channels', owner, 6)
+    const refused = await connect(channels, things)
+    expect(refused.json?.errors).toEqual([
+      { pointer: '/body', detail: expect.stringMatching(/at most 5 of the channels for these 1000 things/) },
+    ])
+    expect(await connected(things)).toBe(0)
+    expect((await connect(channels.slice(0, 5), things)).status).toBe(200)
+    expect((await connect(channels.slice(5), things)).status).toBe(200)
+    expect(await connected(things)).toBe(6000)
   })
 
   test('a thing is disconnected with 204 and no body; a second time it is 404, as the owner may know', async () => {

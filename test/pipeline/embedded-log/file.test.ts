@@ -4,6 +4,8 @@ import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
+import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { outgoing } from '../message.ts'
 import { makeFolder, openLogIn } from './folder.ts'
@@ -64,5 +66,16 @@ test('a log that has used its 2^44 offsets is refused at start', async () => {
   const log = openLogIn(folder.path)
   expect(await log.append([outgoing()])).toEqual([{ partition: 0, offset: 17_592_186_044_415 }])
   await expect(log.append([outgoing()])).rejects.toThrow(/used all its offsets/)
+  await log.close()
+})
+
+test('a file that cannot be written for now is an outage of the source, and no reason to stop', async () => {
+  const log = openLogIn(folder.path)
+  await log.append([outgoing()])
+  const source = openEmbeddedSource({ log, consumer: 'w', runBytesMax: 1e6, runMessagesMax: 10 })
+  log.file.database.exec('PRAGMA query_only = ON')
+  await expect(source.commit(new Map([[0, 1]]))).rejects.toBeInstanceOf(LogUnavailableError)
+  log.file.database.exec('PRAGMA query_only = OFF')
+  await source.commit(new Map([[0, 1]]))
   await log.close()
 })

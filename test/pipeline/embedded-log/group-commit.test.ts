@@ -1,7 +1,10 @@
 // Appends that wait together share one commit; what waits is bounded; a full disk refuses and loses nothing.
 
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { pragma } from '../../../pipeline/embedded-log/file.ts'
+import { openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { outgoing } from '../message.ts'
 import { makeFolder, openLogIn, readAll } from './folder.ts'
@@ -77,6 +80,41 @@ test('a check fails while the log cannot be written', async () => {
   await log.check()
   await log.close()
   await expect(log.check()).rejects.toBeInstanceOf(LogUnavailableError)
+  folder.remove()
+})
+
+test('a full file fails every check until an append would be taken, and then recovers without one, in one line each', async () => {
+  const folder = makeFolder()
+  const lines: string[] = []
+  const stream = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push((JSON.parse(chunk.toString()) as { msg: string }).msg)
+      done()
+    },
+  })
+  let nowMs = 0
+  const log = openLogIn(folder.path, { fileBytesMax: 256 * 1024, retentionMs: 1000, clock: () => nowMs, logger: pino(stream) })
+  const source = openEmbeddedSource({ log, consumer: 'relational', runBytesMax: 1e6, runMessagesMax: 1000 })
+  const publish = () => log.append([outgoing({ payload: new Uint8Array(10_000) })])
+  const full = async () => {
+    while (true) await publish()
+  }
+  await expect(full()).rejects.toBeInstanceOf(LogUnavailableError)
+  for (let at = 0; at < 3; at++) await expect(log.check()).rejects.toThrow(/full.*make room/)
+  expect(lines).toEqual(['log cannot be written'])
+  const taken = log.file.end
+
+  await source.commit(new Map([[0, taken]]))
+  await log.deleteExpired()
+  await expect(log.check()).rejects.toThrow(/full/)
+  nowMs += 1000
+  expect(await log.deleteExpired()).toBe(taken)
+  await log.check()
+  expect(lines).toEqual(['log cannot be written', 'log can be written again'])
+  expect(readAll(log)).toEqual([])
+  expect(await publish()).toEqual([{ partition: 0, offset: taken }])
+  await source.close()
+  await log.close()
   folder.remove()
 })
 

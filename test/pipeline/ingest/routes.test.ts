@@ -4,7 +4,12 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openapiRoutes } from '../../../config/http/openapi.ts'
+import { createServer } from '../../../config/http/server.ts'
+import { createLogger } from '../../../config/logger.ts'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
+import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 import { type Body, channel, type IngestSite, key, looseKey, openSite, thing } from './site.ts'
 
 const pack = '[{"n":"temperature","v":21.5}]'
@@ -12,6 +17,18 @@ const path = `/channels/${channel}/messages`
 const absent = randomUUID()
 
 let site: IngestSite
+
+/** Publishes and goes away in the middle of the body. */
+async function abandon(site: IngestSite): Promise<void> {
+  const asked = site.keys.requests.length
+  const socket = connect(site.port, '127.0.0.1')
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing ${key}\r\ncontent-type: application/json\r\ncontent-length: ${pack.length}\r\n\r\n${pack.slice(0, 10)}`,
+  )
+  await expect.poll(() => site.keys.requests.length).toBe(asked + 1)
+  socket.destroy()
+  await once(socket, 'close')
+}
 
 beforeAll(async () => {
   site = await openSite()
@@ -183,14 +200,7 @@ test('a key that is none is refused before the body is read', async () => {
 
 test('a client that goes away in the middle of its body leaves nothing', async () => {
   const before = site.messages().length
-  const asked = site.keys.requests.length
-  const socket = connect(site.port, '127.0.0.1')
-  socket.write(
-    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing ${key}\r\ncontent-type: application/json\r\ncontent-length: ${pack.length}\r\n\r\n${pack.slice(0, 10)}`,
-  )
-  await expect.poll(() => site.keys.requests.length).toBe(asked + 1)
-  socket.destroy()
-  await once(socket, 'close')
+  await abandon(site)
   // What is answered now was read after the abort was.
   expect((await site.publish(path, pack)).status).toBe(202)
   expect(site.messages()).toHaveLength(before + 1)
@@ -246,10 +256,32 @@ test('messages taken and publishes refused are counted, without ids', async () =
   await site.publish(path, pack)
   await site.publish(path, pack, { authorization: undefined })
   await site.publish(path, 'a'.repeat(262_145))
+  await site.publish('/channels/living-room/messages', pack)
+  await abandon(site)
+  const malformed = /component_errors_total\{.*error_code="malformed_request"\} 2/
+  await expect.poll(() => site.registry.metrics()).toMatch(malformed)
   const text = await site.registry.metrics()
   expect(text).toContain('component_received_events_total{component_id="ingest",component_kind="source"} 2')
   expect(text).toContain(`component_received_event_bytes_total{component_id="ingest",component_kind="source"} ${2 * pack.length}`)
   expect(text).toMatch(/component_errors_total\{.*error_code="unauthenticated"\} 1/)
   expect(text).toMatch(/component_errors_total\{.*error_code="too_large"\} 1/)
+  expect(text).not.toContain('error_code="other"')
   for (const id of [channel, thing, key]) expect(text).not.toContain(id)
+})
+
+test('the description names the errors, and an error is answered whole, whatever its schema holds', async () => {
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  openapiRoutes(app, { version: '0' })
+  const { log, keys: access, registry } = site
+  const parts = { log, access, logNumber: () => 1, metrics: openIngestMetrics(registry), options: { payloadBytesMax: 1000 } }
+  await app.register(ingestRoutes(parts))
+  const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, { post: { responses: object } }> }>()
+  await app.close()
+  const answers = Object.values(paths).map(({ post }) => Object.keys(post.responses))
+  const statuses = ['202', '400', '401', '403', '413', '415', '503']
+  expect(answers).toEqual([statuses, statuses])
+
+  const answer = await site.publish(`${path}/a%20b`, pack, { accept: 'application/problem+json' })
+  expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/)
+  expect(answer.json).toMatchObject({ type: 'about:blank', title: 'the request is malformed', errors: [{ pointer: '/path/subtopic' }] })
 })

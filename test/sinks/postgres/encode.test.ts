@@ -114,3 +114,18 @@ test('encoding is pure: the same batch gives the same bytes and is left as it wa
   const days = openPublisherDays()
   expect(encode(batch, 1, days)).toEqual(encode(batch, 1, days))
 })
+
+test('a message with rows for two tables is a fault of its transformer: a refusal could not take it back whole', () => {
+  const documents = [
+    { format: 'engine', payload: { a: 1 } },
+    { format: 'gearbox', payload: { a: 1 } },
+  ]
+  expect(() => tablesOf([{ offset: 0, documents }])).toThrow(/message 0 has rows for two tables/)
+  expect(() => tablesOf([{ offset: 0, records: [{ value: 1 }], documents: documents.slice(1) }])).toThrow(/two tables/)
+  expect(
+    tablesOf([
+      { offset: 0, documents: documents.slice(1) },
+      { offset: 1, documents: documents.slice(0, 1) },
+    ]),
+  ).toHaveLength(2)
+})

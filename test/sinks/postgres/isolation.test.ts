@@ -25,8 +25,8 @@ function valuesOf(binary: Uint8Array): number[] {
   return values
 }
 
-/** Keeps savepoints as PostgreSQL does; `namesLine` false is a server that does not say which row it was. */
-function refusing(refused: (value: number) => boolean, namesLine: boolean) {
+/** Keeps savepoints as PostgreSQL does; `namesLine` false is a server that does not say which row it was, `foreign` one that names a row that was not sent. */
+function refusing(refused: (value: number) => boolean, namesLine: boolean | 'foreign') {
   const kept: number[] = []
   let pending: number[] = []
   let failed = false
@@ -49,7 +49,11 @@ function refusing(refused: (value: number) => boolean, namesLine: boolean) {
       const line = values.findIndex(refused) + 1
       if (line > 0) {
         failed = true
-        throw new DatabaseError('refused', { sqlState: '22021', line: namesLine ? line : undefined, cause: undefined })
+        throw new DatabaseError('refused', {
+          sqlState: '22021',
+          line: namesLine === 'foreign' ? 1_000_000 : namesLine ? line : undefined,
+          cause: undefined,
+        })
       }
       pending.push(...values)
       return values.length
@@ -68,35 +72,38 @@ function tableOf(sizes: readonly number[]) {
   return encode(batchOf(0, sizes.length, messages), 1, openPublisherDays()).tables[0]!
 }
 
-test.each([true, false])('every good message is kept and every bad one found, whole (the server names lines: %s)', async namesLine => {
-  const arbitrary = fc.record({
-    sizes: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 40 }),
-    bad: fc.oneof(
-      fc.constant(new Set<number>()),
-      fc.array(fc.nat(80)).map(some => new Set(some)),
-      fc.constant(new Set(Array(160).keys())),
-    ),
-    leftOut: fc.array(fc.nat(40), { maxLength: 5 }).map(some => new Set(some)),
-  })
-  await fc.assert(
-    fc.asyncProperty(arbitrary, async ({ sizes, bad, leftOut }) => {
-      const store = refusing(value => bad.has(value), namesLine)
-      const rejections = await copyTable(store.transaction, 't', tableOf(sizes), leftOut)
-      const good: number[] = []
-      const refused: number[] = []
-      let value = 0
-      for (const [message, size] of sizes.entries()) {
-        const values = Array.from({ length: size }, () => value++)
-        if (leftOut.has(message)) continue
-        if (values.some(value => bad.has(value))) refused.push(message)
-        else good.push(...values)
-      }
-      expect(store.kept).toEqual(good)
-      expect(rejections.map(rejection => rejection.message).sort((a, b) => a - b)).toEqual(refused)
-    }),
-    { numRuns: 300 },
-  )
-})
+test.each([true, false, 'foreign'] as const)(
+  'every good message is kept and every bad one found, whole (the server names lines: %s)',
+  async namesLine => {
+    const arbitrary = fc.record({
+      sizes: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 40 }),
+      bad: fc.oneof(
+        fc.constant(new Set<number>()),
+        fc.array(fc.nat(80)).map(some => new Set(some)),
+        fc.constant(new Set(Array(160).keys())),
+      ),
+      leftOut: fc.array(fc.nat(40), { maxLength: 5 }).map(some => new Set(some)),
+    })
+    await fc.assert(
+      fc.asyncProperty(arbitrary, async ({ sizes, bad, leftOut }) => {
+        const store = refusing(value => bad.has(value), namesLine)
+        const rejections = await copyTable(store.transaction, 't', tableOf(sizes), leftOut)
+        const good: number[] = []
+        const refused: number[] = []
+        let value = 0
+        for (const [message, size] of sizes.entries()) {
+          const values = Array.from({ length: size }, () => value++)
+          if (leftOut.has(message)) continue
+          if (values.some(value => bad.has(value))) refused.push(message)
+          else good.push(...values)
+        }
+        expect(store.kept).toEqual(good)
+        expect(rejections.map(rejection => rejection.message).sort((a, b) => a - b)).toEqual(refused)
+      }),
+      { numRuns: 300 },
+    )
+  },
+)
 
 test('10,000 refused messages cost a few rows each, not the batch again', async () => {
   const store = refusing(() => true, true)

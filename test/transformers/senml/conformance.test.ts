@@ -1,9 +1,11 @@
-// SenML JSON keeps the contract of a transformer, and so do the selections through which it is reached.
+// SenML JSON and CBOR keep the contract of a transformer, and so do the selections through which it is reached.
 
 import { openAutoTransformer, openSenmlTransformer } from '../../../transformers/select.ts'
+import { openSenmlCbor } from '../../../transformers/senml/cbor.ts'
 import { openSenmlJson } from '../../../transformers/senml/json.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
 import { type TransformerUnderTest, transformerConformance } from '../../conformance/transformer.ts'
+import { bytesOf } from './cbor-rows.ts'
 import { envelope } from './rows.ts'
 
 function utf8(text: string): Uint8Array {
@@ -34,6 +36,37 @@ function underTest(transformer: Transformer): TransformerUnderTest {
   }
 }
 
+/** The same packs in CBOR, and what it refuses besides. */
+function cborUnderTest(transformer: Transformer): TransformerUnderTest {
+  return {
+    transformer,
+    envelope: { ...envelope, contentType: 'application/senml+cbor' },
+    accepted: [
+      bytesOf("81 a2 00 61 'a' 02 01"),
+      bytesOf(`84
+        a5 21 62 'm:' 23 63 'Cel' 00 61 'a' 06 03 02 f9 3e00
+        a4 00 61 'b' 06 01 03 61 'x' 05 c4 82 00 04
+        a3 00 61 'c' 04 f5 07 fa 3f800000
+        a3 00 61 'd' 08 43 010203 65 'other' 82 01 a1 02 03`),
+      bytesOf("81 a3 00 61 'a' 01 63 c2b0 'C' 03 63 c3a4 0a"),
+    ],
+    empty: [bytesOf("81 a1 21 62 'm:'")],
+    refused: [
+      bytesOf(''),
+      bytesOf('a0'),
+      bytesOf('80'),
+      bytesOf("81 a2 00 68 00 c2b0 1b '[2J' 20 02 01"),
+      bytesOf("81 a1 63 c28f 07 '_' 01"),
+      bytesOf("81 a2 00 61 'a' 08 5b ffffffffffffffff"),
+      bytesOf('ff'),
+      bytesOf("81 a2 00 61 'a' 02 01 00"),
+    ],
+    refusedHalfWay: bytesOf("84 a5 21 62 'm:' 24 03 22 1a 5f5e1000 00 61 'a' 02 01 a2 00 61 'b' 03 61 'x' a1 00 61 'c' a2 00 61 ' ' 02 01"),
+  }
+}
+
+transformerConformance('senml cbor', () => cborUnderTest(openSenmlCbor()))
+transformerConformance('auto, of CBOR', () => cborUnderTest(openAutoTransformer()))
 transformerConformance('senml json', () => underTest(openSenmlJson()))
 transformerConformance('auto', () => underTest(openAutoTransformer()))
 transformerConformance('senml', () => underTest(openSenmlTransformer()))

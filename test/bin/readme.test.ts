@@ -1,0 +1,29 @@
+// What bin/README.md shows of the tools is what they print.
+
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { extractBlocks, runBlocks } from '../readme/blocks.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const bin = fileURLToPath(new URL('../../bin/', import.meta.url))
+
+/** The block of code below a line of the document. */
+function blockBelow(markdown: string, line: number): string {
+  const lines = markdown.split('\n').slice(line)
+  const [, opening = Number.NaN, closing = Number.NaN] = lines.flatMap((text, at) => (text.startsWith('```') ? [at] : []))
+  return lines.slice(opening + 1, closing).join('\n')
+}
+
+test('every block prints what stands below it', async () => {
+  const markdown = readFileSync(join(bin, 'README.md'), 'utf8')
+  const blocks = extractBlocks(markdown, 'tools')
+  const folder = join(temporaryFolder(), 'bin')
+  mkdirSync(folder)
+  symlinkSync(join(bin, 'sluice.js'), join(folder, 'sluice'))
+  const path = [folder, dirname(process.execPath), process.env['PATH']].join(delimiter)
+  const outputs = await runBlocks(blocks, { cwd: folder, environment: { PATH: path } })
+  expect(outputs.map(output => output.trimEnd())).toEqual(blocks.map(({ line }) => blockBelow(markdown, line)))
+  expect(blocks.length).toBeGreaterThan(4)
+})

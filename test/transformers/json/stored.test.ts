@@ -1,0 +1,56 @@
+// The whole way of a document: from the bytes that a device sent, through a store, to the bytes of the answer.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { pageJson } from '../../../readers/record-json.ts'
+import { openJsonDocuments } from '../../../transformers/json/documents.ts'
+import { RecordBatch } from '../../../transformers/record-batch.ts'
+import { openEmbeddedSite, type PostgresSite } from '../../readers/postgres/site.ts'
+import { envelope, origin, utf8 } from './rows.ts'
+
+const payloads = [
+  '{"id": 8659456789564231564, "least": -9223372036854775808, "b": {"z": [1.50, 1e2, {"y": null, "x": true}], "a/b": "slash"}, "t": 1699990000.123456789}',
+  '[{"t": "1699990001,000000001", "ü": "\\u00fc\\ud83d\\ude00"}, {}, {"at": "2023-10-29 02:30:00 CET", "__proto__": {"constructor": 1}}]',
+  '[]',
+  '{"t": 1699990002, "t": 1699990003}',
+]
+
+let site: PostgresSite
+
+beforeAll(async () => {
+  site = await openEmbeddedSite()
+}, 60_000)
+afterAll(() => site.close())
+
+test('documents come back with every digit of their integers and their times, in the canonical form', async () => {
+  const transformer = openJsonDocuments({
+    timeFields: [
+      { fieldName: 't', fieldFormat: 'unix' },
+      { fieldName: 'at', fieldFormat: '2006-01-02 15:04:05 MST', location: 'Europe/Berlin' },
+    ],
+  })
+  const batch = new RecordBatch()
+  for (const [offset, payload] of payloads.entries()) {
+    batch.beginMessage({ ...origin, offset })
+    transformer.decode(utf8(payload), envelope, batch)
+    batch.endMessage()
+  }
+  batch.cover(0, 0, payloads.length)
+  await site.store(batch)
+
+  const query = { channel: 'channel', format: 'room', publisher: undefined, offset: 0, limit: 10 }
+  const answer = pageJson(query, await site.reader.read(query, new AbortController().signal))
+  const message = (created: string, payload: string): string =>
+    `{"Channel":"channel","Subtopic":"house.room","Publisher":"thing","Protocol":"http","Created":${created},"Payload":${payload}}`
+  expect(answer).toBe(
+    `{"total":5,"offset":0,"limit":10,"format":"room","messages":[${[
+      message('1700000000000000007', '{}'),
+      message('1699990003000000000', '{"t":1699990003}'),
+      message('1699990001000000001', '{"t":"1699990001,000000001","ü":"ü😀"}'),
+      message(
+        '1699990000123456789',
+        '{"b":{"a/b":"slash","z":[1.5,100,{"x":true,"y":null}]},"id":8659456789564231564,"least":-9223372036854775808,"t":1699990000.1234567}',
+      ),
+      message('1698543000000000000', '{"__proto__":{"constructor":1},"at":"2023-10-29 02:30:00 CET"}'),
+    ].join(',')}]}`,
+  )
+})

@@ -1,0 +1,38 @@
+// The options of `up` as one: what is right by itself and wrong together.
+
+import { expect, test } from 'vitest'
+import { loadUpOptions } from '../../up-options.ts'
+
+const faultsOf = (environment: Record<string, string>): string[] => {
+  try {
+    loadUpOptions({ environment })
+  } catch (error) {
+    return (error as Error).message.split('\n').slice(1)
+  }
+  return []
+}
+
+test('the defaults are right', () => {
+  expect(faultsOf({})).toEqual([])
+})
+
+test('what stops a start later is a fault of the options, all at once', () => {
+  const faults = faultsOf({
+    SVC_SUBSCRIBER_SUBJECTS: 'channels.>.x',
+    SVC_BATCH_BYTES: '67108864',
+    SVC_LOG_FETCH_BYTES: '67108864',
+    SVC_INGEST_PAYLOAD_BYTES_MAX: '1048576',
+    SVC_ADMIN_EMAIL: 'nonsense',
+  })
+  expect(faults).toEqual([
+    expect.stringMatching(/subscriber\.subjects: .*only the last part may be ">"/),
+    expect.stringMatching(/workers\.memory_bytes: queues and batches add up to/),
+    expect.stringMatching(/ingest\.payload_bytes_max: .*message\.payload_bytes of 262144/),
+    expect.stringMatching(/admin\.email: is not an email/),
+  ])
+})
+
+test("a short administrator's password is a fault, and its text is in no message", () => {
+  expect(faultsOf({ SVC_ADMIN_PASSWORD: 'short7x' }).join()).toMatch(/password/)
+  expect(faultsOf({ SVC_ADMIN_PASSWORD: 'short7x' }).join()).not.toContain('short7x')
+})

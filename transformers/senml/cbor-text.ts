@@ -1,0 +1,128 @@
+// The text strings of CBOR: UTF-8 of a length that is known before (RFC 8949 §3.1).
+
+import { notUtf8, wrongItem } from './cbor-faults.ts'
+import { endOfString, head, Major, readHead } from './cbor-head.ts'
+import { buffer, bytes, view } from './cbor-input.ts'
+
+/** The place behind the text that `readText` read last. */
+export const found = { next: 0 }
+
+/**
+ * Texts seen before, by a hash of their bytes: names and units repeat, and a known one costs no string. Two texts of one hash have
+ * room, and only short ones: at most about 600 kB a thread, whatever devices send.
+ */
+const slots = 4096
+const slotWords = 16
+export const knownBytesMax = 4 * slotWords
+const knownTexts: string[] = Array.from({ length: slots }, () => '')
+/** The bytes of each, in words of four, the last one filled up with zeros; of the shortest, two words. */
+const knownWords = new Int32Array(slots * slotWords)
+const knownLengths = new Uint8Array(slots)
+/** Which of the two slots of a hash takes the next new text: each in turn. */
+let turn = 0
+
+/** The bytes of a last word that belong to a text, by its length modulo 4. */
+const lastWordMasks = Int32Array.of(-1, 0xff, 0xffff, 0xffffff)
+/** The bytes of the first two words that belong to a text, by its length up to 8. */
+const firstWordMasks = Int32Array.of(0, 0xff, 0xffff, 0xffffff, -1, -1, -1, -1, -1)
+const secondWordMasks = Int32Array.of(0, 0, 0, 0, 0, 0xff, 0xffff, 0xffffff, -1)
+
+/** 2^32 divided by the golden ratio: it spreads what is multiplied by it (Knuth, volume 3, §6.4). */
+const hashFactor = 0x9e3779b1 | 0
+
+/**
+ * Reads the text at `at`, whatever the form of its length.
+ *
+ * @param label the bit of its label, for the error
+ * @throws DecodeError where there is no text string, or it is cut or not UTF-8
+ */
+export function readText(at: number, label: number, record: number): string {
+  const start = readHead(at, record)
+  if (head.major !== Major.text) throw wrongItem(label, 'a text string', bytes[at]!, record)
+  const end = endOfString(start, record)
+  found.next = end
+  return end - start > knownBytesMax ? textAt(start, end, record) : shortTextAt(start, end - start, record)
+}
+
+/** The text of `length` bytes from `start` on, which must be there: at most `knownBytesMax`. @throws DecodeError */
+export function shortTextAt(start: number, length: number, record: number): string {
+  if (length <= 8) return tinyTextAt(start, length, record)
+  const lastWord = (length - 1) >> 2
+  const last = view.getInt32(start + 4 * lastWord, true) & lastWordMasks[length & 3]!
+  let hash = length
+  for (let word = 0; word < lastWord; word++) hash = Math.imul(hash ^ view.getInt32(start + 4 * word, true), hashFactor)
+  hash = Math.imul(hash ^ last, hashFactor)
+  const slot = (hash ^ (hash >>> 15)) & (slots - 2)
+  if (isKnown(slot, start, length, lastWord, last)) return knownTexts[slot]!
+  if (isKnown(slot + 1, start, length, lastWord, last)) return knownTexts[slot + 1]!
+  return learn(slot, start, length, record)
+}
+
+/** The same for at most 8 bytes, as most labels' texts are: two words, without a loop, whose end the processor would have to guess. */
+function tinyTextAt(start: number, length: number, record: number): string {
+  const first = view.getInt32(start, true) & firstWordMasks[length]!
+  const second = view.getInt32(start + 4, true) & secondWordMasks[length]!
+  const hash = Math.imul(Math.imul(first ^ length, hashFactor) ^ second, hashFactor)
+  const slot = (hash ^ (hash >>> 15)) & (slots - 2)
+  const known = slot * slotWords
+  if (knownWords[known] === first && knownWords[known + 1] === second && knownLengths[slot] === length) return knownTexts[slot]!
+  const other = known + slotWords
+  if (knownWords[other] === first && knownWords[other + 1] === second && knownLengths[slot + 1] === length) return knownTexts[slot + 1]!
+  return learn(slot, start, length, record)
+}
+
+function isKnown(slot: number, start: number, length: number, lastWord: number, last: number): boolean {
+  const known = slot * slotWords
+  if (knownLengths[slot] !== length || knownWords[known + lastWord] !== last) return false
+  for (let word = 0; word < lastWord; word++) if (view.getInt32(start + 4 * word, true) !== knownWords[known + word]) return false
+  return true
+}
+
+function learn(hashSlot: number, start: number, length: number, record: number): string {
+  const text = textAt(start, start + length, record)
+  turn ^= 1
+  const slot = hashSlot + turn
+  const known = slot * slotWords
+  for (let word = 0; word <= Math.max(1, (length - 1) >> 2); word++) {
+    const left = Math.min(Math.max(length - 4 * word, 0), 4)
+    knownWords[known + word] = view.getInt32(start + 4 * word, true) & firstWordMasks[left]!
+  }
+  knownLengths[slot] = length
+  knownTexts[slot] = text
+  return text
+}
+
+/**
+ * The text of any bytes; a byte-order mark in it is text like any other. The buffer puts replacements where bytes are wrong, so
+ * they are checked before: together that takes half of what a strict TextDecoder does.
+ *
+ * @throws DecodeError where they are not UTF-8
+ */
+export function textAt(start: number, end: number, record: number): string {
+  if (!isUtf8(start, end)) throw notUtf8(record)
+  return buffer.toString('utf8', start, end)
+}
+
+/** Whether the bytes are UTF-8, without making a text of them (RFC 3629 §4). */
+export function isUtf8(start: number, end: number): boolean {
+  let at = start
+  while (at < end) {
+    if (at + 4 <= end && (view.getInt32(at) & 0x80808080) === 0) {
+      at += 4
+      continue
+    }
+    const lead = bytes[at++]!
+    if (lead < 0x80) continue
+    if (lead < 0xc2 || lead > 0xf4) return false
+    const more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3
+    if (end - at < more) return false
+    // What is longer than it need be, a surrogate, or beyond the last character shows in the second byte.
+    const second = bytes[at]!
+    const least = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80
+    const most = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf
+    if (second < least || second > most) return false
+    for (let rest = 1; rest < more; rest++) if ((bytes[at + rest]! & 0xc0) !== 0x80) return false
+    at += more
+  }
+  return true
+}

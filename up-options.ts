@@ -1,0 +1,77 @@
+// The options of the role `up`: the sections of its parts under one roof, and the relations between them.
+
+import { type Static, Type } from 'typebox'
+import { httpOptions } from './config/http/options.ts'
+import { loggingOptions } from './config/logger.ts'
+import { loadOptions, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
+import { tokensOptions, usersOptions } from './control-plane/options.ts'
+import { credentialFaults } from './control-plane/users/credentials.ts'
+import { ingestOptions } from './pipeline/ingest/options.ts'
+import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
+import { subjectFilter } from './pipeline/subject-filter.ts'
+import { readerOptions } from './readers/options.ts'
+import { postgresReaderOptions } from './readers/postgres/options.ts'
+import { sinkOptions } from './sinks/postgres/options.ts'
+
+const dataOptions = Type.Object({
+  folder: Type.String({ default: './data', minLength: 1, flag: '--data', description: 'Folder that holds everything that is kept.' }),
+})
+
+const adminOptions = Type.Object({
+  email: Type.String({ default: 'admin@sluice.local', description: 'Email of the administrator that the first start makes.' }),
+  password: Type.Optional(
+    Type.String({
+      minLength: 8,
+      secret: true,
+      description: 'Its password. Without one the first start makes one and writes it to `admin-password` in the data folder.',
+    }),
+  ),
+})
+
+/** The options of `sluice up`. */
+export const upOptions = Type.Object({
+  http: httpOptions,
+  data: dataOptions,
+  admin: adminOptions,
+  users: usersOptions,
+  tokens: tokensOptions,
+  ingest: ingestOptions,
+  log: logOptions,
+  message: messageOptions,
+  subscriber: subscriberOptions,
+  batch: batchOptions,
+  workers: workersOptions,
+  store: sinkOptions,
+  reader: Type.Object({ ...readerOptions.properties, ...postgresReaderOptions.properties }),
+  logging: loggingOptions,
+})
+export type UpOptions = Static<typeof upOptions>
+
+/**
+ * The options of `sluice up`, and everything about them that can be known before the start.
+ *
+ * @throws OptionsError with every fault; those between options only where each is right by itself
+ */
+export function loadUpOptions(sources: OptionSources): UpOptions {
+  const options = loadOptions(upOptions, sources)
+  const faults: OptionFault[] = []
+  const note = (place: string, check: () => void): void => {
+    try {
+      check()
+    } catch (error) {
+      if (!(error instanceof Error)) throw error
+      faults.push({ place, problem: error.message })
+    }
+  }
+  note('subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
+  note('workers.memory_bytes', () => void assertMemory(options))
+  if (options.ingest.payloadBytesMax > options.message.payloadBytes) {
+    const problem = `ingest would acknowledge payloads of ${options.ingest.payloadBytesMax} bytes that the writer refuses above message.payload_bytes of ${options.message.payloadBytes}: raise that one, too`
+    faults.push({ place: 'ingest.payload_bytes_max', problem })
+  }
+  for (const { pointer, detail } of credentialFaults({ password: 'not given: made here', ...options.admin })) {
+    faults.push({ place: pointer.replace('/body/', 'admin.'), problem: detail })
+  }
+  if (faults.length > 0) throw new OptionsError(faults)
+  return options
+}
