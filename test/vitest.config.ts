@@ -9,6 +9,8 @@ export default defineConfig({
   root,
   test: {
     pool: 'forks',
+    // A core each: vitest keeps one for itself, which of two leaves a single worker.
+    maxWorkers: '100%',
     passWithNoTests: false,
     projects: [
       {
