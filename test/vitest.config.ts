@@ -15,7 +15,14 @@ export default defineConfig({
     projects: [
       {
         root,
-        test: { name: 'quick', pool: 'forks', include: ['test/**/*.test.ts'], exclude: ['test/**/*.slow.test.ts'], testTimeout: 20_000 },
+        test: {
+          name: 'quick',
+          pool: 'forks',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/**/*.slow.test.ts'],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
       },
       {
         root,
