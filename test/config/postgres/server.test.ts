@@ -37,10 +37,10 @@ describeWithPostgres('PostgreSQL server', postgres => {
   test('a connection that breaks in the middle of a statement is a transient error, and the next statement has another', async () => {
     const database = await open()
     const other = await open()
-    const sleeping = failureOf(database.query('SELECT pg_sleep(10)::text'))
-    await other.query(
-      `SELECT pg_terminate_backend(pid) FROM (SELECT pid, pg_sleep(0.1) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(10)%') AS p`,
-    )
+    const sleeping = failureOf(database.query('SELECT pg_sleep(60)::text'))
+    // Until the server has begun the statement there is no backend to end.
+    const terminate = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(60)%'`
+    await expect.poll(() => other.query(terminate), { timeout: 20_000 }).toHaveLength(1)
     expect((await sleeping).transient).toBe(true)
     expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
   })
