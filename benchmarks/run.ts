@@ -15,7 +15,6 @@ async function benchmarks(): Promise<string[]> {
         entry.isFile() && entry.name.endsWith('.ts') && entry.parentPath !== folder.replace(/\/$/, '') && entry.parentPath !== folder,
     )
     .map(entry => relative(folder, `${entry.parentPath}/${entry.name}`))
-    .filter(path => !path.startsWith('load/'))
     .sort()
 }
 

@@ -12,6 +12,9 @@ export interface JsonObject {
   readonly [key: string]: JsonValue
 }
 
+/** The format under which SenML records are stored; no JSON format has this name. */
+export const senmlFormat = 'messages'
+
 /** What became of a message on its way into the batch. */
 export const Outcome = { stored: 0, empty: 1, filtered: 2, deadLettered: 3 } as const
 

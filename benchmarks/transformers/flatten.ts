@@ -5,6 +5,7 @@
 import { type Fields, flatten } from '../../transformers/json/flatten.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
 import type { JsonObject } from '../../transformers/record-batch.ts'
+import { callNs, median } from '../median-time.ts'
 
 const turns = 41
 const turnMs = 8
@@ -38,24 +39,6 @@ const cases: readonly Case[] = [
   { name: '3 fields, one an array', document: ordinal => ({ id: ordinal, state: 'on', samples: [1.5, 2.5, 3.5, 4.5, 5.5, ordinal] }) },
 ]
 
-/** Nanoseconds a call of `each` takes, over one turn. */
-function time<T>(each: (item: T) => void, items: readonly T[]): number {
-  const start = process.hrtime.bigint()
-  const end = start + BigInt(turnMs) * 1_000_000n
-  let calls = 0
-  let now = start
-  while (now < end) {
-    for (const item of items) each(item)
-    calls += items.length
-    now = process.hrtime.bigint()
-  }
-  return Number(now - start) / calls
-}
-
-function median(figures: number[]): number {
-  return figures.sort((a, b) => a - b)[figures.length >> 1]!
-}
-
 /** Measures and prints a line for each kind of document. */
 export async function bench(): Promise<void> {
   let kept: unknown
@@ -66,9 +49,9 @@ export async function bench(): Promise<void> {
     const flat: Fields[] = parsed.map(document => flatten(document))
     const [parse, flattened, unflattened]: [number[], number[], number[]] = [[], [], []]
     for (let turn = 0; turn < turns; turn++) {
-      parse.push(time(text => (kept = JSON.parse(text)), texts))
-      flattened.push(time(document => (kept = flatten(document)), parsed))
-      unflattened.push(time(fields => (kept = unflatten(fields)), flat))
+      parse.push(callNs(text => (kept = JSON.parse(text)), texts, turnMs))
+      flattened.push(callNs(document => (kept = flatten(document)), parsed, turnMs))
+      unflattened.push(callNs(fields => (kept = unflatten(fields)), flat, turnMs))
     }
     const [parseNs, flattenNs, unflattenNs] = [median(parse), median(flattened), median(unflattened)]
     console.log(

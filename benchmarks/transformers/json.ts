@@ -7,6 +7,7 @@ import type { Envelope } from '../../transformers/envelope.ts'
 import { openJsonDocuments } from '../../transformers/json/documents.ts'
 import type { TimeField } from '../../transformers/json/time-fields.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
+import { callNs, median } from '../median-time.ts'
 
 const turns = 41
 const turnMs = 15
@@ -61,24 +62,6 @@ const envelope: Envelope = {
   createdRestNs: 0,
 }
 
-/** Nanoseconds a call of `each` takes, over one turn. */
-function time(each: (payload: Uint8Array) => void, payloads: readonly Uint8Array[]): number {
-  const start = process.hrtime.bigint()
-  const end = start + BigInt(turnMs) * 1_000_000n
-  let calls = 0
-  let now = start
-  while (now < end) {
-    for (const payload of payloads) each(payload)
-    calls += payloads.length
-    now = process.hrtime.bigint()
-  }
-  return Number(now - start) / calls
-}
-
-function median(figures: number[]): number {
-  return figures.sort((a, b) => a - b)[figures.length >> 1]!
-}
-
 /** Measures and prints a line for each kind of payload. */
 export async function bench(): Promise<void> {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -101,8 +84,8 @@ export async function bench(): Promise<void> {
     const parsed: number[] = []
     const decoded: number[] = []
     for (let turn = 0; turn < turns; turn++) {
-      parsed.push(time(parse, payloads))
-      decoded.push(time(decode, payloads))
+      parsed.push(callNs(parse, payloads, turnMs))
+      decoded.push(callNs(decode, payloads, turnMs))
     }
     const root: unknown = JSON.parse(utf8.decode(payloads[0]))
     const rows = Array.isArray(root) ? root.length : 1

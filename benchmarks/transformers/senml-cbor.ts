@@ -7,6 +7,7 @@ import { Encoder } from 'cbor-x'
 import type { Envelope } from '../../transformers/envelope.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import { openSenmlCbor } from '../../transformers/senml/cbor.ts'
+import { callNs, median } from '../median-time.ts'
 
 const turns = 41
 const turnMs = 15
@@ -71,24 +72,6 @@ function cborOf(pack: readonly Fields[]): Uint8Array {
   return Uint8Array.from(cborX.encode(records))
 }
 
-/** Nanoseconds a call of `each` takes, over one turn. */
-function time(each: (payload: Uint8Array) => void, payloads: readonly Uint8Array[]): number {
-  const start = process.hrtime.bigint()
-  const end = start + BigInt(turnMs) * 1_000_000n
-  let calls = 0
-  let now = start
-  while (now < end) {
-    for (const payload of payloads) each(payload)
-    calls += payloads.length
-    now = process.hrtime.bigint()
-  }
-  return Number(now - start) / calls
-}
-
-function median(figures: number[]): number {
-  return figures.sort((a, b) => a - b)[figures.length >> 1]!
-}
-
 /** Measures and prints a line for each kind of pack. */
 export async function bench(): Promise<void> {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -117,9 +100,9 @@ export async function bench(): Promise<void> {
     const decoded: number[] = []
     const resolved: number[] = []
     for (let turn = 0; turn < turns; turn++) {
-      parsed.push(time(parse, json))
-      decoded.push(time(generic, cbor))
-      resolved.push(time(resolve, cbor))
+      parsed.push(callNs(parse, json, turnMs))
+      decoded.push(callNs(generic, cbor, turnMs))
+      resolved.push(callNs(resolve, cbor, turnMs))
     }
     const [parseNs, genericNs, rowsNs] = [median(parsed), median(decoded), median(resolved)]
     const figures: [string, number][] = [

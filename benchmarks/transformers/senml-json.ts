@@ -6,6 +6,7 @@
 import type { Envelope } from '../../transformers/envelope.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import { openSenmlJson } from '../../transformers/senml/json.ts'
+import { callNs, median } from '../median-time.ts'
 
 const turns = 41
 const turnMs = 15
@@ -65,24 +66,6 @@ const envelope: Envelope = {
   createdRestNs: 0,
 }
 
-/** Nanoseconds a call of `each` takes, over one turn. */
-function time(each: (payload: Uint8Array) => void, payloads: readonly Uint8Array[]): number {
-  const start = process.hrtime.bigint()
-  const end = start + BigInt(turnMs) * 1_000_000n
-  let calls = 0
-  let now = start
-  while (now < end) {
-    for (const payload of payloads) each(payload)
-    calls += payloads.length
-    now = process.hrtime.bigint()
-  }
-  return Number(now - start) / calls
-}
-
-function median(figures: number[]): number {
-  return figures.sort((a, b) => a - b)[figures.length >> 1]!
-}
-
 /** Measures and prints a line for each kind of pack. */
 export async function bench(): Promise<void> {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -105,8 +88,8 @@ export async function bench(): Promise<void> {
     const parsed: number[] = []
     const resolved: number[] = []
     for (let turn = 0; turn < turns; turn++) {
-      parsed.push(time(parse, payloads))
-      resolved.push(time(resolve, payloads))
+      parsed.push(callNs(parse, payloads, turnMs))
+      resolved.push(callNs(resolve, payloads, turnMs))
     }
     const rows = (JSON.parse(utf8.decode(payloads[0])) as unknown[]).length
     const [parseNs, rowsNs] = [median(parsed), median(resolved)]

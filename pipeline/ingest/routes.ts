@@ -8,6 +8,7 @@ import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { HttpError } from '../../config/http/errors.ts'
 import { type AccessControl, channelParameter, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { Log } from '../log.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
@@ -137,7 +138,7 @@ function readContentType(request: FastifyRequest): MediaType {
 
 /** The last part of the subtopic names the format of a JSON message; SenML is stored under `messages`. */
 function refuseReservedFormat(subtopic: string): void {
-  if (subtopic !== 'messages' && !subtopic.endsWith('.messages')) return
+  if (subtopic !== senmlFormat && !subtopic.endsWith(`.${senmlFormat}`)) return
   const detail = 'a JSON subtopic cannot end in "messages", under which SenML is stored: give its last part another name'
   throw new HttpError('malformed_request', detail, { faults: [{ pointer: '/path/subtopic', detail }] })
 }

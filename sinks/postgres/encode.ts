@@ -9,15 +9,13 @@ import {
   Outcome,
   type RecordBatch,
   type RecordColumns,
+  senmlFormat,
   ValueKind,
 } from '../../transformers/record-batch.ts'
 import { positionHigh, positionLow, type Rejection } from '../sink.ts'
 import { CopyBytes } from './copy-bytes.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import type { DaysOfPublisher, PublisherDay, PublisherDays } from './publisher-days.ts'
-
-/** The format under which SenML records are stored; no JSON format has this name. */
-export const senmlFormat = 'messages'
 
 // What is the same for all rows of a message stands first, in one piece that can be copied.
 export const recordColumns =

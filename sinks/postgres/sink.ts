@@ -2,11 +2,11 @@
 
 import type { Database, Transaction } from '../../config/postgres/database.ts'
 import { DatabaseError } from '../../config/postgres/database.ts'
-import type { RecordBatch } from '../../transformers/record-batch.ts'
+import { type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { ErrorClass, MessageCounts, Positions, Reject, Rejection, Sink } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
-import { documentColumns, encode, recordColumns, senmlFormat } from './encode.ts'
+import { documentColumns, encode, recordColumns } from './encode.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
 import { type FormatTables, openFormats } from './formats.ts'
 import { copyTable } from './isolation.ts'

@@ -1,7 +1,7 @@
 // JSON documents, `application/json`: from bytes to one document for the root object, or for each object of the root array.
 
 import type { Envelope } from '../envelope.ts'
-import type { JsonObject } from '../record-batch.ts'
+import { type JsonObject, senmlFormat } from '../record-batch.ts'
 import { defaultTimeBounds, type TimeBounds } from '../time-bounds.ts'
 import type { Transformer } from '../transformer.ts'
 import { badElement, badFormatText, badRoot, badTime, noFormat, reservedFormat, timeOutOfRange, tooLong } from './faults.ts'
@@ -20,9 +20,6 @@ export interface JsonDocumentsOptions {
   /** The longest payload that is read; 256 KiB by default. */
   readonly payloadBytesMax?: number
 }
-
-/** The format under which SenML records are stored. */
-const senmlFormat = 'messages'
 
 /**
  * Opens a transformer of JSON documents (SPEC §2, transformer rules 1 to 6). A payload is all or nothing: one bad document refuses it.
