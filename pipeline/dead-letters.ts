@@ -135,7 +135,10 @@ function collect(run: RawRun, wanted: Map<number, Rejection>, stage: DeadLetterS
     wanted.delete(raw.offset)
     const headers = cursor.headers().filter(({ key }) => !envelopeHeaderNames.has(key))
     const { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload } = raw
-    const message = { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload, headers }
+    // A key that is a channel is kept as one; only what could not be read is kept as bytes.
+    const key = channel === '' ? cursor.key() : null
+    const envelope = { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs }
+    const message = { ...envelope, payload, headers, ...(key === null ? {} : { key }) }
     letters.push({ stage, partition: run.partition, offset: raw.offset, rejection, message })
   }
 }

@@ -42,7 +42,7 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
       origin.publisher = message.publisher
       origin.protocol = message.protocol
       batch.beginMessage(origin)
-      if (message.hasKey && !subscribed(message.channel, message.subtopic)) {
+      if (message.fault === undefined && !subscribed(message.channel, message.subtopic)) {
         batch.dropRows(Outcome.filtered)
         return undefined
       }
@@ -60,7 +60,7 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
   }
 
   function checkMessage(message: RawMessage): void {
-    if (!message.hasKey) throw new DecodeError('no-key', 'the message has no key', { hint: 'give the channel id as the key' })
+    if (message.fault !== undefined) throw new DecodeError(message.fault.rule, message.fault.reason, { hint: message.fault.hint })
     if (message.payload.byteLength > limits.payloadBytes) {
       throw new DecodeError('payload-size', `the payload has ${message.payload.byteLength} bytes, and ${limits.payloadBytes} are allowed`, {
         hint: 'send smaller packs',

@@ -2,16 +2,19 @@
 
 import type { Envelope } from '../transformers/envelope.ts'
 
-/** A header beside those of the envelope. */
+/** A header beside those of the envelope. Names may repeat. */
 export interface Header {
   readonly key: string
-  readonly value: string
+  /** Bytes where they are not UTF-8; null is a header without a value. */
+  readonly value: string | Uint8Array | null
 }
 
 /** A message on its way into the log. `channel` is its key, so the messages of a channel keep their order; an empty one is no key. */
 export interface OutgoingMessage extends Readonly<Envelope> {
   readonly payload: Uint8Array
   readonly headers?: readonly Header[]
+  /** The key in place of the channel: of a dead letter whose key is no text. */
+  readonly key?: Uint8Array
 }
 
 /** What a message costs in a queue beside its payload and texts. */
@@ -20,7 +23,7 @@ const messageOverheadBytes = 256
 /** The bytes that a message is counted with where what waits is bounded. */
 export function messageSize({ channel, subtopic, publisher, headers, payload }: OutgoingMessage): number {
   let bytes = messageOverheadBytes + payload.byteLength + channel.length + subtopic.length + publisher.length
-  if (headers !== undefined) for (const { key, value } of headers) bytes += key.length + value.length
+  if (headers !== undefined) for (const { key, value } of headers) bytes += key.length + (value?.length ?? 0)
   return bytes
 }
 

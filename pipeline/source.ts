@@ -4,13 +4,23 @@ import type { Positions } from '../sinks/sink.ts'
 import type { Envelope } from '../transformers/envelope.ts'
 import type { Header } from './log.ts'
 
+/** Why a message is a dead letter before its payload is looked at. */
+export interface MessageFault {
+  readonly rule: string
+  readonly reason: string
+  readonly hint: string
+}
+
 /** A message as the log holds it. The cursor overwrites it at each step: copy out what you keep. */
 export interface RawMessage extends Envelope {
   offset: number
-  /** False where the log's message has no key: its channel is unknown. */
-  hasKey: boolean
+  /** Set where the envelope cannot be read: there is no key, say. What is then unknown of the envelope is empty or 0. */
+  fault: MessageFault | undefined
   payload: Uint8Array
 }
+
+/** Its channel is unknown. */
+export const noKey: MessageFault = { rule: 'no-key', reason: 'the message has no key', hint: 'give the channel id as the key' }
 
 /** Steps through the messages of a run, in the order of the log. */
 export interface RawCursor {
@@ -18,6 +28,8 @@ export interface RawCursor {
   readonly message: RawMessage
   /** Moves on; false at the end. */
   next(): boolean
+  /** The key of this message, untouched; null where it has none. Not for the hot path: for dead letters. */
+  key(): Uint8Array | null
   /** All headers of this message, untouched, those of the envelope too. Not for the hot path: for dead letters. */
   headers(): Header[]
 }
@@ -41,23 +53,29 @@ export interface Source {
    * The worker's share of the log from where the store says to go on (see `StartAt`), run after run, each partition
    * contiguous: a run's `from` is the `to` of the partition's run before, and the first run's is the offset to go on at, so that
    * what the log lost before it is a gap. Waits for new messages at the end of the log. Takes nothing
-   * from the log while nobody asks: back-pressure is not asking. Ends after `signal` aborts. Called again after it ended, it
-   * asks for the positions anew.
+   * from the log while nobody asks: back-pressure is not asking. Ends after `signal` aborts, and where the worker's share of the
+   * log changes. Called again after it ended, it waits for a share and asks for the positions anew.
    *
-   * @param onStart told where it goes on, as soon as the store and the log have said so: before the first run, which may be far
+   * @param onStart told where it goes on, as soon as the store and the log have said so: before the first run, which may be far.
+   * `revoked` aborts when the share is taken away: what is in flight belongs to others then, and is neither tried again nor committed
    * @throws SystemicError when the log no longer holds what the store needs next
    * @throws LogUnavailableError when the log cannot be read now; so does `commit`
    */
-  runs(signal: AbortSignal, onStart?: (positions: Positions) => void): AsyncIterable<RawRun>
+  runs(signal: AbortSignal, onStart?: OnStart): AsyncIterable<RawRun>
 
   /** The partition's first offset that is still there, and the one that the next message will get. */
   bounds(partition: number): Promise<{ start: number; end: number }>
 
-  /** Tells the log that everything below is stored or dead-lettered. Never goes back. */
+  /**
+   * Tells the log that everything below is stored or dead-lettered. Never goes back, and says nothing of partitions that are no
+   * longer the worker's.
+   */
   commit(positions: Positions): Promise<void>
 
   close(): Promise<void>
 }
+
+export type OnStart = (positions: Positions, revoked: AbortSignal) => void
 
 /**
  * Asked by the source for the partitions it was given, where the store keeps its positions itself. A partition that such a store

@@ -2,7 +2,7 @@
 //
 // Columns, because a row object for each record costs as much as parsing it: numbers lie unboxed in typed arrays, and a
 // sink's encoder is a plain loop over an index. Absence needs no second column: every number of a record is finite
-// (RFC 8428 allows no other), so NaN means "none".
+// (RFC 8428 allows no other), so NaN means "none". A column has more room than rows: what lies behind `length` is of no meaning.
 //
 // Longer than most files: the columns and the few ways in which they grow and shrink together belong side by side.
 
@@ -89,8 +89,15 @@ export interface MessageOrigin {
   readonly protocol: string
 }
 
-const initialMessages = 256
-const initialRows = 256
+/** A batch of the default size fits without growing. A batch holds records or documents, seldom both: documents begin small. */
+const initialMessages = 2048
+const initialRecords = 2048
+const initialDocuments = 64
+
+/** A column of texts with its room made at once: an array that grows from nothing is copied a dozen times on its way to a batch. */
+function room<T>(length: number, nothing: T): T[] {
+  return new Array<T>(length).fill(nothing)
+}
 
 function doubled<T extends Uint8Array | Uint16Array | Uint32Array | Float64Array>(column: T): T {
   const larger = new (column.constructor as new (length: number) => T)(column.length * 2)
@@ -104,33 +111,33 @@ export class RecordBatch {
     partition: new Uint16Array(initialMessages),
     offset: new Float64Array(initialMessages),
     outcome: new Uint8Array(initialMessages),
-    channel: [],
-    subtopic: [],
-    publisher: [],
-    protocol: [],
+    channel: room(initialMessages, ''),
+    subtopic: room(initialMessages, ''),
+    publisher: room(initialMessages, ''),
+    protocol: room(initialMessages, ''),
   }
 
   readonly records: RecordColumns = {
     length: 0,
-    message: new Uint32Array(initialRows),
-    index: new Uint32Array(initialRows),
-    name: [],
-    unit: [],
-    timeUs: new Float64Array(initialRows),
-    valueKind: new Uint8Array(initialRows),
-    number: new Float64Array(initialRows),
-    content: [],
-    sum: new Float64Array(initialRows),
-    updateTime: new Float64Array(initialRows),
+    message: new Uint32Array(initialRecords),
+    index: new Uint32Array(initialRecords),
+    name: room(initialRecords, ''),
+    unit: room<string | undefined>(initialRecords, undefined),
+    timeUs: new Float64Array(initialRecords),
+    valueKind: new Uint8Array(initialRecords),
+    number: new Float64Array(initialRecords),
+    content: room<string | Uint8Array | undefined>(initialRecords, undefined),
+    sum: new Float64Array(initialRecords),
+    updateTime: new Float64Array(initialRecords),
   }
 
   readonly documents: DocumentColumns = {
     length: 0,
-    message: new Uint32Array(initialRows),
-    index: new Uint32Array(initialRows),
+    message: new Uint32Array(initialDocuments),
+    index: new Uint32Array(initialDocuments),
     format: [],
-    createdUs: new Float64Array(initialRows),
-    createdRestNs: new Uint16Array(initialRows),
+    createdUs: new Float64Array(initialDocuments),
+    createdRestNs: new Uint16Array(initialDocuments),
     payload: [],
   }
 
@@ -171,14 +178,8 @@ export class RecordBatch {
 
   /** Ends the message begun last without its rows, as if nothing had been appended. */
   dropRows(outcome: typeof Outcome.filtered | typeof Outcome.deadLettered): void {
-    const { records, documents } = this
-    records.length = this.#recordsBefore
-    records.name.length = this.#recordsBefore
-    records.unit.length = this.#recordsBefore
-    records.content.length = this.#recordsBefore
-    documents.length = this.#documentsBefore
-    documents.format.length = this.#documentsBefore
-    documents.payload.length = this.#documentsBefore
+    this.records.length = this.#recordsBefore
+    this.documents.length = this.#documentsBefore
     this.messages.outcome[this.messages.length - 1] = outcome
   }
 

@@ -3,7 +3,7 @@
 import type { StatementSync } from 'node:sqlite'
 import { envelopeHeaders } from '../envelope-headers.ts'
 import type { Header } from '../log.ts'
-import type { RawCursor, RawMessage, RawRun } from '../source.ts'
+import { noKey, type RawCursor, type RawMessage, type RawRun } from '../source.ts'
 import { type LogFile, partition } from './file.ts'
 
 export interface RunLimits {
@@ -59,7 +59,7 @@ export function openRunReader(file: LogFile, { bytesMax, messagesMax }: RunLimit
 function openCursor(rows: readonly Row[]): RawCursor {
   const message: RawMessage = {
     offset: -1,
-    hasKey: false,
+    fault: undefined,
     channel: '',
     subtopic: '',
     publisher: '',
@@ -77,7 +77,7 @@ function openCursor(rows: readonly Row[]): RawCursor {
       if (at >= rows.length) return false
       const row = rows[at]!
       message.offset = row[0]
-      message.hasKey = row[1] !== ''
+      message.fault = row[1] === '' ? noKey : undefined
       message.channel = row[1]
       message.subtopic = row[2]
       message.publisher = row[3]
@@ -88,6 +88,7 @@ function openCursor(rows: readonly Row[]): RawCursor {
       message.payload = row[9]
       return true
     },
+    key: () => (message.channel === '' ? null : Buffer.from(message.channel)),
     headers() {
       const others = rows[at]![8]
       return others === null ? envelopeHeaders(message) : [...envelopeHeaders(message), ...(JSON.parse(others) as Header[])]

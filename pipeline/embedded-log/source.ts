@@ -2,7 +2,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Positions } from '../../sinks/sink.ts'
-import type { RawRun, Source, StartAt } from '../source.ts'
+import type { OnStart, RawRun, Source, StartAt } from '../source.ts'
 import { startOffset } from '../start-offset.ts'
 import { SystemicError } from '../systemic-error.ts'
 import { logFailure, partition } from './file.ts'
@@ -24,6 +24,9 @@ export interface EmbeddedSourceOptions {
   /** Told how many messages the log deleted unread, once for each time that the source goes on behind them. */
   readonly onLost?: (partition: number, messages: number) => void
 }
+
+/** There is one partition, and one who reads it. */
+const neverRevoked = new AbortController().signal
 
 export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
   const { log, consumer } = options
@@ -78,11 +81,11 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
   }
 
   return {
-    async *runs(signal: AbortSignal, onStart?: (positions: Positions) => void): AsyncGenerator<RawRun> {
+    async *runs(signal: AbortSignal, onStart?: OnStart): AsyncGenerator<RawRun> {
       const ending = AbortSignal.any([signal, closing.signal])
       if (ending.aborted) return
       let { from, next } = await guarded(position)
-      onStart?.(new Map([[partition, from]]))
+      onStart?.(new Map([[partition, from]]), neverRevoked)
       while (!ending.aborted) {
         const run = await guarded(async () => reader.read(from, next))
         if (run === undefined) {

@@ -106,7 +106,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         expect(payloadsOf(run!)).toEqual(payloadsOf(run!))
         const cursor = run!.cursor()
         cursor.next()
-        expect(cursor.message).toMatchObject({ offset: 0, hasKey: true, channel: 'c1', createdUs: 1_700_000_000_000_001, createdRestNs: 2 })
+        expect(cursor.message).toMatchObject({ offset: 0, fault: undefined, channel: 'c1', createdUs: 1_700_000_000_000_001, createdRestNs: 2 })
         expect(cursor.headers()).toEqual([
           { key: 'subtopic', value: 'room.temperature' },
           { key: 'publisher', value: 't1' },
@@ -116,7 +116,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
           { key: 'trace', value: '7' },
         ])
         cursor.next()
-        expect(cursor.message).toMatchObject({ offset: 1, hasKey: false, channel: '' })
+        expect(cursor.message).toMatchObject({ offset: 1, fault: { rule: 'no-key' }, channel: '' })
         expect(cursor.next()).toBe(false)
       }))
 

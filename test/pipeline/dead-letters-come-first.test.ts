@@ -1,13 +1,13 @@
 // A dead letter is durable before the batch that skipped its message becomes final; one that cannot be written stops progress.
 
 import { expect, test } from 'vitest'
-import { LogUnavailableError } from '../../pipeline/log.ts'
+import { type Header, LogUnavailableError } from '../../pipeline/log.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { outgoing } from './message.ts'
 import { pack, text } from './numbers.ts'
 import { deadOffsets, makeWorld, startWriter, stored, type World } from './parts.ts'
 
-function header(world: World, letter: number, key: string): string | undefined {
+function header(world: World, letter: number, key: string): Header['value'] | undefined {
   return world.letters.messages[letter]?.headers?.find(header => header.key === key)?.value
 }
 

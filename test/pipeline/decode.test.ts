@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { openDecoder } from '../../pipeline/decode.ts'
-import type { RawMessage } from '../../pipeline/source.ts'
+import { noKey, type RawMessage } from '../../pipeline/source.ts'
 import { subjectFilter } from '../../pipeline/subject-filter.ts'
 import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
@@ -21,7 +21,7 @@ function decode(fields: Partial<RawMessage>, transformer: Transformer = numbers,
     message: defaults.message,
     clock: () => nowSeconds * 1000,
   })
-  const message: RawMessage = { ...outgoing({ createdUs: nowSeconds * 1e6 }), offset: 5, hasKey: true, ...fields }
+  const message: RawMessage = { ...outgoing({ createdUs: nowSeconds * 1e6 }), offset: 5, fault: undefined, ...fields }
   const rejection = decoder.decode(message, 0, batch)
   return { rule: rejection?.rule, record: rejection?.record, outcome: batch.messages.outcome[0], rows: batch.rowCount }
 }
@@ -42,7 +42,7 @@ test('a message of no subscribed subject is filtered, without a look at it', () 
 })
 
 test('a message without a key has no subject to filter by, and is dead-lettered', () => {
-  expect(decode({ hasKey: false, channel: '' }, numbers, ['channels.other.>'])).toEqual(dead('no-key'))
+  expect(decode({ fault: noKey, channel: '' }, numbers, ['channels.other.>'])).toEqual(dead('no-key'))
 })
 
 test('a payload of the largest size passes, one byte more does not', () => {

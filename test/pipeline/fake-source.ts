@@ -2,7 +2,7 @@
 
 import { envelopeHeaders } from '../../pipeline/envelope-headers.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
-import type { RawCursor, RawMessage, RawRun, Source } from '../../pipeline/source.ts'
+import { noKey, type RawCursor, type RawMessage, type RawRun, type Source } from '../../pipeline/source.ts'
 import { startOffset } from '../../pipeline/start-offset.ts'
 import type { SourceSettings } from '../conformance/source.ts'
 import type { FakeLog } from './fake-log.ts'
@@ -12,6 +12,8 @@ const partition = 0
 export interface FakeSource extends Source {
   /** Messages handed out so far. */
   readonly handedOut: number
+  /** Takes the partition away from who reads now. */
+  revoke(): void
 }
 
 export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): FakeSource {
@@ -19,6 +21,7 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
   const closing = new AbortController()
   const end = (): number => log.start + log.messages.length
   let handedOut = 0
+  let revocation = new AbortController()
 
   function read(from: number, next: number): RawRun | undefined {
     const messages: OutgoingMessage[] = []
@@ -36,8 +39,9 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
     get handedOut() {
       return handedOut
     },
+    revoke: () => revocation.abort(),
     async *runs(signal, onStart) {
-      const ending = AbortSignal.any([signal, closing.signal])
+      let ending = AbortSignal.any([signal, closing.signal])
       if (ending.aborted) return
       const stored = (await startAt?.([partition]))?.get(partition)
       const committed = startAt === undefined ? log.committed.get(consumer) : undefined
@@ -51,7 +55,9 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
         acceptLost: settings.acceptLost ?? false,
       })
       if (answer.lost > 0) settings.onLost?.(partition, answer.lost)
-      onStart?.(new Map([[partition, answer.from]]))
+      revocation = new AbortController()
+      ending = AbortSignal.any([ending, revocation.signal])
+      onStart?.(new Map([[partition, answer.from]]), revocation.signal)
       let { from, next } = answer
       while (!ending.aborted) {
         const run = read(from, next)
@@ -98,9 +104,10 @@ function openCursor(messages: readonly OutgoingMessage[], first: number): RawCur
       const from = messages[at]
       if (from === undefined) return false
       const { headers: _, ...envelope } = from
-      Object.assign(message, envelope, { offset: first + at, hasKey: from.channel !== '' })
+      Object.assign(message, envelope, { offset: first + at, fault: from.channel === '' ? noKey : undefined })
       return true
     },
+    key: () => (message.channel === '' ? null : Buffer.from(message.channel)),
     headers: () => [...envelopeHeaders(message), ...(messages[at]!.headers ?? [])],
   }
 }

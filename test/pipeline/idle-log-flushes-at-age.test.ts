@@ -104,6 +104,7 @@ test('gaps lie inside the range: before, between, after, and where a run is noth
     let at = 0
     return {
       message: cursor.message,
+      key: () => cursor.key(),
       headers: () => cursor.headers(),
       next() {
         if (at === offsets.length || !cursor.next()) return false

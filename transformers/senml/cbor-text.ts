@@ -4,8 +4,12 @@ import { notUtf8, wrongItem } from './cbor-faults.ts'
 import { endOfString, head, Major, readHead } from './cbor-head.ts'
 import { buffer, bytes, view } from './cbor-input.ts'
 
-/** The place behind the text that `readText` read last. */
-export const found = { next: 0 }
+/** Of the text that was read last: the place behind it, from `readText`; and what it is known to be, bits of Known. */
+export const found = { next: 0, known: 0 }
+
+/** What a text can be known to be, so that it is not looked through again: one without a NUL, and a name or the beginning of one. */
+export const Known = { plain: 1, name: 2 } as const
+const namePattern = /^[A-Za-z0-9][A-Za-z0-9\-:./_]*$/
 
 /**
  * Texts seen before, by a hash of their bytes: names and units repeat, and a known one costs no string. Two texts of one hash have
@@ -17,6 +21,8 @@ export const knownBytesMax = 4 * slotWords
 const knownTexts: string[] = Array.from({ length: slots }, () => '')
 /** The bytes of each, in words of four, the last one filled up with zeros; of the shortest, two words. */
 const knownWords = new Int32Array(slots * slotWords)
+/** What each is known to be: it was looked through when it came. */
+const knownAs = new Uint8Array(slots)
 const knownLengths = new Uint8Array(slots)
 /** Which of the two slots of a hash takes the next new text: each in turn. */
 let turn = 0
@@ -38,6 +44,7 @@ const hashFactor = 0x9e3779b1 | 0
  */
 export function readText(at: number, label: number, record: number): string {
   const start = readHead(at, record)
+  found.known = 0
   if (head.major !== Major.text) throw wrongItem(label, 'a text string', bytes[at]!, record)
   const end = endOfString(start, record)
   found.next = end
@@ -53,8 +60,8 @@ export function shortTextAt(start: number, length: number, record: number): stri
   for (let word = 0; word < lastWord; word++) hash = Math.imul(hash ^ view.getInt32(start + 4 * word, true), hashFactor)
   hash = Math.imul(hash ^ last, hashFactor)
   const slot = (hash ^ (hash >>> 15)) & (slots - 2)
-  if (isKnown(slot, start, length, lastWord, last)) return knownTexts[slot]!
-  if (isKnown(slot + 1, start, length, lastWord, last)) return knownTexts[slot + 1]!
+  if (isKnown(slot, start, length, lastWord, last)) return recall(slot)
+  if (isKnown(slot + 1, start, length, lastWord, last)) return recall(slot + 1)
   return learn(slot, start, length, record)
 }
 
@@ -65,9 +72,9 @@ function tinyTextAt(start: number, length: number, record: number): string {
   const hash = Math.imul(Math.imul(first ^ length, hashFactor) ^ second, hashFactor)
   const slot = (hash ^ (hash >>> 15)) & (slots - 2)
   const known = slot * slotWords
-  if (knownWords[known] === first && knownWords[known + 1] === second && knownLengths[slot] === length) return knownTexts[slot]!
+  if (knownWords[known] === first && knownWords[known + 1] === second && knownLengths[slot] === length) return recall(slot)
   const other = known + slotWords
-  if (knownWords[other] === first && knownWords[other + 1] === second && knownLengths[slot + 1] === length) return knownTexts[slot + 1]!
+  if (knownWords[other] === first && knownWords[other + 1] === second && knownLengths[slot + 1] === length) return recall(slot + 1)
   return learn(slot, start, length, record)
 }
 
@@ -89,7 +96,13 @@ function learn(hashSlot: number, start: number, length: number, record: number):
   }
   knownLengths[slot] = length
   knownTexts[slot] = text
-  return text
+  knownAs[slot] = (text.includes('\0') ? 0 : Known.plain) | (namePattern.test(text) ? Known.name : 0)
+  return recall(slot)
+}
+
+function recall(slot: number): string {
+  found.known = knownAs[slot]!
+  return knownTexts[slot]!
 }
 
 /**

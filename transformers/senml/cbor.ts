@@ -27,12 +27,12 @@ import { bytes, end, load, view } from './cbor-input.ts'
 import { addKey, clearKeys, openKeys } from './cbor-keys.ts'
 import { bitOfByte, bitOfInteger, nameOfBit } from './cbor-labels.ts'
 import { found as foundNumber, readNumber } from './cbor-number.ts'
-import { found as foundText, isUtf8, knownBytesMax, readText, shortTextAt, textAt } from './cbor-text.ts'
+import { found as foundText, isUtf8, Known, knownBytesMax, readText, shortTextAt, textAt } from './cbor-text.ts'
 import { emptyPack, mustUnderstand } from './faults.ts'
-import { sortByTime } from './order.ts'
 import { defaultTimeBounds, Label, openPack, type Pack, type TimeBounds } from './record.ts'
-import { beginPack, resolveRecord } from './resolve.ts'
+import { beginPack, endPack, resolveRecord } from './resolve.ts'
 
+const nameLabels = Label.bn | Label.n
 const textLabels = Label.n | Label.u | Label.vs | Label.bn | Label.bu
 const numberLabels = Label.v | Label.s | Label.t | Label.ut | Label.bt | Label.bv | Label.bs
 
@@ -56,7 +56,7 @@ export function openSenmlCbor(bounds: Partial<TimeBounds> = {}): Transformer {
       load(payload)
       beginPack(pack, envelope, batch)
       readPack(pack, batch)
-      if (!pack.ordered) sortByTime(batch.records, pack.firstRow, pack.labels | pack.inForce)
+      endPack(pack, batch)
     },
   }
 }
@@ -66,6 +66,7 @@ function readPack(pack: Pack, batch: RecordBatch): void {
   const { major, argument: count } = head
   if (major !== Major.array) throw rootNotPack(bytes[0]!)
   if (count === 0) throw emptyPack()
+  pack.firstWaits = count > 1
   for (let index = 0; index < count; index++) {
     let pairs = bytes[at]! - 0xa0
     if (pairs >= 0 && pairs < 24) {
@@ -87,6 +88,7 @@ function readRecord(pack: Pack, start: number, pairs: number, index: number, bat
   let at = start
   let labels = 0
   let strangeKeys = 0
+  pack.known = 0
   for (let pair = 0; pair < pairs; pair++) {
     let label = bitOfByte[bytes[at]!]!
     if (label !== 0) {
@@ -142,6 +144,7 @@ function readTextField(pack: Pack, label: number, at: number, index: number): nu
   let next = start + length
   if (lead >= 0x60 && lead <= 0x78 && length <= knownBytesMax && next <= end) {
     text = shortTextAt(start, length, index)
+    if ((foundText.known & ((label & nameLabels) !== 0 ? Known.name : Known.plain)) !== 0) pack.known |= label
   } else {
     text = readText(at, label, index)
     next = foundText.next

@@ -5,10 +5,9 @@ import type { RecordBatch } from '../record-batch.ts'
 import type { Transformer } from '../transformer.ts'
 import { base64urlBytes } from './base64url.ts'
 import { badBase64url, emptyPack, mustUnderstand, recordNotObject, rootNotArray, wrongType } from './faults.ts'
-import { sortByTime, takeBack } from './order.ts'
 import { readPlainPack } from './plain-json.ts'
 import { defaultTimeBounds, Label, openPack, type Pack, type TimeBounds } from './record.ts'
-import { beginPack, resolveRecord } from './resolve.ts'
+import { beginPack, endPack, resolveRecord } from './resolve.ts'
 
 /** Drops a leading byte-order mark, as JSON parsers may (RFC 8259 §8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -148,11 +147,11 @@ export function openSenmlJson(bounds: Partial<TimeBounds> = {}): Transformer {
     decode(payload, envelope, batch) {
       beginPack(pack, envelope, batch)
       if (!isPlainPack(pack, payload, batch)) {
-        takeBack(batch.records, pack.firstRow)
+        batch.records.length = pack.firstRow
         beginPack(pack, envelope, batch)
         readPack(pack, payload, batch)
       }
-      if (!pack.ordered) sortByTime(batch.records, pack.firstRow, pack.labels | pack.inForce)
+      endPack(pack, batch)
     },
   }
 }
@@ -172,6 +171,7 @@ function readPack(pack: Pack, payload: Uint8Array, batch: RecordBatch): void {
   const root = parseJson(decodeText(payload))
   if (!Array.isArray(root)) throw rootNotArray(root)
   if (root.length === 0) throw emptyPack()
+  pack.firstWaits = root.length > 1
   for (let index = 0; index < root.length; index++) {
     const record: unknown = root[index]
     if (typeof record !== 'object' || record === null || Array.isArray(record)) throw recordNotObject(record, index)

@@ -1,4 +1,4 @@
-// Puts the rows of one pack into the order of time, and takes them out again: the two things done to rows after the append.
+// Puts the rows of one pack into the order of time, after the last of them was appended.
 
 import type { RecordColumns } from '../record-batch.ts'
 import { Label } from './record.ts'
@@ -64,12 +64,4 @@ function findOrder(timeUs: Float64Array, firstRow: number, count: number): void 
     }
     order[place] = row
   }
-}
-
-/** Takes the rows from `firstRow` on out again, so that the pack can be decoded in another way. */
-export function takeBack(records: RecordColumns, firstRow: number): void {
-  records.length = firstRow
-  records.name.length = firstRow
-  records.unit.length = firstRow
-  records.content.length = firstRow
 }

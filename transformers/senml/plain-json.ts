@@ -190,9 +190,11 @@ export function readPlainPack(pack: Pack, bytes: Uint8Array, batch: RecordBatch)
       at = skipSpace(bytes, at)
     } while (byteAt(bytes, at) === comma)
     if (byteAt(bytes, at) !== closeBrace) return false
-    resolveRecord(pack, batch, labels, index)
     at = skipSpace(bytes, at + 1)
-    if (byteAt(bytes, at) === comma) continue
+    const last = byteAt(bytes, at) !== comma
+    if (index === 0) pack.firstWaits = !last
+    resolveRecord(pack, batch, labels, index)
+    if (!last) continue
     if (byteAt(bytes, at) !== closeBracket) return false
     return skipSpace(bytes, at + 1) === bytes.length
   }

@@ -1,5 +1,6 @@
 // One SenML record as its wire format gave it, and the base fields in force: what a decoder fills and `resolveRecord` reads.
 
+import { ValueKind } from '../record-batch.ts'
 import type { TimeBounds } from '../time-bounds.ts'
 
 export { defaultTimeBounds, type TimeBounds } from '../time-bounds.ts'
@@ -58,6 +59,12 @@ export interface Pack {
   t: number
   ut: number
 
+  /**
+   * The labels of the record at hand whose texts the decoder knows to be right, as bits: bn and n that may begin a name, the others
+   * without a NUL. A decoder that knows nothing leaves it 0.
+   */
+  known: number
+
   /** The labels of all records so far, as bits. */
   labels: number
   /** The version of the pack: its first record's bver, or the default. */
@@ -71,6 +78,22 @@ export interface Pack {
   ordered: boolean
   /** The batch's row at which the pack begins. */
   firstRow: number
+
+  /**
+   * Whether the first record's row is to wait for those that come before it in time: it often is the newest, with the base time, and
+   * the others count back from it. A decoder that knows of more than one record says so after `beginPack`.
+   */
+  firstWaits: boolean
+  /** Whether there is a row that waits, and that row. */
+  waiting: boolean
+  waitingName: string
+  waitingUnit: string | undefined
+  waitingTimeUs: number
+  waitingKind: ValueKind
+  waitingNumber: number
+  waitingContent: string | Uint8Array | undefined
+  waitingSum: number
+  waitingUpdateTime: number
 }
 
 /** Makes the state that `beginPack` clears for each pack. Its numbers begin as NaN, so that their fields are made for doubles. */
@@ -95,6 +118,7 @@ export function openPack(bounds: TimeBounds): Pack {
     s: Number.NaN,
     t: Number.NaN,
     ut: Number.NaN,
+    known: 0,
     labels: 0,
     version: Number.NaN,
     inForce: 0,
@@ -102,5 +126,15 @@ export function openPack(bounds: TimeBounds): Pack {
     lastTimeUs: Number.NaN,
     ordered: true,
     firstRow: 0,
+    firstWaits: false,
+    waiting: false,
+    waitingName: '',
+    waitingUnit: undefined,
+    waitingTimeUs: Number.NaN,
+    waitingKind: ValueKind.none,
+    waitingNumber: Number.NaN,
+    waitingContent: undefined,
+    waitingSum: Number.NaN,
+    waitingUpdateTime: Number.NaN,
   }
 }

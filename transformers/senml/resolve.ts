@@ -6,6 +6,7 @@
 import type { Envelope } from '../envelope.ts'
 import { type RecordBatch, ValueKind } from '../record-batch.ts'
 import { badName, badText, badTime, badVersion, manyValues, noLabels, noValue, tooLarge } from './faults.ts'
+import { sortByTime } from './order.ts'
 import { baseLabels, Label, type Pack, valueLabels } from './record.ts'
 import { secondaryUnits } from './units.ts'
 
@@ -57,13 +58,16 @@ export function beginPack(pack: Pack, envelope: Envelope, batch: RecordBatch): v
   pack.lastTimeUs = Number.NEGATIVE_INFINITY
   pack.ordered = true
   pack.firstRow = batch.records.length
+  pack.known = 0
+  pack.firstWaits = false
+  pack.waiting = false
 }
 
 /** Puts the base fields of a record in force, for itself and for those after it. */
 function takeBaseFields(pack: Pack, labels: number, index: number): void {
   pack.inForce |= labels & baseLabels
-  if ((labels & Label.bn) !== 0) pack.baseNameSafe = isNamePart(pack.bn, true)
-  if ((labels & Label.bu) !== 0 && !isPlainText(pack.bu)) throw badText('bu', pack.bu, index)
+  if ((labels & Label.bn) !== 0) pack.baseNameSafe = (pack.known & Label.bn) !== 0 || isNamePart(pack.bn, true)
+  if ((labels & ~pack.known & Label.bu) !== 0 && !isPlainText(pack.bu)) throw badText('bu', pack.bu, index)
   if ((labels & Label.bver) !== 0) {
     const version = pack.bver
     const understood = version === secondaryUnitsVersion || (Number.isInteger(version) && version >= 1 && version <= defaultVersion)
@@ -101,7 +105,7 @@ export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, in
   } else if (given === Label.vs) {
     kind = ValueKind.string
     content = pack.vs
-    if (!isPlainText(pack.vs)) throw badText('vs', pack.vs, index)
+    if ((pack.known & Label.vs) === 0 && !isPlainText(pack.vs)) throw badText('vs', pack.vs, index)
   } else if (given === Label.vb) {
     kind = ValueKind.boolean
     number = pack.vb ? 1 : 0
@@ -120,13 +124,11 @@ export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, in
   const roundedUs = Math.round(seconds * 1e6)
   const timeUs = seconds < relativeTimeBelow ? pack.createdUs + roundedUs : roundedUs
   if (!(timeUs >= pack.timeMinUs && timeUs <= pack.timeMaxUs)) throw badTime(timeUs, pack, index)
-  if (timeUs < pack.lastTimeUs) pack.ordered = false
-  pack.lastTimeUs = timeUs
 
   let name = pack.bn
   let nameSafe = pack.baseNameSafe
   if ((labels & Label.n) !== 0) {
-    nameSafe = nameSafe && isNamePart(pack.n, name === '')
+    nameSafe = nameSafe && ((pack.known & Label.n) !== 0 || isNamePart(pack.n, name === ''))
     name = name === '' ? pack.n : name + pack.n
   }
   if (!nameSafe || name === '') throw badName(name, index)
@@ -134,7 +136,7 @@ export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, in
   let unit: string | undefined = pack.bu
   if ((labels & Label.u) !== 0) {
     unit = pack.u
-    if (!isPlainText(unit)) throw badText('u', unit, index)
+    if ((pack.known & Label.u) === 0 && !isPlainText(unit)) throw badText('u', unit, index)
   }
   if (unit === '') unit = undefined
 
@@ -150,5 +152,42 @@ export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, in
     }
   }
 
+  if (index === 0 && pack.firstWaits) {
+    pack.waiting = true
+    pack.waitingName = name
+    pack.waitingUnit = unit
+    pack.waitingTimeUs = timeUs
+    pack.waitingKind = kind
+    pack.waitingNumber = number
+    pack.waitingContent = content
+    pack.waitingSum = sum
+    pack.waitingUpdateTime = updateTime
+    return
+  }
+  if (pack.waiting && timeUs >= pack.waitingTimeUs) appendWaiting(pack, batch)
+  if (timeUs < pack.lastTimeUs) pack.ordered = false
+  pack.lastTimeUs = timeUs
   batch.appendRecord(index, name, unit, timeUs, kind, number, content, sum, updateTime)
+}
+
+function appendWaiting(pack: Pack, batch: RecordBatch): void {
+  pack.waiting = false
+  pack.lastTimeUs = pack.waitingTimeUs
+  batch.appendRecord(
+    0,
+    pack.waitingName,
+    pack.waitingUnit,
+    pack.waitingTimeUs,
+    pack.waitingKind,
+    pack.waitingNumber,
+    pack.waitingContent,
+    pack.waitingSum,
+    pack.waitingUpdateTime,
+  )
+}
+
+/** Ends the pack: its rows are all there, in the order of time. */
+export function endPack(pack: Pack, batch: RecordBatch): void {
+  if (pack.waiting) appendWaiting(pack, batch)
+  if (!pack.ordered) sortByTime(batch.records, pack.firstRow, pack.labels | pack.inForce)
 }

@@ -33,7 +33,7 @@ export function readAll(log: EmbeddedLog): { offset: number; message: OutgoingMe
   const cursor = reader.read(log.file.start, log.file.start)?.cursor()
   const found: { offset: number; message: OutgoingMessage }[] = []
   while (cursor?.next() === true) {
-    const { offset, hasKey: _, ...message } = cursor.message
+    const { offset, fault: _, ...message } = cursor.message
     found.push({ offset, message: { ...message, headers: cursor.headers().filter(({ key }) => !envelopeHeaderNames.has(key)) } })
   }
   return found
