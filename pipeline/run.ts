@@ -50,34 +50,53 @@ interface Failures {
   fences: number
 }
 
+/** What a flow works on: until it is revoked, and what is in flight then is others'. */
+interface Share {
+  revoked: AbortSignal | undefined
+}
+
 /**
  * One worker. Ends when `signal` has aborted and what was taken by then is stored, or as soon as `abandon` aborts: what is not
  * stored then stays in the log.
  *
  * A store that is away is asked again for ever, and the log not at all meanwhile. A fenced batch is dropped with all that is in
- * flight, and the store is asked for its positions again.
+ * flight, and the store is asked for its positions again; so it is when the share of the log is revoked, which is no failure.
  *
  * @throws SystemicError what no retry can mend; nothing of the batch is committed then
  */
 export async function run<Encoded>(parts: Parts<Encoded>, signal: AbortSignal, abandon: AbortSignal): Promise<void> {
   const failures: Failures = { starts: 0, fences: 0 }
   while (!signal.aborted && !abandon.aborted) {
+    const share: Share = { revoked: undefined }
     try {
-      await flow(parts, failures, signal, abandon)
-      return // the runs ended: by the signal, or because the source was closed
+      await flow(parts, failures, share, signal, abandon)
+      if (share.revoked?.aborted !== true) return // the runs ended: by the signal, or because the source was closed
     } catch (error) {
       parts.watch.dropped()
       if (abandon.aborted) return
+      if (share.revoked?.aborted === true) {
+        failures.starts = Math.max(failures.starts, 1) // a retry that ended with its share is over when the next share begins
+        continue
+      }
       await beforeNextFlow(parts, failures, error, signal)
     }
   }
 }
 
-/** Batch after batch until the signal aborts or something fails that needs the positions anew. */
-async function flow<Encoded>(parts: Parts<Encoded>, failures: Failures, signal: AbortSignal, abandon: AbortSignal): Promise<void> {
+/** Batch after batch until the signal aborts, the share is revoked, or something fails that needs the positions anew. */
+async function flow<Encoded>(
+  parts: Parts<Encoded>,
+  failures: Failures,
+  share: Share,
+  signal: AbortSignal,
+  abandon: AbortSignal,
+): Promise<void> {
   const { source, decoder, sink, watch } = parts
   const ending = new AbortController()
-  const runs = source.runs(AbortSignal.any([signal, abandon, ending.signal]), () => {
+  let giveUp = abandon
+  const runs = source.runs(AbortSignal.any([signal, abandon, ending.signal]), (_positions, revoked) => {
+    share.revoked = revoked
+    giveUp = AbortSignal.any([abandon, revoked])
     if (failures.starts > 0) watch.recovered()
     failures.starts = 0
   })
@@ -87,8 +106,8 @@ async function flow<Encoded>(parts: Parts<Encoded>, failures: Failures, signal: 
   })
   for await (const { pending, encoded } of ready) {
     await endingOnError(ending, async () => {
-      const counts = await store(parts, pending, encoded, abandon) // durable, and its dead letters before it
-      await commit(parts, positionsOf(pending.batch), abandon) // last: everything below is stored or dead-lettered
+      const counts = await store(parts, pending, encoded, giveUp) // durable, and its dead letters before it
+      await commit(parts, positionsOf(pending.batch), giveUp) // last: everything below is stored or dead-lettered
       watch.settled(pending, counts)
     })
     failures.fences = 0
@@ -112,7 +131,7 @@ function store<Encoded>(
   parts: Parts<Encoded>,
   pending: PendingBatch,
   encoded: Encoded,
-  abandon: AbortSignal,
+  giveUp: AbortSignal,
 ): Promise<readonly MessageCounts[]> {
   const { sink, deadLetters, watch } = parts
   const put = new Set<number>()
@@ -136,17 +155,17 @@ function store<Encoded>(
     failure = undefined
     await reject(pending.rejections, 'decode')
     try {
-      return await sink.write(encoded, rejections => reject(rejections, 'store'), abandon)
+      return await sink.write(encoded, rejections => reject(rejections, 'store'), giveUp)
     } catch (error) {
       throw failure ?? error
     }
   }
 
-  return retry(attempt, retrying(parts), abandon)
+  return retry(attempt, retrying(parts), giveUp)
 }
 
-function commit<Encoded>(parts: Parts<Encoded>, positions: Positions, abandon: AbortSignal): Promise<void> {
-  return retry(() => parts.source.commit(positions), retrying(parts), abandon)
+function commit<Encoded>(parts: Parts<Encoded>, positions: Positions, giveUp: AbortSignal): Promise<void> {
+  return retry(() => parts.source.commit(positions), retrying(parts), giveUp)
 }
 
 function retrying<Encoded>(parts: Parts<Encoded>): Parameters<typeof retry>[1] {

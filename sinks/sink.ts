@@ -67,6 +67,9 @@ export interface Sink<Encoded = unknown> {
    * Resolves when the batch is durable, with what became of its messages (one count per range of the batch, in its order).
    * Awaits `reject` before anything of the batch becomes final. Throws when nothing is known about the batch; writing it a second
    * time leaves the same rows as writing it once. What the store refuses as data is rejected, never thrown.
+   *
+   * @param signal aborts when nobody waits for the batch any more: the write ends soon, with whatever came of it, and never
+   * becomes final after it has thrown
    */
   write(encoded: Encoded, reject: Reject, signal: AbortSignal): Promise<readonly MessageCounts[]>
 

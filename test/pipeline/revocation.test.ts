@@ -1,0 +1,49 @@
+// A share of the log that is taken away: what is in flight is dropped and never committed, and what comes next begins where the store says.
+
+import { expect, test } from 'vitest'
+import { pack } from './numbers.ts'
+import { makeWorld, startWriter, stored } from './parts.ts'
+
+test('a batch being written when the share is revoked is neither committed nor waited for, and the next share goes on at the store', async () => {
+  const world = makeWorld()
+  await world.log.append(Array.from({ length: 6 }, (_, at) => pack(at)))
+  const gate = Promise.withResolvers<void>()
+  world.store.gate = gate.promise
+  const { writer, source } = await startWriter(world, { batch: { rows: 2 } })
+  await expect.poll(() => world.store.writes).toBe(1)
+  source.revoke()
+  // Another worker stores the first four meanwhile.
+  world.store.nextOffsets.set('1/0', 4)
+  world.store.gate = Promise.resolve()
+  gate.resolve()
+  await expect.poll(() => stored(world.store)).toEqual([4, 5])
+  await expect.poll(() => world.log.committed.get('writer')).toBe(6)
+  expect(writer.state()).toBe('running')
+  expect(writer.counts().get(0)).toMatchObject({ received: 2, stored: 2, inFlight: 0 })
+  await writer.stop()
+})
+
+test('a store that is away does not keep a revoked share: the writer takes the next one as soon as there is one', async () => {
+  const world = makeWorld()
+  await world.log.append([pack(1)])
+  for (let at = 0; at < 1000; at++) world.store.failures.push({ errorClass: 'transient' })
+  const { writer, source } = await startWriter(world)
+  await expect.poll(() => writer.state()).toBe('retrying')
+  source.revoke()
+  world.store.failures.length = 0
+  await expect.poll(() => stored(world.store)).toEqual([1])
+  await expect.poll(() => writer.state()).toBe('running')
+  await writer.stop()
+})
+
+test('a share revoked while the log is quiet is asked for again, and nothing is stored twice', async () => {
+  const world = makeWorld()
+  const { writer, source } = await startWriter(world)
+  await world.log.append([pack(1)])
+  await expect.poll(() => world.log.committed.get('writer')).toBe(1)
+  source.revoke()
+  await world.log.append([pack(2)])
+  await expect.poll(() => world.log.committed.get('writer')).toBe(2)
+  expect(stored(world.store)).toEqual([1, 2])
+  await writer.stop()
+})
