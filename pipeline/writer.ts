@@ -30,6 +30,8 @@ export interface WriterParts<Encoded> {
   readonly backOff?: BackOff
   /** How long a stop waits for the store to take what is in flight; what it has not taken then stays in the log. */
   readonly drainMsMax?: number
+  /** Told of each change of the state, after it. */
+  readonly onStateChange?: () => void
   /** Milliseconds since 1970. */
   readonly clock?: () => number
 }
@@ -64,6 +66,11 @@ export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
   let state: WriterState = 'running'
   let failure: Error | undefined
 
+  function enter(next: WriterState): void {
+    state = next
+    parts.onStateChange?.()
+  }
+
   const watch: Watch = {
     taken(pending) {
       ledger.taken(pending.batch)
@@ -91,22 +98,22 @@ export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
       const level = Number.isInteger(Math.log2(failures)) ? 'warn' : 'debug'
       logger[level]({ err: error, what, failures, wait_ms: Math.round(waitMs) }, 'trying again')
       failure = error instanceof Error ? error : new Error(String(error))
-      if (state === 'running') state = 'retrying'
+      if (state === 'running') enter('retrying')
     },
     recovered() {
       logger.info('going on')
       failure = undefined
-      if (state === 'retrying') state = 'running'
+      if (state === 'retrying') enter('running')
     },
   }
 
   async function work(): Promise<void> {
     try {
       await run({ source, decoder, sink, deadLetters, batch: options.batch, backOff, watch }, stopping.signal, abandoning.signal)
-      state = 'stopped'
+      enter('stopped')
     } catch (error) {
       failure = error instanceof Error ? error : new Error(String(error))
-      state = 'failed'
+      enter('failed')
       metrics.failed('writer')
       logger.fatal({ err: error }, 'writer stopped')
       throw error
@@ -128,7 +135,7 @@ export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
     },
     done,
     async stop() {
-      if (state === 'running' || state === 'retrying') state = 'stopping'
+      if (state === 'running' || state === 'retrying') enter('stopping')
       stopping.abort()
       const deadline = setTimeout(() => abandoning.abort(), drainMsMax)
       await done.catch(() => undefined)

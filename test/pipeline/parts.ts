@@ -40,6 +40,7 @@ export interface Settings {
   readonly subjects?: string[]
   readonly runMessagesMax?: number
   readonly drainMsMax?: number
+  readonly onStateChange?: () => void
   readonly wrap?: (source: FakeSource) => FakeSource
   readonly wrapSink?: (sink: Sink<FakeEncoded>) => Sink<FakeEncoded>
 }
@@ -70,6 +71,7 @@ export async function startWriter(world: World, settings: Settings = {}): Promis
     logger: pino({ level: 'silent' }),
     backOff: { waitMsMin: 1, waitMsMax: 4 },
     drainMsMax: settings.drainMsMax ?? 1000,
+    ...(settings.onStateChange === undefined ? {} : { onStateChange: settings.onStateChange }),
     clock: () => 1_700_000_100_000,
   })
   return { writer, source }

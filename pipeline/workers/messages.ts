@@ -1,0 +1,43 @@
+// What a worker's thread and the main thread tell each other: states, counts and the word to stop. No message of a device among it.
+
+import type { MetricObjectWithValues, MetricValue } from 'prom-client'
+import type { PartitionCounts } from '../ledger.ts'
+import type { WriterState } from '../writer.ts'
+
+export type Metrics = readonly MetricObjectWithValues<MetricValue<string>>[]
+
+/** An error in transit: what an error's structured clone would lose is its name. */
+export interface CarriedError {
+  readonly name: string
+  readonly message: string
+}
+
+/** From a worker, at each change of its state and once a second. */
+export interface WorkerReport {
+  readonly kind: 'report'
+  readonly state: WriterState
+  /** Why it is retrying. */
+  readonly failure?: CarriedError
+  /** By partition, since the worker began. */
+  readonly counts: readonly (readonly [number, PartitionCounts])[]
+  readonly metrics: Metrics
+}
+
+/** From a worker, last of all: it has stopped, or it met what no retry can mend. */
+export interface WorkerEnd {
+  readonly kind: 'stopped' | 'systemic'
+  readonly failure?: CarriedError
+}
+
+/** To a worker. */
+export interface StopWorker {
+  readonly kind: 'stop'
+}
+
+export function carried(error: unknown): CarriedError {
+  return error instanceof Error ? { name: error.name, message: error.message } : { name: 'Error', message: String(error) }
+}
+
+export function arrived({ name, message }: CarriedError): Error {
+  return Object.assign(new Error(message), { name })
+}

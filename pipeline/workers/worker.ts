@@ -1,0 +1,98 @@
+// A worker's thread: the whole pipeline, from the log to the store, sharing nothing; it reports, and stops when it is told to.
+
+import type { MessagePort } from 'node:worker_threads'
+import type { Registry } from 'prom-client'
+import { SinkError } from '../../sinks/sink-error.ts'
+import { SystemicError } from '../systemic-error.ts'
+import type { Writer, WriterState } from '../writer.ts'
+import { carried, type StopWorker, type WorkerEnd, type WorkerReport } from './messages.ts'
+
+/** What the worker is made of, open. */
+export interface OpenWorker {
+  readonly writer: Writer
+  readonly registry: Registry
+  /** After the writer has stopped: source, sink and dead letters. */
+  close(): Promise<void>
+}
+
+/** What `open` may tell before it has opened: that its log or store is away, and that it tries again. */
+export type OnWaiting = (failure: Error) => void
+
+const reportMs = 1000
+
+/**
+ * Opens the parts, works until the main thread says stop or something systemic comes, and closes them. Anything else that goes
+ * wrong is thrown, which ends the thread; the main thread starts another.
+ *
+ * @param open ends soon after `signal` aborts
+ */
+export async function serveWorker(
+  port: MessagePort,
+  open: (onStateChange: () => void, onWaiting: OnWaiting, signal: AbortSignal) => Promise<OpenWorker>,
+): Promise<void> {
+  const stopping = new AbortController()
+  let opened: OpenWorker | undefined
+  let waiting: Error | undefined
+  port.on('message', (_stop: StopWorker) => {
+    stopping.abort()
+    // Its end is awaited below, as `done`.
+    void opened?.writer.stop()
+  })
+
+  let reporting: Promise<void> = Promise.resolve()
+  function report(): void {
+    reporting = reporting.then(async () => port.postMessage(await reportOf(opened, waiting)))
+  }
+
+  const timer = setInterval(report, reportMs)
+  try {
+    report()
+    opened = await open(
+      report,
+      failure => {
+        waiting = failure
+        report()
+      },
+      stopping.signal,
+    )
+    waiting = undefined
+    report()
+    try {
+      if (stopping.signal.aborted) await opened.writer.stop()
+      await opened.writer.done
+    } finally {
+      await opened.close()
+    }
+    await end(port, { kind: 'stopped' })
+  } catch (error) {
+    if (stopping.signal.aborted) await end(port, { kind: 'stopped', failure: carried(error) })
+    else if (isSystemic(error)) await end(port, { kind: 'systemic', failure: carried(error) })
+    else throw error
+  } finally {
+    clearInterval(timer)
+  }
+
+  /** The last report, then the end; then nothing keeps the thread. */
+  async function end(to: MessagePort, last: WorkerEnd): Promise<void> {
+    report()
+    await reporting
+    to.postMessage(last)
+    to.close()
+  }
+}
+
+async function reportOf(opened: OpenWorker | undefined, waiting: Error | undefined): Promise<WorkerReport> {
+  const state: WriterState = opened?.writer.state() ?? 'retrying'
+  const failure = opened === undefined ? waiting : opened.writer.failure()
+  return {
+    kind: 'report',
+    state,
+    ...(failure === undefined ? {} : { failure: carried(failure) }),
+    counts: opened === undefined ? [] : [...opened.writer.counts()],
+    metrics: opened === undefined ? [] : await opened.registry.getMetricsAsJSON(),
+  }
+}
+
+function isSystemic(error: unknown): boolean {
+  return error instanceof SystemicError || (error instanceof SinkError && error.errorClass === 'systemic')
+}
