@@ -9,5 +9,10 @@ const excerptCharactersMax = 40
 export function excerpt(text: string): string {
   const quoted = text.length > excerptCharactersMax ? `${JSON.stringify(text.slice(0, excerptCharactersMax))}…` : JSON.stringify(text)
   // JSON lets those from U+007F to U+009F stand, and terminals act on them.
-  return quoted.replace(/\p{Cc}/gu, character => `\\u00${character.charCodeAt(0).toString(16)}`)
+  return printable(quoted)
+}
+
+/** The text with its control characters escaped, as JSON would. */
+export function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, character => `\\u00${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
 }

@@ -1,6 +1,7 @@
 // SenML JSON, `application/senml+json` (RFC 8428 §5): from bytes to the fields of each record. The rules are in resolve.ts.
 
 import { DecodeError } from '../decode-error.ts'
+import { printable } from '../excerpt.ts'
 import type { RecordBatch } from '../record-batch.ts'
 import type { Transformer } from '../transformer.ts'
 import { base64urlBytes } from './base64url.ts'
@@ -26,8 +27,8 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    // The engine quotes the payload around the fault; what it says before that is enough.
-    const reason = cause instanceof Error ? cause.message.replace(/, (?:\.{3})?".*$/s, '') : 'it cannot be parsed'
+    // The engine quotes the payload around the fault; what it says before that is enough, and names the character as it is.
+    const reason = cause instanceof Error ? printable(cause.message.replace(/, (?:\.{3})?".*$/s, '')) : 'it cannot be parsed'
     throw new DecodeError('json-syntax', `the payload is not JSON: ${reason}`, { hint: 'check it with a JSON parser', cause })
   }
 }

@@ -75,6 +75,11 @@ describe('JSON', () => {
     expect(faultOf('[{"n":"secret","v":x}]').message).toBe("the payload is not JSON: Unexpected token 'x'")
   })
 
+  test('a control character is named as an escape, since a terminal would act on it', () => {
+    expect(faultOf('[\u001b[2J]').message).toBe("the payload is not JSON: Unexpected token '\\u001b'")
+    expect(faultOf('[\u009b]').message).toBe("the payload is not JSON: Unexpected token '\\u009b'")
+  })
+
   test('a root that is no array is refused, with the way out for free-form JSON', () => {
     const outcome = outcomeOf(bytes('{"n":"a","v":1}'))
     expect(outcome).toMatchObject({
