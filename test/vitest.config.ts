@@ -12,6 +12,7 @@ export default defineConfig({
     // A core each: vitest keeps one for itself, which of two leaves a single worker.
     maxWorkers: '100%',
     passWithNoTests: false,
+    globalSetup: 'test/servers/run-setup.ts',
     projects: [
       {
         root,

@@ -2,11 +2,11 @@
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { aptCommand, installPackages } from './apt-install.ts'
 
 const debianFolder = '/usr/lib/postgresql'
-const command = 'apt-get install -y --no-install-recommends postgresql'
+const packages = ['postgresql']
 
 /** The folder with `initdb` and `postgres`, of the newest version; undefined where there is none. */
 export function postgresPrograms(): string | undefined {
@@ -18,22 +18,14 @@ export function postgresPrograms(): string | undefined {
 /** Installs PostgreSQL where it is missing. Returns why there is none after that, with the one command that would help. */
 export function missingPostgres(): string | undefined {
   if (postgresPrograms() !== undefined) return undefined
-  const isRoot = process.getuid?.() === 0
-  const advice = `there is no PostgreSQL on this machine; this installs it: ${isRoot ? '' : 'sudo '}${command}`
-  if (!isRoot || !existsSync('/usr/bin/apt-get')) return advice
-  // Under flock, since several test processes may find nothing at the same time; the second one finds it installed.
+  const advice = `there is no PostgreSQL on this machine; this installs it: ${aptCommand(packages)}`
   // Debian's package would otherwise make a cluster of its own and start it.
-  const script = `
-    test -d ${debianFolder} && exit 0
+  const prepare = `
     mkdir -p /etc/postgresql-common
-    grep -qs '^create_main_cluster *= *false' /etc/postgresql-common/createcluster.conf || echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive ${command} -qq`
-  try {
-    execFileSync('flock', [join(tmpdir(), 'sluice-apt.lock'), 'sh', '-c', script], { stdio: 'pipe', timeout: 300_000 })
-  } catch (error) {
-    return `${advice} (it was tried: ${error instanceof Error ? error.message : String(error)})`
-  }
-  return postgresPrograms() === undefined ? advice : undefined
+    grep -qs '^create_main_cluster *= *false' /etc/postgresql-common/createcluster.conf || echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf`
+  const problem = installPackages(packages, `test -d ${debianFolder}`, prepare)
+  if (problem === undefined && postgresPrograms() !== undefined) return undefined
+  return problem === undefined || problem === '' ? advice : `${advice} (it was tried: ${problem})`
 }
 
 /** Where PostgreSQL was installed by other means than Debian's packages. */

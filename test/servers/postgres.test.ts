@@ -21,6 +21,32 @@ describeWithPostgres('a test server', postgres => {
     await database.close()
   })
 
+  test('is down between its kill and its restart, and keeps what was committed', { timeout: 60_000 }, async () => {
+    const url = await postgres.createDatabase()
+    const open = () => openServer({ url, applicationName: 'test', connectionsMax: 1 })
+    const before = await open()
+    await before.execute('CREATE TABLE plants (id int4)')
+    await postgres.kill()
+    await expect(before.query('SELECT 1')).rejects.toThrow()
+    await before.close()
+    await postgres.restart()
+    const after = await open()
+    expect(await after.query('SELECT * FROM plants')).toEqual([])
+    await after.close()
+  })
+
+  test('answers no new connection while it is halted', { timeout: 60_000 }, async () => {
+    postgres.pause()
+    const socket = connect(Number(new URL(postgres.url).port), '127.0.0.1')
+    // The request for encryption, which a server answers with one byte.
+    socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
+    const answered = once(socket, 'data')
+    expect(await Promise.race([answered, once(AbortSignal.timeout(300), 'abort').then(() => 'silence')])).toBe('silence')
+    postgres.resume()
+    expect(String(await answered)).toBe('N')
+    socket.destroy()
+  })
+
   test('several start at once and share nothing', { timeout: 60_000 }, async () => {
     const servers = await Promise.all([startPostgres(), startPostgres()])
     expect(new Set([postgres.url, ...servers.map(server => server.url)]).size).toBe(3)

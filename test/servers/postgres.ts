@@ -1,12 +1,11 @@
 // Starts real PostgreSQL servers for the tests: one for each caller, so that test files in parallel share nothing.
 
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { afterAll, beforeAll, describe, test } from 'vitest'
+import { afterAll, beforeAll } from 'vitest'
+import { describeUnlessMissing, whenRunning } from './describe-with.ts'
 import { freePort } from './free-port.ts'
+import { type Kept, keep } from './keeper.ts'
 import { freshCluster, type Owner, serverOwner } from './postgres-cluster.ts'
 import { missingPostgres, postgresPrograms } from './postgres-install.ts'
 
@@ -17,8 +16,13 @@ export interface Postgres {
   readonly folder: string
   /** A fresh, empty database; resolves with its URL. */
   createDatabase(): Promise<string>
-  /** Down and up again on the same port and data. `immediate` is as if it had crashed. */
+  /** Up again on the same port and data, after its end if it runs. `immediate` is as if it had crashed. */
   restart(how?: 'fast' | 'immediate'): Promise<void>
+  /** Ends it as if it had crashed, until `restart`. */
+  kill(): Promise<void>
+  /** Halts the process that takes connections: new ones are not answered, those that are open go on. */
+  pause(): void
+  resume(): void
   /** Ends the server and removes its data. It ends too when this process dies, however it dies. */
   stop(): Promise<void>
 }
@@ -37,34 +41,13 @@ export interface PostgresOptions {
  * @param suite is given the server, which runs while tests and hooks do
  */
 export function describeWithPostgres(name: string, suite: (postgres: Postgres) => void, options: PostgresOptions = {}): void {
-  const missing = missingPostgres()
-  if (missing !== undefined) {
-    if (process.env['CI'] === 'true') return test(name, () => Promise.reject(new Error(missing)))
-    console.warn(`skipped: ${name}: ${missing}`)
-    describe.skip(name, () => test(missing, () => undefined))
-    return
-  }
-  describe(name, () => {
+  describeUnlessMissing(name, missingPostgres(), () => {
     let server: Postgres | undefined
-    const running = (): Postgres => {
-      if (server === undefined) throw new Error('the server runs while tests and hooks do, not while they are collected')
-      return server
-    }
     beforeAll(async () => {
       server = await startPostgres(options)
     }, 60_000)
     afterAll(() => server?.stop(), 30_000)
-    suite({
-      get url() {
-        return running().url
-      },
-      get folder() {
-        return running().folder
-      },
-      createDatabase: () => running().createDatabase(),
-      restart: how => running().restart(how),
-      stop: () => running().stop(),
-    })
+    suite(whenRunning(() => server))
   })
 }
 
@@ -78,7 +61,7 @@ export async function startPostgres({ fsync = false, settings = {} }: PostgresOp
   const durability = fsync ? 'on' : 'off'
   // A commit reaches the operating system in either case, so that what was acknowledged survives a crash of the server.
   const configured = { fsync: durability, full_page_writes: durability, max_connections: '60', ...settings }
-  const start = (port: number): Promise<ChildProcess> => launch(programs, folder, owner, { ...configured, port: String(port) })
+  const start = (port: number): Promise<Kept> => launch(programs, folder, owner, { ...configured, port: String(port) })
 
   let port = await freePort()
   let server = await start(port).catch(async (error: unknown) => {
@@ -106,68 +89,33 @@ export async function startPostgres({ fsync = false, settings = {} }: PostgresOp
       return urlOf(name)
     },
     restart: async (how = 'fast') => {
-      await end(server, how)
+      await server.end(how === 'immediate' ? 'QUIT' : 'INT')
       server = await start(port)
     },
+    kill: () => server.end('QUIT'),
+    pause: () => server.signal('STOP'),
+    resume: () => server.signal('CONT'),
     stop: async () => {
-      await end(server, 'fast')
+      await server.end('INT')
       await rm(folder, { recursive: true, force: true })
     },
   }
 }
-
-/**
- * Runs the server under a shell that holds a pipe to us: a word in it ends the server, and so does its end, which comes also
- * when this process is killed. Then nobody is left to remove the folder, so the shell does.
- */
-const keeper = `
-folder=$1; shift
-exec 3<&0
-"$@" </dev/null 3<&- & server=$!
-{
-  if read -r how <&3; then signal=$([ "$how" = immediate ] && echo QUIT || echo INT)
-  else touch "$folder/orphaned"; signal=QUIT; fi
-  kill -$signal $server
-} >/dev/null 2>&1 & watcher=$!
-wait $server
-code=$?
-kill $watcher 2>/dev/null
-[ -e "$folder/orphaned" ] && rm -rf "$folder"
-exit $code`
 
 async function launch(
   programs: string,
   folder: string,
   owner: Owner | undefined,
   settings: Readonly<Record<string, string>>,
-): Promise<ChildProcess> {
+): Promise<Kept> {
   const always = { listen_addresses: '127.0.0.1', unix_socket_directories: '', logging_collector: 'off', lc_messages: 'C' }
   const options = Object.entries({ ...always, ...settings }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const server = spawn('sh', ['-c', keeper, 'sh', folder, join(programs, 'postgres'), '-D', join(folder, 'data'), ...options], {
-    ...owner,
-    cwd: folder,
-    env: { LC_ALL: 'C', PATH: process.env['PATH'] ?? '' },
-    stdio: ['pipe', 'ignore', 'pipe'],
-    // In a session of its own: a Ctrl-C in the terminal reaches the tests, and they end the server.
-    detached: true,
+  return keep([join(programs, 'postgres'), '-D', join(folder, 'data'), ...options], {
+    folder,
+    owner,
+    env: { LC_ALL: 'C' },
+    isReady: line => line.includes('database system is ready to accept connections'),
+    // Its other processes and its shared memory end with it, which they do not by KILL.
+    lastSignal: 'QUIT',
   })
-  const lines: string[] = []
-  for await (const line of createInterface({ input: server.stderr })) {
-    lines.push(line)
-    if (line.includes('database system is ready to accept connections')) {
-      // Read on, so that the server never waits for room in the pipe, without keeping this process alive.
-      server.stderr.resume()
-      server.unref()
-      return server
-    }
-  }
-  throw new Error(`PostgreSQL did not start:\n${lines.slice(-20).join('\n')}`)
-}
-
-async function end(server: ChildProcess, how: 'fast' | 'immediate'): Promise<void> {
-  if (server.exitCode !== null) return
-  const gone = once(server, 'exit')
-  server.ref()
-  server.stdin?.end(`${how}\n`)
-  await gone
 }
