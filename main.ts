@@ -2,18 +2,12 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
+import type { TObject } from 'typebox'
 import type { OptionSources } from './config/options.ts'
-import type { loadUpOptions, upOptions } from './up-options.ts'
-
-/** A role's options: what they are, and how they are read and checked. */
-interface Role {
-  readonly schema: typeof upOptions
-  readonly load: typeof loadUpOptions
-}
 
 const { version, description } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as Record<string, string>
 
-const program = new Command('sluice')
+const program: Command = new Command('sluice')
   .description(description!)
   .version(version!)
   .showSuggestionAfterError()
@@ -38,14 +32,111 @@ program
   .action(async (flags: { host?: string; port?: string; data?: string; config?: string; acceptNewLog?: boolean }) => {
     const { loadUpOptions } = await import('./up-options.ts')
     const overrides = { http: { host: flags.host, port: flags.port }, data: { folder: flags.data }, log: { acceptNew: flags.acceptNewLog } }
-    const options = loadUpOptions(sources(flags.config, overrides))
+    const options = loadUpOptions(await sources(flags.config, overrides))
     const { up } = await import('./up.ts')
     await up(options, version!)
     process.exit(0) // everything is closed: see the end of this file
   })
 
-function sources(file: string | undefined, overrides: OptionSources['overrides'] = {}): OptionSources {
-  return { environment: process.env, overrides, ...(file === undefined ? {} : { file }) }
+interface ListenFlags {
+  host?: string
+  port?: string
+  config?: string
+}
+
+/** The command of a role that listens. */
+function listeningRole(name: string, summary: string, port = 8080): Command {
+  return program
+    .command(name)
+    .summary(summary)
+    .option('--host <address>', 'address to listen on (default: 127.0.0.1)')
+    .option('--port <number>', `port to listen on; 0 picks one (default: ${port})`)
+    .addOption(file)
+}
+
+listeningRole('api', 'the control plane, on a PostgreSQL server')
+  .description('Starts the control plane: users, tokens, things, channels, connections, and what ingest asks: who may publish.')
+  .addHelpText(
+    'after',
+    '\nExamples:\n  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice api\n  sluice api --config api.toml --host 0.0.0.0\n  sluice config sample api\n',
+  )
+  .action(async ({ config: path, ...http }: ListenFlags) => {
+    const { loadApiOptions } = await import('./roles/api-options.ts')
+    const options = loadApiOptions(await sources(path, { http: { ...http } }))
+    const { api } = await import('./roles/api.ts')
+    await api(options, version!)
+    process.exit(0) // everything is closed: see the end of this file
+  })
+
+listeningRole('ingest', 'takes messages from devices into the log')
+  .description('Starts ingest: takes messages from devices over HTTP into the log, and asks the control plane who may publish.')
+  .addHelpText(
+    'after',
+    '\nExamples:\n  SVC_LOG_BROKERS=kafka:9092 SVC_CONTROL_URL=http://api:9080 SVC_CONTROL_TOKEN_FILE=/run/secrets/control-token sluice ingest\n  sluice ingest --config ingest.toml --host 0.0.0.0 --port 8081\n  sluice config sample ingest\n',
+  )
+  .action(async ({ config: path, ...http }: ListenFlags) => {
+    const { loadIngestOptions } = await import('./roles/ingest-options.ts')
+    const options = loadIngestOptions(await sources(path, { http: { ...http } }))
+    const { ingest } = await import('./roles/ingest.ts')
+    const { openMessagesLog } = await import('./pipeline/kafka/confluent/index.ts')
+    await ingest(options, version!, openMessagesLog)
+    process.exit(0) // everything is closed: see the end of this file
+  })
+
+listeningRole('writer', 'takes messages from the log into a store', 9082)
+  .argument('<store>', 'relational (or postgres)')
+  .description('Starts a writer: a pool of workers that take messages from Kafka and store them, each once.')
+  .addHelpText(
+    'after',
+    '\nExamples:\n  SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://sluice:…@db/sluice sluice writer relational\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice writer relational\n  sluice config sample writer\n',
+  )
+  .action(async (name: string, { config: path, ...http }: ListenFlags) => {
+    const { configPathVariable, loadWriterOptions, storeNames, storeOf } = await import('./roles/writer-options.ts')
+    const store = storeOf(name)
+    if (store === undefined)
+      program.error(`there is no store ${JSON.stringify(name)}: the stores are ${Object.keys(storeNames).join(', ')}`)
+    const options = loadWriterOptions(await sources(path ?? process.env[configPathVariable(store)], { http: { ...http } }))
+    const { writer } = await import('./roles/writer.ts')
+    await writer(store, options, version!)
+    process.exit(0) // everything is closed: see the end of this file
+  })
+
+/** A role's options: what they are, and how they are read and checked. */
+interface Role {
+  readonly schema: TObject
+  readonly load: (sources: OptionSources) => unknown
+}
+
+const roles: Readonly<Record<string, () => Promise<Role>>> = {
+  async up() {
+    const { upOptions, loadUpOptions } = await import('./up-options.ts')
+    return { schema: upOptions, load: loadUpOptions }
+  },
+  async api() {
+    const { apiOptions, loadApiOptions } = await import('./roles/api-options.ts')
+    return { schema: apiOptions, load: loadApiOptions }
+  },
+  async writer() {
+    const { writerOptions, loadWriterOptions } = await import('./roles/writer-options.ts')
+    return { schema: writerOptions, load: loadWriterOptions }
+  },
+  async ingest() {
+    const { ingestRoleOptions, loadIngestOptions } = await import('./roles/ingest-options.ts')
+    return { schema: ingestRoleOptions, load: loadIngestOptions }
+  },
+}
+const roleNames = Object.keys(roles).join(', ')
+
+/** What tools are given beside the options of roles. */
+const toolVariables = ['SVC_TOKEN']
+
+/** The variables of every role are known to each, so that all processes of a platform can be given one environment. */
+async function sources(file: string | undefined, overrides: OptionSources['overrides'] = {}): Promise<OptionSources> {
+  const { variablesOf } = await import('./config/options.ts')
+  const all = await Promise.all(Object.values(roles).map(role => role()))
+  const { configPathVariables } = await import('./roles/writer-options.ts')
+  const otherVariables = [...toolVariables, ...configPathVariables, ...all.flatMap(({ schema }) => variablesOf(schema))]
+  return { environment: process.env, overrides, otherVariables, ...(file === undefined ? {} : { file }) }
 }
 
 const config = program
@@ -56,7 +147,7 @@ const role = '<role>'
 
 config
   .command('check')
-  .argument(role, 'up')
+  .argument(role, roleNames)
   .addOption(file)
   .description('Says ok, or every fault of the options at once.')
   .addHelpText(
@@ -65,25 +156,25 @@ config
   )
   .action(async (name: string, flags: { config?: string }) => {
     const { load } = await roleOf(name)
-    load(sources(flags.config))
+    load(await sources(flags.config))
     console.log('ok')
   })
 
 config
   .command('print')
-  .argument(role, 'up')
+  .argument(role, roleNames)
   .addOption(file)
   .description('Prints the options in force; secrets are masked.')
   .addHelpText('after', '\nExample:\n  SVC_HTTP_PORT=9000 sluice config print up\n')
   .action(async (name: string, flags: { config?: string }) => {
     const { printOptions } = await import('./config/options.ts')
     const { schema, load } = await roleOf(name)
-    console.log(printOptions(schema, load(sources(flags.config))))
+    console.log(printOptions(schema, load(await sources(flags.config))))
   })
 
 config
   .command('sample')
-  .argument(role, 'up')
+  .argument(role, roleNames)
   .description('Prints a commented TOML file with every option at its default.')
   .addHelpText('after', '\nExample:\n  sluice config sample up > sluice.toml\n')
   .action(async (name: string) => {
@@ -95,16 +186,18 @@ config
 const tools = {
   senml: { summary: 'resolve, validate and convert SenML packs', load: () => import('./bin/senml.ts') },
   json: { summary: 'see what becomes of JSON documents', load: () => import('./bin/json.ts') },
+  dlq: { summary: 'look at dead letters, replay or drop them', load: () => import('./roles/tools/dlq.ts') },
+  verify: { summary: 'compare a store with its log, message by message', load: () => import('./roles/tools/verify.ts') },
+  trace: { summary: 'tell what has become of one message', load: () => import('./roles/tools/trace.ts') },
 }
 for (const [name, { summary, load }] of Object.entries(tools)) {
   const command = program.command(name).summary(summary)
-  if (process.argv.includes(name)) (await load()).addCommands(command)
+  if (process.argv.includes(name)) (await load()).addCommands(command, sources)
 }
 
 async function roleOf(name: string): Promise<Role> {
-  if (name !== 'up') program.error(`there is no role ${JSON.stringify(name)}: the roles are up`)
-  const { upOptions, loadUpOptions } = await import('./up-options.ts')
-  return { schema: upOptions, load: loadUpOptions }
+  const role = Object.hasOwn(roles, name) ? roles[name] : undefined
+  return role === undefined ? program.error(`there is no role ${JSON.stringify(name)}: the roles are ${roleNames}`) : role()
 }
 
 /** Faults that a person can mend: their message says how. Anything else is a defect, and its stack says where. */

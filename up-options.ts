@@ -4,11 +4,12 @@ import { type Static, Type } from 'typebox'
 import { httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
-import { tokensOptions, usersOptions } from './control-plane/options.ts'
-import { credentialFaults } from './control-plane/users/credentials.ts'
+import { environmentOption, knownSecretFaults } from './config/production.ts'
+import { adminFaults, adminOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
 import { subjectFilter } from './pipeline/subject-filter.ts'
+import { transformerOptions } from './pipeline/transformer-options.ts'
 import { readerOptions } from './readers/options.ts'
 import { postgresReaderOptions } from './readers/postgres/options.ts'
 import { sinkOptions } from './sinks/postgres/options.ts'
@@ -17,19 +18,9 @@ const dataOptions = Type.Object({
   folder: Type.String({ default: './data', minLength: 1, flag: '--data', description: 'Folder that holds everything that is kept.' }),
 })
 
-const adminOptions = Type.Object({
-  email: Type.String({ default: 'admin@sluice.local', description: 'Email of the administrator that the first start makes.' }),
-  password: Type.Optional(
-    Type.String({
-      minLength: 8,
-      secret: true,
-      description: 'Its password. Without one the first start makes one and writes it to `admin-password` in the data folder.',
-    }),
-  ),
-})
-
 /** The options of `sluice up`. */
 export const upOptions = Type.Object({
+  env: environmentOption,
   http: httpOptions,
   data: dataOptions,
   admin: adminOptions,
@@ -39,6 +30,7 @@ export const upOptions = Type.Object({
   log: logOptions,
   message: messageOptions,
   subscriber: subscriberOptions,
+  transformer: transformerOptions,
   batch: batchOptions,
   workers: workersOptions,
   store: sinkOptions,
@@ -69,9 +61,7 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     const problem = `ingest would acknowledge payloads of ${options.ingest.payloadBytesMax} bytes that the writer refuses above message.payload_bytes of ${options.message.payloadBytes}: raise that one, too`
     faults.push({ place: 'ingest.payload_bytes_max', problem })
   }
-  for (const { pointer, detail } of credentialFaults({ password: 'not given: made here', ...options.admin })) {
-    faults.push({ place: pointer.replace('/body/', 'admin.'), problem: detail })
-  }
+  faults.push(...adminFaults(options.admin), ...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
   if (faults.length > 0) throw new OptionsError(faults)
   return options
 }

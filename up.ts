@@ -6,15 +6,15 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { type DataFolder, openDataFolder } from './config/data-folder.ts'
-import { type HealthCheck, healthRoutes } from './config/http/health.ts'
+import { healthRoutes, silent } from './config/http/health.ts'
 import { closeServer, listen } from './config/http/listen.ts'
 import { openapiRoutes } from './config/http/openapi.ts'
 import { createServer } from './config/http/server.ts'
-import { createLogger, type Logger } from './config/logger.ts'
+import { type Logger, openLogger } from './config/logger.ts'
 import type { Database } from './config/postgres/database.ts'
 import { checkIntegrity, openEmbedded, syncFolder } from './config/postgres/embedded.ts'
+import { aborted, type ProcessScope, runProcess } from './config/run-process.ts'
 import { openMasterKey, readSecretFile, SecretError } from './config/secrets.ts'
-import { stopOnSignals } from './config/signals.ts'
 import { cacheAccess } from './control-plane/client.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
@@ -24,12 +24,14 @@ import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
 import { pipelineMetrics } from './pipeline/metrics.ts'
 import { memoryBytesMax } from './pipeline/options.ts'
+import { deadLettersTopic, replaysTopic } from './pipeline/replays.ts'
 import { openWriter } from './pipeline/writer.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
+import { administrationRoutes, openReplayWriter } from './roles/tools/in-process.ts'
 import { maintain } from './sinks/postgres/schema.ts'
 import { openSink } from './sinks/postgres/sink.ts'
-import { openAutoTransformer } from './transformers/select.ts'
+import { openTransformer } from './transformers/select.ts'
 import type { UpOptions } from './up-options.ts'
 
 /** The writer of `up`, its consumer in the log, and the first part of its dead letters' topic. */
@@ -43,55 +45,27 @@ const requestDrainMsMax = 1_500
 const writerDrainMsMax = 2_000
 const maintenanceIntervalMs = 6 * 3600 * 1000
 
-/** Closes in the reverse order of opening. */
-type Closing = () => Promise<void>
-
 /**
  * Starts the platform, prints where it is ready, and resolves when it has stopped after a signal, with everything it took stored.
  *
  * @throws ListenError, DataFolderInUseError, DamagedDatabaseError, SystemicError …: what a person can mend, with a message that says how
  */
 export async function up(options: UpOptions, version: string): Promise<void> {
-  const logger = openLogger(options)
-  const stop = stopOnSignals({
-    onStop: signal => logger.info({ signal }, 'stopping'),
-    onDeadline: () => logger.error('stop took too long: what was not stored is taken again by the next start'),
-  })
-  const closings: Closing[] = []
-  let failed: unknown
-  try {
-    await serve(options, version, logger, closings, stop.signal)
-  } catch (error) {
-    failed = error
-  }
-  for (const close of closings.toReversed()) {
-    try {
-      await close()
-    } catch (error) {
-      failed ??= error
-      logger.error({ err: error }, 'a part did not close')
-    }
-  }
-  stop.dispose()
-  if (failed !== undefined) throw failed
-  logger.info('stopped')
-}
-
-function openLogger({ logging }: UpOptions): Logger {
-  return createLogger({ level: logging.level, pretty: logging.format === 'pretty' || (logging.format === 'auto' && process.stderr.isTTY) })
+  const logger = openLogger(options.logging)
+  await runProcess(logger, scope => serve(options, version, logger, scope))
 }
 
 /** Opens every part, in the order in which they need each other, and resolves when the platform is to stop. */
-async function serve(options: UpOptions, version: string, logger: Logger, closings: Closing[], signal: AbortSignal): Promise<void> {
+async function serve(options: UpOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
   const folder = await openDataFolder(options.data.folder)
-  closings.push(() => folder.close())
-  const database = await openDatabase(folder, logger, closings)
+  closeLater(() => folder.close())
+  const database = await openDatabase(folder, logger, closeLater)
   const masterKey = await openKey(join(folder.path, 'master-key'), database)
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
 
   const controlPlane = await openControlPlane({ database, masterKey, options, logger })
-  closings.push(() => controlPlane.close())
+  closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')
   await mkdir(logFolder, { recursive: true, mode: 0o700 })
@@ -105,23 +79,23 @@ async function serve(options: UpOptions, version: string, logger: Logger, closin
       logger,
     })
   const log = openLog(topic)
-  closings.push(() => log.close())
-  const deadLetterLog = openLog(`${topic}.dead-letters.${writerName}`)
-  closings.push(() => deadLetterLog.close())
+  closeLater(() => log.close())
+  const deadLetterLog = openLog(deadLettersTopic(topic, writerName))
+  closeLater(() => deadLetterLog.close())
+  const replayLog = openLog(replaysTopic(topic, writerName))
+  closeLater(() => replayLog.close())
+  const logs = { messages: log, letters: deadLetterLog, replays: replayLog }
 
-  const sink = await openSink({
-    database,
-    options: options.store,
-    logName: log.name,
-    logId: log.id,
-    writer: writerName,
-    acceptNewLog: options.log.acceptNew,
-  })
-  closings.push(() => sink.close())
+  const openSinkOf = ({ name, id }: typeof log): ReturnType<typeof openSink> =>
+    openSink({ database, options: options.store, logName: name, logId: id, writer: writerName, acceptNewLog: options.log.acceptNew })
+  const sink = await openSinkOf(log)
+  closeLater(() => sink.close())
+  const replaySink = await openSinkOf(replayLog)
+  closeLater(() => replaySink.close())
   const maintenance = setInterval(() => {
-    maintain(database).catch((error: unknown) => logger.error({ err: error }, 'months of the messages table cannot be made'))
+    maintain(database, options.store).catch((error: unknown) => logger.error({ err: error }, 'months of the messages table cannot be made'))
   }, maintenanceIntervalMs)
-  closings.push(async () => clearInterval(maintenance))
+  closeLater(async () => clearInterval(maintenance))
 
   const source = openEmbeddedSource({
     log,
@@ -132,27 +106,24 @@ async function serve(options: UpOptions, version: string, logger: Logger, closin
     acceptLost: options.log.acceptLost,
     onLost: (partition, messages) => writer.lost(partition, messages),
   })
-  closings.push(() => source.close())
-  const writer = openWriter({
-    name: writerName,
-    source,
-    sink,
-    transformer: openAutoTransformer(
-      { timeMinUs: options.message.earliestSeconds * 1e6, timeAheadMaxUs: options.message.aheadDays * 86_400e6 },
-      { payloadBytesMax: options.message.payloadBytes },
-    ),
-    deadLetters: openDeadLetters({ log: deadLetterLog, topic, logNumber: sink.logNumber, writer: writerName }),
-    options,
-    metrics: pipelineMetrics(registry, writerName),
-    drainMsMax: writerDrainMsMax,
-    logger,
-  })
-  closings.push(() => writer.stop())
+  closeLater(() => source.close())
+  const transformer = openTransformer(
+    options.transformer,
+    { timeMinUs: options.message.earliestSeconds * 1e6, timeAheadMaxUs: options.message.aheadDays * 86_400e6 },
+    { payloadBytesMax: options.message.payloadBytes },
+  )
+  const deadLetters = openDeadLetters({ log: deadLetterLog, topic, logNumber: sink.logNumber, writer: writerName })
+  const writerParts = { transformer, deadLetters, options, drainMsMax: writerDrainMsMax, logger }
+  const writer = openWriter({ ...writerParts, name: writerName, source, sink, metrics: pipelineMetrics(registry, writerName) })
+  closeLater(() => writer.stop())
+  const replayName = `${writerName}.replays`
+  const replays = openReplayWriter(logs, replaySink, { ...writerParts, name: replayName, metrics: pipelineMetrics(registry, replayName) })
+  closeLater(() => replays.close())
 
   const reader = openPostgresReader({ database, options: options.reader })
-  closings.push(() => reader.close())
+  closeLater(() => reader.close())
   const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
-  closings.push(async () => access.close())
+  closeLater(async () => access.close())
 
   let ready = false
   const app = createServer({ logger, ...options.http })
@@ -173,13 +144,15 @@ async function serve(options: UpOptions, version: string, logger: Logger, closin
   })
   app.register(controlPlane.routes)
   app.register(
-    ingestRoutes({ log, logNumber: () => sink.logNumber, access, metrics: openIngestMetrics(registry), options: options.ingest }),
+    ingestRoutes({ log, logLabel: () => String(sink.logNumber), access, metrics: openIngestMetrics(registry), options: options.ingest }),
   )
   app.register(readerRoutes({ reader, access, options: options.reader }))
-  closings.push(() => closeServer(app, requestDrainMsMax))
+  const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
+  app.register(administrationRoutes({ logs, database, writer, transformer, options, isAdministrator }))
+  closeLater(() => closeServer(app, requestDrainMsMax))
 
   const url = await listen(app, options.http)
-  closings.push(async () => {
+  closeLater(async () => {
     ready = false
   })
   // Behind the port, so that a start that fails there has made nobody whom the next one would not name.
@@ -188,7 +161,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, closin
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator)
   console.log(`ready on ${url}`)
-  await Promise.race([aborted(signal), writer.done])
+  await Promise.race([aborted(signal), writer.done, replays.writer.done])
 }
 
 /** The master key; a new one only for a database that nothing was written in under another. */
@@ -200,14 +173,14 @@ async function openKey(path: string, database: Database): Promise<Buffer> {
 }
 
 /** @throws DamagedDatabaseError when a power cut, or something else, left a database that cannot be trusted */
-async function openDatabase(folder: DataFolder, logger: Logger, closings: Closing[]): ReturnType<typeof openEmbedded> {
+async function openDatabase(folder: DataFolder, logger: Logger, closeLater: ProcessScope['closeLater']): ReturnType<typeof openEmbedded> {
   const path = join(folder.path, 'postgres')
   const database = await openEmbedded({
     folder: path,
     onUpkeepFailure: error => logger.error({ err: error }, 'upkeep of the database failed, and is tried again'),
   })
   let whole = folder.lastStop !== 'power-cut'
-  closings.push(async () => {
+  closeLater(async () => {
     await database.close()
     if (!whole) return
     // The embedded database never syncs: only now is a stop clean in the sense that a power cut loses nothing of it.
@@ -239,19 +212,4 @@ or step by step: a user, a token, and then the tour in README.md
   curl -X POST ${url}/tokens ${json} -d '{"email":"ann@example.com","password":"correct horse battery"}'
   curl ${url}/health
 `)
-}
-
-/** A check that has nothing to tell when it passes. */
-function silent(check: () => Promise<void>): HealthCheck {
-  return async () => {
-    await check()
-    return undefined
-  }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

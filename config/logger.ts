@@ -68,6 +68,11 @@ export function createLogger({ level, pretty }: { level: string; pretty: boolean
   )
 }
 
+/** The log of a process as its options say. */
+export function openLogger({ level, format }: LoggingOptions): Logger {
+  return createLogger({ level, pretty: format === 'pretty' || (format === 'auto' && process.stderr.isTTY) })
+}
+
 /** Loaded only where a person reads: it costs 30 ms of a start. */
 function prettyStream(stream: Writable | undefined): DestinationStream {
   const require = createRequire(import.meta.url)

@@ -7,7 +7,10 @@ export type OptionTable = Readonly<Record<string, unknown>>
 
 export interface OptionFile {
   readonly values: OptionTable
-  /** The line of a key, from 1: `['http', 'port']`; of a section's header: `['http']`. undefined where it cannot be told. */
+  /**
+   * The line of a key, from 1: `['http', 'port']`; of a section's header: `['http']`; of the first of a list of tables and of a key in it:
+   * `['fields', '0']`, `['fields', '0', 'name']`. undefined where it cannot be told.
+   */
   lineOf(path: readonly string[]): number | undefined
 }
 
@@ -36,10 +39,13 @@ export function readOptionFile(path: string): OptionFile {
   return { values: parse(path, text), lineOf: keyPath => lines(text).get(keyPath.join('\0')) }
 }
 
-/** `sluice.toml:12`, or the file alone where the line cannot be told. */
+/** `sluice.toml:12`: the line of the key or, where that cannot be told, of what is around it; without either the file alone. */
 export function placeInFile(path: string, file: OptionFile, keys: readonly string[]): string {
-  const line = file.lineOf(keys)
-  return line === undefined ? path : `${path}:${line}`
+  for (let length = keys.length; length > 0; length--) {
+    const line = file.lineOf(keys.slice(0, length))
+    if (line !== undefined) return `${path}:${line}`
+  }
+  return path
 }
 
 function parse(path: string, text: string): OptionTable {
@@ -68,6 +74,7 @@ function parse(path: string, text: string): OptionTable {
  */
 function lines(text: string): Map<string, number> {
   const places = new Map<string, number>()
+  const tables = new Map<string, number>()
   let section: string[] = []
   let quotes: string | undefined
   for (const [index, line] of text.split('\n').entries()) {
@@ -75,9 +82,15 @@ function lines(text: string): Map<string, number> {
       if (line.includes(quotes)) quotes = undefined
       continue
     }
-    const header = /^\s*\[\[?\s*([^\]]+?)\s*\]/.exec(line)
+    const header = /^\s*(\[\[?)\s*([^\]]+?)\s*\]/.exec(line)
     if (header !== null) {
-      section = keysOf(header[1]!)
+      const [, brackets, name] = header
+      section = keysOf(name!)
+      if (brackets === '[[') {
+        const nth = tables.get(name!) ?? 0
+        tables.set(name!, nth + 1)
+        section.push(String(nth))
+      }
       remember(places, section, index + 1)
       continue
     }

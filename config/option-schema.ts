@@ -3,13 +3,15 @@
 import { IsOptional, type TObject, type TSchema } from 'typebox'
 import { allowedBy, choicesOf, type Keywords } from './allowed.ts'
 
-export type OptionKind = 'integer' | 'number' | 'boolean' | 'string' | 'choice' | 'list' | 'structure'
+export type OptionKind = 'integer' | 'number' | 'boolean' | 'string' | 'choice' | 'list' | 'tables' | 'structure'
 
 /** What the schema of an option may carry, beside JSON Schema's own keywords. */
 interface OptionKeywords extends Keywords {
   properties?: Record<string, TSchema>
   default?: unknown
   description?: string
+  /** Values as code has them, of which the first is shown in the sample file. */
+  examples?: unknown[]
   /** The variable's name where it is not made from section and key. */
   environment?: string
   /** The flag that overrides it on the command line, for messages. */
@@ -30,12 +32,16 @@ export interface OptionSpec {
   readonly kind: OptionKind
   /** The kind of a list's items; else undefined. */
   readonly itemKind: OptionKind | undefined
+  /** What stands in each of a list of tables; their paths and names are those inside the table. Else empty. */
+  readonly columns: readonly OptionSpec[]
   readonly choices: readonly unknown[]
   readonly secret: boolean
   readonly optional: boolean
   /** Names of the sections around it that may be absent as a whole. */
   readonly optionalSections: readonly string[]
   readonly default: unknown
+  /** undefined without one. */
+  readonly example: unknown
   readonly description: string
   /** What is allowed, to stand after "give": `a whole number from 0 to 65535`. */
   readonly allowed: string
@@ -83,6 +89,7 @@ function collect(section: TObject, path: readonly string[], optionalSections: re
 function specOf(schema: OptionKeywords, path: readonly string[], optional: boolean, optionalSections: readonly string[]): OptionSpec {
   const kind = kindOf(schema)
   const name = nameOf(path)
+  const columns = kind === 'tables' ? columnsOf(name, schema) : []
   return {
     path,
     name,
@@ -91,14 +98,33 @@ function specOf(schema: OptionKeywords, path: readonly string[], optional: boole
     schema,
     kind,
     itemKind: kind === 'list' ? kindOf(schema.items!) : undefined,
+    columns,
     choices: choicesOf(schema),
     secret: schema.secret ?? false,
     optional,
     optionalSections,
     default: schema.default,
+    example: schema.examples?.[0],
     description: schema.description ?? '',
-    allowed: kind === 'structure' ? (schema.allowed ?? (schema.type === 'array' ? 'a list of tables' : 'a table')) : allowedBy(schema),
+    allowed: schema.allowed ?? wordsOf(kind, name, columns, schema),
   }
+}
+
+/** @throws Error for a secret: where a list of tables is shown, all of it is */
+function columnsOf(name: string, { items }: OptionKeywords): OptionSpec[] {
+  return Object.entries((items as OptionKeywords).properties!).map(([property, schema]) => {
+    const column = { ...specOf(schema, [property], IsOptional(schema), []), variable: undefined }
+    if (column.secret) throw new Error(`${name} holds a secret, ${column.name}: make it an option of its own`)
+    return column
+  })
+}
+
+function wordsOf(kind: OptionKind, name: string, columns: readonly OptionSpec[], schema: OptionKeywords): string {
+  if (kind === 'structure') return schema.type === 'array' ? 'a list of tables' : 'a table'
+  if (kind !== 'tables') return allowedBy(schema)
+  const { type, minItems, maxItems } = schema
+  const list = allowedBy({ type: type!, ...(minItems === undefined ? {} : { minItems }), ...(maxItems === undefined ? {} : { maxItems }) })
+  return `${list}, each a table with ${columns.map(({ name }) => name).join(', ')}: [[${name}]] in a file, a JSON array in the variable`
 }
 
 /** Their variables, with the `_FILE` ones of secrets. */
@@ -114,7 +140,8 @@ function kindOf(schema: Keywords): OptionKind {
   if (choicesOf(schema).length > 0) return 'choice'
   if (schema.type === 'array') {
     const item = kindOf(schema.items ?? {})
-    return item === 'structure' || item === 'list' ? 'structure' : 'list'
+    if (item === 'structure') return isSection(schema.items ?? {}) ? 'tables' : 'structure'
+    return item === 'list' || item === 'tables' ? 'structure' : 'list'
   }
   if (schema.type === 'integer' || schema.type === 'number' || schema.type === 'boolean' || schema.type === 'string') return schema.type
   return 'structure'

@@ -4,12 +4,21 @@ import { Value } from 'typebox/value'
 import type { OptionKind, OptionSpec } from './option-schema.ts'
 
 /**
- * The value that a text stands for: `true`, `9000`, `a,b`. A text that is none stays a text, and the check says what is wrong with it.
+ * The value that a text stands for: `true`, `9000`, `a,b`, `[{"name":"a"}]`. A text that is none stays a text, and the check says what is wrong with it.
  */
 export function valueOfText(spec: OptionSpec, text: string): unknown {
-  if (spec.kind !== 'list') return scalarOf(spec.kind, spec.choices, text)
+  if (spec.kind !== 'list' && spec.kind !== 'tables') return scalarOf(spec.kind, spec.choices, text)
   if (text.trim() === '') return []
+  if (spec.kind === 'tables') return jsonOf(text)
   return text.split(',').map(item => scalarOf(spec.itemKind!, [], item.trim()))
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
 }
 
 function scalarOf(kind: OptionKind, choices: readonly unknown[], text: string): unknown {

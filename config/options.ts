@@ -5,8 +5,9 @@ import type { Static, TObject } from 'typebox'
 import { type OptionFault, OptionsError } from './option-faults.ts'
 import { type OptionFile, OptionFileError, type OptionTable, placeInFile, readOptionFile } from './option-file.ts'
 import { unknownKeys, unknownVariables } from './option-names.ts'
+import { type Given, takeIn } from './option-rows.ts'
 import { listOptions, type OptionSpec, variablesOfSpecs } from './option-schema.ts'
-import { problemsOf, valueOfText } from './option-value.ts'
+import { valueOfText } from './option-value.ts'
 
 export { type OptionFault, OptionsError } from './option-faults.ts'
 export { optionTable, printOptions, sampleFile } from './option-table.ts'
@@ -21,16 +22,12 @@ export interface OptionSources {
   readonly otherVariables?: readonly string[]
 }
 
-interface Given {
-  readonly place: string
-  readonly value: unknown
-}
-
 /**
  * Reads the options of a schema whose properties are sections (or options that stand above the first section of a file).
  * The property `ageMs` of `batch` is `age_ms` under `[batch]` in a file, and `SVC_BATCH_AGE_MS` in the environment, unless its
  * schema names another variable (`environment`). A variable of a secret may be `<NAME>_FILE`, the path of a file that holds it.
- * An empty variable is an empty text, which is a fault for everything but a text that may be empty.
+ * An empty variable is an empty text, which is a fault for everything but a list and a text that may be empty. A list of tables is a JSON
+ * array of objects there, with the keys of a file.
  *
  * @returns the value, frozen at every depth
  * @throws OptionsError with every fault: unknown names, bad values, missing ones, in the file, the environment and the overrides
@@ -50,9 +47,7 @@ export function loadOptions<Schema extends TObject>(schema: Schema, sources: Opt
       fromOverrides(spec, sources.overrides ?? {}),
     ]
     for (const one of given) {
-      if (one === undefined) continue
-      for (const problem of problemsOf(spec, one.value)) faults.push({ place: one.place, problem: `${spec.name} ${problem}` })
-      values.set(spec, one.value)
+      if (one !== undefined) values.set(spec, takeIn(spec, one, faults))
     }
   }
   addDefaults(specs, values, sources.file, faults)
@@ -83,7 +78,7 @@ function fromFile(spec: OptionSpec, path: string, file: OptionFile): Given | und
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
     value = (value as OptionTable)[key]
   }
-  return { place: placeInFile(path, file, keys), value }
+  return { value, placeOf: inner => placeInFile(path, file, [...keys, ...inner]) }
 }
 
 function fromEnvironment(spec: OptionSpec, environment: OptionSources['environment'], faults: OptionFault[]): Given | undefined {
@@ -91,13 +86,13 @@ function fromEnvironment(spec: OptionSpec, environment: OptionSources['environme
   const text = environment[spec.variable]
   const fileVariable = `${spec.variable}_FILE`
   const path = spec.secret ? environment[fileVariable] : undefined
-  if (path === undefined) return text === undefined ? undefined : { place: spec.variable, value: valueOfText(spec, text) }
+  if (path === undefined) return text === undefined ? undefined : givenAt(spec.variable, valueOfText(spec, text))
   if (text !== undefined) {
     faults.push({ place: fileVariable, problem: `${spec.variable} is set too: unset one of them` })
     return undefined
   }
   try {
-    return { place: fileVariable, value: valueOfText(spec, readFileSync(path, 'utf8').replace(/\r?\n$/, '')) }
+    return givenAt(fileVariable, valueOfText(spec, readFileSync(path, 'utf8').replace(/\r?\n$/, '')))
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     faults.push({
@@ -112,7 +107,11 @@ function fromOverrides(spec: OptionSpec, overrides: NonNullable<OptionSources['o
   let value: unknown = overrides
   for (const property of spec.path) value = (value as OptionTable | undefined)?.[property]
   if (value === undefined) return undefined
-  return { place: spec.flag ?? `command line, ${spec.name}`, value: typeof value === 'string' ? valueOfText(spec, value) : value }
+  return givenAt(spec.flag ?? `command line, ${spec.name}`, typeof value === 'string' ? valueOfText(spec, value) : value)
+}
+
+function givenAt(place: string, value: unknown): Given {
+  return { value, placeOf: () => place }
 }
 
 function addDefaults(

@@ -1,18 +1,31 @@
 // Tells those who remember grants that an access may have ended.
 
 import type { Logger } from '../config/logger.ts'
+import type { Queries } from '../config/postgres/database.ts'
 import type { AccessChange } from './client.ts'
 
+/** The channel of PostgreSQL's NOTIFY; each database has channels of its own. */
+export const changesChannel = 'sluice_access_changes'
+
 export interface Changes {
-  /** Called by a store after its commit and before its caller answers; the listeners have run when it returns. */
+  /**
+   * Called by a store in the transaction of the change: with its commit, and not before, the other instances on the database hear of it.
+   * Nothing where there are no others.
+   */
+  announce(change: AccessChange, transaction: Queries): Promise<void>
+  /** Called by a store after its commit and before its caller answers; the listeners in this process have run when it returns. */
   emit(change: AccessChange): void
   onChange(listener: (change: AccessChange) => void): () => void
   close(): void
 }
 
-export function openChanges(logger: Logger): Changes {
+/** @param shared whether other instances may be on the same database */
+export function openChanges(logger: Logger, { shared = false }: { shared?: boolean } = {}): Changes {
   const listeners = new Set<{ call: (change: AccessChange) => void }>()
   return {
+    async announce(change, transaction) {
+      if (shared) await transaction.query('SELECT pg_notify($1, $2)::text', [changesChannel, JSON.stringify(change)])
+    },
     emit(change) {
       for (const { call } of listeners) {
         try {

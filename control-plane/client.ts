@@ -1,4 +1,4 @@
-// What ingest and readers ask of the control plane, in process or over HTTP: the only file of this folder that they import.
+// What ingest and readers ask of the control plane, in process or over HTTP (remote/): the only file of this folder that they import.
 
 import { hash } from 'node:crypto'
 import { idSchema, isId } from './ids.ts'
@@ -24,8 +24,9 @@ export type Access =
   | { readonly allowed: true; readonly publisher: string | null; readonly owner: string; readonly endsMs?: number }
   | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden' }
 
-/** Something that may end an access granted before. */
+/** Something that may end an access granted before; `unheard`: changes were missed, so it may be any. */
 export type AccessChange =
+  | { readonly kind: 'unheard' }
   | { readonly kind: 'disconnected'; readonly thing: string; readonly channel: string }
   | { readonly kind: 'thing'; readonly thing: string }
   | { readonly kind: 'channel'; readonly channel: string }
@@ -41,6 +42,11 @@ export interface AccessControl {
   authorize(request: AccessRequest): Promise<Access>
   /** Calls `listener` before the operation that caused the change is answered. Returns the way to stop. */
   onChange(listener: (change: AccessChange) => void): () => void
+  /**
+   * Up to when the listeners have heard of every change, by the clock of `performance.now()`. It stands still while changes may go
+   * unheard. Left out where none can, in process.
+   */
+  heardMs?(): number
 }
 
 /** The control plane cannot be asked now: answer 503, never a guess. */
@@ -76,6 +82,11 @@ export interface AccessCacheLimits {
    * A grant is never used beyond its credential's end.
    */
   readonly lifetimeMs: number
+  /**
+   * How long a grant may be used after the last moment at which it was certain that it had not ended: when it was asked for, or up to
+   * when changes were heard. Left out where none go unheard.
+   */
+  readonly unheardMsMax?: number
   /** About 450 bytes each. */
   readonly entriesMax: number
 }
@@ -85,6 +96,7 @@ interface Grant {
   readonly publisher: string | null
   readonly owner: string
   readonly channel: string
+  readonly askedMs: number
   readonly endsMs: number
 }
 
@@ -93,7 +105,10 @@ interface Grant {
  * caused it is answered, and a lookup that was under way then is neither kept nor joined. Lookups of the same question at
  * the same time are one.
  */
-export function cacheAccess(access: AccessControl, { lifetimeMs, entriesMax }: AccessCacheLimits): AccessControl & { close(): void } {
+export function cacheAccess(
+  access: AccessControl,
+  { lifetimeMs, unheardMsMax = Infinity, entriesMax }: AccessCacheLimits,
+): AccessControl & { close(): void } {
   // All grants live equally long but for those whose credential ends sooner, so what is first goes first; one that ended sooner
   // is no longer used, and lies here at most until its lifetime would have been over.
   const grants = new Map<string, Grant>()
@@ -108,12 +123,12 @@ export function cacheAccess(access: AccessControl, { lifetimeMs, entriesMax }: A
 
   async function ask(key: string, request: AccessRequest): Promise<Access> {
     const changesBefore = changes
-    const lifetimeEndsMs = performance.now() + lifetimeMs
+    const askedMs = performance.now()
     try {
       const answer = await access.authorize(request)
       if (answer.allowed && changes === changesBefore) {
         const credentialEndsMs = answer.endsMs === undefined ? Infinity : performance.now() + answer.endsMs - Date.now()
-        keep(key, answer, request.channel, Math.min(lifetimeEndsMs, credentialEndsMs))
+        keep(key, answer, request.channel, askedMs, Math.min(askedMs + lifetimeMs, credentialEndsMs))
       }
       return answer
     } finally {
@@ -122,12 +137,17 @@ export function cacheAccess(access: AccessControl, { lifetimeMs, entriesMax }: A
     }
   }
 
-  function keep(key: string, answer: Access & { allowed: true }, channel: string, endsMs: number): void {
+  function keep(key: string, answer: Access & { allowed: true }, channel: string, askedMs: number, endsMs: number): void {
     dropExpired()
     const oldest = grants.keys().next()
     if (grants.size >= entriesMax && !oldest.done) grants.delete(oldest.value)
     const { publisher, owner } = answer
-    grants.set(key, { access: Promise.resolve(answer), publisher, owner, channel, endsMs })
+    grants.set(key, { access: Promise.resolve(answer), publisher, owner, channel, askedMs, endsMs })
+  }
+
+  function isUsable({ askedMs, endsMs }: Grant): boolean {
+    const nowMs = performance.now()
+    return endsMs > nowMs && Math.max(askedMs, access.heardMs?.() ?? Infinity) + unheardMsMax > nowMs
   }
 
   function dropExpired(): void {
@@ -143,7 +163,7 @@ export function cacheAccess(access: AccessControl, { lifetimeMs, entriesMax }: A
       const key = cacheKey(request)
       const grant = grants.get(key)
       if (grant !== undefined) {
-        if (grant.endsMs > performance.now()) return grant.access
+        if (isUsable(grant)) return grant.access
         grants.delete(key)
       }
       const underWay = lookups.get(key)
@@ -168,6 +188,7 @@ function cacheKey({ credential, channel, action }: AccessRequest): string {
 }
 
 function concerns(change: AccessChange, { publisher, owner, channel }: Grant): boolean {
+  if (change.kind === 'unheard') return true
   if (change.kind === 'disconnected') return publisher === change.thing && channel === change.channel
   if (change.kind === 'thing') return publisher === change.thing
   if (change.kind === 'channel') return channel === change.channel

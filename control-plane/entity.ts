@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import { type Fault, HttpError } from '../config/http/errors.ts'
-import { pointerPart } from '../config/http/json-body.ts'
+import { parseJsonText, pointerPart } from '../config/http/json-body.ts'
 import { refuseFaults, textFault } from './text.ts'
 
 export const nameBytesMax = 1_024
@@ -101,7 +101,7 @@ export function parseMetadataFilter(json: string): Metadata {
   const pointer = '/query/metadata'
   let filter: unknown
   try {
-    filter = JSON.parse(json)
+    filter = parseJsonText(json)
   } catch (error) {
     const detail = 'is not JSON: give an object such as {"location":"roof"}, percent-encoded'
     throw new HttpError('malformed_request', undefined, { faults: [{ pointer, detail }], cause: error })

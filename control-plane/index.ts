@@ -52,6 +52,8 @@ export interface ControlPlane {
    */
   ensureAdministrator(credentials: Credentials): Promise<'created' | 'exists'>
   hasAdministrator(): Promise<boolean>
+  /** Whether the user of this token is an administrator (SPEC §5); undefined for a token that is not valid. For routes of others. */
+  isAdministrator(token: string): Promise<boolean | undefined>
   /** @throws DatabaseError when the database does not answer */
   check(): Promise<void>
   /** Forgets the listeners to access changes; requests under way are the HTTP server's to end before. */
@@ -70,7 +72,8 @@ export async function openControlPlane({ database, masterKey, options, logger }:
   const start = await install(database, policies, masterKey)
   if (start === 'installed') logger.info('control plane installed')
 
-  const changes = openChanges(logger)
+  // On a server there may be other instances, and there is no telling.
+  const changes = openChanges(logger, { shared: database.kind === 'server' })
   const users = openUsers({ database, policies, passwords: openPasswords(), versions: openTokenVersions(database), changes })
   const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
   const keys = openThingKeys(masterKey)
@@ -92,6 +95,10 @@ export async function openControlPlane({ database, masterKey, options, logger }:
     access: openAccess({ database, keys, tokens, changes }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
+    async isAdministrator(token) {
+      const user = await authentication.userOf(token)
+      return user === undefined ? undefined : authorization.isAdministrator(user)
+    },
     check: async () => void (await database.query('SELECT 1')),
     close: async () => changes.close(),
   }

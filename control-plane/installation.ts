@@ -42,7 +42,7 @@ export async function install(database: Database, policies: PolicyStore, masterK
   const [row] = await database.query<{ key_check: Uint8Array }>('SELECT key_check FROM control_plane.installation')
   if (row === undefined || row.key_check.length !== check.length || !timingSafeEqual(row.key_check, check)) {
     throw new ControlPlaneStartError(
-      "the control plane's database is written under another master key: put back the key it was made with, the file master-key in the data folder of that time; without it no thing key can be read",
+      "the control plane's database is written under another master key: put back the key it was made with, the file master-key in the data folder of that time or what SVC_MASTER_KEY was then; without it no thing key can be read",
     )
   }
   return 'exists'

@@ -1,6 +1,8 @@
-// The sections `users` and `tokens`: who may register, and how long a token lives.
+// The sections `users`, `tokens` and `admin`: who may register, how long a token lives, and who is the first administrator.
 
 import { type Static, Type } from 'typebox'
+import type { OptionFault } from '../config/options.ts'
+import { credentialFaults } from './users/credentials.ts'
 
 export const usersOptions = Type.Object({
   allowSelfRegister: Type.Boolean({
@@ -17,6 +19,27 @@ export const tokensOptions = Type.Object({
     description: 'Seconds after which a token ends. A password change ends it earlier.',
   }),
 })
+
+export const adminOptions = Type.Object({
+  email: Type.String({ default: 'admin@sluice.local', description: 'Email of the administrator that the first start makes.' }),
+  password: Type.Optional(
+    Type.String({
+      minLength: 8,
+      secret: true,
+      description:
+        'Its password. Without one `sluice up` makes one and writes it to `admin-password` in the data folder, and `sluice api` makes no administrator.',
+    }),
+  ),
+})
+export type AdminOptions = Static<typeof adminOptions>
+
+/** What a registration would refuse of the administrator. */
+export function adminFaults({ email, password = 'not given: nothing to check' }: AdminOptions): OptionFault[] {
+  return credentialFaults({ email, password }).map(({ pointer, detail }) => ({
+    place: pointer.replace('/body/', 'admin.'),
+    problem: detail,
+  }))
+}
 
 export interface ControlPlaneOptions {
   readonly users: Static<typeof usersOptions>

@@ -56,6 +56,11 @@ export async function* batches(
       const run = result.value
       const cursor = run.cursor()
       let from = run.from
+      // What is lost lies at the beginning of a batch's range, so that a store can tell whether it was counted before.
+      if ((run.lost ?? 0) > 0 && !isEmpty(pending)) {
+        yield pending
+        pending = emptyBatch()
+      }
       while (from < run.to) {
         if (isEmpty(pending)) startedMs = performance.now()
         from = fill(pending, run, cursor, from)
@@ -84,7 +89,7 @@ export async function* batches(
         break
       }
     }
-    batch.cover(run.partition, from, to)
+    batch.cover(run.partition, from, to, from === run.from ? run.lost : 0)
     return to
   }
 

@@ -16,6 +16,8 @@ export type DeadLetterStage = 'decode' | 'store'
 /** A message and what is wrong with it. */
 export interface DeadLetter {
   readonly stage: DeadLetterStage
+  /** The log that the position is of, where it is another one than that of the dead letters' options: of a replayed message. */
+  readonly log?: number
   readonly partition: number
   readonly offset: number
   readonly rejection: Rejection
@@ -47,7 +49,7 @@ export interface DeadLettersOptions {
 const appendBytesMax = 1024 * 1024
 
 export function openDeadLetters({ log, topic, logNumber, writer }: DeadLettersOptions): DeadLetters {
-  function outgoing({ stage, partition, offset, rejection, message }: DeadLetter): OutgoingMessage {
+  function outgoing({ stage, log = logNumber, partition, offset, rejection, message }: DeadLetter): OutgoingMessage {
     const { rule, record, reason, hint } = rejection
     const headers: Header[] = [
       { key: '__connect.errors.topic', value: topic },
@@ -59,7 +61,7 @@ export function openDeadLetters({ log, topic, logNumber, writer }: DeadLettersOp
       { key: '__connect.errors.class.name', value: stage === 'decode' ? 'transformer' : 'sink' },
       { key: '__connect.errors.exception.class.name', value: rule },
       { key: '__connect.errors.exception.message', value: reason },
-      { key: 'sluice.log', value: String(logNumber) },
+      { key: 'sluice.log', value: String(log) },
       { key: 'sluice.partition', value: String(partition) },
       { key: 'sluice.offset', value: String(offset) },
       { key: 'sluice.rule', value: rule },
@@ -91,7 +93,7 @@ export function openDeadLetters({ log, topic, logNumber, writer }: DeadLettersOp
 
 function connectStage(stage: DeadLetterStage, rule: string): string {
   if (stage === 'store') return 'TASK_PUT'
-  return rule === 'no-key' ? 'KEY_CONVERTER' : 'VALUE_CONVERTER'
+  return rule === 'no-key' || rule === 'key-text' ? 'KEY_CONVERTER' : 'VALUE_CONVERTER'
 }
 
 /**
@@ -133,12 +135,15 @@ function collect(run: RawRun, wanted: Map<number, Rejection>, stage: DeadLetterS
     const rejection = wanted.get(raw.offset)
     if (rejection === undefined) continue
     wanted.delete(raw.offset)
-    const headers = cursor.headers().filter(({ key }) => !envelopeHeaderNames.has(key))
     const { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload } = raw
-    // A key that is a channel is kept as one; only what could not be read is kept as bytes.
-    const key = channel === '' ? cursor.key() : null
-    const envelope = { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs }
-    const message = { ...envelope, payload, headers, ...(key === null ? {} : { key }) }
+    const envelope = { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload }
+    const headers = cursor.headers()
+    const value = cursor.value?.()
+    // An envelope that cannot be read stays as it was, with its fault in it; and so does one that lies in the value.
+    const message =
+      raw.fault === undefined && value === undefined
+        ? { ...envelope, headers: headers.filter(({ key }) => !envelopeHeaderNames.has(key)) }
+        : { ...envelope, payload: value ?? payload, headers, key: cursor.key() }
     letters.push({ stage, partition: run.partition, offset: raw.offset, rejection, message })
   }
 }

@@ -42,7 +42,8 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
       origin.publisher = message.publisher
       origin.protocol = message.protocol
       batch.beginMessage(origin)
-      if (message.fault === undefined && !subscribed(message.channel, message.subtopic)) {
+      const { fault } = message
+      if ((fault === undefined || fault.subjectKnown === true) && !subscribed(message.channel, message.subtopic)) {
         batch.dropRows(Outcome.filtered)
         return undefined
       }

@@ -13,8 +13,11 @@ export interface Header {
 export interface OutgoingMessage extends Readonly<Envelope> {
   readonly payload: Uint8Array
   readonly headers?: readonly Header[]
-  /** The key in place of the channel: of a dead letter whose key is no text. */
-  readonly key?: Uint8Array
+  /**
+   * The key as it was, null for none: of a dead letter whose envelope cannot be read. `headers` are then all that it had, and nothing
+   * of the envelope is written.
+   */
+  readonly key?: Uint8Array | null
 }
 
 /** What a message costs in a queue beside its payload and texts. */
@@ -33,9 +36,17 @@ export interface LogPosition {
   readonly offset: number
 }
 
-/** The log cannot take messages now: its disk or broker is away, or what waits has reached its bound. Nothing was kept. */
+/**
+ * The log cannot take messages now: its disk or broker is away, or what waits has reached its bound. Nothing was kept, as far as can be
+ * known: what a broker did that no longer answers cannot be.
+ */
 export class LogUnavailableError extends Error {
   override readonly name = 'LogUnavailableError'
+}
+
+/** The log can never take this message: it is larger than its topic allows, say. To send it again is of no use. */
+export class MessageRefusedError extends Error {
+  override readonly name = 'MessageRefusedError'
 }
 
 export interface Log {
@@ -49,6 +60,7 @@ export interface Log {
    * Order is kept between calls for messages of one channel.
    *
    * @throws LogUnavailableError when the messages were not taken; the sender may try again
+   * @throws MessageRefusedError when one of them can never be taken, which says nothing of the others
    */
   append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]>
 

@@ -6,7 +6,7 @@ import type { RecordBatch } from '../transformers/record-batch.ts'
 import { batches, type PendingBatch } from './batch.ts'
 import { type DeadLetterStage, type DeadLetters, deadLettersOf } from './dead-letters.ts'
 import type { Decoder } from './decode.ts'
-import { LogUnavailableError } from './log.ts'
+import { LogUnavailableError, MessageRefusedError } from './log.ts'
 import type { BatchOptions } from './options.ts'
 import { readAhead } from './read-ahead.ts'
 import { type BackOff, retry, waitBefore } from './retry.ts'
@@ -199,8 +199,13 @@ async function beforeNextFlow<Encoded>(parts: Parts<Encoded>, failures: Failures
 function classify<Encoded>(sink: Sink<Encoded>, error: unknown): ErrorClass {
   if (error instanceof SystemicError) return 'systemic'
   if (error instanceof LogUnavailableError) return 'transient'
-  if (error instanceof DeadLettersError) return error.cause instanceof SystemicError ? 'systemic' : 'transient'
+  if (error instanceof DeadLettersError) return isFinal(error.cause) ? 'systemic' : 'transient'
   return sink.classify(error)
+}
+
+/** A dead letter that its log can never take: without it the batch cannot become final. */
+function isFinal(error: unknown): boolean {
+  return error instanceof SystemicError || error instanceof MessageRefusedError
 }
 
 function whatFailed(error: unknown): 'log' | 'store' | 'dead letters' {

@@ -9,6 +9,8 @@ export interface MessageFault {
   readonly rule: string
   readonly reason: string
   readonly hint: string
+  /** The channel and the subtopic are known all the same: what no subject matches is filtered, and nobody's dead letter. */
+  readonly subjectKnown?: true
 }
 
 /** A message as the log holds it. The cursor overwrites it at each step: copy out what you keep. */
@@ -32,6 +34,11 @@ export interface RawCursor {
   key(): Uint8Array | null
   /** All headers of this message, untouched, those of the envelope too. Not for the hot path: for dead letters. */
   headers(): Header[]
+  /**
+   * The value of this message, untouched, where the message at hand was read out of it: its envelope, too, lies inside and not in the
+   * headers. Absent where the payload is the value. Not for the hot path: for dead letters.
+   */
+  value?(): Uint8Array
 }
 
 /**
@@ -43,6 +50,8 @@ export interface RawRun {
   /** The run covers the offsets `[from, to)`; those without a message are gaps. */
   readonly from: number
   readonly to: number
+  /** So many offsets from `from` on held messages that the log deleted unread; absent: none. The store counts them with the batch. */
+  readonly lost?: number
   /** What the run holds in memory. */
   readonly byteLength: number
   cursor(): RawCursor

@@ -1,13 +1,14 @@
 // The canonical form of a JSON payload: the same text on every store, whatever order and spelling the store keeps.
 
+import { hasEscapedKey, readExactJson } from '../transformers/json/exact-json.ts'
+
 type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
 
 const longDigits = /\d{16}/
-const integer = /^-?\d+$/
+/** Nineteen digits and a sign. */
+const int64CharactersMax = 20
 const int64Min = -(2n ** 63n)
 const int64Max = 2n ** 63n - 1n
-
-type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown
 
 /**
  * Keys sorted by code unit at every depth, no blanks; numbers as JavaScript prints them, but integers within int64 keep all
@@ -16,10 +17,9 @@ type Reviver = (key: string, value: unknown, context: { source?: string }) => un
  * @param text valid JSON
  */
 export function canonicalPayload(text: string): string {
+  const value: unknown = JSON.parse(text)
   // A double holds every integer of 15 digits, so only a longer run can lose some.
-  return print(
-    longDigits.test(text) ? (JSON.parse(text, keepInteger as Parameters<typeof JSON.parse>[1]) as Json) : (JSON.parse(text) as Json),
-  )
+  return print((longDigits.test(text) || hasEscapedKey(text) ? readExactJson(text, int64OrDouble) : value) as Json)
 }
 
 /** As JavaScript prints it. What JSON has no number for comes from a foreign writer only, and is null. */
@@ -27,12 +27,11 @@ export function numberText(value: number): string {
   return Number.isFinite(value) ? String(value) : 'null'
 }
 
-const keepInteger: Reviver = (_key, value, { source }) => {
-  if (typeof value !== 'number' || Number.isSafeInteger(value) || source === undefined || !integer.test(source)) return value
-  // 19 digits and a sign; BigInt of a text is quadratic in its length.
-  if (source.length > 20) return value
-  const exact = BigInt(source)
-  return exact >= int64Min && exact <= int64Max ? exact : value
+function int64OrDouble(digits: string, nearest: number): number | bigint {
+  // BigInt of a text is quadratic in its length.
+  if (digits.length > int64CharactersMax) return nearest
+  const exact = BigInt(digits)
+  return exact >= int64Min && exact <= int64Max ? exact : nearest
 }
 
 function print(value: Json): string {

@@ -12,19 +12,23 @@ export type CountedMessages = Pick<MessageColumns, 'length' | 'partition' | 'off
  * @param rejected the messages that the store refused, by their index
  * @param next by partition, the offset below which all was settled before this batch; absent: nothing was. Messages below are
  *   duplicates, and gaps below are not counted a second time.
+ * @param duplicates other messages that are in the store already, by their index
  */
 export function countMessages(
   messages: CountedMessages,
   ranges: readonly Range[],
   rejected: { has(message: number): boolean },
   next?: Positions,
+  duplicates?: { has(message: number): boolean },
 ): MessageCounts[] {
   const counts: MessageCounts[] = []
   const byPartition = new Map<number, MessageCounts>()
-  for (const range of ranges) {
-    const empty = { received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0 }
-    counts.push(empty)
-    byPartition.set(range.partition, empty)
+  for (const { partition, from, to, lost } of ranges) {
+    const begin = Math.min(to, Math.max(from, next?.get(partition) ?? from))
+    const nothing = { received: 0, stored: 0, empty: 0, filtered: 0, duplicate: 0, deadLettered: 0 }
+    const count = { ...nothing, skipped: to - begin, lost: Math.max(0, Math.min(to, from + lost) - begin) }
+    counts.push(count)
+    byPartition.set(partition, count)
   }
   let partition = -1
   let count: MessageCounts | undefined
@@ -37,14 +41,11 @@ export function countMessages(
     }
     if (count === undefined) throw new RangeError(`message ${message} is of partition ${partition}, which no range of its batch covers`)
     count.received++
-    if (messages.offset[message]! < settledBelow) count.duplicate++
+    const settled = messages.offset[message]! < settledBelow
+    if (!settled) count.skipped--
+    if (settled || duplicates?.has(message) === true) count.duplicate++
     else if (rejected.has(message)) count.deadLettered++
     else add(count, messages.outcome[message]!)
-  }
-  for (let at = 0; at < ranges.length; at++) {
-    const { partition, from, to } = ranges[at]!
-    const begin = Math.min(to, Math.max(from, next?.get(partition) ?? from))
-    counts[at]!.skipped = to - begin - (counts[at]!.received - counts[at]!.duplicate)
   }
   return counts
 }

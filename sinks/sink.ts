@@ -23,7 +23,7 @@ export type Reject = (rejections: readonly Rejection[]) => Promise<void>
 /**
  * What became of the messages of a batch. It adds up:
  * received = stored + empty + filtered + duplicate + deadLettered. Skipped are the offsets of the range that held no message
- * (compaction gaps, transaction markers), counted beside.
+ * (compaction gaps, transaction markers, messages deleted unread), counted beside.
  */
 export interface MessageCounts {
   received: number
@@ -34,6 +34,8 @@ export interface MessageCounts {
   /** Received, but found stored or settled before. */
   duplicate: number
   deadLettered: number
+  /** Of the skipped, those that held a message which the log deleted unread. */
+  lost: number
 }
 
 /**

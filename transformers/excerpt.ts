@@ -12,7 +12,12 @@ export function excerpt(text: string): string {
   return printable(quoted)
 }
 
-/** The text with its control characters escaped, as JSON would. */
+/** The text with its control characters and lone surrogates escaped, as JSON would. */
 export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, character => `\\u00${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
+  return text.replace(/[\p{Cc}\p{Cs}]/gu, character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/** What JSON.parse says of text that is no JSON, without the text around the fault, and with the character at it as one can print it. */
+export function syntaxReason(cause: unknown): string {
+  return cause instanceof Error ? printable(cause.message.replace(/, (?:\.{3})?".*$/s, '')) : 'it cannot be parsed'
 }

@@ -77,6 +77,16 @@ export interface Range {
   readonly partition: number
   readonly from: number
   to: number
+  /** So many offsets from `from` on held messages that the log deleted unread. */
+  readonly lost: number
+}
+
+/** Where a message that was dead-lettered and replayed lay at first: that stays its position. */
+export interface Original {
+  /** The number under which the store knows that log. */
+  readonly log: number
+  readonly partition: number
+  readonly offset: number
 }
 
 /** Where a message lies in the log, as the batch names it. */
@@ -96,6 +106,7 @@ const initialDocuments = 64
 
 /** A column of texts with its room made at once: an array that grows from nothing is copied a dozen times on its way to a batch. */
 function room<T>(length: number, nothing: T): T[] {
+  // oxlint-disable-next-line unicorn/no-new-array -- Array.from takes several times as long, which each row of a batch would pay.
   return new Array<T>(length).fill(nothing)
 }
 
@@ -144,6 +155,9 @@ export class RecordBatch {
   /** One for each partition that the batch touches. */
   readonly ranges: Range[] = []
 
+  /** By message, the original position of each that was replayed; undefined in the ordinary flow, where there is none. */
+  originals: Map<number, Original> | undefined
+
   #recordsBefore = 0
   #documentsBefore = 0
 
@@ -168,6 +182,12 @@ export class RecordBatch {
     messages.protocol[at] = origin.protocol
     this.#recordsBefore = this.records.length
     this.#documentsBefore = this.documents.length
+  }
+
+  /** Says that the message begun last was replayed: its rows have the position that it had at first. */
+  replayOf(original: Original): void {
+    this.originals ??= new Map()
+    this.originals.set(this.messages.length - 1, original)
   }
 
   /** Ends the message begun last: stored, or empty where nothing was appended. */
@@ -238,14 +258,16 @@ export class RecordBatch {
   /**
    * Says that the batch covers `[from, to)` of a partition, after what it covers already.
    *
+   * @param lost how many messages the log deleted unread, all from `from` on: only at the beginning of a range
    * @throws RangeError when `from` is not where the batch's range of that partition ends
    */
-  cover(partition: number, from: number, to: number): void {
+  cover(partition: number, from: number, to: number, lost = 0): void {
     const range = this.ranges.find(range => range.partition === partition)
     if (range === undefined) {
-      this.ranges.push({ partition, from, to })
+      this.ranges.push({ partition, from, to, lost })
       return
     }
+    if (lost > 0) throw new RangeError(`partition ${partition}: messages were lost at offset ${from}, inside the batch: begin another`)
     if (range.to !== from) throw new RangeError(`partition ${partition}: the batch ends at offset ${range.to} and cannot go on at ${from}`)
     range.to = to
   }

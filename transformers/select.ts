@@ -1,8 +1,9 @@
-// Picks the transformer of a message by the content type that its sender gave.
+// Picks the transformer of a writer by its options, and that of a message by the content type that its sender gave.
 
 import { DecodeError } from './decode-error.ts'
 import { excerpt } from './excerpt.ts'
 import { type JsonDocumentsOptions, openJsonDocuments } from './json/documents.ts'
+import type { TimeField } from './json/time-fields.ts'
 import { openSenmlCbor } from './senml/cbor.ts'
 import { openSenmlJson } from './senml/json.ts'
 import type { TimeBounds } from './senml/record.ts'
@@ -16,17 +17,48 @@ const senmlTransformers: Readonly<Record<string, OpenTransformer>> = {
   'application/senml+cbor': openSenmlCbor,
 }
 
+/** What a writer's configuration says of its transformer (SPEC §2, writer configuration). */
+export interface TransformerOptions {
+  readonly format: 'auto' | 'senml' | 'json'
+  /** How a message is read whose sender gave no content type; `json` needs none. */
+  readonly contentType: 'application/senml+json' | 'application/senml+cbor'
+  /** For JSON documents: where they hold their time. */
+  readonly timeFields: readonly TimeField[]
+}
+
 /**
- * Opens the transformer that goes by each message's content type alone: SenML, or JSON documents.
+ * Opens the transformer that a writer is configured for: `json` reads every message as JSON documents, whatever its content type; for the
+ * others see below. An option that its format has no use for is let be: configuration files hold those of both.
  *
- * Decoding throws DecodeError `unsupported-content-type` for a type that is not read, and where there is none.
- *
- * @param documents where JSON documents hold their time, and how long their payloads may be
+ * @param limits how long the payloads of JSON documents may be
  * @throws RangeError for a time field with a format that is none or a location that is unknown
  */
-export function openAutoTransformer(bounds: Partial<TimeBounds> = {}, documents: Omit<JsonDocumentsOptions, 'bounds'> = {}): Transformer {
+export function openTransformer(
+  { format, contentType, timeFields }: TransformerOptions,
+  bounds: Partial<TimeBounds> = {},
+  limits: Pick<JsonDocumentsOptions, 'payloadBytesMax'> = {},
+): Transformer {
+  if (format === 'senml') return openSenmlTransformer(contentType, bounds)
+  if (format === 'json') return openJsonDocuments({ timeFields, bounds, ...limits })
+  return openAutoTransformer(bounds, { timeFields, ...limits }, contentType)
+}
+
+/**
+ * Opens the transformer that goes by each message's content type: SenML, or JSON documents.
+ *
+ * Decoding throws DecodeError `unsupported-content-type` for a type that is not read.
+ *
+ * @param documents where JSON documents hold their time, and how long their payloads may be
+ * @param fallback the type of a message that has none: `application/senml+json`; with '' it is not read
+ * @throws RangeError for a time field with a format that is none or a location that is unknown
+ */
+export function openAutoTransformer(
+  bounds: Partial<TimeBounds> = {},
+  documents: Omit<JsonDocumentsOptions, 'bounds'> = {},
+  fallback = '',
+): Transformer {
   const openDocuments: OpenTransformer = bounds => openJsonDocuments({ ...documents, bounds })
-  return openSelection({ ...senmlTransformers, 'application/json': openDocuments }, '', bounds)
+  return openSelection({ ...senmlTransformers, 'application/json': openDocuments }, fallback, bounds)
 }
 
 /**

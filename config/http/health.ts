@@ -8,13 +8,22 @@ import type { HttpServer } from './server.ts'
 /** One dependency. Resolves with what is worth saying (a version, a lag), or throws when it does not answer as it should. */
 export type HealthCheck = (signal: AbortSignal) => Promise<string | undefined>
 
+/** A check that has nothing to tell when it passes. */
+export function silent(check: () => Promise<void>): HealthCheck {
+  return async () => {
+    await check()
+    return undefined
+  }
+}
+
 export interface HealthOptions {
   readonly version: string
   /** By name: `database`, `log`. */
   readonly checks: Readonly<Record<string, HealthCheck>>
   /** False before everything has started, and from the moment that it stops. */
   readonly ready: () => boolean
-  readonly registry: Registry
+  /** What `/metrics` shows; without it the path is not there, for a port that strangers reach. */
+  readonly registry?: Pick<Registry, 'contentType' | 'metrics'>
   /** Milliseconds that one check may take. */
   readonly timeoutMs?: number
 }
@@ -68,6 +77,7 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
         })
       })
 
+      if (registry === undefined) return
       app.get(
         '/metrics',
         { schema: { tags: ['operation'], produces: [registry.contentType], response: { 200: Type.String() } } },

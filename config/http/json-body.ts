@@ -1,6 +1,7 @@
 // A request's body as JSON: what cannot be parsed, and what no store could keep, is refused with its place.
 
 import { isUtf8 } from 'node:buffer'
+import { parseExactKeys } from '../../transformers/json/exact-json.ts'
 import { type Fault, HttpError } from './errors.ts'
 import { jsonFaultOffset } from './json-fault.ts'
 
@@ -17,12 +18,21 @@ export function parseJsonBody(bytes: Buffer): unknown {
   if (text.trim() === '') throw new HttpError('malformed_request', 'the body is empty: send JSON')
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parseJsonText(text)
   } catch (cause) {
     throw new HttpError('malformed_request', `the body is not JSON: ${faultOf(text)}`, { cause })
   }
   if (mayHoldFault(text)) refuseFaults(value)
   return value
+}
+
+/**
+ * JSON that comes in a query or from a column: as JSON.parse, which however may read a key with an escape as another one.
+ *
+ * @throws SyntaxError for what is not JSON
+ */
+export function parseJsonText(text: string): unknown {
+  return parseExactKeys(text)
 }
 
 function faultOf(text: string): string {

@@ -1,5 +1,7 @@
 // Opens the server's port and closes it again, with sentences for what goes wrong on the way.
 
+import { Server as HttpsServer } from 'node:https'
+import type { ListenAddress } from './listen-address.ts'
 import type { HttpServer } from './server.ts'
 
 /** A port that cannot be opened; the message says why and what to do. */
@@ -7,22 +9,32 @@ export class ListenError extends Error {
   override readonly name = 'ListenError'
 }
 
+/** Where the operator gives another address. */
+export interface ListenAdvice {
+  readonly host: string
+  readonly port: string
+}
+
 /**
  * @returns the address as a client writes it: `http://127.0.0.1:8080`
  * @throws ListenError
  */
-export async function listen(app: HttpServer, { host, port }: { readonly host: string; readonly port: number }): Promise<string> {
+export async function listen(
+  app: HttpServer,
+  { host, port }: ListenAddress,
+  advice: ListenAdvice = { host: '--host', port: '--port' },
+): Promise<string> {
   try {
     await app.listen({ host, port })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     // What is no fault of the port, a plugin's for instance, is not ours to explain.
-    const reason = code === undefined ? undefined : reasonOf(code, host, port)
+    const reason = code === undefined ? undefined : reasonOf(code, host, port, advice)
     throw reason === undefined ? error : new ListenError(reason, { cause: error })
   }
   const address = app.server.address()
   const open = typeof address === 'object' && address !== null ? address.port : port
-  return `http://${reachable(host)}:${open}`
+  return `${app.server instanceof HttpsServer ? 'https' : 'http'}://${reachable(host)}:${open}`
 }
 
 /** All addresses of this machine are no address that a client could be given. */
@@ -32,17 +44,17 @@ function reachable(host: string): string {
   return host.includes(':') ? `[${host}]` : host
 }
 
-function reasonOf(code: string, host: string, port: number): string | undefined {
+function reasonOf(code: string, host: string, port: number, advice: ListenAdvice): string | undefined {
   switch (code) {
     case 'EADDRINUSE':
-      return `port ${port} on ${host} is taken by another process: give another one with --port (0 picks a free one)`
+      return `port ${port} on ${host} is taken by another process: give another one with ${advice.port} (0 picks a free one)`
     case 'EACCES':
-      return `port ${port} may not be opened by this user: give one above 1023 with --port`
+      return `port ${port} may not be opened by this user: give one above 1023 with ${advice.port}`
     case 'EADDRNOTAVAIL':
-      return `this machine has no address ${host}: give one of its own with --host`
+      return `this machine has no address ${host}: give one of its own with ${advice.host}`
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return `the name ${host} is unknown: give an address with --host`
+      return `the name ${host} is unknown: give an address with ${advice.host}`
     default:
       return undefined
   }

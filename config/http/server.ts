@@ -1,7 +1,7 @@
 // The HTTP server that every interface is mounted on: checks of requests, answers of errors, limits against slow and hostile clients.
 
 import { randomUUID } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ServerOptions as HttpServerOptions, IncomingMessage, ServerResponse } from 'node:http'
 import helmet from '@fastify/helmet'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController, type RawServerDefault } from 'fastify'
@@ -21,6 +21,15 @@ export type HttpServer = FastifyInstance<RawServerDefault, IncomingMessage, Serv
 
 export interface ServerOptions extends Partial<Omit<HttpOptions, 'host' | 'port'>> {
   readonly logger: Logger
+  /** HTTPS; with `ca` only for clients that show a certificate of that authority. */
+  readonly tls?: ServerTls
+}
+
+/** Each as PEM. */
+export interface ServerTls {
+  readonly cert: string
+  readonly key: string
+  readonly ca?: string
 }
 
 /**
@@ -40,6 +49,7 @@ export function createServer({
   bodyBytesMax = 1_048_576,
   requestTimeoutMs = 30_000,
   keepAliveTimeoutMs = 72_000,
+  tls,
 }: ServerOptions): HttpServer {
   const answerError = openErrorAnswer(logger)
   const app = fastify({
@@ -57,7 +67,7 @@ export function createServer({
     keepAliveTimeout: keepAliveTimeoutMs,
     // Slow clients are looked for each second; headers alone must arrive in half of the time for the whole.
     // A missing host is answered by headFault: the answer of Node.js has no body.
-    http: { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000, requireHostHeader: false },
+    ...protocol(tls, { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000, requireHostHeader: false }),
     routerOptions: { maxParamLength: 1024 },
     clientErrorHandler: refuseConnection,
     frameworkErrors: (error, request, reply) => void answerError(error, request, reply),
@@ -116,4 +126,11 @@ export function createServer({
     strictTransportSecurity: false,
   })
   return app
+}
+
+/** Fastify takes the options of Node's server under the name of its protocol. The types of its two kinds of server part here, and nobody above needs to know. */
+function protocol(tls: ServerTls | undefined, options: HttpServerOptions): { http: HttpServerOptions } {
+  if (tls === undefined) return { http: options }
+  const mutual = tls.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: true }
+  return { https: { ...options, ...tls, ...mutual, minVersion: 'TLSv1.2' } } as unknown as { http: HttpServerOptions }
 }

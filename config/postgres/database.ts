@@ -21,13 +21,26 @@ export interface Transaction extends Queries {
   execute(sql: string): Promise<void>
 }
 
+/** A statement whose rows nobody looks at, or a COPY as of `Transaction.copy`. */
+export type Step = { readonly sql: string; readonly values: readonly SqlValue[] } | { readonly target: string; readonly binary: Uint8Array }
+
 export interface Database extends Queries {
   readonly kind: 'server' | 'embedded'
   /**
+   * One transaction of steps that are known beforehand, in order: the first that fails undoes them all. To a server they go in one
+   * exchange, so that it never waits for us between two of them.
+   *
+   * @param signal aborting it ends the connection at once: what has become of the transaction is then not known
+   * @throws DatabaseError of the step that failed; the signal's reason
+   */
+  run(steps: readonly Step[], signal?: AbortSignal): Promise<void>
+  /**
    * BEGIN, `work`, COMMIT; a throw rolls back and is thrown on. On the embedded database one transaction runs at a time, and
    * a `query` of the database itself inside `work` would wait for ever: use the transaction's.
+   *
+   * @param signal aborting it ends the connection at once, as of `run`; embedded, the statement under way is waited for
    */
-  transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>
+  transaction<Result>(work: (transaction: Transaction) => Promise<Result>, signal?: AbortSignal): Promise<Result>
   /** Several statements without values, outside a transaction of ours. */
   execute(sql: string): Promise<void>
   close(): Promise<void>

@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
 import { DamagedDatabaseError, isDamage } from './damaged.ts'
-import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
+import { type Database, DatabaseError, type SqlRow, type SqlValue, type Step, type Transaction } from './database.ts'
 import { toDatabaseError } from './failure.ts'
 import { type Instance, startInstance } from './instance.ts'
 import { openGate } from './turns.ts'
@@ -99,14 +99,17 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
     return gate.pass(() => inTurn(() => ask(async () => exchange((await running()).pglite))))
   }
 
-  async function transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
+  async function transaction<Result>(work: (transaction: Transaction) => Promise<Result>, signal?: AbortSignal): Promise<Result> {
     const { pglite } = await ask(running)
+    signal?.throwIfAborted()
     let thrown: { error: unknown } | undefined
     try {
       return await pglite.transaction(async inner => {
         const scope = { open: true }
         try {
-          return await inTransaction.run(scope, () => work(transactionOf(inner)))
+          const result = await inTransaction.run(scope, () => work(transactionOf(inner)))
+          signal?.throwIfAborted()
+          return result
         } catch (error) {
           thrown = { error }
           throw error
@@ -133,10 +136,11 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
     folder,
     query: (sql, values = []) => once(runner => rows(runner, sql, values)),
     execute: sql => once(async runner => void (await runner.exec(sql))),
-    transaction: work =>
+    transaction: (work, signal) =>
       inTransaction.getStore()?.open === true
         ? Promise.reject(new Error(`a transaction of ${where} was begun inside another and would wait for ever: use the one that is open`))
-        : gate.pass(() => inTurn(() => transaction(work))),
+        : gate.pass(() => inTurn(() => transaction(work, signal))),
+    run: (steps, signal) => database.transaction(inner => oneByOne(inner, steps), signal),
     close: () => {
       const tended = upkeep.stop()
       return gate.close(async () => {
@@ -151,6 +155,13 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
 
 async function rows<Row extends SqlRow>(runner: Runner, sql: string, values: readonly SqlValue[]): Promise<Row[]> {
   return (await runner.query<Row>(sql, values.map(encodeValue))).rows
+}
+
+async function oneByOne(transaction: Transaction, steps: readonly Step[]): Promise<void> {
+  for (const step of steps) {
+    if ('sql' in step) await transaction.query(step.sql, step.values)
+    else await transaction.copy(step.target, step.binary)
+  }
 }
 
 /** PGlite has no COPY FROM STDIN; the bytes are a file of this name for the length of one statement. */

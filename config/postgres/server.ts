@@ -3,7 +3,9 @@
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream/promises'
 import type { PoolClient } from 'pg'
+import { unlessAborted } from './aborting.ts'
 import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
+import { exchange } from './exchange.ts'
 import { toDatabaseError } from './failure.ts'
 import { oneAtATime, openGate } from './turns.ts'
 import { encodeValue, parserOf } from './values.ts'
@@ -76,20 +78,25 @@ export async function openServer(options: ServerOptions): Promise<Database> {
     }
   }
 
-  async function connect(): Promise<PoolClient> {
+  async function connect(signal?: AbortSignal): Promise<PoolClient> {
+    signal?.throwIfAborted()
+    const connecting = pool.connect()
     try {
-      return await pool.connect()
+      return await (signal === undefined ? connecting : unlessAborted(connecting, signal))
     } catch (error) {
-      throw toDatabaseError(error, where)
+      if (signal?.aborted !== true) throw toDatabaseError(error, where)
+      // One that comes too late goes back to the others.
+      connecting.then(client => client.release()).catch(() => undefined)
+      throw error
     }
   }
 
-  /** Lends a connection for one statement outside a transaction. */
-  async function once<Answer>(exchange: (client: PoolClient) => Promise<Answer>): Promise<Answer> {
-    const client = await connect()
+  /** Lends a connection for one exchange outside a transaction of ours. */
+  async function once<Answer>(exchange: (client: PoolClient) => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
+    const client = await connect(signal)
     let broken = false
     try {
-      return await ask(client, () => exchange(client))
+      return await breakable(client, signal, () => ask(client, () => exchange(client)))
     } catch (error) {
       broken = !(error instanceof DatabaseError) || lostWith(error)
       throw error
@@ -121,8 +128,12 @@ export async function openServer(options: ServerOptions): Promise<Database> {
     }
   }
 
-  async function transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
-    const client = await connect()
+  async function transaction<Result>(work: (transaction: Transaction) => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+    const client = await connect(signal)
+    return breakable(client, signal, () => transactionOn(client, work))
+  }
+
+  async function transactionOn<Result>(client: PoolClient, work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
     const turn = oneAtATime()
     let settled = false
     try {
@@ -153,7 +164,8 @@ export async function openServer(options: ServerOptions): Promise<Database> {
     kind: 'server',
     query: (sql, values = []) => gate.pass(() => once(client => rows(client, sql, values))),
     execute: sql => gate.pass(() => once(async client => void (await client.query(sql)))),
-    transaction: work => gate.pass(() => transaction(work)),
+    run: (steps, signal) => gate.pass(() => once(client => exchange(client, steps), signal)),
+    transaction: (work, signal) => gate.pass(() => transaction(work, signal)),
     close: () => gate.close(() => pool.end()),
   }
 }
@@ -163,10 +175,25 @@ function lostWith(error: DatabaseError): boolean {
   return error.sqlState === '' || error.sqlState.startsWith('57P')
 }
 
-/** Ends a silent connection: whoever waits on it gets the error. The socket is pg's own, which its types do not show. */
-function abandon(client: PoolClient): void {
+/** Ends a connection: whoever waits on it gets the error. The socket is pg's own, which its types do not show. */
+function abandon(client: PoolClient, reason = 'no answer came in time'): void {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
-  stream.destroy(new Error('no answer came in time'))
+  stream.destroy(new Error(reason))
+}
+
+/** Work on a connection that is ended when the signal aborts; its reason is then what is thrown. */
+async function breakable<Result>(client: PoolClient, signal: AbortSignal | undefined, work: () => Promise<Result>): Promise<Result> {
+  if (signal === undefined) return await work()
+  const onAbort = (): void => abandon(client, 'it was given up')
+  signal.addEventListener('abort', onAbort)
+  try {
+    return await work()
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
 }
 
 /** A COMMIT after a failed statement that `work` swallowed rolls back, and PostgreSQL does not call that an error. */
@@ -177,7 +204,8 @@ function abortedTransaction(): DatabaseError {
   })
 }
 
-function locationOf(url: string): string {
+/** The server as errors name it, without its password. */
+export function locationOf(url: string): string {
   if (!URL.canParse(url))
     throw new Error('the URL of the PostgreSQL server cannot be read: write postgres://user:password@host:port/database')
   const { hostname, port, pathname } = new URL(url)

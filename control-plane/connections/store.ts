@@ -58,11 +58,16 @@ export function openConnections(database: Database, changes: Changes): Connectio
     },
 
     async disconnect(owner, channel, thing) {
-      const [row] = await database.query<{ owned: boolean; removed: boolean }>(disconnectSql, [owner, channel, thing])
-      if (row?.owned !== true) return 'not-owned'
-      if (!row.removed) return 'not-connected'
-      changes.emit({ kind: 'disconnected', thing, channel })
-      return 'disconnected'
+      const change = { kind: 'disconnected', thing, channel } as const
+      const outcome = await database.transaction(async transaction => {
+        const [row] = await transaction.query<{ owned: boolean; removed: boolean }>(disconnectSql, [owner, channel, thing])
+        if (row?.owned !== true) return 'not-owned'
+        if (!row.removed) return 'not-connected'
+        await changes.announce(change, transaction)
+        return 'disconnected'
+      })
+      if (outcome === 'disconnected') changes.emit(change)
+      return outcome
     },
 
     async exist(channels, things) {

@@ -1,5 +1,6 @@
 // Things in the database: rows, their encrypted keys, and the policies that their creator gets.
 
+import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
 import type { Metadata, NewEntity } from '../entity.ts'
 import { newThingId, type ThingId, type UserId } from '../ids.ts'
@@ -61,7 +62,7 @@ type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; k
 export function openThings({ database, policies, keys }: Parts): Things {
   function toThing({ id, name, metadata, key_ciphertext }: ThingRow): Thing {
     const key = keys.decrypt(id, key_ciphertext)
-    return metadata === null ? { id, name, key } : { id, name, key, metadata: JSON.parse(metadata) as Metadata }
+    return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
   }
 
   return {

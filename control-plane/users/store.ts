@@ -74,12 +74,16 @@ export function openUsers({ database, policies, passwords, versions, changes }: 
 
     async changePassword(user, password) {
       const hash = await passwords.hash(password)
-      await database.query('UPDATE control_plane.users SET password_hash = $2, token_version = token_version + 1 WHERE id = $1', [
-        user,
-        hash,
-      ])
+      const change = { kind: 'user', user } as const
+      await database.transaction(async transaction => {
+        await transaction.query('UPDATE control_plane.users SET password_hash = $2, token_version = token_version + 1 WHERE id = $1', [
+          user,
+          hash,
+        ])
+        await changes.announce(change, transaction)
+      })
       versions.forget(user)
-      changes.emit({ kind: 'user', user })
+      changes.emit(change)
     },
 
     tokenVersion: user => versions.of(user),

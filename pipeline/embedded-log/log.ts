@@ -5,6 +5,7 @@
 
 import type { Logger } from '../../config/logger.ts'
 import { limits } from '../../sinks/sink.ts'
+import { envelopeHeaderNames } from '../envelope-headers.ts'
 import { type Log, type LogPosition, LogUnavailableError, messageSize, type OutgoingMessage } from '../log.ts'
 import { type LogFile, openLogFile, partition, pragma, sqliteCode, sqliteCodes } from './file.ts'
 import { openRetention } from './retention.ts'
@@ -140,7 +141,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
             message.contentType,
             message.createdUs,
             message.createdRestNs,
-            message.headers === undefined || message.headers.length === 0 ? null : JSON.stringify(message.headers),
+            headersText(message),
             message.payload,
           )
           file.end++
@@ -217,4 +218,17 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
       database.close()
     },
   }
+}
+
+/** As JSON, bytes as base64; null for none. Those of the envelope have columns of their own. */
+function headersText({ headers = [], key }: OutgoingMessage): string | null {
+  const own = key === undefined ? headers : headers.filter(header => !envelopeHeaderNames.has(header.key))
+  return own.length === 0
+    ? null
+    : JSON.stringify(
+        own.map(({ key, value }) => ({
+          key,
+          value: value instanceof Uint8Array ? { base64: Buffer.from(value).toString('base64') } : value,
+        })),
+      )
 }

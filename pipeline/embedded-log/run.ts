@@ -51,7 +51,7 @@ export function openRunReader(file: LogFile, { bytesMax, messagesMax }: RunLimit
         if (byteLength >= bytesMax) break
       }
       if (rows.length === 0) return undefined
-      return { partition, from, to: rows[rows.length - 1]![0] + 1, byteLength, cursor: () => openCursor(rows) }
+      return { partition, from, to: rows[rows.length - 1]![0] + 1, lost: next - from, byteLength, cursor: () => openCursor(rows) }
     },
   }
 }
@@ -91,7 +91,15 @@ function openCursor(rows: readonly Row[]): RawCursor {
     key: () => (message.channel === '' ? null : Buffer.from(message.channel)),
     headers() {
       const others = rows[at]![8]
-      return others === null ? envelopeHeaders(message) : [...envelopeHeaders(message), ...(JSON.parse(others) as Header[])]
+      return others === null ? envelopeHeaders(message) : [...envelopeHeaders(message), ...headersOf(others)]
     },
   }
+}
+
+function headersOf(text: string): Header[] {
+  const headers = JSON.parse(text) as { key: string; value: string | null | { base64: string } }[]
+  return headers.map(({ key, value }) => ({
+    key,
+    value: value !== null && typeof value === 'object' ? Buffer.from(value.base64, 'base64') : value,
+  }))
 }

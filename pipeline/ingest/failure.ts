@@ -2,7 +2,7 @@
 
 import { type ErrorCode, errors, HttpError } from '../../config/http/errors.ts'
 import { AccessUnavailableError } from '../../control-plane/client.ts'
-import { LogUnavailableError } from '../log.ts'
+import { LogUnavailableError, MessageRefusedError } from '../log.ts'
 import { SubtopicError } from './subtopic.ts'
 
 /** The error as the table of errors has it. What is foreign here stays as it is: the server answers it. */
@@ -15,6 +15,11 @@ export function publishFailure(error: unknown, payloadBytesMax: number): unknown
   }
   if (error instanceof LogUnavailableError) {
     return new HttpError('unavailable', 'the message was not taken, because the log cannot keep it now: send it again', { cause: error })
+  }
+  if (error instanceof MessageRefusedError) {
+    return new HttpError('too_large', 'the log can never take this message: divide it into several, and do not send it again', {
+      cause: error,
+    })
   }
   if (error instanceof AccessUnavailableError) {
     return new HttpError('unavailable', 'the key cannot be checked now: send the message again', { cause: error })

@@ -19,8 +19,8 @@ import { subtopicOf } from './subtopic.ts'
 
 export interface IngestParts {
   readonly log: Log
-  /** The number under which the store knows the log: the first part of a message's id. */
-  readonly logNumber: () => number
+  /** The first part of a message's id: the number under which the store knows the log, or the topic's name where no store is at hand. */
+  readonly logLabel: () => string
   readonly access: AccessControl
   readonly metrics: IngestMetrics
   readonly options: IngestOptions
@@ -45,12 +45,16 @@ const subtopicParameters = Type.Object({
 const anyBytes = { schema: Type.Unsafe<Buffer>({}) }
 const body = { content: Object.fromEntries(mediaTypes.map(mediaType => [mediaType, anyBytes])) }
 const accepted = Type.Object(
-  { id: Type.String({ description: "The message's id, `<log>-<partition>-<offset>`." }) },
+  {
+    id: Type.String({
+      description: "The message's id, `<log>-<partition>-<offset>`; the log is its number in the store, or the topic's name.",
+    }),
+  },
   { description: 'The message is durable.' },
 )
 
 /** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
-export function ingestRoutes({ log, logNumber, access, metrics, options }: IngestParts): FastifyPluginAsync {
+export function ingestRoutes({ log, logLabel, access, metrics, options }: IngestParts): FastifyPluginAsync {
   const receiptUs = openReceiptClock()
 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
@@ -76,7 +80,7 @@ export function ingestRoutes({ log, logNumber, access, metrics, options }: Inges
     const message = { channel, subtopic, publisher, protocol: 'http', contentType, createdUs, createdRestNs: 0, payload }
     const [position] = await log.append([message])
     metrics.accepted(payload.length)
-    return { id: `${logNumber()}-${position!.partition}-${position!.offset}` }
+    return { id: `${logLabel()}-${position!.partition}-${position!.offset}` }
   }
 
   return async app => {

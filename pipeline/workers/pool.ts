@@ -5,7 +5,6 @@
 //      └── waiting ◄┤                         the thread died: started again, after a wait that doubles while it dies at once
 //                   └──► systemic             no retry can mend it: the whole pool stops with that error
 
-import type { Worker } from 'node:worker_threads'
 import type { Logger } from '../../config/logger.ts'
 import type { PartitionCounts } from '../ledger.ts'
 import { type BackOff, defaultBackOff, waitBefore } from '../retry.ts'
@@ -14,10 +13,19 @@ import type { WriterState } from '../writer.ts'
 import { arrived, type Metrics, type StopWorker, type WorkerEnd, type WorkerReport } from './messages.ts'
 import { addCounts, keepCounters, textOfMetrics, withoutInFlight } from './sums.ts'
 
+/** Of a thread, what the pool uses: a `Worker`, or one that works in the main thread. */
+export interface WorkerThread {
+  on(event: 'message', listener: (message: WorkerReport | WorkerEnd) => void): unknown
+  on(event: 'error', listener: (error: unknown) => void): unknown
+  on(event: 'exit', listener: (code: number) => void): unknown
+  postMessage(message: StopWorker): void
+  terminate(): Promise<number>
+}
+
 export interface WorkerPoolOptions {
   readonly count: number
   /** Starts the thread of a worker, whose file calls `serveWorker`. */
-  readonly start: (worker: number) => Worker
+  readonly start: (worker: number) => WorkerThread
   readonly logger: Logger
   readonly backOff?: BackOff
   /** How long a stop waits for the workers; those that still work then are ended, and what they had not stored stays in the log. */
@@ -41,7 +49,7 @@ export interface WorkerPool {
 
 interface Place {
   readonly number: number
-  thread: Worker | undefined
+  thread: WorkerThread | undefined
   report: WorkerReport | undefined
   /** Why the thread is not there. */
   failure: Error | undefined
@@ -73,7 +81,7 @@ export function openWorkerPool({ count, start, logger, backOff = defaultBackOff,
     let end: WorkerEnd | undefined
     let crash: Error | undefined
     place.thread = thread
-    thread.on('message', (message: WorkerReport | WorkerEnd) => {
+    thread.on('message', message => {
       if (message.kind === 'report') take(place, message)
       else end = message
     })

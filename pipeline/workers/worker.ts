@@ -9,9 +9,10 @@ import { carried, type StopWorker, type WorkerEnd, type WorkerReport } from './m
 
 /** What the worker is made of, open. */
 export interface OpenWorker {
-  readonly writer: Writer
+  /** Its flows: of the messages, first, and of what is replayed. */
+  readonly writers: readonly [Writer, ...Writer[]]
   readonly registry: Registry
-  /** After the writer has stopped: source, sink and dead letters. */
+  /** After the writers have stopped: sources, sinks and dead letters. */
   close(): Promise<void>
 }
 
@@ -36,7 +37,7 @@ export async function serveWorker(
   port.on('message', (_stop: StopWorker) => {
     stopping.abort()
     // Its end is awaited below, as `done`.
-    void opened?.writer.stop()
+    for (const writer of opened?.writers ?? []) void writer.stop()
   })
 
   let reporting: Promise<void> = Promise.resolve()
@@ -58,9 +59,10 @@ export async function serveWorker(
     waiting = undefined
     report()
     try {
-      if (stopping.signal.aborted) await opened.writer.stop()
-      await opened.writer.done
+      if (stopping.signal.aborted) await stopAll(opened)
+      await Promise.race(opened.writers.map(writer => writer.done))
     } finally {
+      await stopAll(opened)
       await opened.close()
     }
     await end(port, { kind: 'stopped' })
@@ -81,14 +83,20 @@ export async function serveWorker(
   }
 }
 
+async function stopAll({ writers }: OpenWorker): Promise<void> {
+  await Promise.all(writers.map(writer => writer.stop()))
+}
+
 async function reportOf(opened: OpenWorker | undefined, waiting: Error | undefined): Promise<WorkerReport> {
-  const state: WriterState = opened?.writer.state() ?? 'retrying'
-  const failure = opened === undefined ? waiting : opened.writer.failure()
+  // The least of its flows counts: a worker whose replays cannot be stored is not running.
+  const states = opened?.writers.map(writer => writer.state()) ?? ['retrying']
+  const state: WriterState = states.find(state => state !== 'running') ?? 'running'
+  const failure = opened === undefined ? waiting : opened.writers.map(writer => writer.failure()).find(failure => failure !== undefined)
   return {
     kind: 'report',
     state,
     ...(failure === undefined ? {} : { failure: carried(failure) }),
-    counts: opened === undefined ? [] : [...opened.writer.counts()],
+    counts: opened === undefined ? [] : [...opened.writers[0].counts()],
     metrics: opened === undefined ? [] : await opened.registry.getMetricsAsJSON(),
   }
 }

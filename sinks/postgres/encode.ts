@@ -16,6 +16,7 @@ import { positionHigh, positionLow, type Rejection } from '../sink.ts'
 import { CopyBytes } from './copy-bytes.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import type { DaysOfPublisher, PublisherDay, PublisherDays } from './publisher-days.ts'
+import { replaysOf } from './replays.ts'
 
 // What is the same for all rows of a message stands first, in one piece that can be copied.
 export const recordColumns =
@@ -63,13 +64,14 @@ export function encode(batch: RecordBatch, logNumber: number, days: PublisherDay
     ranges: batch.ranges.map(range => ({ ...range })),
     tables: [] as EncodedTable[],
     days: [] as PublisherDay[],
+    replays: replaysOf(batch),
     rejected: new Map<number, Rejection>(),
     acknowledged: new Set<number>(),
   }
   if (records.length > 0) {
     const table = new TableRows(senmlFormat, records.length * 320)
     for (let at = 0; at < records.length; at++) {
-      if (beginRow(table, messages, records.message[at]!, recordFields, logNumber, days, encoded.rejected)) {
+      if (beginRow(table, batch, records.message[at]!, recordFields, logNumber, days, encoded.rejected)) {
         encodeRecord(table, records, at, encoded.days)
       }
     }
@@ -121,7 +123,7 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number, note
 }
 
 function encodeDocuments(batch: RecordBatch, logNumber: number, days: PublisherDays, encoded: EncodedBatch & { days: PublisherDay[] }) {
-  const { messages, documents } = batch
+  const { documents } = batch
   const tables = new Map<string, TableRows>()
   const holdsRecords = new Set(batch.records.message.subarray(0, batch.records.length))
   let messageBefore = -1
@@ -135,7 +137,7 @@ function encodeDocuments(batch: RecordBatch, logNumber: number, days: PublisherD
     formatBefore = format
     let table = tables.get(format)
     if (table === undefined) tables.set(format, (table = new TableRows(format, 1024)))
-    if (beginRow(table, messages, message, documentFields, logNumber, days, encoded.rejected)) {
+    if (beginRow(table, batch, message, documentFields, logNumber, days, encoded.rejected)) {
       encodeDocument(table, documents, at, encoded.days)
     }
   }
@@ -171,7 +173,7 @@ function encodeDocument(table: TableRows, documents: DocumentColumns, at: number
  */
 function beginRow(
   table: TableRows,
-  messages: MessageColumns,
+  { messages, originals }: RecordBatch,
   message: number,
   fields: number,
   logNumber: number,
@@ -213,8 +215,13 @@ function beginRow(
   copy.text(subtopic)
   copy.text(publisher)
   copy.text(protocol)
-  const offset = messages.offset[message]!
-  copy.int64(positionHigh(logNumber, messages.partition[message]!, offset), positionLow(offset))
+  const original = originals?.get(message)
+  if (original === undefined) {
+    const offset = messages.offset[message]!
+    copy.int64(positionHigh(logNumber, messages.partition[message]!, offset), positionLow(offset))
+  } else {
+    copy.int64(positionHigh(original.log, original.partition, original.offset), positionLow(original.offset))
+  }
   table.sharedEnd = copy.at
   return true
 }

@@ -4,6 +4,7 @@ import type { Range } from '../../transformers/record-batch.ts'
 import type { CountedMessages } from '../counts.ts'
 import type { Rejection } from '../sink.ts'
 import type { PublisherDay } from './publisher-days.ts'
+import type { Replay } from './replays.ts'
 
 /**
  * The rows of one table, with the places where each message's rows begin: a message is stored or refused as a whole. A message's
@@ -30,6 +31,8 @@ export interface EncodedBatch {
   readonly ranges: readonly Range[]
   readonly tables: readonly EncodedTable[]
   readonly days: readonly PublisherDay[]
+  /** Undefined in the ordinary flow. */
+  readonly replays: readonly Replay[] | undefined
   /** Messages that the store can never take, by their index: found here, or by an attempt to write. */
   readonly rejected: Map<number, Rejection>
   /** Those of them whose dead letters are durable. */

@@ -3,11 +3,12 @@
 // A format is named by a device, so it is hostile: one device must not make tables without end. Tables are made in
 // transactions of their own, by one writer at a time in the whole store, and used only after the commit.
 
-import type { Database, Transaction } from '../../config/postgres/database.ts'
+import type { Database, Queries, Transaction } from '../../config/postgres/database.ts'
 import type { Rejection } from '../sink.ts'
 import type { EncodedTable } from './encoded-batch.ts'
 import type { SinkOptions } from './options.ts'
 import { physicalName } from './physical-name.ts'
+import { isDenied } from './rights.ts'
 
 /** A transaction holds about four locks for each table that it makes, and the server's lock table is bounded. */
 const createdAtOnceMax = 50
@@ -25,7 +26,7 @@ type WantedFormat = Pick<EncodedTable, 'format' | 'channels'>
 
 export interface Formats {
   /** The tables of these formats, made where they are missing. Costs nothing for formats that were asked for before. */
-  resolve(wanted: readonly WantedFormat[]): Promise<FormatTables>
+  resolve(wanted: readonly WantedFormat[], cut: AbortSignal): Promise<FormatTables>
   /** Forgets what is known: a table has turned out to be gone. */
   forget(): void
 }
@@ -33,7 +34,7 @@ export interface Formats {
 export function openFormats(database: Database, options: SinkOptions): Formats {
   const known = new Map<string, string>()
 
-  async function resolve(wanted: readonly WantedFormat[]): Promise<FormatTables> {
+  async function resolve(wanted: readonly WantedFormat[], cut: AbortSignal): Promise<FormatTables> {
     const names = new Map<string, string>()
     const refused = new Map<string, FormatRefusal>()
     let missing: WantedFormat[] = []
@@ -44,7 +45,7 @@ export function openFormats(database: Database, options: SinkOptions): Formats {
       else refused.set(want.format, unwritable)
     }
     if (missing.length > 0) {
-      for (const [format, name] of await findTables(database, missing)) {
+      for (const [format, name] of await database.transaction(transaction => findTables(transaction, missing), cut)) {
         known.set(format, name)
         names.set(format, name)
       }
@@ -52,7 +53,7 @@ export function openFormats(database: Database, options: SinkOptions): Formats {
     }
     for (let start = 0; start < missing.length; start += createdAtOnceMax) {
       const some = missing.slice(start, start + createdAtOnceMax)
-      const created = await database.transaction(transaction => createTables(transaction, some, options))
+      const created = await database.transaction(transaction => createTables(transaction, some, options), cut).catch(refusedAll(some))
       for (const [format, name] of created.names) {
         known.set(format, name)
         names.set(format, name)
@@ -76,9 +77,25 @@ const unwritable: FormatRefusal = {
   hint: 'use letters, digits, "-" and "_" in the last part of the subtopic',
 }
 
+/**
+ * A role that may make no table gets messages of new formats rejected, not the writer stopped: a device names its formats, and one of
+ * them must not keep the others' messages from being stored. A replay stores them, once an operator has allowed it.
+ */
+function refusedAll(wanted: readonly WantedFormat[]): (error: unknown) => FormatTables {
+  return error => {
+    if (!isDenied(error)) throw error
+    const refusal: FormatRefusal = {
+      rule: 'format-not-allowed',
+      reason: `the format has no table, and the writer's role may not make one (SQLSTATE ${error.sqlState}): ${error.message}`,
+      hint: 'grant CREATE on the schema "formats" to the role of the writer, then replay the message',
+    }
+    return { names: new Map(), refused: new Map(wanted.map(({ format }) => [format, refusal])) }
+  }
+}
+
 /** Those that are registered and whose table is there. */
-async function findTables(database: Database, wanted: readonly WantedFormat[]): Promise<[format: string, name: string][]> {
-  const rows = await database.query<{ format: string; table_name: string }>(
+async function findTables(queries: Queries, wanted: readonly WantedFormat[]): Promise<[format: string, name: string][]> {
+  const rows = await queries.query<{ format: string; table_name: string }>(
     `SELECT format, table_name FROM sluice.formats
      WHERE format = ANY ($1::text[]) AND to_regclass(format('formats.%I', table_name)) IS NOT NULL`,
     [wanted.map(({ format }) => format)],

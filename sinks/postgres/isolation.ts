@@ -10,17 +10,14 @@ import { DatabaseError, type Transaction } from '../../config/postgres/database.
 import type { Rejection } from '../sink.ts'
 import { excerpt, trailerLength } from './copy-bytes.ts'
 import type { EncodedTable } from './encoded-batch.ts'
+import { meaningOf } from './sql-states.ts'
 
 /** How many messages are tried at once behind a culprit, where the next one is likely. */
 const messagesBehindCulprit = 4
 
-/**
- * True where the store refuses a row because of what it holds (SQLSTATE class 22, data exception, and 54000, a program's limit).
- * Not 22P03 and 22P04, which say that the columns of the table, or the bytes of the COPY, are not what we take them for.
- */
+/** True where the store refuses a row because of what it holds. */
 export function isDataError(error: unknown): error is DatabaseError {
-  if (!(error instanceof DatabaseError)) return false
-  return error.sqlState === '54000' || (error.sqlState.startsWith('22') && error.sqlState !== '22P03' && error.sqlState !== '22P04')
+  return error instanceof DatabaseError && meaningOf(error.sqlState) === 'data'
 }
 
 /**

@@ -2,7 +2,7 @@
 //
 // In the steady state every row finds its day remembered, which costs two look-ups a message and a comparison a row.
 
-import type { Transaction } from '../../config/postgres/database.ts'
+import type { SqlValue, Transaction } from '../../config/postgres/database.ts'
 
 const dayUs = 86_400_000_000
 
@@ -96,17 +96,22 @@ export function openPublisherDays(rememberedMax = 200_000): PublisherDays {
  * In one order for all writers, so that two that meet the same days wait for each other, and not both for ever.
  */
 export async function writeDays(transaction: Transaction, noted: readonly PublisherDay[]): Promise<void> {
+  for (const { sql, values } of daysStep(noted)) await transaction.query(sql, values)
+}
+
+/** The same as a statement to come; none where there is nothing to write. */
+export function daysStep(noted: readonly PublisherDay[]): { sql: string; values: SqlValue[] }[] {
   // What holds a NUL, which PostgreSQL's text cannot, has no rows either: each of them was refused.
   const days = noted.filter(
     ({ channel, publisher, format }) => !channel.includes('\0') && !publisher.includes('\0') && !format.includes('\0'),
   )
-  if (days.length === 0) return
-  await transaction.query(
-    `INSERT INTO sluice.publisher_days (channel, publisher, format, day)
-     SELECT channel, publisher, format, '1970-01-01'::date + day
-     FROM unnest($1::text[], $2::text[], $3::text[], $4::int[]) AS days (channel, publisher, format, day)
-     ORDER BY channel, publisher, format, day
-     ON CONFLICT DO NOTHING`,
-    [days.map(day => day.channel), days.map(day => day.publisher), days.map(day => day.format), days.map(day => day.day)],
-  )
+  if (days.length === 0) return []
+  const sql = `
+    INSERT INTO sluice.publisher_days (channel, publisher, format, day)
+    SELECT channel, publisher, format, '1970-01-01'::date + day
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::int[]) AS days (channel, publisher, format, day)
+    ORDER BY channel, publisher, format, day
+    ON CONFLICT DO NOTHING`
+  const values = [days.map(day => day.channel), days.map(day => day.publisher), days.map(day => day.format), days.map(day => day.day)]
+  return [{ sql, values }]
 }

@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import type { Database, Transaction } from '../../config/postgres/database.ts'
 import { migrate } from '../../config/postgres/migrate.ts'
+import { attachedMonths, dropBefore } from './retention.ts'
 
 const monthsBack = 2
 const monthsAhead = 3
@@ -14,27 +15,34 @@ export async function migrateStore(database: Database): Promise<void> {
   await migrate(database, { folder: fileURLToPath(new URL('migrations', import.meta.url)), schema: 'sluice', table: 'migrations' })
 }
 
+export interface Maintenance {
+  /** Months of messages that are kept beside the current one; 0 keeps all. */
+  readonly retentionMonths?: number
+  readonly now?: Date
+}
+
 /**
- * Makes the partitions of the months from two back to three ahead (UTC) that are not there yet, each in a transaction of its own.
- * Rows of other times lie in the default partition, and what a new month finds of its own there moves over. To be called when a
- * sink is opened and daily; several processes may.
+ * Makes the partitions of the months from two back to three ahead (UTC) that are not there yet, each in a transaction of its own, and
+ * deletes what is older than the retention allows. Rows of other times lie in the default partition, and what a new month finds of
+ * its own there moves over. To be called at the start of a process and daily; several processes may. Opening a sink makes the months too.
  *
  * @returns the names of the partitions made
- * @throws DatabaseError, transient where a lock was not had in time: the next call goes on
+ * @throws DatabaseError, transient where a lock was not had in time: the next call goes on; 42501 where the role may not, and then
+ * it is for the owner of the tables to call
  */
-export async function maintain(database: Database, now: Date = new Date()): Promise<string[]> {
-  const months = monthsAround(now)
-  const rows = await database.query<{ name: string }>(
-    `SELECT child.relname AS name FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
-     WHERE inhparent = 'public.messages'::regclass`,
-  )
-  const attached = new Set(rows.map(row => row.name))
+export async function maintain(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<string[]> {
+  const attached = new Set(await attachedMonths(database))
   const made: string[] = []
-  for (const month of months) {
+  for (const month of monthsAround(now, retentionMonths === 0 ? monthsBack : Math.min(monthsBack, retentionMonths))) {
     if (attached.has(month.table)) continue
     if (await database.transaction(transaction => attachMonth(transaction, month))) made.push(month.table)
   }
+  if (retentionMonths > 0) await dropBefore(database, monthStart(now, -retentionMonths))
   return made
+}
+
+function monthStart(now: Date, distance: number): Date {
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + distance))
 }
 
 interface Month {
@@ -45,11 +53,11 @@ interface Month {
   readonly end: string
 }
 
-function monthsAround(now: Date): Month[] {
+function monthsAround(now: Date, back: number): Month[] {
   const months: Month[] = []
-  for (let distance = -monthsBack; distance <= monthsAhead; distance++) {
-    const start = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + distance))
-    const end = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + distance + 1))
+  for (let distance = -back; distance <= monthsAhead; distance++) {
+    const start = monthStart(now, distance)
+    const end = monthStart(now, distance + 1)
     const name = start.toISOString().slice(0, 7).replace('-', '_')
     months.push({ table: `messages_${name}`, start: start.toISOString(), end: end.toISOString() })
   }

@@ -50,8 +50,8 @@ describe.concurrent('sluice json transform', () => {
   })
 
   test('a payload of many documents arrives whole', async ({ expect }) => {
-    const lines = await transform(`[${Array(30_000).fill('{}').join(',')}]`, '--subtopic', 'x')
-    expect(lines).toHaveLength(30_000)
+    const lines = await transform(`[${Array(8000).fill('{}').join(',')}]`, '--subtopic', 'x')
+    expect(lines).toHaveLength(8000)
     expect(lines.at(-1)).toBe('{"format":"x","created":1700000000123456789,"payload":{}}')
   })
 

@@ -29,6 +29,48 @@ test('the table has a row for each option, and a pipe in a text does not break i
   ])
 })
 
+const tables = Type.Object({
+  transformer: Type.Object({
+    timeFields: Type.Array(
+      Type.Object({
+        fieldName: Type.String({ minLength: 1, description: 'The key.' }),
+        unit: Type.Enum(['s', 'ms'], { default: 's' }),
+        location: Type.Optional(Type.String()),
+      }),
+      { default: [{ fieldName: 'at', unit: 's' }], examples: [[{ fieldName: 'b', unit: 'ms' }]], description: 'Where the time is.' },
+    ),
+  }),
+})
+const listOfTables =
+  'a list, each a table with field_name, unit, location: [[transformer.time_fields]] in a file, a JSON array in the variable'
+
+test('the table has a row for what stands in each of a list of tables', () => {
+  expect(optionTable(tables).split('\n').slice(2)).toEqual([
+    `| \`transformer.time_fields\` | \`SVC_TRANSFORMER_TIME_FIELDS\` | ${listOfTables} | \`[{ field_name = "at", unit = "s" }]\` | Where the time is. |`,
+    '| `transformer.time_fields[].field_name` |  | text that is not empty | required | The key. |',
+    '| `transformer.time_fields[].unit` |  | one of s, ms | `"s"` |  |',
+    '| `transformer.time_fields[].location` |  | text | none |  |',
+  ])
+})
+
+test('the sample file says what stands in each of a list of tables', () => {
+  expect(sampleFile(tables)).toBe(
+    `[transformer]\n# Where the time is.\n# ${listOfTables}; SVC_TRANSFORMER_TIME_FIELDS\n` +
+      '# - field_name: text that is not empty; required. The key.\n# - unit: one of s, ms; else "s".\n# - location: text.\n' +
+      '# for example time_fields = [{ field_name = "b", unit = "ms" }]\n' +
+      '#time_fields = [{ field_name = "at", unit = "s" }]\n',
+  )
+})
+
+test('a list of tables that is printed loads as what it was', () => {
+  const environment = { SVC_TRANSFORMER_TIME_FIELDS: '[{"field_name":"a\\"b","location":"UTC"},{"field_name":"c","unit":"ms"}]' }
+  const options = loadOptions(tables, { environment })
+  const file = join(temporaryFolder(), 'printed.toml')
+  writeFileSync(file, printOptions(tables, options))
+  expect(loadOptions(tables, { file, environment: {} })).toEqual(options)
+  expect(options.transformer.timeFields).toHaveLength(2)
+})
+
 test('secrets and the passwords of URLs are masked where the options in force are printed', () => {
   const options = loadOptions(schema, { environment: { SVC_CONTROL_URL: 'http://me:hidden@host/', SVC_CONTROL_TOKEN: 'hidden' } })
   expect(printOptions(schema, options)).toBe('name = "x"\n\n[control]\nurl = "http://me:***@host/"\ntoken = "***"\nhosts = ["a", "b"]')
@@ -45,6 +87,7 @@ test('the sample file loads as the defaults, as it is and with every option unco
     http: httpOptions,
     logging: loggingOptions,
     lists: Type.Object({ of: Type.Array(Type.Integer(), { default: [1, 2] }) }),
+    ...tables.properties,
   })
   const defaults = loadOptions(all, { environment: {} })
   const sample = sampleFile(all)

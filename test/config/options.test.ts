@@ -181,15 +181,85 @@ test('a section that may be absent is absent with its defaults, and required as 
   expect(() => loadOptions(withTls, { environment: { SVC_TLS_VERSION: '2' } })).toThrow('tls.key: it is required')
 })
 
-test('structures come from a file only, and each of their faults names its place', () => {
-  const field = Type.Object({ field_name: Type.String(), field_format: Type.String() }, { additionalProperties: false })
-  const writer = Type.Object({ transformer: Type.Object({ timeFields: Type.Array(field, { default: [] }) }) })
-  const good = fileOf('[[transformer.time_fields]]\nfield_name = "t"\nfield_format = "unix"\n')
-  expect(loadOptions(writer, { file: good, environment: {} }).transformer.timeFields).toEqual([{ field_name: 't', field_format: 'unix' }])
-  const bad = fileOf('[[transformer.time_fields]]\nfield_name = 1\nfield_format = "unix"\nlocaton = "UTC"\n')
-  expect(() => loadOptions(writer, { file: bad, environment: {} })).toThrow(
-    /:1: transformer.time_fields at \/0.*localton|:1: transformer.time_fields at \/0/,
+const fields = Type.Object({
+  fieldName: Type.String({ minLength: 1 }),
+  unit: Type.Enum(['s', 'ms'], { default: 's' }),
+  location: Type.Optional(Type.String()),
+})
+const withTables = Type.Object({ transformer: Type.Object({ timeFields: Type.Array(fields, { default: [], maxItems: 2 }) }) })
+const tableFaultsOf = (sources: Partial<OptionSources>): string[] => {
+  try {
+    loadOptions(withTables, { environment: {}, ...sources })
+  } catch (error) {
+    return (error as OptionsError).faults.map(({ place, problem }) => `${place}: ${problem}`)
+  }
+  return []
+}
+
+test('a list of tables comes from a file in both of its forms and from a variable as JSON, each table with its defaults', () => {
+  const given = [
+    { file: fileOf('[[transformer.time_fields]]\nfield_name = "a"\n[[transformer.time_fields]]\nfield_name = "b"\nunit = "ms"\n') },
+    { file: fileOf('[transformer]\ntime_fields = [{ field_name = "a" },\n               { field_name = "b", unit = "ms" }]\n') },
+    { environment: { SVC_TRANSFORMER_TIME_FIELDS: '[{"field_name":"a"},{"unit":"ms","field_name":"b"}]' } },
+  ]
+  for (const sources of given) {
+    const { transformer } = loadOptions(withTables, { environment: {}, ...sources })
+    expect(transformer.timeFields).toEqual([
+      { fieldName: 'a', unit: 's' },
+      { fieldName: 'b', unit: 'ms' },
+    ])
+    expect(Object.isFrozen(transformer.timeFields[0])).toBe(true)
+  }
+  const { transformer } = loadOptions(withTables, { file: given[0]!.file!, environment: { SVC_TRANSFORMER_TIME_FIELDS: '' } })
+  expect(transformer.timeFields).toEqual([])
+})
+
+test('each fault in a list of tables is told with its own line', () => {
+  const file = fileOf(
+    '[[transformer.time_fields]]\nfield_name = ""\n\n[[ transformer.time_fields ]]\nunit = "ns"\nlocaton = "UTC"\n"other key" = 1\n',
   )
+  expect(tableFaultsOf({ file })).toEqual([
+    `${file}:2: transformer.time_fields[0].field_name is empty: give text that is not empty`,
+    `${file}:6: there is no option transformer.time_fields[1].locaton: did you mean transformer.time_fields[1].location?`,
+    `${file}:7: there is no option transformer.time_fields[1].other key: known here are field_name, unit, location`,
+    `${file}:4: transformer.time_fields[1].field_name is missing: give text that is not empty`,
+    `${file}:5: transformer.time_fields[1].unit is "ns": give one of s, ms`,
+  ])
+  const inline = fileOf('[transformer]\ntime_fields = [{ field_name = "a" }, { field_name = 1 }]\n')
+  expect(tableFaultsOf({ file: inline })).toEqual([`${inline}:2: transformer.time_fields[1].field_name is 1: give text that is not empty`])
+})
+
+test.each([
+  ['[{]', '"[{]"'],
+  ['{"field_name":"a"}', '{"field_name":"a"}'],
+  ['[{"field_name":"a"},{"field_name":"b"},{"field_name":"c"}]', '[{"field_name":"a"},{"field_name":"b"},{"field_name":"c"}]'],
+])('%s is no list of tables, which says how to write one', (text, shown) => {
+  const words =
+    'a list of at most 2 items, each a table with field_name, unit, location: [[transformer.time_fields]] in a file, a JSON array in the variable'
+  expect(tableFaultsOf({ environment: { SVC_TRANSFORMER_TIME_FIELDS: text } })).toEqual([
+    `SVC_TRANSFORMER_TIME_FIELDS: transformer.time_fields is ${shown}: give ${words}`,
+  ])
+})
+
+test('what is in a list of tables and is no table, or has a prototype key, is told', () => {
+  expect(tableFaultsOf({ environment: { SVC_TRANSFORMER_TIME_FIELDS: '["a",{"field_name":"b","__proto__":1}]' } })).toEqual([
+    'SVC_TRANSFORMER_TIME_FIELDS: transformer.time_fields[0] is "a": give a table with field_name, unit, location',
+    'SVC_TRANSFORMER_TIME_FIELDS: there is no option transformer.time_fields[1].__proto__: known here are field_name, unit, location',
+  ])
+})
+
+test('a secret in a list of tables is a mistake of the schema', () => {
+  const wrong = Type.Object({ a: Type.Array(Type.Object({ b: Type.String({ secret: true }) }), { default: [] }) })
+  expect(() => loadOptions(wrong, { environment: {} })).toThrow('a holds a secret, b: make it an option of its own')
+})
+
+test('structures come from a file only, and their faults name the place', () => {
+  const labels = Type.Object({ log: Type.Object({ labels: Type.Record(Type.String(), Type.Integer(), { default: {} }) }) })
+  const good = fileOf('[log]\nlabels = { a = 1 }\n')
+  expect(loadOptions(labels, { file: good, environment: {} }).log.labels).toEqual({ a: 1 })
+  const bad = fileOf('[log.labels]\na = 1\nb = "c"\n')
+  expect(() => loadOptions(labels, { file: bad, environment: {} })).toThrow(/sluice.toml:1: log.labels at \/b must be integer/)
+  expect(() => loadOptions(labels, { environment: { SVC_LOG_LABELS: '{}' } })).toThrow('there is no such variable')
 })
 
 test('two options of one variable are a mistake of the schema', () => {

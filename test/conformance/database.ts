@@ -234,6 +234,76 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
       })
     })
 
+    describe('steps known beforehand', () => {
+      const insert = (id: number, name: string) => ({ sql: 'INSERT INTO plants VALUES ($1, $2)', values: [id, name] })
+      const target = '"plants" ("id", "name")'
+      const copy = (...plants: [id: number, name: string][]) => ({
+        target,
+        binary: binaryRows(plants.map(([id, name]) => [int4(id), text(name)])),
+      })
+
+      test('are run in order, as one transaction', async () => {
+        await database.run([
+          insert(1, 'fern'),
+          copy([2, 'moss'], [3, 'oak']),
+          { sql: `UPDATE plants SET name = name || $1::text WHERE id < 3`, values: ['!'] },
+          copy(),
+          insert(4, `'); DROP TABLE plants; --`),
+        ])
+        expect(await names()).toEqual(['fern!', 'moss!', 'oak', `'); DROP TABLE plants; --`])
+        await database.run([])
+      })
+
+      test.each([
+        ['a statement before a COPY', () => [insert(1, 'fern'), insert(1, 'moss'), copy([2, 'oak'])], { sqlState: '23505' }],
+        ['a COPY', () => [insert(1, 'fern'), copy([2, 'moss'], [3, 'a\0b']), insert(4, 'oak')], { sqlState: '22021', line: 2 }],
+        [
+          'a statement behind a COPY',
+          () => [copy([2, 'moss']), { sql: 'SELECT 1/0', values: [] }, copy([3, 'oak'])],
+          { sqlState: '22012' },
+        ],
+        ['a COPY into nowhere', () => [insert(1, 'fern'), { ...copy([1, 'x']), target: 'nowhere' }], { sqlState: '42P01' }],
+      ])('where one fails nothing is stored, and the database goes on: %s', async (_which, steps, expected) => {
+        expect(await failureOf(database.run(steps()))).toMatchObject(expected)
+        expect(await names()).toEqual([])
+        await database.run([insert(1, 'fern')])
+        expect(await names()).toEqual(['fern'])
+      })
+
+      test('20 MB behind a statement that fails are passed over', async () => {
+        const long = 'x'.repeat(1_000)
+        const many = binaryRows(Array.from({ length: 20_000 }, (_, at) => [int4(at), text(long)]))
+        expect(
+          await failureOf(
+            database.run([
+              { sql: 'SELECT 1/0', values: [] },
+              { target, binary: many },
+            ]),
+          ),
+        ).toMatchObject({ sqlState: '22012' })
+        await database.run([{ target, binary: many }])
+        expect(await names()).toHaveLength(20_000)
+      })
+
+      test('with a signal that has aborted, nothing is begun', async () => {
+        const reason = new Error('not any more')
+        await expect(database.run([insert(1, 'fern')], AbortSignal.abort(reason))).rejects.toBe(reason)
+        await expect(database.transaction(async () => 'begun', AbortSignal.abort(reason))).rejects.toBe(reason)
+        expect(await names()).toEqual([])
+      })
+
+      test('a transaction whose signal aborts is not committed, and the reason is thrown', async () => {
+        const giveUp = new AbortController()
+        const reason = new Error('not any more')
+        const work = database.transaction(async transaction => {
+          await transaction.query('INSERT INTO plants VALUES ($1, $2)', [1, 'fern'])
+          giveUp.abort(reason)
+        }, giveUp.signal)
+        await expect(work).rejects.toBe(reason)
+        expect(await names()).toEqual([])
+      })
+    })
+
     describe('errors', () => {
       test.each([
         ['SELECT 1/0', '22012', false],

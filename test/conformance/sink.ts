@@ -31,6 +31,7 @@ export interface StoredRow {
 }
 
 export interface SinkIdentity {
+  logName?: string
   logId?: string
   writer?: string
   acceptNewLog?: boolean
@@ -38,7 +39,7 @@ export interface SinkIdentity {
 
 /** An empty store, and what a test needs of it. */
 export interface SinkStore {
-  /** Opens a sink on it, as a writer's worker would; the log is called `messages`. */
+  /** Opens a sink on it, as a writer's worker would; the log is called `messages` where it is not said otherwise. */
   open(identity?: SinkIdentity): Promise<Sink>
   /** All rows, by position and index. */
   rows(): Promise<StoredRow[]>
@@ -87,6 +88,18 @@ export function sinkConformance(name: string, openStore: () => Promise<SinkStore
       expect(await write(batchOf(16, 20, []))).toEqual([counts({ skipped: 4 })])
       expect(await store.rows()).toEqual([])
       expect(await position()).toBe(20)
+    })
+
+    test('messages that the log deleted unread are counted once, among the skipped', async () => {
+      const batch = () => {
+        const batch = batchOf(10, 10, [plain(17), plain(18)])
+        batch.ranges.length = 0
+        batch.cover(0, 10, 20, 7)
+        return batch
+      }
+      expect(await write(batch())).toEqual([counts({ received: 2, stored: 2, skipped: 8, lost: 7 })])
+      expect(await write(batch())).toEqual([counts({ received: 2, duplicate: 2 })])
+      expect(() => batch().cover(0, 20, 30, 1)).toThrow(RangeError)
     })
 
     test.each(Object.entries(everyValue))('a value comes back as it was: %s', async (_kind, record) => {
@@ -296,6 +309,56 @@ export function sinkConformance(name: string, openStore: () => Promise<SinkStore
       expect(rejections).toEqual([])
     })
 
+    describe('messages that were dead-lettered and replayed', () => {
+      const original = (offset: number) => ({ log: 1, partition: 7, offset })
+      const replayed = (offset: number, at: number): TestMessage => ({ ...pair(offset), offset: at, original: original(offset) })
+      const positions = async () => (await store.rows()).map(row => row.position)
+      let replays: Sink
+      const writeReplays = (batch: RecordBatch) => replays.write(replays.encode(batch), keep, signal)
+
+      beforeEach(async () => {
+        replays = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
+      })
+      afterEach(() => replays.close())
+
+      test('keep the position that they had at first', async () => {
+        await write(plainBatch(0, 1))
+        await writeReplays(
+          batchOf(0, 2, [replayed(100, 0), { offset: 1, original: original(200), documents: [{ format: 'engine', payload: {} }] }]),
+        )
+        const at = (offset: number) => packed(sink, offset, 7)
+        expect(await positions()).toEqual([packed(sink, 0), at(100), at(100), at(200)])
+        expect(await position()).toBe(1)
+        expect(await replays.positions?.([0])).toEqual(replays.positions && new Map([[0, 2]]))
+      })
+
+      test('are stored once, however often they are replayed: in one batch, in the next, and at other positions', async () => {
+        await writeReplays(batchOf(0, 2, [replayed(100, 0), replayed(100, 1)]))
+        await writeReplays(batchOf(2, 4, [replayed(100, 2), replayed(101, 3)]))
+        expect(await values()).toEqual([100, 100.5, 101, 101.5])
+      })
+
+      test('are not stored again where they were stored although they have a dead letter', async () => {
+        const document = { documents: [{ format: 'engine', payload: { a: 1 }, createdRestNs: 123 }] }
+        await write(batchOf(99, 102, [pair(100), { offset: 101, ...document }], 7))
+        await writeReplays(batchOf(0, 2, [replayed(100, 0), { offset: 1, ...document, original: original(101) }]))
+        expect(await positions()).toHaveLength(3)
+      })
+
+      test('that are refused once more are rejected once more, and stored by a later replay', async () => {
+        const poison = Object.values(store.poisons)[0]!
+        const refused = { ...poison(0), original: original(100) }
+        const counted = await writeReplays(batchOf(0, 3, [refused, { ...poison(1), original: original(100) }, replayed(101, 2)]))
+        expect(counted).toEqual([counts({ received: 3, stored: 1, deadLettered: 2 })])
+        expect(rejections.map(({ message, rule }) => [message, rule])).toEqual([
+          [0, 'store-refused'],
+          [1, 'store-refused'],
+        ])
+        await writeReplays(batchOf(3, 4, [replayed(100, 3)]))
+        expect(await values()).toEqual([100, 100.5, 101, 101.5])
+      })
+    })
+
     test('a store belongs to one writer for each log', async () => {
       await expect(store.open({ writer: 'another' })).rejects.toThrow(/"writer-1".*"another"/)
     })
@@ -369,7 +432,7 @@ const hostileFormats = [
 ]
 
 function counts(some: Partial<MessageCounts>): MessageCounts {
-  return { received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0, ...some }
+  return { received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0, lost: 0, ...some }
 }
 
 function pair(offset: number): TestMessage {

@@ -22,7 +22,7 @@ function publishWith(secret: string, on = channel): AccessRequest {
 }
 
 /** An access control whose answers the test gives, one by one or always the same. */
-function openAccess(answer: (request: AccessRequest) => Access | Promise<Access>) {
+function openAccess(answer: (request: AccessRequest) => Access | Promise<Access>, heardMs?: () => number) {
   const listeners = new Set<(change: AccessChange) => void>()
   const asked: AccessRequest[] = []
   const control: AccessControl = {
@@ -34,6 +34,7 @@ function openAccess(answer: (request: AccessRequest) => Access | Promise<Access>
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
+    ...(heardMs === undefined ? {} : { heardMs }),
   }
   return {
     control,
@@ -125,6 +126,48 @@ test('a grant is for one secret, scheme, channel and action', async () => {
   ]
   for (const other of others) await cached.authorize(other)
   expect(access.asked).toEqual(others)
+})
+
+test('while changes are heard a grant lives its whole lifetime; from when they go unheard, or it was asked for, a short one', async () => {
+  let heard = true
+  let heardMs = performance.now()
+  const access = openAccess(
+    () => granted,
+    () => (heard ? (heardMs = performance.now()) : heardMs),
+  )
+  const cached = cacheAccess(access.control, { lifetimeMs: 60_000, unheardMsMax: 5_000, entriesMax: 100 })
+  const asked = async (secret: string): Promise<number> => {
+    await cached.authorize(publishWith(secret))
+    return access.asked.length
+  }
+  expect(await asked('a')).toBe(1)
+  vi.advanceTimersByTime(40_000)
+  expect(await asked('a')).toBe(1)
+
+  heard = false
+  vi.advanceTimersByTime(3_000)
+  expect(await asked('b')).toBe(2)
+  vi.advanceTimersByTime(1_999)
+  expect(await asked('a')).toBe(2)
+  vi.advanceTimersByTime(1)
+  expect(await asked('a')).toBe(3)
+  expect(await asked('b')).toBe(3)
+  vi.advanceTimersByTime(3_000)
+  expect(await asked('b')).toBe(4)
+})
+
+test('after changes that nobody heard no grant is used, and no question from before is joined or kept', async () => {
+  const first = Promise.withResolvers<Access>()
+  const access = openAccess(({ credential }) => (credential.secret === 'slow' && access.asked.length === 2 ? first.promise : granted))
+  const cached = cacheAccess(access.control, limits)
+  await cached.authorize(publishWith('a'))
+  const before = cached.authorize(publishWith('slow'))
+  access.change({ kind: 'unheard' })
+  await cached.authorize(publishWith('a'))
+  first.resolve(granted)
+  await before
+  await cached.authorize(publishWith('slow'))
+  expect(access.asked.map(({ credential }) => credential.secret)).toEqual(['a', 'slow', 'a', 'slow'])
 })
 
 const endings: [what: string, change: AccessChange, ends: boolean][] = [

@@ -1,7 +1,7 @@
 // The limits of metadata that no schema can say.
 
 import { expect, test } from 'vitest'
-import { metadataFault as faultOf, type Metadata } from '../../control-plane/entity.ts'
+import { metadataFault as faultOf, type Metadata, parseMetadataFilter } from '../../control-plane/entity.ts'
 
 const metadataFault = (metadata: Metadata): string | undefined => faultOf(metadata, '/body/metadata')?.detail
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`)
@@ -41,4 +41,9 @@ test('whole numbers are taken up to 2^53 - 1, and the place of one beyond is tol
       detail: expect.stringContaining('give it as a string'),
     })
   }
+})
+
+test('a key of the filter that is written with an escape is that key, whatever key came before', () => {
+  expect(parseMetadataFilter('{"first":1,"\\\\":2}')).toEqual({ first: 1, '\\': 2 })
+  expect(parseMetadataFilter('{"first":1,"\\"":2}')).toEqual({ first: 1, '"': 2 })
 })

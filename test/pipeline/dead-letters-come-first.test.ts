@@ -129,3 +129,21 @@ test('a message without a key is a dead letter without a key', async () => {
   expect(header(world, 0, '__connect.errors.stage')).toBe('KEY_CONVERTER')
   expect(world.letters.messages[0]!.channel).toBe('')
 })
+
+test('a message whose envelope cannot be read is kept with its key and headers as they were', async () => {
+  const world = makeWorld()
+  const headers: Header[] = [
+    { key: 'created', value: 'soon' },
+    { key: 'publisher', value: Buffer.of(0xff) },
+    { key: 'created', value: null },
+  ]
+  const key = Buffer.of(0xfe, 1)
+  await world.log.append([{ ...outgoing({ channel: '' }), headers, key }])
+  const { writer } = await startWriter(world)
+  await expect.poll(() => world.log.committed.get('writer')).toBe(1)
+  await writer.stop()
+  const letter = world.letters.messages[0]!
+  expect(letter.key).toEqual(key)
+  expect(letter.headers?.slice(0, 3)).toEqual(headers)
+  expect(header(world, 0, '__connect.errors.stage')).toBe('KEY_CONVERTER')
+})

@@ -32,7 +32,7 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
     }
     if (messages.length === 0) return undefined
     handedOut += messages.length
-    return { partition, from, to: next + messages.length, byteLength, cursor: () => openCursor(messages, next) }
+    return { partition, from, to: next + messages.length, lost: next - from, byteLength, cursor: () => openCursor(messages, next) }
   }
 
   return {
@@ -107,7 +107,7 @@ function openCursor(messages: readonly OutgoingMessage[], first: number): RawCur
       Object.assign(message, envelope, { offset: first + at, fault: from.channel === '' ? noKey : undefined })
       return true
     },
-    key: () => (message.channel === '' ? null : Buffer.from(message.channel)),
-    headers: () => [...envelopeHeaders(message), ...(messages[at]!.headers ?? [])],
+    key: () => messages[at]!.key ?? (message.channel === '' ? null : Buffer.from(message.channel)),
+    headers: () => [...(messages[at]!.key === undefined ? envelopeHeaders(message) : []), ...(messages[at]!.headers ?? [])],
   }
 }

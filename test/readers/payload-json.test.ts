@@ -36,6 +36,17 @@ test.each(cases)('%s', (_what, text, canonical) => {
   expect(canonicalPayload(text)).toBe(canonical)
 })
 
+test('a key with an escape in it is never taken for another one that came before', () => {
+  expect(canonicalPayload('{"first":1,"\\\\":2}')).toBe('{"\\\\":2,"first":1}')
+  expect(canonicalPayload('{"first":1,"\\"":2}')).toBe('{"\\"":2,"first":1}')
+  expect(canonicalPayload('{"first":1,"\\n": 2}')).toBe('{"\\n":2,"first":1}')
+})
+
+test('beside a key with an escape, numbers are what they are without one', () => {
+  const numbers = '[1E400,-0,1.50,9007199254740993,9223372036854775808,1e21]'
+  expect(canonicalPayload(`{"\\n":${numbers}}`)).toBe(`{"\\n":${canonicalPayload(numbers)}}`)
+})
+
 test('the order in which a store gives the keys leaves no trace, and nothing of the content is lost', () => {
   const shuffled = fc
     .jsonValue({ maxDepth: 4, noUnicodeString: false })

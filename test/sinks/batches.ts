@@ -1,6 +1,6 @@
 // Batches for the tests of sinks, written as short as what they say.
 
-import { type JsonObject, RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
+import { type JsonObject, type Original, RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 
 export interface TestRecord {
   name?: string
@@ -25,6 +25,8 @@ export interface TestMessage {
   records?: TestRecord[]
   documents?: { format: string; payload: JsonObject; createdUs?: number; createdRestNs?: number }[]
   outcome?: 'filtered' | 'deadLettered'
+  /** Where it lay at first, where it was replayed. */
+  original?: Original
 }
 
 /** 2026-03-01T12:00:00Z */
@@ -53,6 +55,7 @@ export function plain(offset: number): TestMessage {
 export function append(batch: RecordBatch, message: TestMessage): void {
   const { channel = 'channel-1', subtopic = 'room', publisher = 'thing-1', protocol = 'http', partition = 0 } = message
   batch.beginMessage({ partition, offset: message.offset, channel, subtopic, publisher, protocol })
+  if (message.original !== undefined) batch.replayOf(message.original)
   for (const [index, record] of (message.records ?? []).entries()) appendRecord(batch, index, record)
   for (const [index, document] of (message.documents ?? []).entries()) {
     batch.appendDocument(index, document.format, document.createdUs ?? noonUs, document.createdRestNs ?? 0, document.payload)

@@ -19,6 +19,8 @@ export interface FakeStore {
   readonly nextOffsets: Map<string, number>
   readonly logs: { name: string; id: string; writer: string }[]
   readonly formats: Map<string, string>
+  /** Positions of messages that were replayed and stored. */
+  readonly replayed: Set<bigint>
   /** Failures of the writes to come, in order; `undefined` lets one pass. */
   readonly failures: (FakeFailure | undefined)[]
   /** Set during a write, it fails at its commit, as with a connection that is cut. */
@@ -39,6 +41,7 @@ export function createFakeStore(): FakeStore {
     nextOffsets: new Map(),
     logs: [],
     formats: new Map(),
+    replayed: new Set(),
     failures: [],
     cut: false,
     writes: 0,
@@ -80,11 +83,17 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
     }
     const isSettled = (message: number) => batch.messages.offset[message]! < next.get(batch.messages.partition[message]!)!
     const rows = new Map<number, StoredRow[]>()
+    const duplicates = duplicatesOf(batch, logNumber)
     for (const [message, row] of rowsOf(batch, logNumber)) {
-      if (isSettled(message)) continue
+      if (isSettled(message) || duplicates.has(message)) continue
       const refusal = refusalOf(store, row)
       if (refusal !== undefined && !rejected.has(message)) rejected.set(message, { message, record: row.index, ...refusal })
       rows.set(message, [...(rows.get(message) ?? []), row])
+    }
+    for (const [twin, first] of duplicates) {
+      if (!rejected.has(first)) continue
+      rejected.set(twin, { ...rejected.get(first)!, message: twin })
+      duplicates.delete(twin)
     }
     const fresh = [...rejected.values()].filter(({ message }) => !acknowledged.has(message) && !isSettled(message))
     if (fresh.length > 0) await reject(fresh)
@@ -95,9 +104,27 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
       throw failed({ errorClass: 'transient' })
     }
 
-    for (const [message, some] of rows) if (!rejected.has(message)) store.rows.push(...some)
+    for (const [message, some] of rows) {
+      if (rejected.has(message)) continue
+      store.rows.push(...some)
+      if (batch.originals?.has(message) === true) store.replayed.add(some[0]!.position)
+    }
     for (const { partition, to } of batch.ranges) store.nextOffsets.set(key(partition), Math.max(to, next.get(partition)!))
-    return countMessages(batch.messages, batch.ranges, rejected, next)
+    return countMessages(batch.messages, batch.ranges, rejected, next, duplicates)
+  }
+
+  /** By replayed message that is in the store or comes again, the one before it in the batch, or itself. */
+  function duplicatesOf(batch: RecordBatch, logNumber: number): Map<number, number> {
+    const duplicates = new Map<number, number>()
+    const firsts = new Map<bigint, number>()
+    for (const [message, { position }] of rowsOf(batch, logNumber)) {
+      if (batch.originals?.has(message) !== true) continue
+      const first = firsts.get(position) ?? message
+      firsts.set(position, first)
+      const stored = store.replayed.has(position) || store.rows.some(row => row.position === position)
+      if (first !== message || stored) duplicates.set(message, first)
+    }
+    return duplicates
   }
 
   return {
@@ -152,14 +179,17 @@ function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'message'>
 function* rowsOf(batch: RecordBatch, logNumber: number): Generator<[message: number, row: StoredRow]> {
   const { messages, records, documents } = batch
   const origin = (message: number) => {
-    const partition = messages.partition[message]!
-    const offset = messages.offset[message]!
+    const log = batch.originals?.get(message)?.log ?? logNumber
+    const { partition, offset } = batch.originals?.get(message) ?? {
+      partition: messages.partition[message]!,
+      offset: messages.offset[message]!,
+    }
     return {
       channel: messages.channel[message]!,
       subtopic: messages.subtopic[message]!,
       publisher: messages.publisher[message]!,
       protocol: messages.protocol[message]!,
-      position: (BigInt(positionHigh(logNumber, partition, offset)) << 32n) | BigInt(positionLow(offset)),
+      position: (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset)),
     }
   }
   const finite = (number: number) => (Number.isNaN(number) ? undefined : number)

@@ -8,6 +8,16 @@ const problems = (path: string, text: string) => layers([{ path, text }]).map(fi
 test.each([
   ['config/options.ts', "import { run } from '../pipeline/run.ts'", '1: imports pipeline/run.ts: config/ may import config/'],
   [
+    'config/options.ts',
+    "import { hasEscapedKey } from '../transformers/json/exact-json.ts'",
+    '1: imports transformers/json/exact-json.ts: config/ may import config/',
+  ],
+  [
+    'config/http/json-body.ts',
+    "import { parseJson } from '../../transformers/json/parse.ts'",
+    '1: imports transformers/json/parse.ts: config/http/ may import config/, transformers/json/exact-json.ts',
+  ],
+  [
     'transformers/senml/decode.ts',
     "import type { Sink } from '../../sinks/sink.ts'",
     '1: imports sinks/sink.ts: transformers/ may import transformers/',
@@ -20,7 +30,7 @@ test.each([
   [
     'sinks/postgres/sink.ts',
     "import type { Logger } from '../../config/logger.ts'",
-    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, config/postgres/',
+    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/',
   ],
   [
     'sinks/postgres/sink.ts',
@@ -35,7 +45,7 @@ test.each([
   [
     'readers/routes.ts',
     "import { a } from '../control-plane/index.ts'",
-    '1: imports control-plane/index.ts: readers/ may import readers/, config/, control-plane/client.ts',
+    '1: imports control-plane/index.ts: readers/ may import readers/, config/, control-plane/client.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts',
   ],
   [
     'pipeline/run.ts',
@@ -51,7 +61,7 @@ test.each([
   [
     'sinks/pool.ts',
     "new Worker(new URL('../pipeline/worker.ts', import.meta.url))",
-    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, config/postgres/',
+    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/',
   ],
   ['config/postgres/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
   ['deploy/chart.ts', "import { a } from '../config/options.ts'", '1: stands in no layer: give its folder a rule in test/tidy/layers.ts'],
@@ -64,6 +74,12 @@ test.each([
   ['up.ts', "import { openSink } from './sinks/postgres/sink.ts'"],
   ['pipeline/ingest/routes.ts', "import { a } from '../../control-plane/client.ts'\nimport { b } from '../log.ts'"],
   ['readers/postgres/reader.ts', "import { a } from '../query.ts'\nimport type { Database } from '../../config/postgres/database.ts'"],
+  ['config/http/json-body.ts', "import { a } from '../../transformers/json/exact-json.ts'\nimport { b } from '../allowed.ts'"],
+  [
+    'readers/payload-json.ts',
+    "import { a } from '../transformers/json/exact-json.ts'\nimport { b } from '../transformers/json/unflatten.ts'",
+  ],
+  ['sinks/influxdb/encode.ts', "import { a } from '../../transformers/json/flatten.ts'"],
   ['transformers/senml/decode.ts', "import { Buffer } from 'node:buffer'\nimport type { Envelope } from '../envelope.ts'"],
   ['config/postgres/server.ts', "import type pg from 'pg'\nconst { Pool } = await import('pg')"],
   ['test/sinks/sink.test.ts', "import { a } from '../../readers/postgres/reader.ts'\nimport pg from 'pg'"],

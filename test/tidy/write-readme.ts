@@ -7,7 +7,12 @@ import { type Roles, withTables } from './tables.ts'
 
 /** Every role with its options. */
 export async function loadRoles(): Promise<Roles> {
-  return { up: (await import('../../up-options.ts')).upOptions }
+  return {
+    up: (await import('../../up-options.ts')).upOptions,
+    api: (await import('../../roles/api-options.ts')).apiOptions,
+    writer: (await import('../../roles/writer-options.ts')).writerOptions,
+    ingest: (await import('../../roles/ingest-options.ts')).ingestRoleOptions,
+  }
 }
 
 /** @returns a sentence of what was done */

@@ -1,9 +1,9 @@
-// Which transformer a message gets, by its content type.
+// Which transformer a message gets, by what the writer is configured for and by its content type.
 
 import { describe, expect, test } from 'vitest'
 import { DecodeError } from '../../transformers/decode-error.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
-import { openAutoTransformer, openSenmlTransformer } from '../../transformers/select.ts'
+import { openAutoTransformer, openSenmlTransformer, openTransformer, type TransformerOptions } from '../../transformers/select.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
 import { createdUs, envelope, origin, outcomeOf } from './senml/rows.ts'
 
@@ -89,5 +89,60 @@ describe('senml', () => {
     expect(() => openSenmlTransformer('application/json')).toThrow(
       'the content type "application/json" is not read: choose one of application/senml+json, application/senml+cbor',
     )
+  })
+})
+
+describe('as configured', () => {
+  const options: TransformerOptions = {
+    format: 'auto',
+    contentType: 'application/senml+json',
+    timeFields: [{ fieldName: 't', fieldFormat: 'unix' }],
+  }
+  const document = new TextEncoder().encode('{"t":1600000000}')
+
+  function timeOf(transformer: Transformer, contentType: string): number | undefined {
+    const batch = new RecordBatch()
+    batch.beginMessage(origin)
+    transformer.decode(document, { ...envelope, contentType }, batch)
+    return batch.documents.createdUs[0]
+  }
+
+  test('auto reads each of the three types, documents with the time fields, and a message without a type as configured', () => {
+    const transformer = openTransformer(options)
+    expect(decode(transformer, 'application/senml+json')).toEqual(rows)
+    expect(decode(transformer, 'application/senml+cbor', cborPack)).toEqual(rows)
+    expect(timeOf(transformer, 'application/json')).toBe(1.6e15)
+    expect(decode(transformer, '')).toEqual(rows)
+    expect(decode(openTransformer({ ...options, contentType: 'application/senml+cbor' }), '', cborPack)).toEqual(rows)
+    expect(decode(transformer, 'text/plain')).toMatchObject({ rule: 'unsupported-content-type' })
+  })
+
+  test('senml reads a message by its type, one without a type by the one configured, and no other', () => {
+    const transformer = openTransformer({ ...options, format: 'senml', contentType: 'application/senml+cbor' })
+    expect(decode(transformer, '', cborPack)).toEqual(rows)
+    expect(decode(transformer, 'application/senml+json')).toEqual(rows)
+    expect(decode(transformer, 'application/json', document)).toMatchObject({ rule: 'unsupported-content-type' })
+    expect(decode(openTransformer({ ...options, format: 'senml' }), '')).toEqual(rows)
+  })
+
+  test.each(['', 'application/json', 'application/senml+json', 'text/plain'])(
+    'json reads every message as documents, also of type "%s"',
+    type => {
+      expect(timeOf(openTransformer({ ...options, format: 'json' }), type)).toBe(1.6e15)
+    },
+  )
+
+  test('bounds of time, and the longest payload of documents, are handed on', () => {
+    for (const format of ['auto', 'senml'] as const) {
+      expect(decode(openTransformer({ ...options, format }, { timeAheadMaxUs: -1 }), 'application/senml+json')).toMatchObject({
+        rule: 'time-range',
+      })
+    }
+    for (const format of ['auto', 'json'] as const) {
+      const open = (timeMinUs: number, payloadBytesMax: number) =>
+        openTransformer({ ...options, format }, { timeMinUs }, { payloadBytesMax })
+      expect(decode(open(1.6e15 + 1, 16), 'application/json', document)).toMatchObject({ rule: 'time-range' })
+      expect(decode(open(1.6e15, 15), 'application/json', document)).toMatchObject({ rule: 'payload-size' })
+    }
   })
 })

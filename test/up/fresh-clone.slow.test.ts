@@ -63,7 +63,7 @@ test('a fresh checkout with empty caches gives the first stored message back, an
   await runBlocks(blocks, { cwd: checkout.path, replace: { 'http://127.0.0.1:8080': platform.url }, expected })
   await runBlocks(extractBlocks(await readFile(join(checkout.path, 'README.md'), 'utf8'), 'config'), {
     cwd: checkout.path,
-    expected: { 0: /^ok$/m },
+    expected: { 0: /^ok$/m, 1: /^ok$/m },
   })
   const { stdout } = await run('npm', ['run', '--silent', 'demo', '--', '--url', platform.url, '--packs', '2', '--interval-ms', '10'], {
     cwd: checkout.path,

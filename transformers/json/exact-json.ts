@@ -1,9 +1,9 @@
-// Reads JSON exactly as it is written: integers beyond 2^53 become bigints, and a key with an escape in it is that key.
+// Reads JSON exactly as it is written: a key with an escape in it is that key, and integers beyond 2^53 keep their digits.
 //
-// JSON.parse gives a double for every number; it can call a function with the text of each, which takes twice as long as this. And it
-// may take a key with an escape for another: V8 from 12.8 to 14.6 at least, once it has seen the key `\\`, reads the key `\n` as that one.
-// One device could so rename the keys of others. So JSON.parse says whether a text is JSON, and where a text has such integers or keys,
-// this reads what is in it.
+// JSON.parse may take a key with an escape for another: V8 from 12.8 to 14.6 at least, once it has seen the key `\\`, reads the key `\n` as
+// that one. So one device could rename the keys of others. And it gives a double for every number; it can call a function with the text
+// of each, which takes twice as long as this. So JSON.parse says whether a text is JSON, and where a text has such keys or integers, this
+// reads what is in it.
 
 const space = 0x20
 const quote = 0x22
@@ -13,34 +13,123 @@ const minus = 0x2d
 const dot = 0x2e
 const zero = 0x30
 const nine = 0x39
+const colon = 0x3a
 const openBracket = 0x5b
 const backslash = 0x5c
-const closeBracket = 0x5d
 /** Capital letters lack it. */
 const lowerBit = 0x20
 const openBrace = 0x7b
-const closeBrace = 0x7d
+/** From an opening bracket or brace to the closing one. */
+const toClosing = 2
 const letterE = 0x65
 const letterF = 0x66
 const letterN = 0x6e
 const letterT = 0x74
+
+/** What becomes of an integer beyond 2^53, of which `nearest` is the double. */
+export type IntegerReader = (digits: string, nearest: number) => number | bigint
 
 /** The text that is read, and the place of the character that is next. */
 let text = ''
 let at = 0
 
 /**
- * The value of a text. Of a key given twice, the last counts; `__proto__` is a key like any other.
+ * As JSON.parse, but a key with an escape in it is that key.
  *
- * @param json what JSON.parse has taken, and nested no deeper than a few hundred levels
+ * @throws SyntaxError for what is not JSON
  */
-export function readExactJson(json: string): unknown {
+export function parseExactKeys(json: string): unknown {
+  const value: unknown = JSON.parse(json)
+  return hasEscapedKey(json) ? readExactJson(json, nearestDouble) : value
+}
+
+function nearestDouble(_digits: string, nearest: number): number {
+  return nearest
+}
+
+/**
+ * Whether a text has a key with an escape in it, which only `readExactJson` reads right.
+ *
+ * @param json what JSON.parse has taken
+ */
+export function hasEscapedKey(json: string): boolean {
+  let place = json.indexOf('\\')
+  while (place >= 0) {
+    // Backslashes stand in texts only: to the end of this one.
+    for (let code = backslash; code !== quote; code = json.charCodeAt(place)) place += code === backslash ? 2 : 1
+    place++
+    while (json.charCodeAt(place) <= space) place++
+    if (json.charCodeAt(place) === colon) return true
+    place = json.indexOf('\\', place)
+  }
+  return false
+}
+
+/**
+ * The value of a text, nested as deep as may be. Of a key given twice, the last counts; `__proto__` is a key like any other.
+ *
+ * @param json what JSON.parse has taken
+ * @param readInteger for integers beyond 2^53; by default a bigint of all their digits
+ */
+export function readExactJson(json: string, readInteger: IntegerReader = BigInt): unknown {
   text = json
   at = 0
   try {
-    return readValue()
+    return readValue(readInteger)
   } finally {
     text = ''
+  }
+}
+
+/** What is being read: an object with the key that is next, or, without, an array with the place of its first element. */
+interface Container {
+  readonly object: Record<string, unknown> | undefined
+  key: string
+  readonly start: number
+  readonly around: Container | undefined
+}
+
+/**
+ * Without calling itself, as a text may be nested deeper than the stack. The elements of an array that is not yet ended stand behind those
+ * of the arrays around it: pushed onto one of its own, a single one would take room for seventeen.
+ */
+function readValue(readInteger: IntegerReader): unknown {
+  const elements: unknown[] = []
+  let end = 0
+  let container: Container | undefined
+  for (;;) {
+    const code = next()
+    let value: unknown
+    if (code === openBrace || code === openBracket) {
+      at++
+      if (next() !== code + toClosing) {
+        container =
+          code === openBrace
+            ? { object: {}, key: readKey(), start: 0, around: container }
+            : { object: undefined, key: '', start: end, around: container }
+        continue
+      }
+      at++
+      value = code === openBrace ? {} : []
+    } else {
+      value = readScalar(code, readInteger)
+    }
+    for (;;) {
+      if (container === undefined) return value
+      if (container.object === undefined) elements[end++] = value
+      else define(container.object, container.key, value)
+      const follower = next()
+      at++
+      if (follower === comma) break
+      if (container.object === undefined) {
+        value = elements.slice(container.start, end)
+        end = container.start
+      } else {
+        value = container.object
+      }
+      container = container.around
+    }
+    if (container.object !== undefined) container.key = readKey()
   }
 }
 
@@ -50,12 +139,14 @@ function next(): number {
   return text.charCodeAt(at)
 }
 
-function readValue(): unknown {
-  switch (next()) {
-    case openBrace:
-      return readObject()
-    case openBracket:
-      return readArray()
+function define(object: Record<string, unknown>, key: string, value: unknown): void {
+  // An assignment to it would change what the object is.
+  if (key === '__proto__') Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true })
+  else object[key] = value
+}
+
+function readScalar(code: number, readInteger: IntegerReader): unknown {
+  switch (code) {
     case quote:
       return readText()
     case letterT:
@@ -68,39 +159,17 @@ function readValue(): unknown {
       at += 4
       return null
     default:
-      return readNumber()
+      return readNumber(readInteger)
   }
 }
 
-function readObject(): Record<string, unknown> {
-  const object: Record<string, unknown> = {}
+/** A key, and the colon behind it. */
+function readKey(): string {
+  next()
+  const key = readText()
+  next()
   at++
-  while (next() !== closeBrace) {
-    if (text.charCodeAt(at) === comma) {
-      at++
-      next()
-    }
-    const key = readText()
-    next()
-    at++
-    const value = readValue()
-    // An assignment to it would change what the object is.
-    if (key === '__proto__') Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true })
-    else object[key] = value
-  }
-  at++
-  return object
-}
-
-function readArray(): unknown[] {
-  const array: unknown[] = []
-  at++
-  while (next() !== closeBracket) {
-    if (text.charCodeAt(at) === comma) at++
-    array.push(readValue())
-  }
-  at++
-  return array
+  return key
 }
 
 function readText(): string {
@@ -115,7 +184,7 @@ function readText(): string {
   return escaped ? (JSON.parse(text.slice(start - 1, at)) as string) : text.slice(start, end)
 }
 
-function readNumber(): number | bigint {
+function readNumber(readInteger: IntegerReader): number | bigint {
   const start = at
   let whole = true
   for (let code = text.charCodeAt(at); ; code = text.charCodeAt(++at)) {
@@ -125,5 +194,5 @@ function readNumber(): number | bigint {
   }
   const digits = text.slice(start, at)
   const number = Number(digits)
-  return whole && !Number.isSafeInteger(number) ? BigInt(digits) : number
+  return whole && !Number.isSafeInteger(number) ? readInteger(digits, number) : number
 }

@@ -1,8 +1,8 @@
 // What is wrong with a payload of JSON documents, in a sentence each: kept out of the loops, which only ask whether something is.
 
 import { DecodeError } from '../decode-error.ts'
-import { excerpt } from '../excerpt.ts'
-import { containersMax, depthMax, keysMax } from './limits.ts'
+import { excerpt, syntaxReason } from '../excerpt.ts'
+import { depthMax, keysMax } from './limits.ts'
 import type { TimeFault, TimeField } from './time-fields.ts'
 import { unixUnits } from './unix-time.ts'
 
@@ -38,12 +38,7 @@ export function notUtf8(cause: unknown): DecodeError {
 }
 
 export function notJson(cause: unknown): DecodeError {
-  // The engine quotes the payload around the fault, and a character at it: what it says besides is enough.
-  const message = cause instanceof Error ? cause.message : 'it cannot be parsed'
-  const reason = message
-    .replace(/, (?:\.{3})?".*$/s, '')
-    .replace(/[\p{Cc}\p{Cs}]/gu, character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
-  return new DecodeError('json-syntax', `the payload is not JSON: ${reason}`, { hint: 'check it with a JSON parser', cause })
+  return new DecodeError('json-syntax', `the payload is not JSON: ${syntaxReason(cause)}`, { hint: 'check it with a JSON parser', cause })
 }
 
 export function badRoot(root: unknown): DecodeError {
@@ -70,9 +65,9 @@ export function tooManyKeys(): DecodeError {
   return new DecodeError('key-count', `the payload has more than ${keysMax} keys`, { hint: 'send it in several messages' })
 }
 
-export function tooManyContainers(): DecodeError {
-  return new DecodeError('container-count', `the payload has more than ${containersMax} objects and arrays`, {
-    hint: 'send it in several messages',
+export function tooManyContainers(most: number): DecodeError {
+  return new DecodeError('container-count', `the payload has more than ${most} objects and arrays, which is too many for its size`, {
+    hint: 'send it in several messages, or give those that are empty something to hold',
   })
 }
 

@@ -1,6 +1,6 @@
 // From the bytes of a payload to its values, with every digit of its integers.
 
-import { readExactJson } from './exact-json.ts'
+import { hasEscapedKey, readExactJson } from './exact-json.ts'
 import { notJson, notUtf8 } from './faults.ts'
 import { Care, survey } from './survey.ts'
 
@@ -16,11 +16,20 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 export function parsePayload(payload: Uint8Array, care: number): unknown {
   const text = decodeText(payload)
   try {
-    const value: unknown = JSON.parse(text)
-    return (care & (Care.longIntegers | Care.escapedKeys)) === 0 ? value : readExactJson(text)
+    const value = plainValue(text, care)
+    return value === undefined ? readExactJson(text) : value
   } catch (cause) {
     throw notJson(cause)
   }
+}
+
+/**
+ * What JSON.parse gives, or undefined where it is not what is written. A function of its own: what it gives is then held by nobody while
+ * it is read again, so that both are never in memory at once.
+ */
+function plainValue(text: string, care: number): unknown {
+  const value: unknown = JSON.parse(text)
+  return (care & Care.longIntegers) !== 0 || hasEscapedKey(text) ? undefined : value
 }
 
 /**

@@ -6,7 +6,6 @@
 import { badNumber, badText, tooDeep, tooManyContainers, tooManyKeys } from './faults.ts'
 import { containersMax, depthMax, keysMax } from './limits.ts'
 
-const space = 0x20
 const quote = 0x22
 const plus = 0x2b
 const comma = 0x2c
@@ -30,13 +29,18 @@ const exactDigits = 15
 /** A number below 10 to this power is within a double. */
 const finiteMagnitude = 308
 
+/** Numbers below are within a double though the last of their digits is not right, and the others are read once more, exactly. */
+const surelyFinite = 1.79e308
+/** A number of 15 digits at the most, with another one behind it. */
+const firstDigits = 1e14
+
 const latin1 = new TextDecoder('latin1')
 
 /**
  * What a payload has that JSON.parse does not give as it is written, as bits: numbers of 16 or more digits, counted across the decimal
- * point, which a double may not hold; and keys with an escape in them.
+ * point, which a double may not hold.
  */
-export const Care = { longFractions: 1, longIntegers: 2, escapedKeys: 4 } as const
+export const Care = { longFractions: 1, longIntegers: 2 } as const
 
 /**
  * Says with the bits of Care what there is.
@@ -45,6 +49,7 @@ export const Care = { longFractions: 1, longIntegers: 2, escapedKeys: 4 } as con
  */
 export function survey(bytes: Uint8Array): number {
   const { length } = bytes
+  const most = containersMax(length)
   let depth = 0
   let keys = 0
   let containers = 0
@@ -56,16 +61,11 @@ export function survey(bytes: Uint8Array): number {
   while (at < length) {
     const byte = bytes[at++]!
     if (byte === quote) {
-      let escaped = false
       while (at < length) {
         const inside = bytes[at++]!
         if (inside === quote) break
-        if (inside === backslash) {
-          escaped = true
-          at = endOfEscape(bytes, at, record)
-        }
+        if (inside === backslash) at = endOfEscape(bytes, at, record)
       }
-      if (escaped && isColonNext(bytes, at)) care |= Care.escapedKeys
     } else if (byte >= zero && byte <= nine) {
       const start = at - 1
       while (at < length && isDigitOrDot(bytes[at]!)) at++
@@ -74,13 +74,14 @@ export function survey(bytes: Uint8Array): number {
         const digits = digitsIn(bytes, start, at)
         const isWhole = digits === at - start && !hasExponent
         if (digits > exactDigits) care |= isWhole ? Care.longIntegers : Care.longFractions
-        let magnitude = at - start
+        const end = at
+        let exponent = 0
         if (hasExponent) {
-          const exponentAt = at + 1
-          at = endOfExponent(bytes, exponentAt)
-          magnitude += exponentIn(bytes, exponentAt, at)
+          at = endOfExponent(bytes, end + 1)
+          exponent = exponentIn(bytes, end + 1, at)
         }
-        if (magnitude > finiteMagnitude) checkNumber(bytes, start, at, record)
+        if (end - start + exponent > finiteMagnitude && nearest(bytes, start, end, exponent) > surelyFinite)
+          checkNumber(bytes, start, at, record)
       }
     } else if (byte === comma) {
       if (depth === 1 && rootIsArray) record++
@@ -88,19 +89,13 @@ export function survey(bytes: Uint8Array): number {
       if (++keys > keysMax) throw tooManyKeys()
     } else if ((byte | lowerBit) === openBrace) {
       if (containers === 0) rootIsArray = byte === openBracket
-      if (++containers > containersMax) throw tooManyContainers()
+      if (++containers > most) throw tooManyContainers(most)
       if (++depth > depthMax) throw tooDeep(record)
     } else if ((byte | lowerBit) === closeBrace) {
       depth--
     }
   }
   return care
-}
-
-function isColonNext(bytes: Uint8Array, start: number): boolean {
-  let at = start
-  while (at < bytes.length && bytes[at]! <= space) at++
-  return bytes[at] === colon
 }
 
 function isDigitOrDot(byte: number): boolean {
@@ -125,6 +120,22 @@ function exponentIn(bytes: Uint8Array, start: number, end: number): number {
   let exponent = 0
   for (let at = bytes[start] === plus ? start + 1 : start; at < end; at++) exponent = exponent * 10 + (bytes[at]! - zero)
   return exponent
+}
+
+/** A number by its first digits, without its sign: not exactly, and too large where its exponent is negative. */
+function nearest(bytes: Uint8Array, start: number, end: number, exponent: number): number {
+  let number = 0
+  let zeros = exponent
+  let fraction = 0
+  for (let at = start; at < end; at++) {
+    const digit = bytes[at]! - zero
+    if (digit < 0) fraction = 1
+    else if (number < firstDigits) {
+      number = number * 10 + digit
+      zeros -= fraction
+    } else zeros += 1 - fraction
+  }
+  return number === 0 ? 0 : number * 10 ** zeros
 }
 
 /** Refuses a number beyond a double, which JSON.parse would make Infinity. What is no number is left to JSON.parse. */

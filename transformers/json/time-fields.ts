@@ -38,6 +38,32 @@ export interface TimeReader {
   read(value: unknown, text: string | undefined, createdUs: number, instant: Instant): TimeFault | undefined
 }
 
+/** What a `field_format` is, to stand after "give". */
+export const formatWords =
+  `one of ${[...Object.keys(unixUnits), ...layoutNames].join(', ')}, ` +
+  'or the reference time Mon Jan 2 15:04:05 2006 written in your format, as in 2006-01-02 15:04:05'
+
+/** What a `location` is, to stand after "give". */
+export const locationWords = 'a name of the IANA time zone database, such as Europe/Berlin'
+
+export function isTimeFormat(text: string): boolean {
+  return Object.hasOwn(unixUnits, text) || opens(() => compileLayout(text))
+}
+
+export function isLocation(text: string): boolean {
+  return opens(() => openZone(text))
+}
+
+function opens(open: () => unknown): boolean {
+  try {
+    open()
+    return true
+  } catch (error) {
+    if (error instanceof RangeError) return false
+    throw error
+  }
+}
+
 /**
  * Makes a time field ready to read.
  *
@@ -48,7 +74,7 @@ export function openTimeField(field: TimeField): TimeReader {
   if (fieldName === '') throw new RangeError('a time field has no field_name: name the key that holds the time')
   const zone = explained(
     () => openZone(location),
-    `the location ${excerpt(location)} of the time field ${excerpt(fieldName)} is unknown: give a name of the IANA time zone database, such as Europe/Berlin`,
+    `the location ${excerpt(location)} of the time field ${excerpt(fieldName)} is unknown: give ${locationWords}`,
   )
   if (Object.hasOwn(unixUnits, fieldFormat)) {
     const unit = unixUnits[fieldFormat as UnixFormat]
@@ -56,8 +82,7 @@ export function openTimeField(field: TimeField): TimeReader {
   }
   const layout = explained(
     () => compileLayout(fieldFormat),
-    `the field_format ${excerpt(fieldFormat)} of the time field ${excerpt(fieldName)} is no time format: give one of ` +
-      `${[...Object.keys(unixUnits), ...layoutNames].join(', ')}, or write the reference time Mon Jan 2 15:04:05 2006 in your format, as in 2006-01-02 15:04:05`,
+    `the field_format ${excerpt(fieldFormat)} of the time field ${excerpt(fieldName)} is no time format: give ${formatWords}`,
   )
   return {
     field,

@@ -36,6 +36,9 @@ const nameLabels = Label.bn | Label.n
 const textLabels = Label.n | Label.u | Label.vs | Label.bn | Label.bu
 const numberLabels = Label.v | Label.s | Label.t | Label.ut | Label.bt | Label.bv | Label.bs
 
+/** What is empty is made once: the engine takes longest over that. */
+const noData = new Uint8Array(0)
+
 const underscore = '_'.charCodeAt(0)
 
 /** The unknown labels of the record at hand. */
@@ -54,7 +57,7 @@ export function openSenmlCbor(bounds: Partial<TimeBounds> = {}): Transformer {
   return {
     decode(payload, envelope, batch) {
       load(payload)
-      beginPack(pack, envelope, batch)
+      beginPack(pack, envelope, batch, payload.length)
       readPack(pack, batch)
       endPack(pack, batch)
     },
@@ -229,6 +232,6 @@ function readOtherField(pack: Pack, label: number, at: number, index: number): n
   if (major !== Major.bytes) throw wrongItem(label, 'a byte string', bytes[at]!, index)
   const dataEnd = endOfString(next, index)
   // A copy: the batch keeps it.
-  pack.vd = bytes.slice(next, dataEnd)
+  pack.vd = next === dataEnd ? noData : bytes.slice(next, dataEnd)
   return dataEnd
 }

@@ -119,6 +119,32 @@ export function badName(name: string, record: number): DecodeError {
   })
 }
 
+export function tooManyRows(most: number, record: number): DecodeError {
+  return new DecodeError('record-count', `the pack has more than ${most} records, a record with vd counted as three`, {
+    record,
+    hint: 'send it in several packs',
+  })
+}
+
+export function tooManyContainers(most: number): DecodeError {
+  return new DecodeError('container-count', `the pack has more than ${most} objects and arrays, which is too many for its size`, {
+    hint: 'send it in several packs',
+  })
+}
+
+export function tooManyUnknownLabels(most: number): DecodeError {
+  return new DecodeError('label-count', `the pack has more than ${most} labels that are not known here`, {
+    hint: 'leave them out: they are ignored',
+  })
+}
+
+export function tooManyCharacters(most: number, record: number): DecodeError {
+  return new DecodeError('name-size', `the records repeat bn and bu into more than ${most} characters`, {
+    record,
+    hint: 'shorten bn and bu',
+  })
+}
+
 export function badText(label: string, text: string, record: number): DecodeError {
   return text.includes('\0')
     ? new DecodeError('text-nul', `${label} holds a NUL`, { record, hint: 'no store can keep a NUL in text; send bytes as vd' })

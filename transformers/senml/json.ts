@@ -1,7 +1,8 @@
 // SenML JSON, `application/senml+json` (RFC 8428 §5): from bytes to the fields of each record. The rules are in resolve.ts.
 
 import { DecodeError } from '../decode-error.ts'
-import { printable } from '../excerpt.ts'
+import { syntaxReason } from '../excerpt.ts'
+import { parseExactKeys } from '../json/exact-json.ts'
 import type { RecordBatch } from '../record-batch.ts'
 import type { Transformer } from '../transformer.ts'
 import { base64urlBytes } from './base64url.ts'
@@ -9,6 +10,7 @@ import { badBase64url, emptyPack, mustUnderstand, recordNotObject, rootNotArray,
 import { readPlainPack } from './plain-json.ts'
 import { defaultTimeBounds, Label, openPack, type Pack, type TimeBounds } from './record.ts'
 import { beginPack, endPack, resolveRecord } from './resolve.ts'
+import { survey } from './survey.ts'
 
 /** Drops a leading byte-order mark, as JSON parsers may (RFC 8259 §8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -25,11 +27,9 @@ function decodeText(payload: Uint8Array): string {
 
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseExactKeys(text)
   } catch (cause) {
-    // The engine quotes the payload around the fault; what it says before that is enough, and names the character as it is.
-    const reason = cause instanceof Error ? printable(cause.message.replace(/, (?:\.{3})?".*$/s, '')) : 'it cannot be parsed'
-    throw new DecodeError('json-syntax', `the payload is not JSON: ${reason}`, { hint: 'check it with a JSON parser', cause })
+    throw new DecodeError('json-syntax', `the payload is not JSON: ${syntaxReason(cause)}`, { hint: 'check it with a JSON parser', cause })
   }
 }
 
@@ -42,7 +42,7 @@ function readData(value: string, index: number): Uint8Array {
 /**
  * Writes the fields of a record into `pack` and gives the bits of the labels that were present.
  *
- * Where a label is given twice, JSON.parse keeps the last. It also makes `__proto__` a key like any other: here a label that
+ * Where a label is given twice, parsing keeps the last. It also makes `__proto__` a key like any other: here a label that
  * ends in `_`.
  */
 function readRecord(pack: Pack, record: Record<string, unknown>, index: number): number {
@@ -146,10 +146,10 @@ export function openSenmlJson(bounds: Partial<TimeBounds> = {}): Transformer {
   const pack = openPack({ ...defaultTimeBounds, ...bounds })
   return {
     decode(payload, envelope, batch) {
-      beginPack(pack, envelope, batch)
+      beginPack(pack, envelope, batch, payload.length)
       if (!isPlainPack(pack, payload, batch)) {
         batch.records.length = pack.firstRow
-        beginPack(pack, envelope, batch)
+        beginPack(pack, envelope, batch, payload.length)
         readPack(pack, payload, batch)
       }
       endPack(pack, batch)
@@ -169,6 +169,7 @@ function isPlainPack(pack: Pack, payload: Uint8Array, batch: RecordBatch): boole
 
 /** Reads any pack. */
 function readPack(pack: Pack, payload: Uint8Array, batch: RecordBatch): void {
+  survey(payload)
   const root = parseJson(decodeText(payload))
   if (!Array.isArray(root)) throw rootNotArray(root)
   if (root.length === 0) throw emptyPack()

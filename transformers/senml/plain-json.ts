@@ -25,7 +25,7 @@ import { Label, type Pack } from './record.ts'
 import { resolveRecord } from './resolve.ts'
 
 /** The bit of the label that begins at `at`, after its quote; 0 where it is none. One or two characters, or `bver`. */
-function labelAt(bytes: Uint8Array, at: number): number {
+export function labelAt(bytes: Uint8Array, at: number): number {
   const first = byteAt(bytes, at)
   if (byteAt(bytes, at + 1) === quote) {
     switch (first) {

@@ -78,6 +78,13 @@ export interface Pack {
   ordered: boolean
   /** The batch's row at which the pack begins. */
   firstRow: number
+  /** How many rows the pack may have, a row with data counted as three, and how many rows with data it has. */
+  rowsMax: number
+  dataRows: number
+  /** The characters of base name and unit in force, the row of the pack since which they are, and what rows before it repeat together. */
+  baseLength: number
+  baseRow: number
+  baseCharacters: number
 
   /**
    * Whether the first record's row is to wait for those that come before it in time: it often is the newest, with the base time, and
@@ -126,6 +133,11 @@ export function openPack(bounds: TimeBounds): Pack {
     lastTimeUs: Number.NaN,
     ordered: true,
     firstRow: 0,
+    rowsMax: 0,
+    dataRows: 0,
+    baseLength: 0,
+    baseRow: 0,
+    baseCharacters: 0,
     firstWaits: false,
     waiting: false,
     waitingName: '',

@@ -5,7 +5,8 @@
 
 import type { Envelope } from '../envelope.ts'
 import { type RecordBatch, ValueKind } from '../record-batch.ts'
-import { badName, badText, badTime, badVersion, manyValues, noLabels, noValue, tooLarge } from './faults.ts'
+import { badName, badText, badTime, badVersion, manyValues, noLabels, noValue, tooLarge, tooManyCharacters, tooManyRows } from './faults.ts'
+import { charactersMax, rowsMax, rowsOfData } from './limits.ts'
 import { sortByTime } from './order.ts'
 import { baseLabels, Label, type Pack, valueLabels } from './record.ts'
 import { secondaryUnits } from './units.ts'
@@ -41,8 +42,13 @@ function isPlainText(text: string): boolean {
   return true
 }
 
-/** Clears the state for a new pack, whose rows begin where those of `batch` now end. */
-export function beginPack(pack: Pack, envelope: Envelope, batch: RecordBatch): void {
+/** Clears the state for a new pack of so many bytes, whose rows begin where those of `batch` now end. */
+export function beginPack(pack: Pack, envelope: Envelope, batch: RecordBatch, payloadBytes: number): void {
+  pack.rowsMax = rowsMax(payloadBytes)
+  pack.dataRows = 0
+  pack.baseLength = 0
+  pack.baseRow = 0
+  pack.baseCharacters = 0
   pack.createdUs = envelope.createdUs
   pack.timeMinUs = Math.max(pack.bounds.timeMinUs, Number.MIN_SAFE_INTEGER)
   pack.timeMaxUs = Math.min(envelope.createdUs + pack.bounds.timeAheadMaxUs, Number.MAX_SAFE_INTEGER)
@@ -64,7 +70,13 @@ export function beginPack(pack: Pack, envelope: Envelope, batch: RecordBatch): v
 }
 
 /** Puts the base fields of a record in force, for itself and for those after it. */
-function takeBaseFields(pack: Pack, labels: number, index: number): void {
+function takeBaseFields(pack: Pack, batch: RecordBatch, labels: number, index: number): void {
+  if ((labels & (Label.bn | Label.bu)) !== 0) {
+    const rows = batch.records.length - pack.firstRow
+    pack.baseCharacters += (rows - pack.baseRow) * pack.baseLength
+    pack.baseRow = rows
+    pack.baseLength = pack.bn.length + pack.bu.length
+  }
   pack.inForce |= labels & baseLabels
   if ((labels & Label.bn) !== 0) pack.baseNameSafe = (pack.known & Label.bn) !== 0 || isNamePart(pack.bn, true)
   if ((labels & ~pack.known & Label.bu) !== 0 && !isPlainText(pack.bu)) throw badText('bu', pack.bu, index)
@@ -85,7 +97,7 @@ function takeBaseFields(pack: Pack, labels: number, index: number): void {
  * @throws DecodeError
  */
 export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, index: number): void {
-  if ((labels & baseLabels) !== 0) takeBaseFields(pack, labels, index)
+  if ((labels & baseLabels) !== 0) takeBaseFields(pack, batch, labels, index)
   if ((labels & ~baseLabels) === 0) {
     if (labels === 0) throw noLabels(index)
     return
@@ -111,6 +123,7 @@ export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, in
     number = pack.vb ? 1 : 0
   } else if (given === Label.vd) {
     kind = ValueKind.data
+    pack.dataRows++
     content = pack.vd
   }
 
@@ -152,6 +165,8 @@ export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, in
     }
   }
 
+  if ((index & sizeCheckMask) === sizeCheckMask) checkSize(pack, batch, index)
+
   if (index === 0 && pack.firstWaits) {
     pack.waiting = true
     pack.waitingName = name
@@ -186,8 +201,18 @@ function appendWaiting(pack: Pack, batch: RecordBatch): void {
   )
 }
 
+/** What a pack may hold is looked at once for so many records, and at its end. */
+const sizeCheckMask = 127
+
+function checkSize(pack: Pack, batch: RecordBatch, index: number): void {
+  const rows = batch.records.length - pack.firstRow
+  if (rows + (rowsOfData - 1) * pack.dataRows > pack.rowsMax) throw tooManyRows(pack.rowsMax, index)
+  if (pack.baseCharacters + (rows - pack.baseRow) * pack.baseLength > charactersMax) throw tooManyCharacters(charactersMax, index)
+}
+
 /** Ends the pack: its rows are all there, in the order of time. */
 export function endPack(pack: Pack, batch: RecordBatch): void {
   if (pack.waiting) appendWaiting(pack, batch)
+  checkSize(pack, batch, Math.max(0, batch.records.length - pack.firstRow - 1))
   if (!pack.ordered) sortByTime(batch.records, pack.firstRow, pack.labels | pack.inForce)
 }

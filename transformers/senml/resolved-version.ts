@@ -1,5 +1,6 @@
 // The version that the resolved records of a pack have (RFC 8428 §4.6): rows do not carry it.
 
+import { parseExactKeys } from '../json/exact-json.ts'
 import { head, integerOfHead, Major, readHead } from './cbor-head.ts'
 import { passOver } from './cbor-ignored.ts'
 import { load } from './cbor-input.ts'
@@ -14,7 +15,7 @@ const utf8 = new TextDecoder('utf-8')
 
 /** The bver of the records of a pack of `application/senml+json` that is right, once they are resolved; 10 is not written. */
 export function resolvedVersionOfJson(payload: Uint8Array): number {
-  const [first] = JSON.parse(utf8.decode(payload)) as { bver?: number }[]
+  const [first] = parseExactKeys(utf8.decode(payload)) as { bver?: number }[]
   return onceResolved(first?.bver ?? defaultVersion)
 }
 

@@ -1,5 +1,6 @@
 // Writes a SenML JSON pack as SenML CBOR, as it is: base fields, the order of labels, and labels that nobody knows are kept.
 
+import { readExactJson } from '../json/exact-json.ts'
 import { base64urlBytes } from './base64url.ts'
 import { noOtherForm, quoted, tooDeep } from './cbor-faults.ts'
 import { Major } from './cbor-head.ts'
@@ -25,17 +26,14 @@ type Value = null | boolean | number | bigint | string | readonly Value[] | { re
  */
 export function toCbor(payload: Uint8Array): Uint8Array {
   assertRight(json, payload)
-  const text = utf8.decode(payload)
-  const bytes = packOf(JSON.parse(text) as readonly Value[])
-  // Only now, as the pack is known to be flat: with a reviver the engine calls itself for each level.
-  return /\d{16}/.test(text) ? packOf(JSON.parse(text, keepDigits) as readonly Value[]) : bytes
+  return packOf(readExactJson(utf8.decode(payload), within64Bits) as readonly Value[])
 }
 
-function keepDigits(_key: string, value: Value, context?: { readonly source?: string }): Value {
-  const digits = context?.source
-  if (typeof value !== 'number' || Number.isSafeInteger(value) || digits === undefined || !/^-?\d+$/.test(digits)) return value
+function within64Bits(digits: string, nearest: number): number | bigint {
+  // Twenty digits and a sign; BigInt of a text is quadratic in its length.
+  if (digits.length > 21) return nearest
   const integer = BigInt(digits)
-  return integer < 2n ** 64n && integer >= -(2n ** 64n) ? integer : value
+  return integer < 2n ** 64n && integer >= -(2n ** 64n) ? integer : nearest
 }
 
 function packOf(pack: readonly Value[]): Uint8Array {

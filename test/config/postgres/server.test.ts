@@ -45,6 +45,21 @@ describeWithPostgres('PostgreSQL server', postgres => {
     expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
   })
 
+  test('a statement under way ends at once when its signal aborts, and so does waiting for a connection', async () => {
+    const database = await open({ connectionsMax: 1 })
+    const giveUp = new AbortController()
+    const reason = new Error('not any more')
+    const running = database.run([{ sql: 'SELECT pg_sleep(60)', values: [] }], giveUp.signal)
+    const waiting = database.transaction(async () => 'begun', giveUp.signal)
+    const other = await open()
+    await expect.poll(() => other.query(`SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)'`)).toHaveLength(1)
+    giveUp.abort(reason)
+    await expect(running).rejects.toBe(reason)
+    await expect(waiting).rejects.toBe(reason)
+    expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
+    await other.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)'`)
+  })
+
   test('a transaction whose connection breaks while it does nothing fails, transient, and is not stored', async () => {
     const database = await open()
     const other = await open()

@@ -253,6 +253,17 @@ describePlatform('things', platform => {
     expect((await get(`/things?name=b&metadata=${encodeURIComponent('{"place":{}}')}`, user.token)).json?.total).toBe(1)
   })
 
+  test('a key of metadata that is written with an escape is that key, whatever key came before', async () => {
+    const user = await platform().user()
+    const written = ['{"!":1,"\\\\":2}', '{"!":1,"\\"":2}']
+    for (const metadata of written) await create(`[{"name":"escaped","metadata":${metadata}}]`, user.token)
+    for (const metadata of written) {
+      const { text, json } = await get(`/things?metadata=${encodeURIComponent(metadata)}`, user.token)
+      expect(text).toContain(`"metadata":${metadata}}]}`)
+      expect(json?.total).toBe(1)
+    }
+  })
+
   test.each([
     ['limit=-1', 'limit'],
     ['limit=0', 'limit'],

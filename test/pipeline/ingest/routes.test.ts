@@ -10,6 +10,7 @@ import { createLogger } from '../../../config/logger.ts'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
+import { MessageRefusedError } from '../../../pipeline/log.ts'
 import { type Body, channel, type IngestSite, key, looseKey, openSite, thing } from './site.ts'
 
 const pack = '[{"n":"temperature","v":21.5}]'
@@ -228,6 +229,15 @@ test('a log that takes no more is a 503 with Retry-After, and the next publish i
   expect(small.messages()).toHaveLength(1)
 })
 
+test('a message that the log can never take is a 413 that says not to send it again, and nothing of the log', async () => {
+  await using site = await openSite()
+  site.log.append = () => Promise.reject(new MessageRefusedError('the topic of the operator takes no message of 300000 bytes'))
+  const answer = await site.publish(path, pack)
+  expect([answer.status, answer.json['code']]).toEqual([413, 'too_large'])
+  expect(answer.json['detail']).toMatch(/can never take this message.*do not send it again/)
+  expect(JSON.stringify(answer.json)).not.toContain('operator')
+})
+
 test('no 202 is sent before the log has the message', async () => {
   await using site = await openSite()
   const { log } = site
@@ -273,7 +283,7 @@ test('the description names the errors, and an error is answered whole, whatever
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(app, { version: '0' })
   const { log, keys: access, registry } = site
-  const parts = { log, access, logNumber: () => 1, metrics: openIngestMetrics(registry), options: { payloadBytesMax: 1000 } }
+  const parts = { log, access, logLabel: () => '1', metrics: openIngestMetrics(registry), options: { payloadBytesMax: 1000 } }
   await app.register(ingestRoutes(parts))
   const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, { post: { responses: object } }> }>()
   await app.close()

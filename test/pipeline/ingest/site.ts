@@ -64,7 +64,7 @@ export async function openSite({ payloadBytesMax = 262_144, queueBytesMax = 10_0
   const registry = new Registry()
   const app = createServer({ logger })
   await app.register(
-    ingestRoutes({ log, logNumber: () => 1, access: keys, metrics: openIngestMetrics(registry), options: { payloadBytesMax } }),
+    ingestRoutes({ log, logLabel: () => '1', access: keys, metrics: openIngestMetrics(registry), options: { payloadBytesMax } }),
   )
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo

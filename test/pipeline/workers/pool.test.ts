@@ -35,7 +35,7 @@ function openPool(count: number, plan: (worker: number, life: number) => Omit<Th
 const stored = (pool: WorkerPool) => pool.counts().get(0)?.stored ?? 0
 
 test('workers count together, in their books and in their metrics', async () => {
-  const { pool } = openPool(2, worker => ({ messages: 10 + worker, then: 'work' }))
+  const { pool } = openPool(2, worker => ({ messages: 10 + worker, fate: 'work' }))
   await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
   await expect.poll(() => stored(pool), { timeout: 10_000 }).toBe(21)
   expect(await pool.metrics()).toMatch(/^component_sent_events_total\{.*\} 21$/m)
@@ -45,7 +45,7 @@ test('workers count together, in their books and in their metrics', async () => 
 })
 
 test('a worker that dies is started again, and what it had counted stays', async () => {
-  const { pool, lives } = openPool(1, (_, life) => ({ messages: 5, then: life === 0 ? 'die-at-work' : 'work' }))
+  const { pool, lives } = openPool(1, (_, life) => ({ messages: 5, fate: life === 0 ? 'die-at-work' : 'work' }))
   await expect.poll(() => stored(pool), { timeout: 10_000 }).toBe(10)
   expect(lives).toEqual([2])
   expect(await pool.metrics()).toMatch(/^component_sent_events_total\{.*\} 10$/m)
@@ -53,7 +53,7 @@ test('a worker that dies is started again, and what it had counted stays', async
 })
 
 test('a worker whose thread is killed from outside is started again while the other goes on', async () => {
-  const { pool, lives, threads } = openPool(2, () => ({ messages: 1, then: 'work' }))
+  const { pool, lives, threads } = openPool(2, () => ({ messages: 1, fate: 'work' }))
   await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
   await threads[0]!.terminate()
   await expect.poll(() => lives, { timeout: 10_000 }).toEqual([2, 1])
@@ -61,7 +61,7 @@ test('a worker whose thread is killed from outside is started again while the ot
 })
 
 test('a worker that dies whenever it opens is tried again and again, and says why it is not there', async () => {
-  const { pool, lives } = openPool(1, () => ({ messages: 0, then: 'die-at-open' }))
+  const { pool, lives } = openPool(1, () => ({ messages: 0, fate: 'die-at-open' }))
   await expect.poll(() => lives[0], { timeout: 20_000 }).toBeGreaterThan(3)
   expect(pool.state()).toBe('retrying')
   expect(pool.failure()).toMatchObject({ message: 'no parts' })
@@ -69,11 +69,11 @@ test('a worker that dies whenever it opens is tried again and again, and says wh
 
 test.each(['systemic-at-open', 'systemic-at-work'] as const)(
   'a systemic fault of one worker stops all of them with its sentence (%s)',
-  async then => {
-    const { pool, lives } = openPool(2, worker => ({ messages: 3, then: worker === 0 ? then : 'work' }))
+  async fate => {
+    const { pool, lives } = openPool(2, worker => ({ messages: 3, fate: worker === 0 ? fate : 'work' }))
     await expect(pool.done).rejects.toThrow(SystemicError)
     await expect(pool.done).rejects.toThrow(
-      then === 'systemic-at-open' ? 'the schema is of another version' : 'the fake store fails: systemic',
+      fate === 'systemic-at-open' ? 'the schema is of another version' : 'the fake store fails: systemic',
     )
     expect(pool.state()).toBe('failed')
     expect(lives).toEqual([1, 1])
@@ -81,7 +81,7 @@ test.each(['systemic-at-open', 'systemic-at-work'] as const)(
 )
 
 test('a worker that waits for its store says so, and a stop ends the wait', async () => {
-  const { pool } = openPool(1, () => ({ messages: 0, then: 'store-away' }))
+  const { pool } = openPool(1, () => ({ messages: 0, fate: 'store-away' }))
   await expect.poll(() => pool.failure()?.message, { timeout: 10_000 }).toBe('the store is away')
   expect(pool.state()).toBe('retrying')
   await pool.stop()
@@ -89,7 +89,7 @@ test('a worker that waits for its store says so, and a stop ends the wait', asyn
 })
 
 test('a stop while a worker waits to be started again does not start it', async () => {
-  const { pool, lives } = openPool(1, () => ({ messages: 0, then: 'die-at-open' }))
+  const { pool, lives } = openPool(1, () => ({ messages: 0, fate: 'die-at-open' }))
   await expect.poll(() => lives[0], { timeout: 20_000 }).toBeGreaterThan(2)
   await pool.stop()
   const atStop = lives[0]
@@ -99,7 +99,7 @@ test('a stop while a worker waits to be started again does not start it', async 
 })
 
 test('a worker that does not stop in time is ended', async () => {
-  const { pool } = openPool(1, () => ({ messages: 1, then: 'never-stop' }), 100)
+  const { pool } = openPool(1, () => ({ messages: 1, fate: 'never-stop' }), 100)
   await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
   await pool.stop()
   expect(pool.state()).toBe('stopped')

@@ -10,15 +10,15 @@ export interface ThreadPlan {
   readonly worker: number
   /** Messages that are stored right away. */
   readonly messages: number
-  readonly then: 'work' | 'die-at-open' | 'die-at-work' | 'systemic-at-open' | 'systemic-at-work' | 'store-away' | 'never-stop'
+  readonly fate: 'work' | 'die-at-open' | 'die-at-work' | 'systemic-at-open' | 'systemic-at-work' | 'store-away' | 'never-stop'
 }
 
-const { messages, then } = workerData as ThreadPlan
+const { messages, fate } = workerData as ThreadPlan
 
 await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
-  if (then === 'die-at-open') throw new Error('no parts')
-  if (then === 'systemic-at-open') throw new SystemicError('the schema is of another version')
-  if (then === 'store-away') {
+  if (fate === 'die-at-open') throw new Error('no parts')
+  if (fate === 'systemic-at-open') throw new SystemicError('the schema is of another version')
+  if (fate === 'store-away') {
     onWaiting(new Error('the store is away'))
     const ended = Promise.withResolvers<never>()
     signal.addEventListener('abort', () => ended.reject(new Error('gave up waiting')))
@@ -27,9 +27,9 @@ await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
   const world = makeWorld()
   const { writer } = await startWriter(world, { onStateChange })
   await world.log.append(Array.from({ length: messages }, (_, at) => pack(at)))
-  if (then === 'systemic-at-work') world.store.failures.push({ errorClass: 'systemic' })
-  if (then === 'never-stop') world.store.gate = new Promise(() => undefined)
-  if (then === 'die-at-work') {
+  if (fate === 'systemic-at-work') world.store.failures.push({ errorClass: 'systemic' })
+  if (fate === 'never-stop') world.store.gate = new Promise(() => undefined)
+  if (fate === 'die-at-work') {
     const dying = setInterval(() => {
       if (world.store.rows.length < messages) return
       clearInterval(dying)
@@ -39,5 +39,5 @@ await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
       })
     }, 1)
   }
-  return { writer, registry: world.registry, close: async () => undefined }
+  return { writers: [writer], registry: world.registry, close: async () => undefined }
 })

@@ -17,7 +17,7 @@ const signal = new AbortController().signal
 export async function openSite(database: Database, closed: () => Promise<unknown>): Promise<PostgresSite> {
   const sink = await openSink({
     database,
-    options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000 },
+    options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 },
     writer: 'relational',
     logName: 'messages',
     logId: 'log-1',

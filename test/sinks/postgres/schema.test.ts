@@ -1,7 +1,7 @@
 // The months that the table `messages` is divided into.
 
 import { once } from 'node:events'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import { maintain, migrateStore } from '../../../sinks/postgres/schema.ts'
@@ -26,17 +26,17 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
   afterEach(() => database.close())
 
   test('two months back and three ahead are made, across the turn of the year, and only once', async () => {
-    const made = await maintain(database, new Date('2026-12-31T23:59:59Z'))
+    const made = await maintain(database, { now: new Date('2026-12-31T23:59:59Z') })
     const months = ['2026_10', '2026_11', '2026_12', '2027_01', '2027_02', '2027_03']
     expect(made).toEqual(months.map(month => `messages_${month}`))
-    expect(await maintain(database, new Date('2026-12-31T23:59:59Z'))).toEqual([])
-    expect(await maintain(database, new Date('2027-01-01T00:00:00Z'))).toEqual(['messages_2027_04'])
+    expect(await maintain(database, { now: new Date('2026-12-31T23:59:59Z') })).toEqual([])
+    expect(await maintain(database, { now: new Date('2027-01-01T00:00:00Z') })).toEqual(['messages_2027_04'])
   })
 
   test('a new month takes its rows out of the default partition, to the microsecond', async () => {
     const times = ['2025-12-31 23:59:59.999999+00', '2026-01-01 00:00:00+00', '2026-01-31 23:59:59.999999+00', '1999-01-01 00:00:00+00']
     await database.execute(times.map(insert).join(''))
-    await maintain(database, new Date('2026-03-15T00:00:00Z'))
+    await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
     expect(await partitions()).toEqual([
       'sluice.messages_default 1999-01-01 00:00:00+00',
       'sluice.messages_default 2025-12-31 23:59:59.999999+00',
@@ -48,7 +48,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
   test('months are made while others insert and while others make them', async () => {
     const inserts = Array.from({ length: 30 }, (_, at) => database.execute(insert(`2026-0${(at % 6) + 1}-10 12:00:00+00`)))
     const now = new Date('2026-03-15T00:00:00Z')
-    const made = await Promise.all([maintain(database, now), maintain(database, now), ...inserts])
+    const made = await Promise.all([maintain(database, { now }), maintain(database, { now }), ...inserts])
     expect([...made[0], ...made[1]].sort((a, b) => a.localeCompare(b))).toEqual([1, 2, 3, 4, 5, 6].map(month => `messages_2026_0${month}`))
     expect((await partitions()).every(row => !row.includes('default'))).toBe(true)
     expect(await partitions()).toHaveLength(30)
@@ -66,7 +66,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
           return result
         }),
     }
-    await maintain(insertBeforeCommit, new Date('2026-05-15T00:00:00Z'))
+    await maintain(insertBeforeCommit, { now: new Date('2026-05-15T00:00:00Z') })
     await inserting
     expect(await partitions()).toEqual(['sluice.messages_2026_03 2026-03-10 12:00:00+00'])
   })
@@ -83,7 +83,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
   }
 
   test('a month has its index, and the planner uses it and no other month', async () => {
-    await maintain(database, new Date('2026-03-15T00:00:00Z'))
+    await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
     await database.execute('SET enable_seqscan = off')
     const plan = await database.query<{ 'QUERY PLAN': string }>(
       `EXPLAIN SELECT * FROM messages WHERE channel = 'c' AND time >= '2026-02-01Z' AND time < '2026-03-01Z' ORDER BY time DESC LIMIT 10`,
@@ -91,5 +91,60 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     const text = plan.map(row => row['QUERY PLAN']).join('\n')
     expect(text).toContain('messages_2026_02_channel_time')
     expect(text).not.toContain('2026_03')
+  })
+
+  describe('retention', () => {
+    const now = new Date('2026-06-15T12:00:00Z')
+    const times = [
+      '1999-01-01',
+      '2026-02-28 23:59:59.999999',
+      '2026-03-01',
+      '2026-04-30 23:59:59.999999',
+      '2026-05-01',
+      '2026-06-15',
+      '2026-12-24',
+    ]
+    const at = (time: string) => `${time.length > 10 ? time : `${time} 00:00:00`}+00`
+
+    beforeEach(async () => {
+      await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
+      await maintain(database, { now })
+      await database.execute(times.map(time => insert(at(time))).join(''))
+      await database.execute(`INSERT INTO sluice.publisher_days SELECT 'c', 'p', 'messages', time::date FROM messages`)
+      await database.execute(`INSERT INTO sluice.formats (format, table_name, channel) VALUES ('engine', 'engine', 'c'), ('gone', 'gone', 'c');
+        CREATE TABLE formats.engine AS SELECT (extract(epoch FROM time) * 1000000)::bigint * 1000 AS created FROM messages`)
+    })
+
+    const kept = async () => ({
+      messages: (await partitions()).length,
+      documents: (await database.query('SELECT FROM formats.engine')).length,
+      days: (await database.query('SELECT FROM sluice.publisher_days')).length,
+    })
+
+    test('whole months before those that are kept are dropped, to the microsecond, and documents and days with them', async () => {
+      await maintain(database, { now, retentionMonths: 1 })
+      expect(await partitions()).toEqual([
+        'sluice.messages_2026_05 2026-05-01 00:00:00+00',
+        'sluice.messages_2026_06 2026-06-15 00:00:00+00',
+        'sluice.messages_default 2026-12-24 00:00:00+00',
+      ])
+      expect(await kept()).toEqual({ messages: 3, documents: 3, days: 3 })
+      const months = await database.query<{ name: string }>(
+        `SELECT relname AS name FROM pg_class WHERE relname ~ '^messages_\\d{4}_\\d{2}$' ORDER BY 1`,
+      )
+      expect(months.map(row => row.name)).toEqual(['05', '06', '07', '08', '09'].map(month => `messages_2026_${month}`))
+      expect(await maintain(database, { now, retentionMonths: 1 })).toEqual([])
+    })
+
+    test('by default everything is kept', async () => {
+      await maintain(database, { now })
+      expect(await kept()).toEqual({ messages: 7, documents: 7, days: 7 })
+    })
+
+    test('more rows than one statement deletes are deleted too', async () => {
+      await database.execute('INSERT INTO formats.engine SELECT 0 FROM generate_series(1, 25000)')
+      await maintain(database, { now, retentionMonths: 1 })
+      expect(await kept()).toMatchObject({ documents: 3 })
+    })
   })
 })

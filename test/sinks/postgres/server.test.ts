@@ -24,7 +24,9 @@ describeWithPostgres('server', postgres => {
       ...storeOn(database, () => database.close()),
       readableDuringWrite: true,
       cutConnections: async () => {
-        await operator.query(`SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'writer-1'`)
+        await operator.query(
+          `SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+        )
       },
     }
   })

@@ -7,7 +7,7 @@ import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
 import type { SinkStore, StoredRow } from '../../conformance/sink.ts'
 
-export const options: SinkOptions = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000 }
+export const options: SinkOptions = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 }
 
 /** @param close lets go of the database */
 export function storeOn(
@@ -51,7 +51,7 @@ export async function emptyDatabase(database: Database): Promise<void> {
   const formats = await database.query('DELETE FROM sluice.formats RETURNING format')
   if (formats.length > 0) await database.execute('DROP SCHEMA formats CASCADE; CREATE SCHEMA formats')
   await database.execute(
-    'DELETE FROM public.messages; DELETE FROM sluice.publisher_days; DELETE FROM sluice.offsets; DELETE FROM sluice.logs',
+    'DELETE FROM public.messages; DELETE FROM sluice.publisher_days; DELETE FROM sluice.offsets; DELETE FROM sluice.replayed; DELETE FROM sluice.logs',
   )
 }
 

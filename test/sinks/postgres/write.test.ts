@@ -37,7 +37,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
   afterEach(disconnect)
 
   async function connect(): Promise<void> {
-    database = await openServer({ url, applicationName: 'sluice-writer-1', connectionsMax: 4 })
+    database = await openServer({ url, applicationName: 'sluice', connectionsMax: 4 })
     others = await openServer({ url, applicationName: 'others', connectionsMax: 4 })
     await emptyDatabase(others)
     sink = await open()
@@ -74,11 +74,11 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     await sink.close()
     sink = await open({ options: { ...options, lockTimeoutMs: 200 } })
     await write(plainBatch(0, 1))
-    const vanished = await openServer({ url, applicationName: 'sluice-writer-1', connectionsMax: 1 })
+    const vanished = await openServer({ url, applicationName: 'sluice writer-1/1 of another process', connectionsMax: 1 })
     const holder = await hold(vanished)
     const encoded = sink.encode(plainBatch(1, 2))
     const error = await sink.write(encoded, keep, signal).catch((error: unknown) => error)
-    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/held .* 200 ms.* 1 were ended/) })
+    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/within 200 ms.* 1 were ended/) })
     expect(sink.classify(error)).toBe('transient')
     await sink.write(encoded, keep, signal)
     holder.release()
@@ -106,7 +106,9 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
       await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
       const writing = sink.write(encoded, keep, signal).catch((error: unknown) => error)
       await blocked(1)
-      await others.query(`SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'sluice-writer-1'`)
+      await others.query(
+        `SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE starts_with(application_name, 'sluice writer-1/')`,
+      )
       return await writing
     })
     expect(sink.classify(error)).toBe('transient')
@@ -119,7 +121,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
   async function blocked(count: number): Promise<void> {
     for (;;) {
       const waiting = await others.query(
-        `SELECT pid FROM pg_stat_activity WHERE application_name = 'sluice-writer-1' AND wait_event_type = 'Lock'`,
+        `SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, 'sluice writer-1/') AND wait_event_type = 'Lock'`,
       )
       if (waiting.length >= count) return
       await once(AbortSignal.timeout(5), 'abort')
@@ -162,7 +164,33 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
       'skipped 3',
       'duplicate 2',
       'dead_lettered 2',
+      'lost 0',
     ])
+  })
+
+  test('what the log deleted unread is counted beside the position, in both ways of a batch', async () => {
+    const lossy = (from: number, name: string) => {
+      const batch = batchOf(from, from, [{ offset: from + 5, records: [{ name, value: 1 }] }])
+      batch.ranges.length = 0
+      batch.cover(0, from, from + 6, 5)
+      return batch
+    }
+    await write(lossy(0, 'n'))
+    await write(lossy(6, 'n\0'))
+    expect(await others.query('SELECT lost::int, skipped::int, received::int, dead_lettered::int FROM sluice.offsets')).toEqual([
+      { lost: 10, skipped: 10, received: 2, dead_lettered: 1 },
+    ])
+  })
+
+  test('a message replayed again is not stored again, even where it now decodes to another time, or its rows were deleted', async () => {
+    const replayed = (at: number, timeUs: number) =>
+      batchOf(at, at + 1, [{ offset: at, original: { log: 1, partition: 3, offset: 9 }, records: [{ value: 1, timeUs }] }])
+    await write(replayed(0, noonUs))
+    expect(await write(replayed(1, noonUs + 1))).toMatchObject([{ received: 1, duplicate: 1 }])
+    await others.execute('DELETE FROM messages')
+    expect(await write(replayed(2, noonUs))).toMatchObject([{ received: 1, duplicate: 1 }])
+    expect(await others.query('SELECT position FROM sluice.replayed')).toEqual([{ position: (1n << 56n) | (3n << 44n) | 9n }])
+    expect(await stored()).toBe(0)
   })
 
   test('a row that only an index refuses (54000) is found by its line too', async () => {
@@ -177,6 +205,43 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     ])
     expect(await stored()).toBe(49)
     await others.execute('DROP INDEX names')
+  })
+
+  test('in the steady state a batch is one exchange with the server, whatever is in it', async () => {
+    const asked: string[] = []
+    const counting: Database = {
+      ...database,
+      query: (sql, values) => {
+        asked.push('query')
+        return database.query(sql, values)
+      },
+      run: (steps, cut) => {
+        asked.push('run')
+        return database.run(steps, cut)
+      },
+      transaction: (work, cut) => {
+        asked.push('transaction')
+        return database.transaction(work, cut)
+      },
+    }
+    const other = await open({ database: counting })
+    const batch = (from: number) =>
+      batchOf(from, from + 6, [
+        plain(from),
+        { offset: from + 1 },
+        { offset: from + 2, outcome: 'filtered' },
+        { offset: from + 3, documents: [{ format: 'engine', payload: {} }] },
+        { offset: from + 4, publisher: `thing-${from}`, documents: [{ format: 'gearbox', payload: {} }] },
+      ])
+    await other.write(other.encode(batch(0)), keep, signal)
+    asked.length = 0
+    await other.write(other.encode(batch(6)), keep, signal)
+    await other.write(other.encode(batchOf(12, 13, [])), keep, signal)
+    expect(asked).toEqual(['run', 'run'])
+    expect(await others.query('SELECT received::int, stored::int, skipped::int FROM sluice.offsets')).toEqual([
+      { received: 10, stored: 6, skipped: 3 },
+    ])
+    await other.close()
   })
 
   test('what was refused once is not tried again with the same encoded batch', async () => {

@@ -155,10 +155,11 @@ describe('keys', () => {
   )
 
   test('a key with an escape in it is never taken for another one that came before', () => {
-    expect(payloadOf('{"x":1,"\\\\":2,"\\\\u00":3}')).toEqual({ x: 1, '\\': 2, '\\u00': 3 })
-    expect(payloadOf('{"x":1,"\\n":2}')).toEqual({ x: 1, '\n': 2 })
-    expect(payloadOf('{"x":1,"\\"" :2}')).toEqual({ x: 1, '"': 2 })
-    expect(payloadOf('[{"\\\\u00":1}]')).toEqual({ '\\u00': 1 })
+    expect(payloadOf('{"escaped":1,"\\\\":2}')).toEqual({ escaped: 1, '\\': 2 })
+    expect(payloadOf('{"escaped":1,"\\n":2}')).toEqual({ escaped: 1, '\n': 2 })
+    expect(payloadOf('{"escaped":1,"\\"" :2}')).toEqual({ escaped: 1, '"': 2 })
+    expect(payloadOf('{"deep":[{"within":1,"\\\\u0":2}]}')).toEqual({ deep: [{ within: 1, '\\u0': 2 }] })
+    expect(payloadOf('{"deep":[{"within":1,"\\u0061bc":2}]}')).toEqual({ deep: [{ within: 1, abc: 2 }] })
     expect(payloadOf('{"\\u00fcber":{"\\u00e4":"\\u00e4"}}')).toEqual({ über: { ä: 'ä' } })
   })
 
@@ -244,11 +245,17 @@ describe('caps', () => {
     expect(faultOf(`[${Array(10_001).fill('{"a":0}').join(',')}]`)).toMatch(/^key-count: /)
   })
 
-  test('container-count: 32,768 objects and arrays are read, one more is refused', () => {
-    expect(rowsOf(`{"a":[${Array(32_766).fill('[]').join(',')}]}`)).toHaveLength(1)
-    expect(faultOf(`{"a":[${Array(32_767).fill('[]').join(',')}]}`)).toBe(
-      'container-count: the payload has more than 32768 objects and arrays',
+  test('container-count: 8,192 objects and arrays and one for each 32 bytes are read, one more is refused', () => {
+    const withArrays = (count: number, bytes: number): string =>
+      `{"a":[${Array(count - 2)
+        .fill('[]')
+        .join(',')}]}`.padEnd(bytes)
+    expect(rowsOf(withArrays(16_384, 2 ** 18))).toHaveLength(1)
+    expect(faultOf(withArrays(16_385, 2 ** 18))).toBe(
+      'container-count: the payload has more than 16384 objects and arrays, which is too many for its size',
     )
+    expect(rowsOf(withArrays(9192, 32_000))).toHaveLength(1)
+    expect(faultOf(withArrays(9193, 32_000))).toMatch(/^container-count: /)
   })
 
   test('any JSON value can be parsed within the caps, for tools', () => {

@@ -178,8 +178,8 @@ const kinds: readonly [string, (size: number) => Uint8Array, string][] = [
     'many unfamiliar texts',
     size =>
       Buffer.concat([
-        Uint8Array.from(head(4, size >> 4)),
-        ...Array.from({ length: size >> 4 }, (_, at) => Buffer.from(`\xa2\x00\x61a\x03\x68${at.toString(36).padStart(8, '0')}`, 'latin1')),
+        Uint8Array.from(head(4, size >> 5)),
+        ...Array.from({ length: size >> 5 }, (_, at) => Buffer.from(`\xa2\x00\x61a\x03\x68${at.toString(36).padStart(8, '0')}`, 'latin1')),
       ]),
     'none',
   ],
@@ -187,8 +187,8 @@ const kinds: readonly [string, (size: number) => Uint8Array, string][] = [
     'many decimal fractions',
     size =>
       Buffer.concat([
-        Uint8Array.from(head(4, size >> 4)),
-        repeated(size >> 4, [0xa2, 0, 0x61, 0x61, 2, 0xc4, 0x82, 0x38, 0xff, 0x1a, 0xff, 0xff, 0xff, 0xff]),
+        Uint8Array.from(head(4, size >> 5)),
+        repeated(size >> 5, [0xa2, 0, 0x61, 0x61, 2, 0xc4, 0x82, 0x38, 0xff, 0x1a, 0xff, 0xff, 0xff, 0xff]),
       ]),
     'none',
   ],
@@ -206,8 +206,8 @@ const kinds: readonly [string, (size: number) => Uint8Array, string][] = [
     'records in the worst order',
     size =>
       Buffer.concat([
-        Uint8Array.from(head(4, size >> 4)),
-        ...Array.from({ length: size >> 4 }, (_, at) => Uint8Array.from([0xa3, 0, 0x61, 0x61, 2, 1, 6, ...head(1, at + 2 ** 16)])),
+        Uint8Array.from(head(4, size >> 5)),
+        ...Array.from({ length: size >> 5 }, (_, at) => Uint8Array.from([0xa3, 0, 0x61, 0x61, 2, 1, 6, ...head(1, at + 2 ** 16)])),
       ]),
     'none',
   ],

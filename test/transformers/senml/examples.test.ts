@@ -1,11 +1,14 @@
 // The examples of RFC 8428, each in a folder of fixtures: input.json of §5.1, or input.hex of §6, and the rows it gives, expected.json.
+//
+// The stream of §5.1.2 stands there ended, as a pack: streams are another format, and not read.
 
 import { readdirSync, readFileSync } from 'node:fs'
+import { Encoder } from 'cbor-x'
 import { expect, test } from 'vitest'
 import { openSenmlCbor } from '../../../transformers/senml/cbor.ts'
 import { toCbor } from '../../../transformers/senml/write-cbor.ts'
 import { toJson } from '../../../transformers/senml/write-json.ts'
-import { outcomeOf, rowsOf } from './rows.ts'
+import { faultOf, outcomeOf, rowsOf } from './rows.ts'
 
 const fixtures = new URL('./fixtures/', import.meta.url)
 
@@ -26,5 +29,36 @@ test.each(folders.filter(folder => folder.startsWith('rfc8428-6')))('%s, which t
 })
 
 test('every example of the RFC is there', () => {
-  expect(folders).toHaveLength(11)
+  expect(folders).toHaveLength(12)
+})
+
+test('the stream of §5.1.2 is a pack once it is ended, and as the RFC prints it, with more to come, it is none', () => {
+  const ended = read('rfc8428-5.1.2-streamed-data-points', 'input.json')
+  expect(faultOf(ended.replace(/\s*\]\s*$/, ','))).toMatchObject({ rule: 'json-syntax' })
+})
+
+test('the pack of §6 is the one of §5.1.2, to its rows and in the eyes of cbor-x', () => {
+  const rows = (folder: string): unknown => JSON.parse(read(folder, 'expected.json'))
+  expect(rows('rfc8428-6-cbor')).toEqual(rows('rfc8428-5.1.2-multiple-data-points-in-time'))
+  const bytes = Buffer.from(read('rfc8428-6-cbor', 'input.hex').replace(/\s/g, ''), 'hex')
+  // In CBOR diagnostic notation, as in the RFC.
+  expect(new Encoder({ useRecords: false, mapsAsObjects: false }).decode(bytes)).toEqual([
+    new Map<number, unknown>([
+      [-2, 'urn:dev:ow:10e2073a0108006:'],
+      [-3, 1276020076.001],
+      [-4, 'A'],
+      [-1, 5],
+      [0, 'voltage'],
+      [1, 'V'],
+      [2, 120.1],
+    ]),
+    ...[-5, -4, -3, -2, -1, 0].map(
+      (time, nth) =>
+        new Map<number, unknown>([
+          [0, 'current'],
+          [6, time],
+          [2, [1.2, 1.3, 1.4, 1.5, 1.6, 1.7][nth]],
+        ]),
+    ),
+  ])
 })

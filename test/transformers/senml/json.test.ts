@@ -110,11 +110,35 @@ describe('JSON', () => {
 
   test('256 KiB of nesting are refused or ignored, and overflow no stack', () => {
     const half = 128 * 1024
-    expect(faultOf('['.repeat(2 * half)).rule).toBe('json-syntax')
-    expect(faultOf('['.repeat(half) + ']'.repeat(half)).rule).toBe('record-object')
-    expect(faultOf('[{"x":'.repeat(40_000)).rule).toBe('json-syntax')
-    expect(rowsOf(`[{"n":"a","v":1,"x":${'['.repeat(half)}${']'.repeat(half)}}]`)).toEqual(one)
-    expect(rowsOf(`[{"n":"a","v":1,"x":${'{"x":'.repeat(40_000)}1${'}'.repeat(40_000)}}]`)).toEqual(one)
+    expect(faultOf('['.repeat(2 * half)).rule).toBe('container-count')
+    expect(faultOf('['.repeat(half) + ']'.repeat(half)).rule).toBe('container-count')
+    expect(faultOf('[{"x":'.repeat(40_000)).rule).toBe('container-count')
+    expect(faultOf('['.repeat(8000)).rule).toBe('json-syntax')
+    expect(rowsOf(`[{"n":"a","v":1,"x":${'['.repeat(8000)}${']'.repeat(8000)}}]`)).toEqual(one)
+    expect(rowsOf(`[{"n":"a","v":1,"x":${'{"x":'.repeat(4000)}1${'}'.repeat(4000)}}]`)).toEqual(one)
+  })
+})
+
+describe('how much a pack may hold', () => {
+  test('more rows than its size allows are refused, and a record with vd counts as three', () => {
+    const packOf = (records: number, fields: string): string => `[{"bn":"a"},${Array(records).fill(`{${fields}}`).join(',')}]`
+    expect(rowsOf(packOf(12_000, '"vb":true'))).toHaveLength(12_000)
+    expect(faultOf(packOf(20_000, '"vb":true'))).toMatchObject({ rule: 'container-count' })
+    expect(rowsOf(packOf(3000, '"vd":""'))).toHaveLength(3000)
+    expect(faultOf(packOf(6000, '"vd":""'))).toMatchObject({ rule: 'record-count' })
+  })
+
+  test('labels that nobody knows are counted', () => {
+    const labels = (count: number): string => Array.from({ length: count }, (_, at) => `"x${at}":1`).join(',')
+    expect(rowsOf(`[{"n":"a","v":1,${labels(4000)}}]`)).toEqual(one)
+    expect(faultOf(`[{"n":"a","v":1,${labels(9000)}}]`)).toMatchObject({ rule: 'label-count' })
+  })
+
+  test('a long base name that many records repeat is refused before it makes more of them than was sent', () => {
+    const records = Array(5000).fill('{"v":1}').join(',')
+    expect(faultOf(`[{"bn":"${'a'.repeat(300)}"},${records}]`)).toMatchObject({ rule: 'name-size' })
+    expect(faultOf(`[{"bu":"${'a'.repeat(300)}","bn":"a"},${records}]`)).toMatchObject({ rule: 'name-size' })
+    expect(rowsOf(`[{"bn":"${'a'.repeat(200)}"},${records}]`)).toHaveLength(5000)
   })
 })
 

@@ -117,7 +117,7 @@ describe('JSON to CBOR', () => {
     expect(faultOf(() => toCbor(beside('"x":[1e999]'))).rule).toBe('other-format')
     expect(faultOf(() => toCbor('[{"bn":"\\ud800"}]')).rule).toBe('other-format')
     expect(faultOf(() => toCbor(beside('"x":[[[]]]'))).rule).toBe('nesting-depth')
-    expect(faultOf(() => toCbor(beside(`"x":${'['.repeat(100_000)}1234567890123456789${']'.repeat(100_000)}`))).rule).toBe('nesting-depth')
+    expect(faultOf(() => toCbor(beside(`"x":${'['.repeat(8000)}1234567890123456789${']'.repeat(8000)}`))).rule).toBe('nesting-depth')
     expect(toCbor(beside('"x":[{"y":1}]'))).toContain(hexOf("61 'x' 81 a1 61 'y' 01"))
   })
 })

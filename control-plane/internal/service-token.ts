@@ -1,0 +1,28 @@
+// The token by which processes of the platform know each other: asked for before a body is read, compared in constant time.
+
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { HttpError } from '../../config/http/errors.ts'
+import { parseCredential } from '../client.ts'
+
+/**
+ * An `onRequest` hook: 401 without the token, in the header `Authorization: Bearer <token>`.
+ *
+ * @param token undefined lets everybody pass: the address, or TLS, has decided who can ask
+ */
+export function requireServiceToken(token: string | undefined): (request: FastifyRequest, reply: FastifyReply) => Promise<void> {
+  if (token === undefined) return async () => undefined
+  const expected = digest(token)
+  return async (request, reply) => {
+    const credential = parseCredential(request.headers.authorization)
+    // Digests have one length, so that not even the token's can be found out.
+    const matches = timingSafeEqual(digest(credential?.secret ?? ''), expected)
+    if (matches && credential?.scheme === 'Bearer') return
+    reply.header('www-authenticate', 'Bearer realm="sluice internal"')
+    throw new HttpError('unauthenticated', 'this is not the token of this platform: set SVC_CONTROL_TOKEN to the same on both sides')
+  }
+}
+
+function digest(text: string): Buffer {
+  return hash('sha256', text, 'buffer')
+}

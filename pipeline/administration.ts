@@ -1,0 +1,56 @@
+// The door of routes that are an administrator's: who asks, whether they may, and what their failures mean.
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { HttpError } from '../config/http/errors.ts'
+import type { HttpServer } from '../config/http/server.ts'
+import { LogUnavailableError } from './log.ts'
+import { SystemicError } from './systemic-error.ts'
+
+export interface Administration {
+  /** Whether the user of this token is an administrator; undefined for a token that is not valid. */
+  readonly isAdministrator: (token: string) => Promise<boolean | undefined>
+  /** Whether an error says that the store cannot answer now. */
+  readonly isStoreAway: (error: unknown) => boolean
+}
+
+export interface AdministratorRoute {
+  /** 401 without a valid token. */
+  readonly onRequest: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  /** 403 for everybody but an administrator; after the shape of the request was checked. */
+  readonly demand: (request: FastifyRequest) => Promise<void>
+  /** Runs the work of a route: what a person can mend, and what passes, is answered with its sentence. */
+  readonly failures: <Result>(work: () => Promise<Result>) => Promise<Result>
+}
+
+const decorator = 'administrator'
+
+/** Once for the plugin whose routes use it. */
+export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAway }: Administration): AdministratorRoute {
+  app.decorateRequest(decorator, null)
+  return {
+    async onRequest(request, reply) {
+      const [, token] = /^bearer +([^\s,]+) *$/i.exec(request.headers.authorization ?? '') ?? []
+      const is = token === undefined ? undefined : await isAdministrator(token)
+      if (is === undefined) {
+        reply.header('www-authenticate', 'Bearer realm="sluice"')
+        throw new HttpError('unauthenticated', 'this needs the token of an administrator: send it as Authorization: Bearer <token>')
+      }
+      request.setDecorator<boolean>(decorator, is)
+    },
+    async demand(request) {
+      if (!request.getDecorator<boolean>(decorator)) throw new HttpError('forbidden')
+    },
+    async failures(work) {
+      try {
+        return await work()
+      } catch (error) {
+        if (error instanceof SystemicError) throw new HttpError('conflict', error.message, { cause: error })
+        if (error instanceof RangeError) throw new HttpError('malformed_request', error.message, { cause: error })
+        if (error instanceof LogUnavailableError || isStoreAway(error)) {
+          throw new HttpError('unavailable', 'the log or the store cannot answer now: ask again', { cause: error })
+        }
+        throw error
+      }
+    },
+  }
+}

@@ -1,0 +1,92 @@
+// A store held against its log: each message is there exactly once, or it is a dead letter, or there is a reason why it is neither.
+
+import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
+import type { Decoder } from '../decode.ts'
+import { type LetterIndex, openLetterIndex } from '../letters/index-of-letters.ts'
+import { SystemicError } from '../systemic-error.ts'
+import type { TopicReader } from '../topic-reader.ts'
+import { auditPartition, type PartitionReport } from './partition.ts'
+
+export interface VerifyParts {
+  readonly reader: TopicReader
+  readonly audit: StoreAudit
+  /** As the writer's: its transformer, its subjects, its limits. */
+  readonly decoder: Decoder
+  /** Of the writer's dead letters; undefined where there is no such topic, so that there can be none. */
+  readonly letters: TopicReader | undefined
+  /** Offsets compared so far, and how many there are to compare. */
+  readonly onProgress?: (done: number, total: number) => void
+}
+
+export interface VerifyReport {
+  readonly topic: string
+  readonly writer: string
+  /** The number under which the store knows the log. */
+  readonly log: number
+  /** Where the topic of the dead letters begins, by partition, if it has lost its beginning: letters below are not known. */
+  readonly letters_lost_below?: Readonly<Record<string, number>>
+  readonly partitions: readonly PartitionReport[]
+  readonly holds: boolean
+}
+
+/**
+ * Compares everything that the log still holds below the positions of the store. The writer may run: its positions are read first, and
+ * what lies above them is in flight.
+ *
+ * @throws SystemicError where the store does not know the log
+ * @throws LogUnavailableError, and the errors of the store
+ */
+export async function verify({ reader, audit, decoder, letters, onProgress }: VerifyParts): Promise<VerifyReport> {
+  const known = knownLog(await audit.logs(), reader)
+  // After the positions, so that every letter of a message below them is there, and the end is above them.
+  const bounds = await reader.bounds()
+  const index = letters === undefined ? undefined : await openLetterIndex(letters)
+  const lost = lostBelow(index)
+  let total = 0
+  for (const [partition, { start, end }] of bounds) {
+    total += Math.max(0, Math.min(known.partitions.get(partition)?.nextOffset ?? 0, end) - start)
+  }
+  let done = 0
+  const partitions: PartitionReport[] = []
+  for (const [partition, bound] of [...bounds].sort(([one], [other]) => one - other)) {
+    partitions.push(
+      await auditPartition({
+        reader,
+        audit,
+        decoder,
+        letters: index?.of(known.number, partition) ?? new Map(),
+        lettersComplete: lost === undefined,
+        log: known.number,
+        partition,
+        bounds: bound,
+        ledger: known.partitions.get(partition),
+        onProgress: offsets => onProgress?.((done += offsets), total),
+      }),
+    )
+  }
+  return {
+    topic: reader.name,
+    writer: known.writer,
+    log: known.number,
+    ...(lost === undefined ? {} : { letters_lost_below: lost }),
+    partitions,
+    holds: partitions.every(({ holds }) => holds),
+  }
+}
+
+/** @throws SystemicError */
+export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicReader, 'name' | 'id'>): AuditedLog {
+  const named = logs.filter(log => log.name === name)
+  const known = named.find(log => log.id === id)
+  if (known !== undefined) return known
+  throw new SystemicError(
+    named.length === 0
+      ? `the store knows nothing of the log "${name}": no writer has written to it from there yet`
+      : `the log "${name}" is another one (id ${id}) than the store was written from (id ${named[0]!.id}): there is nothing to compare`,
+  )
+}
+
+function lostBelow(index: LetterIndex | undefined): Record<string, number> | undefined {
+  const lost = [...(index?.bounds ?? [])].filter(([, { start }]) => start > 0)
+  return lost.length === 0 ? undefined : Object.fromEntries(lost.map(([partition, { start }]) => [String(partition), start]))
+}

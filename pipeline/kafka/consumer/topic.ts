@@ -1,0 +1,118 @@
+// The topic as its brokers know it: who leads its partitions, which offsets they hold, and that it is still the one that was meant.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { LogUnavailableError } from '../../log.ts'
+import { waitBefore } from '../../retry.ts'
+import { SystemicError } from '../../systemic-error.ts'
+import { code } from '../failure.ts'
+import { OffsetAt } from './broker.ts'
+import type { Cluster } from './cluster.ts'
+import { codeOf, logFailure } from './failure.ts'
+import type { TopicMetadata } from './metadata-request.ts'
+
+export interface Topic {
+  readonly name: string
+  /**
+   * Asks a broker.
+   *
+   * @throws SystemicError where it is missing, was made anew, or may not be seen
+   * @throws LogUnavailableError where no broker can say
+   */
+  now(): Promise<TopicMetadata>
+  /**
+   * The first offset that each partition still holds, and the one that its next message will get.
+   *
+   * @throws RangeError for a partition that it does not have; else as `now`
+   */
+  bounds(partitions: readonly number[]): Promise<ReadonlyMap<number, { readonly start: number; readonly end: number }>>
+}
+
+/** A topic that was made just now is not known to every broker at once, nor is any to a broker that starts. */
+const missingMsMax = 5000
+/** So long a partition may be on its way to another leader before the log counts as away. */
+const movingMsMax = 2000
+const moving: ReadonlySet<number | undefined> = new Set([
+  code.notLeader,
+  code.leaderNotAvailable,
+  code.replicaNotAvailable,
+  code.unknownTopic,
+])
+const backOff = { waitMsMin: 20, waitMsMax: 500 }
+
+/** @param meantId the id it must have; of the first topic that is seen under the name if not given */
+export function openTopic(cluster: Cluster, name: string, meantId: string | undefined): Topic {
+  let id = meantId === undefined ? undefined : normalized(meantId)
+  let missingSinceMs: number | undefined
+
+  async function now(): Promise<TopicMetadata> {
+    let topic: TopicMetadata
+    try {
+      topic = (await cluster.metadata(name)).topic
+    } catch (error) {
+      throw logFailure(error, `the topic ${name} cannot be looked up`)
+    }
+    if (topic.error === code.unknownTopic) throw missing()
+    missingSinceMs = undefined
+    if (topic.error === code.topicAuthorization)
+      throw new SystemicError(`the topic ${name} may not be read: allow its user to read and describe it`)
+    // Its leader is being elected: what is known of it is right.
+    if (topic.id === '' || topic.partitions.length === 0)
+      throw new LogUnavailableError(`the topic ${name} is not ready (error ${topic.error})`)
+    id ??= normalized(topic.id)
+    if (normalized(topic.id) !== id) throw madeAnew(topic.id)
+    return topic
+  }
+
+  function missing(): Error {
+    missingSinceMs ??= performance.now()
+    return performance.now() - missingSinceMs < missingMsMax
+      ? new LogUnavailableError(`the topic ${name} is not there yet`)
+      : new SystemicError(`the topic ${name} does not exist: create it, or look at log.topic`)
+  }
+
+  function madeAnew(found: string): SystemicError {
+    return new SystemicError(
+      `the topic ${name} was made anew: it has the id ${found}, and the messages so far came from one of the id ${meantId ?? id}. Start with --accept-new-log to go on with the new one`,
+    )
+  }
+
+  async function boundsNow(partitions: readonly number[]): Promise<Map<number, { start: number; end: number }>> {
+    const { partitions: known } = await now()
+    const leaders = new Map(known.map(({ partition, leader }) => [partition, leader]))
+    const byLeader = Map.groupBy(partitions, partition => leaders.get(partition))
+    const starts = new Map<number, number>()
+    const ends = new Map<number, number>()
+    for (const [leader, led] of byLeader) {
+      if (leader === undefined) throw new RangeError(`the topic ${name} has no partition ${led.join(', ')}`)
+      if (leader < 0) throw new LogUnavailableError(`the partitions ${led.join(', ')} of the topic ${name} have no leader`)
+      // The start first: after the end it might be one that is above it.
+      for (const [partition, offset] of await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.start)))
+        starts.set(partition, offset)
+      for (const [partition, offset] of await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.end)))
+        ends.set(partition, offset)
+    }
+    return new Map(partitions.map(partition => [partition, { start: starts.get(partition)!, end: ends.get(partition)! }]))
+  }
+
+  return {
+    name,
+    now,
+    async bounds(partitions) {
+      const untilMs = performance.now() + movingMsMax
+      for (let failures = 1; ; failures++) {
+        try {
+          return await boundsNow(partitions)
+        } catch (error) {
+          if (error instanceof RangeError) throw error
+          if (!moving.has(codeOf(error)) || performance.now() > untilMs)
+            throw logFailure(error, `the offsets of the topic ${name} cannot be read`)
+        }
+        await wait(waitBefore(failures, backOff))
+      }
+    },
+  }
+}
+
+function normalized(id: string): string {
+  return id.replaceAll('-', '').toLowerCase()
+}

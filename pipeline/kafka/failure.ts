@@ -1,0 +1,131 @@
+// What a client's error means: the brokers are away for now, or something is wrong that waiting does not mend.
+
+import { SystemicError } from '../systemic-error.ts'
+import type { KafkaClient } from './produce.ts'
+
+/** Of the Kafka protocol guide ("Error Codes"), those that are told apart here. */
+export const code = {
+  none: 0,
+  offsetOutOfRange: 1,
+  corruptMessage: 2,
+  unknownTopic: 3,
+  leaderNotAvailable: 5,
+  notLeader: 6,
+  timedOut: 7,
+  replicaNotAvailable: 9,
+  messageTooLarge: 10,
+  coordinatorLoading: 14,
+  coordinatorNotAvailable: 15,
+  notCoordinator: 16,
+  invalidTopic: 17,
+  recordListTooLarge: 18,
+  illegalGeneration: 22,
+  inconsistentGroupProtocol: 23,
+  invalidGroup: 24,
+  unknownMember: 25,
+  invalidSession: 26,
+  rebalancing: 27,
+  topicAuthorization: 29,
+  groupAuthorization: 30,
+  clusterAuthorization: 31,
+  unsupportedSaslMechanism: 33,
+  unsupportedVersion: 35,
+  topicExists: 36,
+  invalidPartitions: 37,
+  invalidReplicationFactor: 38,
+  invalidConfig: 40,
+  policyViolation: 44,
+  outOfOrderSequence: 45,
+  duplicateSequence: 46,
+  invalidProducerEpoch: 47,
+  saslAuthenticationFailed: 58,
+  unknownProducer: 59,
+  memberIdRequired: 79,
+  groupFull: 81,
+  fencedInstance: 82,
+  invalidRecord: 87,
+  producerFenced: 90,
+  unknownTopicId: 100,
+  inconsistentTopicId: 103,
+} as const
+
+/** What a broker answers where it knows nothing of a producer, or not as far: it holds nothing of the batch. */
+export const producerLost: ReadonlySet<number> = new Set([
+  code.outOfOrderSequence,
+  code.unknownProducer,
+  code.invalidProducerEpoch,
+  code.producerFenced,
+])
+
+/** Every error that hangs together with this one: causes, and the parts of an aggregate. */
+function* chain(error: unknown, depth = 0): Generator<Error> {
+  if (!(error instanceof Error) || depth > 8) return
+  yield error
+  yield* chain(error.cause, depth + 1)
+  if (error instanceof AggregateError) for (const part of error.errors) yield* chain(part, depth + 1)
+}
+
+/** What a broker's answer says. The broker may be newer than the client's table of errors. */
+export function brokerError({ ProtocolError, protocolErrorsCodesById }: KafkaClient, errorCode: number): Error {
+  return errorCode in protocolErrorsCodesById ? new ProtocolError(errorCode) : new Error(`error ${errorCode} of the broker`)
+}
+
+/** The error codes that brokers answered with. */
+export function brokerCodes(error: unknown): number[] {
+  const codes: number[] = []
+  for (const { apiCode } of chain(error) as Iterable<{ apiCode?: unknown }>) if (typeof apiCode === 'number') codes.push(apiCode)
+  return codes
+}
+
+/** The innermost message: `connect ECONNREFUSED 127.0.0.1:9092` says more than that a request failed. */
+export function reasonOf(error: unknown): string {
+  let reason = String(error)
+  for (const { message } of chain(error)) if (message !== '') reason = message
+  return reason
+}
+
+const certificateFault = /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|ALTNAME|ERR_SSL|ERR_TLS/
+
+/**
+ * The sentence for what a person must mend; undefined for what passes by itself.
+ *
+ * @param what cannot be done: `the topic messages cannot be opened`
+ */
+export function systemicFault(error: unknown, what: string): SystemicError | undefined {
+  for (const one of chain(error)) if (one instanceof SystemicError) return one
+  const remedy = remedyOf(error)
+  return remedy === undefined ? undefined : new SystemicError(`${what} (${reasonOf(error)}): ${remedy}`, { cause: error })
+}
+
+function remedyOf(error: unknown): string | undefined {
+  const codes = new Set(brokerCodes(error))
+  const has = (...some: readonly number[]): boolean => some.some(one => codes.has(one))
+  if (has(code.unsupportedSaslMechanism)) return 'set log.sasl_mechanism to one that the brokers know'
+  if (has(code.saslAuthenticationFailed)) return 'look at log.sasl_username and log.sasl_password'
+  if (has(code.topicAuthorization, code.clusterAuthorization, code.groupAuthorization)) {
+    return 'the brokers do not allow it to this user: give it the rights, or log.sasl_username another user'
+  }
+  if (has(code.invalidTopic)) return 'look at log.topic and log.group, from which the names of topics are made'
+  if (has(code.invalidReplicationFactor)) return 'set log.replication_factor to no more than there are brokers'
+  if (has(code.invalidPartitions, code.invalidConfig, code.policyViolation)) return 'make the topic yourself, as the cluster wants it'
+  if (has(code.invalidGroup)) return 'look at log.group'
+  if (has(code.invalidSession))
+    return 'choose a session between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers'
+  if (has(code.inconsistentGroupProtocol))
+    return 'stop the members of the consumer group that are no writers of ours, or choose another log.group'
+  if (has(code.groupFull)) return 'start fewer workers, or raise group.max.size of the brokers'
+  if (has(code.unsupportedVersion)) return 'use Kafka 3.1 or newer'
+  for (const one of chain(error)) {
+    if (one.message.includes('requires TLS')) return 'set log.tls to true'
+    const { code: text } = one as { code?: unknown }
+    if (typeof text === 'string' && certificateFault.test(text)) return 'look at log.tls, log.ca_file and log.cert_file'
+    if (text === 'PLT_KFK_AUTHENTICATION' && !isCut(one.cause)) return 'look at log.sasl_mechanism, log.sasl_username and log.sasl_password'
+  }
+  return undefined
+}
+
+/** A connection that is cut while its user is let in is no refusal. */
+function isCut(cause: unknown): boolean {
+  for (const { code: text } of chain(cause) as Iterable<{ code?: unknown }>) if (text === 'PLT_KFK_NETWORK') return true
+  return false
+}

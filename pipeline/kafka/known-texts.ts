@@ -1,0 +1,109 @@
+// Texts of the envelope, which repeat from message to message: a known one is found by its bytes and costs no string.
+
+import { isUtf8 } from 'node:buffer'
+
+/**
+ * Texts seen before, by a hash of their bytes. Two texts of one hash have room, and only short ones, so that it is at most about
+ * 2.5 MB a thread whatever producers send; every byte is compared, so a collision costs time and is never a wrong text.
+ */
+const slots = 16_384
+const slotWords = 16
+export const knownBytesMax = 4 * slotWords
+const texts: string[] = Array.from({ length: slots }, () => '')
+/** The bytes of each, in words of four, the last one filled up with zeros. */
+const words = new Int32Array(slots * slotWords)
+const lengths = new Uint8Array(slots)
+/** Which of the two slots of a hash takes the next new text: each in turn. */
+let turn = 0
+
+/** The bytes of a last word that belong to a text, by its length modulo 4. */
+const lastWordMasks = Int32Array.of(-1, 0xff, 0xffff, 0xffffff)
+
+/** 2^32 divided by the golden ratio: it spreads what is multiplied by it (Knuth, volume 3, §6.4). */
+const hashFactor = 0x9e3779b1 | 0
+/** Brings the upper bits down, which ids that end in digits differ in (MurmurHash3, fmix32). */
+const mixFactor = 0x85ebca6b | 0
+
+/** A place whose text came last, in the same bytes: most subtopics, protocols and content types are those of the message before. */
+export class RecentText {
+  at = 0
+  length = 0
+  text = ''
+}
+
+/**
+ * The text of `length` bytes from `start` on, which must be there.
+ *
+ * @param bytes the same memory as `view`
+ * @returns undefined where they are not UTF-8
+ */
+export function textAt(bytes: Buffer, view: DataView, start: number, length: number): string | undefined {
+  if (length === 0) return ''
+  // A text at the very end is read without its last word's rest.
+  if (length > knownBytesMax || start + length + 3 > view.byteLength) return textOf(bytes, start, start + length)
+  const lastWord = (length - 1) >> 2
+  const last = view.getInt32(start + 4 * lastWord, true) & lastWordMasks[length & 3]!
+  let hash = length
+  for (let word = 0; word < lastWord; word++) hash = Math.imul(hash ^ view.getInt32(start + 4 * word, true), hashFactor)
+  hash = Math.imul(hash ^ last, hashFactor)
+  hash = Math.imul(hash ^ (hash >>> 16), mixFactor)
+  const slot = (hash ^ (hash >>> 13)) & (slots - 2)
+  if (isKnown(slot, view, start, length, lastWord, last)) return texts[slot]
+  if (isKnown(slot + 1, view, start, length, lastWord, last)) return texts[slot + 1]
+  return learn(slot, bytes, view, start, length, lastWord, last)
+}
+
+/** The same for a text that is mostly the one before, which is found without a hash. */
+export function repeatedTextAt(bytes: Buffer, view: DataView, recent: RecentText, start: number, length: number): string | undefined {
+  if (recent.length === length && isSame(bytes, view, recent.at, start, length)) return recent.text
+  const text = textAt(bytes, view, start, length)
+  if (text !== undefined) {
+    recent.at = start
+    recent.length = length
+    recent.text = text
+  }
+  return text
+}
+
+function isSame(bytes: Buffer, view: DataView, left: number, right: number, length: number): boolean {
+  let at = 0
+  for (; at + 4 <= length; at += 4) if (view.getInt32(left + at, true) !== view.getInt32(right + at, true)) return false
+  for (; at < length; at++) if (bytes[left + at] !== bytes[right + at]) return false
+  return true
+}
+
+function isKnown(slot: number, view: DataView, start: number, length: number, lastWord: number, last: number): boolean {
+  const known = slot * slotWords
+  if (lengths[slot] !== length || words[known + lastWord] !== last) return false
+  for (let word = 0; word < lastWord; word++) if (view.getInt32(start + 4 * word, true) !== words[known + word]) return false
+  return true
+}
+
+function learn(
+  hashSlot: number,
+  bytes: Buffer,
+  view: DataView,
+  start: number,
+  length: number,
+  lastWord: number,
+  last: number,
+): string | undefined {
+  const text = textOf(bytes, start, start + length)
+  if (text === undefined) return undefined
+  turn ^= 1
+  const slot = hashSlot + turn
+  const known = slot * slotWords
+  for (let word = 0; word < lastWord; word++) words[known + word] = view.getInt32(start + 4 * word, true)
+  words[known + lastWord] = last
+  lengths[slot] = length
+  texts[slot] = text
+  return text
+}
+
+/** The text of any bytes; a byte-order mark in it is text like any other. Undefined where they are not UTF-8. */
+export function textOf(bytes: Buffer, start: number, end: number): string | undefined {
+  let at = start
+  while (at < end && bytes[at]! < 0x80) at++
+  if (at === end) return bytes.toString('latin1', start, end)
+  return isUtf8(bytes.subarray(at, end)) ? bytes.toString('utf8', start, end) : undefined
+}

@@ -1,0 +1,143 @@
+// The HTTP door for dead letters, an administrator's: what `sluice dlq --url` asks of a running platform.
+
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
+import { HttpError } from '../../config/http/errors.ts'
+import type { HttpServer } from '../../config/http/server.ts'
+import { type Administration, administratorRoute } from '../administration.ts'
+import type { FullLetter, Letter, Letters, Selection, Settlement } from './letters.ts'
+
+const idSchema = Type.String({
+  pattern: '^(.{1,249}-)?\\d{1,4}-\\d{1,14}$',
+  allowed: 'an id of a message: <log>-<partition>-<offset>, or <partition>-<offset>',
+  description: 'The id of the message, as ingest answered it; the log may be left out.',
+})
+const rule = Type.String({ minLength: 1, maxLength: 100, description: 'Only those that broke this rule.' })
+const channel = Type.String({ minLength: 1, maxLength: 1024, description: 'Only those of this channel.' })
+
+const letterSchema = Type.Object(
+  {
+    id: Type.String(),
+    state: Type.Enum(['open', 'replayed', 'dropped']),
+    topic: Type.String(),
+    stage: Type.String(),
+    rule: Type.String(),
+    reason: Type.String(),
+    record: Type.Optional(Type.Integer()),
+    hint: Type.Optional(Type.String()),
+    channel: Type.String(),
+    subtopic: Type.String(),
+    publisher: Type.String(),
+    protocol: Type.String(),
+    content_type: Type.String(),
+    created: Type.String({ description: 'Nanoseconds since 1970.' }),
+    payload_bytes: Type.Integer(),
+  },
+  { description: 'A dead letter.' },
+)
+const fullLetterSchema = Type.Object({
+  ...letterSchema.properties,
+  key: Type.Union([Type.String(), Type.Null()]),
+  headers: Type.Array(
+    Type.Object({ name: Type.String(), value: Type.Union([Type.String(), Type.Null()]), base64: Type.Optional(Type.Boolean()) }),
+  ),
+  payload: Type.String({ description: 'base64.' }),
+})
+const selectionSchema = Type.Object(
+  {
+    ids: Type.Optional(Type.Array(idSchema, { minItems: 1, maxItems: 1000 })),
+    rule: Type.Optional(rule),
+    channel: Type.Optional(channel),
+    all: Type.Optional(Type.Literal(true, { description: 'Every open letter, where nothing else is given.' })),
+  },
+  { additionalProperties: false },
+)
+// The types are those of what is sent, whose lists are not for changing.
+const pageSchema = Type.Unsafe<{ readonly total: number; readonly letters: readonly Letter[] }>(
+  Type.Object({ total: Type.Integer(), letters: Type.Array(letterSchema) }),
+)
+const lettersSchema = Type.Unsafe<{ readonly letters: readonly FullLetter[] }>(Type.Object({ letters: Type.Array(fullLetterSchema) }))
+const settlementSchema = Type.Unsafe<Settlement>(
+  Type.Object(
+    { settled: Type.Integer(), missing: Type.Array(Type.String()) },
+    { description: 'How many letters, and the ids that no letter has.' },
+  ),
+)
+
+/** The routes of dead letters. Errors are thrown as HttpError, for the server that they are registered with. */
+export function letterRoutes(letters: Letters, administration: Administration): (app: HttpServer) => Promise<void> {
+  return async app => {
+    const { onRequest, demand, failures } = administratorRoute(app, administration)
+    const common = { tags: ['administration'], security: [{ user: [] }] }
+    const refusals = errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'conflict', 'unavailable')
+
+    app.get('/admin/dead-letters', {
+      onRequest,
+      schema: {
+        ...common,
+        summary: 'List dead letters, the newest last',
+        querystring: Type.Object(
+          {
+            rule: Type.Optional(rule),
+            channel: Type.Optional(channel),
+            all: Type.Optional(Type.Boolean({ default: false, description: 'Those that are settled, too.' })),
+            limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 50, description: 'The newest so many.' })),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: pageSchema, ...refusals },
+      },
+      handler: async request => {
+        await demand(request)
+        const { limit = 50, ...selection } = request.query as Selection & { limit?: number }
+        return failures(() => letters.list(selection, limit))
+      },
+    })
+
+    app.get('/admin/dead-letters/:id', {
+      onRequest,
+      schema: {
+        ...common,
+        summary: 'Show the dead letters of a message, with everything',
+        params: Type.Object({ id: idSchema }),
+        response: { 200: lettersSchema, ...refusals, ...errorAnswers('not_found') },
+      },
+      handler: async request => {
+        await demand(request)
+        const { id } = request.params
+        const found = await failures(() => letters.show(id))
+        if (found.length === 0) throw new HttpError('not_found', 'no dead letter has this id')
+        return { letters: found }
+      },
+    })
+
+    for (const action of ['replay', 'drop'] as const) {
+      app.post(`/admin/dead-letters/${action}`, {
+        onRequest,
+        schema: {
+          ...common,
+          summary: action === 'replay' ? 'Hand messages to the writer once more' : 'Put dead letters aside for good',
+          body: selectionSchema,
+          response: { 200: settlementSchema, ...refusals, ...errorAnswers(...bodyCodes) },
+        },
+        handler: async request => {
+          const selection = selectionOf(request)
+          await demand(request)
+          const settlement = await failures(() => letters[action](selection))
+          request.log.info({ action, letters: settlement.settled }, 'dead letters settled')
+          return settlement
+        },
+      })
+    }
+  }
+}
+
+/** `all` stands for nothing else being said, and means those that are open. */
+function selectionOf(request: FastifyRequest): Selection {
+  const { all, ...selection } = request.body as Selection
+  if (Object.keys(selection).length === 0 && all !== true) {
+    throw new HttpError('malformed_request', 'say which dead letters: ids, rule, channel, or all')
+  }
+  return selection
+}

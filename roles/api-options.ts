@@ -1,0 +1,73 @@
+// The options of the role `api`: the control plane on a PostgreSQL server, for users and for the other processes.
+
+import { type Static, Type } from 'typebox'
+import { httpOptions } from '../config/http/options.ts'
+import { loggingOptions } from '../config/logger.ts'
+import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
+import { environmentOption, knownSecretFaults, passwordOf } from '../config/production.ts'
+import { parseMasterKey } from '../config/secrets.ts'
+import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
+import { adminFaults, adminOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
+
+const databaseOptions = Type.Object({
+  url: Type.String({
+    pattern: '^postgres(ql)?://.',
+    secret: true,
+    allowed: 'a URL such as postgres://user:password@host:5432/database',
+    description:
+      "The control plane's PostgreSQL database. Name the server itself: a pooler in transaction mode swallows its notifications.",
+  }),
+  connectionsMax: Type.Integer({
+    default: 10,
+    minimum: 1,
+    maximum: 1_000,
+    description: 'Connections that this process holds at most, beside the one that hears changes.',
+  }),
+})
+
+/** The options of `sluice api`. */
+export const apiOptions = Type.Object({
+  env: environmentOption,
+  masterKey: Type.String({
+    minLength: 1,
+    secret: true,
+    allowed: '32 random bytes as 43 characters of base64url',
+    description: 'The key that all secrets in the database are kept under; the same for every instance.',
+  }),
+  http: httpOptions,
+  internal: internalOptions,
+  database: databaseOptions,
+  admin: adminOptions,
+  users: usersOptions,
+  tokens: tokensOptions,
+  logging: loggingOptions,
+})
+export type ApiOptions = Static<typeof apiOptions>
+
+/**
+ * The options of `sluice api`, and everything about them that can be known before the start.
+ *
+ * @throws OptionsError with every fault; those between options only where each is right by itself
+ */
+export function loadApiOptions(sources: OptionSources): ApiOptions {
+  const options = loadOptions(apiOptions, sources)
+  const { env, masterKey, internal, database, admin } = options
+  const faults: OptionFault[] = [...internalFaults(internal), ...adminFaults(admin)]
+  try {
+    parseMasterKey(masterKey, 'SVC_MASTER_KEY')
+  } catch (error) {
+    faults.push({ place: 'master_key', problem: (error as Error).message })
+  }
+  if (!URL.canParse(database.url)) {
+    faults.push({ place: 'database.url', problem: 'cannot be read: give a URL such as postgres://user:password@host:5432/database' })
+  }
+  const secrets = {
+    master_key: masterKey,
+    'internal.token': internal.token,
+    'database.url': passwordOf(database.url),
+    'admin.password': admin.password,
+  }
+  faults.push(...knownSecretFaults(env, secrets))
+  if (faults.length > 0) throw new OptionsError(faults)
+  return options
+}

@@ -1,0 +1,103 @@
+// The role `api`: the control plane over a PostgreSQL server, for users on one port and for the other processes on another.
+
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { silent } from '../config/http/health.ts'
+import { openRoleListeners } from '../config/http/role-listeners.ts'
+import { type Logger, openLogger } from '../config/logger.ts'
+import { DatabaseError } from '../config/postgres/database.ts'
+import { openNotifications } from '../config/postgres/notifications.ts'
+import { openServer } from '../config/postgres/server.ts'
+import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
+import { parseMasterKey } from '../config/secrets.ts'
+import { readTlsFiles } from '../config/tls-files.ts'
+import { changesChannel } from '../control-plane/changes.ts'
+import { type ControlPlane, type ControlPlaneParts, ControlPlaneStartError, openControlPlane } from '../control-plane/index.ts'
+import { openFeed } from '../control-plane/internal/feed.ts'
+import { internalRoutes } from '../control-plane/internal/routes.ts'
+import type { AdminOptions } from '../control-plane/options.ts'
+import type { ApiOptions } from './api-options.ts'
+
+const applicationName = 'sluice-api'
+/** No statement of the control plane takes nearly as long; one that does holds a connection that others wait for. */
+const statementMsMax = 30_000
+
+/**
+ * Starts the control plane, prints where it is ready, and resolves when it has stopped after a signal.
+ *
+ * @throws ListenError, SecretError, ControlPlaneStartError, NewerSchemaError: what a person can mend, with a message that says how
+ */
+export async function api(options: ApiOptions, version: string): Promise<void> {
+  const logger = openLogger(options.logging)
+  await runProcess(logger, scope => serve(options, version, logger, scope))
+}
+
+async function serve(options: ApiOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
+  const tls = await readTlsFiles('internal', options.internal)
+  const { url: databaseUrl, connectionsMax } = options.database
+  const database = await openServer({
+    url: databaseUrl,
+    applicationName,
+    connectionsMax,
+    statementTimeoutMs: statementMsMax,
+    onConnectionLost: error => logger.warn({ err: error }, 'an idle connection to the database was lost'),
+  })
+  closeLater(() => database.close())
+  const masterKey = parseMasterKey(options.masterKey, 'SVC_MASTER_KEY')
+  const controlPlane = await openWhenThere({
+    open: () => openOnServer({ database, masterKey, options, logger }, options.admin),
+    isAway: error => error instanceof DatabaseError,
+    message: 'the database is away',
+    logger,
+    signal,
+  })
+  if (controlPlane === undefined) return
+  closeLater(() => controlPlane.close())
+  const feed = openFeed({
+    openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: changesChannel }, listener),
+    logger,
+  })
+  closeLater(() => feed.close())
+
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  await openRoleListeners(
+    {
+      logger,
+      version,
+      http: options.http,
+      routes: controlPlane.routes,
+      internal: {
+        address: options.internal.listen,
+        tls: tls?.cert === undefined || tls.key === undefined ? undefined : { ...tls, cert: tls.cert, key: tls.key },
+        routes: internalRoutes({ access: controlPlane.access, feed, token: options.internal.token }),
+      },
+      registry,
+      checks: { database: silent(() => controlPlane.check()), changes: silent(() => feed.check()) },
+    },
+    closeLater,
+  )
+  await aborted(signal)
+}
+
+/** @throws ControlPlaneStartError where no waiting helps: a wrong password, a database that does not exist */
+async function openOnServer(parts: ControlPlaneParts, admin: AdminOptions): Promise<ControlPlane> {
+  try {
+    const controlPlane = await openControlPlane(parts)
+    await makeAdministrator(controlPlane, admin, parts.logger)
+    return controlPlane
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || error.transient) throw error
+    const reason = `the database refuses the control plane (${error.sqlState}): ${error.message}: look at SVC_DATABASE_URL`
+    throw new ControlPlaneStartError(reason, { cause: error })
+  }
+}
+
+/** Registers the administrator that the options name. Without a password nobody is made: an api has no folder to leave one in. */
+async function makeAdministrator(controlPlane: ControlPlane, { email, password }: AdminOptions, logger: Logger): Promise<void> {
+  if (password !== undefined) {
+    const outcome = await controlPlane.ensureAdministrator({ email, password })
+    if (outcome === 'created') logger.info('the administrator was made')
+  } else if (!(await controlPlane.hasAdministrator())) {
+    logger.warn('there is no administrator: set SVC_ADMIN_EMAIL and SVC_ADMIN_PASSWORD, and start again')
+  }
+}

@@ -1,0 +1,83 @@
+// The role `ingest`: takes messages from devices over HTTP into the log, and asks the control plane in another process who may publish.
+
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { silent } from '../config/http/health.ts'
+import { openRoleListeners } from '../config/http/role-listeners.ts'
+import { type Logger, openLogger } from '../config/logger.ts'
+import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
+import { readTlsFiles } from '../config/tls-files.ts'
+import { cacheAccess } from '../control-plane/client.ts'
+import { openRemoteAccess } from '../control-plane/remote/access.ts'
+import { openIngestMetrics } from '../pipeline/ingest/metrics.ts'
+import { ingestRoutes } from '../pipeline/ingest/routes.ts'
+import { type Log, LogUnavailableError } from '../pipeline/log.ts'
+import type { IngestRoleOptions } from './ingest-options.ts'
+
+export interface IngestLog extends Log {
+  /** @throws Error when messages cannot be taken now */
+  check(): Promise<void>
+}
+
+/**
+ * Opens the log of the role's section `log`.
+ *
+ * @throws LogUnavailableError while it is away: it is opened again
+ */
+export type OpenIngestLog = (options: IngestRoleOptions['log'], logger: Logger) => Promise<IngestLog>
+
+/** How long a grant is used at most while its end may go unheard. */
+const unheardMsMax = 5_000
+
+/**
+ * Starts ingest, prints where it is ready, and resolves when it has stopped after a signal, with every request under way answered. It
+ * starts also while the control plane is away, and answers 503 until it is there.
+ *
+ * @throws ListenError, SecretError …: what a person can mend, with a message that says how
+ */
+export async function ingest(options: IngestRoleOptions, version: string, openLog: OpenIngestLog): Promise<void> {
+  const logger = openLogger(options.logging)
+  await runProcess(logger, scope => serve(options, version, logger, openLog, scope))
+}
+
+async function serve(
+  options: IngestRoleOptions,
+  version: string,
+  logger: Logger,
+  openLog: OpenIngestLog,
+  { signal, closeLater }: ProcessScope,
+): Promise<void> {
+  const { url: controlUrl, token, grantSeconds, grantsMax } = options.control
+  const remote = openRemoteAccess({ url: controlUrl, token, tls: await readTlsFiles('control', options.control), logger })
+  closeLater(() => remote.close())
+  const access = cacheAccess(remote, { lifetimeMs: grantSeconds * 1000, unheardMsMax, entriesMax: grantsMax })
+  closeLater(async () => access.close())
+  const log = await openWhenThere({
+    open: () => openLog(options.log, logger),
+    isAway: error => error instanceof LogUnavailableError,
+    message: 'the log is away',
+    logger,
+    signal,
+  })
+  if (log === undefined) return
+  closeLater(() => log.close())
+
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const metrics = openIngestMetrics(registry)
+  await openRoleListeners(
+    {
+      logger,
+      version,
+      http: options.http,
+      // The store, which numbers logs, is not at hand here: the topic's name says as well which log it is.
+      routes: async app => {
+        await app.register(ingestRoutes({ log, logLabel: () => log.name, access, metrics, options: options.ingest }))
+      },
+      internal: { address: options.internal.listen },
+      registry,
+      checks: { log: silent(() => log.check()), 'control-plane': silent(() => remote.check()) },
+    },
+    closeLater,
+  )
+  await aborted(signal)
+}

@@ -1,0 +1,146 @@
+// What the tools work on: the topics and the store of one writer, by the writer's own options; or a running `sluice up`, over HTTP.
+
+import { type Command, Option } from 'commander'
+import { Type } from 'typebox'
+import { ToolError } from '../../bin/streams.ts'
+import { type Logger, openLogger } from '../../config/logger.ts'
+import { loadOptions, type OptionSources, OptionsError } from '../../config/options.ts'
+import { type Decoder, openDecoder } from '../../pipeline/decode.ts'
+import { messagesReader } from '../../pipeline/kafka/confluent/index.ts'
+import { type KafkaConnection, kafkaConnection, openAdmin } from '../../pipeline/kafka/connection.ts'
+import { openKafkaLog } from '../../pipeline/kafka/log.ts'
+import { kafkaFaults } from '../../pipeline/kafka/options.ts'
+import { openKafkaTopicReader } from '../../pipeline/kafka/topic-reader.ts'
+import { describeTopic } from '../../pipeline/kafka/topics.ts'
+import { type Letters, openLetters } from '../../pipeline/letters/letters.ts'
+import type { Log } from '../../pipeline/log.ts'
+import { deadLettersTopic, replaysTopic } from '../../pipeline/replays.ts'
+import { subjectFilter } from '../../pipeline/subject-filter.ts'
+import type { TopicReader } from '../../pipeline/topic-reader.ts'
+import type { StoreAudit } from '../../sinks/audit.ts'
+import { openTransformer } from '../../transformers/select.ts'
+import { configPathVariable, type StoreName, storeNames, storeOf, writerOptions } from '../writer-options.ts'
+
+/** Reads the environment and a file, with the variables of all roles known. */
+export type Sources = (file: string | undefined) => Promise<OptionSources>
+
+export interface SiteFlags {
+  readonly config?: string
+  readonly writer?: string
+  readonly url?: string
+  readonly token?: string
+}
+
+/** A writer's options; a tool that asks no store needs none. */
+const siteOptions = Type.Object({ ...writerOptions.properties, store: Type.Optional(writerOptions.properties.store) })
+
+export interface Site {
+  readonly writer: string
+  readonly subjects: readonly string[]
+  /** Of the messages. */
+  openTopic(): Promise<TopicReader>
+  /** Of the dead letters; undefined where there is no such topic. */
+  openLettersTopic(): Promise<TopicReader | undefined>
+  /** @throws ToolError where there is no topic of dead letters */
+  openLetters(): Promise<Letters>
+  /** @throws ToolError where no store is given */
+  openAudit(): Promise<StoreAudit>
+  decoder(): Decoder
+  /** Closes whatever was opened. */
+  close(): Promise<void>
+}
+
+/** The options that every tool has. */
+export function addSiteOptions(command: Command): Command {
+  return command
+    .option('--writer <name>', "the writer's name, where it is not the store's (log.group)")
+    .option('--config <file>', "the writer's TOML file (default: what SVC_RELATIONAL_WRITER_CONFIG_PATH names)")
+    .option('--url <url>', 'a running `sluice up` in place of Kafka and a store: http://127.0.0.1:8080')
+    .addOption(new Option('--token <token>', 'of an administrator, for --url').env('SVC_TOKEN'))
+}
+
+/** @throws ToolError for a name that is none */
+export function storeNamed(name: string): StoreName {
+  const store = storeOf(name)
+  if (store === undefined)
+    throw new ToolError(`there is no store ${JSON.stringify(name)}: the stores are ${Object.keys(storeNames).join(', ')}`)
+  return store
+}
+
+/**
+ * @throws OptionsError with every fault
+ * @throws SecretError for a certificate that cannot be used
+ */
+export async function openSite(store: StoreName, flags: SiteFlags, sources: Sources): Promise<Site> {
+  const options = loadOptions(siteOptions, await sources(flags.config ?? process.env[configPathVariable(store)]))
+  const faults = kafkaFaults(options.log, options.env)
+  if (faults.length > 0) throw new OptionsError(faults)
+  const writer = flags.writer ?? options.log.group ?? store
+  const { topic, fetchBytes } = options.log
+  const logger: Logger = openLogger({ ...options.logging, level: 'error' })
+  const connection: KafkaConnection = await kafkaConnection(options.log)
+  const closings: (() => Promise<void>)[] = []
+  const kept = <Part extends { close(): Promise<void> }>(part: Part): Part => {
+    closings.push(() => part.close())
+    return part
+  }
+
+  const openReader = async (name: string): Promise<TopicReader> => kept(await openKafkaTopicReader({ connection, topic: name, fetchBytes }))
+  const openLog = async (name: string): Promise<Log> => kept(await openKafkaLog({ ...options.log, topic: name, partitions: 1 }, logger))
+
+  async function openLettersTopic(): Promise<TopicReader | undefined> {
+    const name = deadLettersTopic(topic, writer)
+    const admin = await openAdmin(connection)
+    try {
+      if ((await describeTopic(admin, name)) === undefined) return undefined
+    } finally {
+      await admin.close()
+    }
+    return openReader(name)
+  }
+
+  return {
+    writer,
+    subjects: options.subscriber.subjects,
+    openTopic: async () => messagesReader(await openReader(topic), options.log, logger),
+    openLettersTopic,
+
+    async openLetters() {
+      const reader = await openLettersTopic()
+      if (reader === undefined) {
+        throw new ToolError(
+          `there is no topic ${deadLettersTopic(topic, writer)}: no writer of this name has run on it; name another with --writer, or look at SVC_LOG_TOPIC`,
+        )
+      }
+      const log = await openLog(reader.name)
+      let replays: Promise<Log> | undefined
+      return openLetters({ reader, log, replays: () => (replays ??= openLog(replaysTopic(topic, writer))) })
+    },
+
+    async openAudit() {
+      if (options.store === undefined)
+        throw new ToolError("there is no store: set SVC_RELATIONAL_URL, or name the writer's file with --config")
+      const { openServer } = await import('../../config/postgres/server.ts')
+      const { openAudit } = await import('../../sinks/postgres/audit.ts')
+      const database = kept(await openServer({ url: options.store.url, applicationName: 'sluice-audit', connectionsMax: 2 }))
+      return openAudit(database)
+    },
+
+    decoder() {
+      const { message, transformer } = options
+      return openDecoder({
+        transformer: openTransformer(
+          transformer,
+          { timeMinUs: message.earliestSeconds * 1e6, timeAheadMaxUs: message.aheadDays * 86_400e6 },
+          { payloadBytesMax: message.payloadBytes },
+        ),
+        subscribed: subjectFilter(options.subscriber.subjects),
+        message,
+      })
+    },
+
+    async close() {
+      for (const closing of closings.toReversed()) await closing()
+    },
+  }
+}

@@ -1,0 +1,146 @@
+// The role `writer`: a pool of workers that take messages from Kafka and store them, each once; this thread supervises and tells its health.
+
+import { Worker } from 'node:worker_threads'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { healthRoutes } from '../config/http/health.ts'
+import { closeServer, listen } from '../config/http/listen.ts'
+import { createServer } from '../config/http/server.ts'
+import { type Logger, openLogger } from '../config/logger.ts'
+import { aborted, type ProcessScope, runProcess } from '../config/run-process.ts'
+import { kafkaConnection } from '../pipeline/kafka/connection.ts'
+import { openTopic } from '../pipeline/kafka/topics.ts'
+import { LogUnavailableError } from '../pipeline/log.ts'
+import { defaultBackOff, retry } from '../pipeline/retry.ts'
+import { workInMainThread } from '../pipeline/workers/main-thread.ts'
+import { openWorkerPool, type WorkerPool, type WorkerThread } from '../pipeline/workers/pool.ts'
+import { serveWorker } from '../pipeline/workers/worker.ts'
+import { openStore } from './stores.ts'
+import { type StoreName, type WriterOptions, writerMemoryBytesMax } from './writer-options.ts'
+import { openWriterWorker, type WorkerSettings } from './writer-worker.ts'
+
+const maintenanceIntervalMs = 6 * 3600 * 1000
+/** By then the workers have made the schema, where it was missing. */
+const firstMaintenanceMs = 60_000
+const requestDrainMsMax = 500
+
+/**
+ * Starts a writer, prints where its health is told, and resolves when it has stopped after a signal, with everything it took stored. It
+ * starts also while its log or its store is away, and is not ready until they are there.
+ *
+ * @throws SystemicError, ListenError, SecretError: what a person can mend, with a message that says how
+ */
+export async function writer(store: StoreName, options: WriterOptions, version: string): Promise<void> {
+  const logger = openLogger(options.logging)
+  await runProcess(logger, scope => serve(store, options, version, logger, scope))
+}
+
+async function serve(store: StoreName, options: WriterOptions, version: string, logger: Logger, scope: ProcessScope): Promise<void> {
+  const { signal, closeLater } = scope
+  const name = options.log.group ?? store
+  let pool = undefined as WorkerPool | undefined
+  let waitsFor: Error | undefined
+  /** Why not every worker runs, where that is known. */
+  const failure = (): Error | undefined => pool?.failure() ?? waitsFor
+  /** What a worker met is what is told of the log and of the store: health asks neither by itself. */
+  const unless = (concerns: (failure: Error) => boolean): undefined => {
+    const met = failure()
+    if (met !== undefined && concerns(met)) throw met
+  }
+
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const app = createServer({ logger, ...options.http })
+  healthRoutes(app, {
+    version,
+    registry: { contentType: registry.contentType, metrics: async () => (await registry.metrics()) + ((await pool?.metrics()) ?? '') },
+    ready: () => pool?.state() === 'running',
+    checks: {
+      writer: async () => {
+        if (pool?.state() === 'running') return 'running'
+        throw failure() ?? new Error('the writer is not running')
+      },
+      log: async () => unless(isOfLog),
+      store: async () => unless(error => !isOfLog(error)),
+    },
+  })
+  closeLater(() => closeServer(app, requestDrainMsMax))
+  const url = await listen(app, options.http)
+  console.log(`health on ${url}/health`)
+
+  const connection = await kafkaConnection(options.log)
+  const topic = await whenLogIsThere(
+    () => openTopic(connection, options.log),
+    error => (waitsFor = error),
+    logger,
+    signal,
+  )
+  if (topic === undefined) return
+  waitsFor = undefined
+  const settings = { store, name, options, connection, topicId: topic.id }
+  const count = Math.min(options.workers.count, topic.partitions)
+  pool = openWorkerPool({ count: Math.max(count, 1), start: worker => startWorker({ ...settings, worker }, count === 0), logger })
+  const opened = pool
+  closeLater(() => opened.stop())
+  await keepUp(store, options, name, logger, closeLater)
+  logger.info({ workers: count, partitions: topic.partitions, memory_bytes_max: writerMemoryBytesMax(options), version }, 'writer started')
+  await Promise.race([aborted(signal), pool.done])
+}
+
+function startWorker(settings: WorkerSettings, inMainThread: boolean): WorkerThread {
+  if (!inMainThread) return new Worker(new URL('./writer-thread.ts', import.meta.url), { workerData: settings })
+  return workInMainThread(port =>
+    serveWorker(port, (onStateChange, onWaiting, signal) => openWriterWorker(settings, onStateChange, onWaiting, signal)),
+  )
+}
+
+/** Dead letters go to the log's brokers. */
+function isOfLog({ name }: Error): boolean {
+  return name === 'LogUnavailableError' || name === 'DeadLettersError'
+}
+
+/** @returns undefined when the process is to stop before */
+async function whenLogIsThere<Topic>(
+  open: () => Promise<Topic>,
+  onWaiting: (failure: Error) => void,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<Topic | undefined> {
+  try {
+    return await retry(
+      open,
+      {
+        backOff: defaultBackOff,
+        classify: error => (error instanceof LogUnavailableError ? 'transient' : 'systemic'),
+        onFailure(error, failures, waitMs) {
+          onWaiting(error as Error)
+          logger.warn({ err: error, failures, wait_ms: Math.round(waitMs) }, 'the log is away: the start waits for it')
+        },
+        onRecovery: () => logger.info('the log is there'),
+      },
+      signal,
+    )
+  } catch (error) {
+    if (signal.aborted) return undefined
+    throw error
+  }
+}
+
+/** What the store needs beside writing, now and then. Its workers do without where it fails, and it is tried again. */
+async function keepUp(
+  storeName: StoreName,
+  options: WriterOptions,
+  name: string,
+  logger: Logger,
+  closeLater: ProcessScope['closeLater'],
+): Promise<void> {
+  const store = await openStore(storeName, options.store, name)
+  closeLater(() => store.close())
+  const maintain = (): void =>
+    void store.maintain().catch((error: unknown) => logger.error({ err: error }, 'upkeep of the store failed, and is tried again'))
+  const first = setTimeout(maintain, firstMaintenanceMs)
+  const later = setInterval(maintain, maintenanceIntervalMs)
+  closeLater(async () => {
+    clearTimeout(first)
+    clearInterval(later)
+  })
+}

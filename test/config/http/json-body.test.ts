@@ -1,0 +1,45 @@
+// A request's body as JSON: each key is the one that was sent, and what no store keeps is refused, however deep it lies.
+
+import { expect, test } from 'vitest'
+import type { HttpError } from '../../../config/http/errors.ts'
+import { parseJsonBody, parseJsonText } from '../../../config/http/json-body.ts'
+
+const parse = (text: string): unknown => parseJsonBody(Buffer.from(text))
+
+function faultOf(text: string): HttpError {
+  try {
+    parse(text)
+  } catch (error) {
+    return error as HttpError
+  }
+  throw new Error('it was taken')
+}
+
+test('a key with an escape in it is never taken for another one that came before', () => {
+  expect(parse('{"first":1,"\\\\":2}')).toEqual({ first: 1, '\\': 2 })
+  expect(parse('{"first":1,"\\"":2}')).toEqual({ first: 1, '"': 2 })
+  expect(parse('{"first":1,"\\n":2}')).toEqual({ first: 1, '\n': 2 })
+  expect(parseJsonText('{"second":1,"\\\\":2}')).toEqual({ second: 1, '\\': 2 })
+  expect(parseJsonText('{"second":1,"\\"":2}')).toEqual({ second: 1, '"': 2 })
+  expect(parse('{"second":1,"\\"":2}')).toEqual({ second: 1, '"': 2 })
+})
+
+test('beside a key with an escape, numbers are what they are without one', () => {
+  const numbers = '[9007199254740993,1e400,-0,0.1,123456789012345678901234567890]'
+  expect(parse(`{"\\n":${numbers}}`)).toEqual({ '\n': JSON.parse(numbers) as number[] })
+})
+
+test('a key __proto__ and a text that no store keeps are refused, written with an escape as well', () => {
+  expect(parse('{"third":1,"\\\\u005f_pr":2}')).toEqual({ third: 1, '\\u005f_pr': 2 })
+  expect(faultOf('{"third":1,"\\u005f_proto__":2}').faults).toEqual([{ pointer: '/body/__proto__', detail: expect.any(String) as string }])
+  expect(faultOf('{"fourth":1,"\\u0000":2}').faults).toEqual([{ pointer: '/body/\0', detail: expect.stringMatching(/NUL/) as string }])
+  expect(faultOf('{"fourth":1,"\\ud800":2}').faults).toEqual([
+    { pointer: '/body/\ufffd', detail: expect.stringMatching(/surrogate/) as string },
+  ])
+})
+
+test('nesting of any depth beside a key with an escape is a fault of the request, also where a later value takes its place', () => {
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
+  expect(faultOf(`{"\\n":${deep}}`).faults[0]!.detail).toMatch(/nested deeper than 64/)
+  expect(parse(`{"a":${deep},"\\n":1,"a":2}`)).toEqual({ a: 2, '\n': 1 })
+})

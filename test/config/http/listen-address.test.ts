@@ -1,0 +1,24 @@
+// Addresses to listen on: how they are written, and which of them other machines reach.
+
+import { expect, test } from 'vitest'
+import { isLoopback, parseListenAddress } from '../../../config/http/listen-address.ts'
+
+test.each([
+  ['127.0.0.1:9080', '127.0.0.1', 9080],
+  ['0.0.0.0:0', '0.0.0.0', 0],
+  ['[::1]:65535', '::1', 65535],
+  ['localhost:80', 'localhost', 80],
+])('%s is read', (text, host, port) => expect(parseListenAddress(text)).toEqual({ host, port }))
+
+test.each(['', '9080', ':9080', '127.0.0.1', '127.0.0.1:', '127.0.0.1:65536', '::1:9080', 'http://x:80', 'a b:80', '[::1]', 'x:1e3'])(
+  '%j is refused with what to give',
+  text => expect(() => parseListenAddress(text)).toThrow(/is no address to listen on: give host:port, such as 127\.0\.0\.1:9080/),
+)
+
+test.each(['127.0.0.1', '127.8.9.10', '::1', 'localhost', 'LOCALHOST'])('only this machine reaches %s', host =>
+  expect(isLoopback(host)).toBe(true),
+)
+test.each(['0.0.0.0', '::', '10.0.0.1', '127.0.0.1.example.com', '128.0.0.1', 'localhost.example.com', '::ffff:127.0.0.1', '', 'api'])(
+  'others may reach %j',
+  host => expect(isLoopback(host)).toBe(false),
+)

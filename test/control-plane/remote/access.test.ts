@@ -1,0 +1,160 @@
+// Access control over HTTP against a real control plane: its answers, its changes, and what becomes of both in an outage.
+
+import { once } from 'node:events'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { type Access, type AccessChange, AccessUnavailableError, cacheAccess } from '../../../control-plane/client.ts'
+import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
+import { freePort } from '../../servers/free-port.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { call, expectStatus, makeSite, type Site } from '../../up/operator.ts'
+import { credentialOf, type Instance, openInstance, token } from '../internal/instance.ts'
+import { absentId, recordingLogger } from '../platform.ts'
+
+interface Remote {
+  readonly access: RemoteAccess
+  readonly heard: AccessChange[]
+  logged(): string
+}
+
+function openRemote(url: string, shown = token): Remote {
+  const { logger, logged } = recordingLogger()
+  const access = openRemoteAccess({ url, token: shown, logger })
+  onTestFinished(() => access.close())
+  const heard: AccessChange[] = []
+  access.onChange(change => void heard.push(change))
+  return { access, heard, logged }
+}
+
+const followed = ({ access }: Remote): Promise<void> => vi.waitFor(() => access.check(), { timeout: 10_000 })
+
+async function proxied(port: number): Promise<{ proxy: Proxy; url: string }> {
+  const proxy = await openProxy({ port })
+  onTestFinished(() => proxy.close())
+  return { proxy, url: `http://127.0.0.1:${proxy.port}` }
+}
+
+function disconnect({ platform }: Instance, { channel, thing, owner }: Site): Promise<unknown> {
+  return expectStatus(call(platform.url, 'DELETE', `/channels/${channel}/things/${thing}`, { authorization: owner }), 204)
+}
+
+describeWithPostgres('remote access', postgres => {
+  const open = async (): Promise<Instance> => openInstance(await postgres.createDatabase())
+
+  test('every question is answered as in process', async () => {
+    const instance = await open()
+    const site = await makeSite(instance.platform.url)
+    const { access } = openRemote(`${instance.internalUrl}/`)
+    const { plane } = instance.platform
+    for (const credential of [site.device, site.owner, 'Thing x', 'Bearer x', `Thing ${'é'.repeat(8_000)}`].map(credentialOf)) {
+      for (const channel of [site.channel, site.channel.toUpperCase(), absentId, 'x', '']) {
+        for (const action of ['publish', 'read'] as const) {
+          const [near, far] = await Promise.all([
+            plane.access.authorize({ credential, channel, action }),
+            access.authorize({ credential, channel, action }),
+          ])
+          const ends = ({ endsMs, ...rest }: Access & { endsMs?: number }) => ({
+            ...rest,
+            endsInS: Math.round(((endsMs ?? 0) - Date.now()) / 10_000),
+          })
+          expect(ends(far)).toEqual(ends(near))
+        }
+      }
+    }
+    const long = { scheme: 'Thing', secret: 'x'.repeat(100_000) } as const
+    expect(await access.authorize({ credential: long, channel: 'x', action: 'read' })).toEqual({
+      allowed: false,
+      reason: 'unauthenticated',
+    })
+  })
+
+  test('changes are heard in their order, after one that says that earlier ones were not', async () => {
+    const instance = await open()
+    const remote = openRemote(instance.internalUrl)
+    await followed(remote)
+    const sites = [await makeSite(instance.platform.url), await makeSite(instance.platform.url)]
+    for (const site of sites) await disconnect(instance, site)
+    await vi.waitFor(() => expect(remote.heard).toHaveLength(3))
+    expect(remote.heard).toEqual([{ kind: 'unheard' }, ...sites.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }))])
+    expect(performance.now() - remote.access.heardMs()).toBeLessThan(2_000)
+  })
+
+  test('a stream cut in the middle of a line is taken up again, with a change that drops every grant', async () => {
+    const instance = await open()
+    const { proxy, url } = await proxied(instance.port)
+    const remote = openRemote(url)
+    await followed(remote)
+    for (const bytes of [1, 10, 35]) {
+      const before = remote.heard.length
+      await proxy.cutAfter(bytes)
+      await vi.waitFor(() => expect(remote.heard.slice(before)).toEqual([{ kind: 'unheard' }]), { timeout: 5_000 })
+    }
+    const site = await makeSite(instance.platform.url)
+    await disconnect(instance, site)
+    await vi.waitFor(() => expect(remote.heard.at(-1)).toMatchObject({ kind: 'disconnected', thing: site.thing }))
+  })
+
+  test('while nothing is heard the clock of what was heard stands still, and a grant is used for no longer than allowed', async () => {
+    const instance = await open()
+    const site = await makeSite(instance.platform.url)
+    const { proxy, url } = await proxied(instance.port)
+    const remote = openRemote(url)
+    const cached = cacheAccess(remote.access, { lifetimeMs: 60_000, unheardMsMax: 400, entriesMax: 10 })
+    const ask = () => cached.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })
+    await followed(remote)
+    expect(await ask()).toMatchObject({ allowed: true })
+    proxy.refuse()
+    proxy.cut()
+    await vi.waitFor(() => expect(remote.logged()).toContain('changes are not heard'))
+    const heardMs = remote.access.heardMs()
+    await vi.waitFor(() => expect(ask()).rejects.toBeInstanceOf(AccessUnavailableError), { timeout: 3_000 })
+    expect(remote.access.heardMs()).toBe(heardMs)
+    await expect(remote.access.check()).rejects.toThrow(/changes are not heard from the control plane at http:/)
+    await proxy.heal()
+    await followed(remote)
+    expect(await ask()).toMatchObject({ allowed: true })
+  })
+
+  test('a wrong token is told to the operator and is no refusal of the device; secrets are in no log and no error', async () => {
+    const instance = await open()
+    const remote = openRemote(instance.internalUrl, 'a-wrong-token-of-another')
+    const failed = remote.access.authorize({
+      credential: { scheme: 'Thing', secret: 'device-secret' },
+      channel: absentId,
+      action: 'publish',
+    })
+    await expect(failed).rejects.toThrow(AccessUnavailableError)
+    await expect(failed).rejects.toThrow(/does not take this process's token: set SVC_CONTROL_TOKEN to the same on both sides/)
+    await vi.waitFor(() => expect(remote.logged()).toContain('SVC_CONTROL_TOKEN'))
+    const error = (await failed.catch((error: unknown) => error)) as Error
+    for (const text of [remote.logged(), instance.logged(), String(error.stack), String(error.cause)]) {
+      expect(text).not.toMatch(/a-wrong-token|device-secret|that-processes-share/)
+    }
+  })
+
+  test('a control plane that says nothing is given up after 2 s', async () => {
+    const instance = await open()
+    const { proxy, url } = await proxied(instance.port)
+    const { access } = openRemote(url)
+    proxy.halfOpen()
+    const startedMs = performance.now()
+    const question = { credential: { scheme: 'Thing', secret: 'x' }, channel: absentId, action: 'publish' } as const
+    await expect(access.authorize(question)).rejects.toThrow(AccessUnavailableError)
+    expect(performance.now() - startedMs).toBeLessThan(3_000)
+  })
+})
+
+test('with nobody there it is unavailable at once, the log says it once for each reason, and closing takes no time', async () => {
+  const port = await freePort()
+  const remote = openRemote(`http://127.0.0.1:${port}`)
+  const question = { credential: { scheme: 'Thing', secret: 'x' }, channel: absentId, action: 'publish' } as const
+  await expect(remote.access.authorize(question)).rejects.toThrow(
+    `the control plane at http://127.0.0.1:${port} cannot be asked: connect ECONNREFUSED`,
+  )
+  await once(AbortSignal.timeout(1_000), 'abort')
+  expect(remote.logged().match(/changes are not heard/g)).toHaveLength(1)
+  expect(remote.access.heardMs()).toBe(-Infinity)
+  const startedMs = performance.now()
+  await remote.access.close()
+  expect(performance.now() - startedMs).toBeLessThan(500)
+})

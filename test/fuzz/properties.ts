@@ -1,0 +1,55 @@
+// Which properties an input must have, by what it is given to.
+
+import { openJsonDocuments } from '../../transformers/json/documents.ts'
+import { openSenmlCbor } from '../../transformers/senml/cbor.ts'
+import { openSenmlJson } from '../../transformers/senml/json.ts'
+import { resolvedVersionOfCbor, resolvedVersionOfJson } from '../../transformers/senml/resolved-version.ts'
+import { timeFields } from './inputs/documents.ts'
+import type { Target } from './kind.ts'
+import { asParsed, asWritten } from './properties/documents.ts'
+import { anyFieldsComeBack, anyJsonComesBack, documentsComeBack } from './properties/flattening.ts'
+import { refusals } from './properties/refusals.ts'
+import { resolvesToItself } from './properties/resolved.ts'
+import { rightDocuments, rightPacksOfCbor, rightPacksOfJson } from './properties/right.ts'
+import { storableRecords } from './properties/rows.ts'
+import { timesAreExact } from './properties/times.ts'
+import { bothWays } from './properties/ways.ts'
+import { cborAsJson, jsonAsCbor } from './properties/wire-formats.ts'
+import type { Property } from './property.ts'
+
+/** So that also the longest inputs are read, and not refused for their length. */
+const payloadBytesMax = 2 ** 26
+
+/** Opens the properties. Each keeps a batch, which it uses again for every input. */
+export function openProperties(): Readonly<Record<Target, readonly Property[]>> {
+  const openJson = () => openJsonDocuments({ timeFields, payloadBytesMax })
+  const openPlainJson = () => openJsonDocuments({ payloadBytesMax })
+  const senmlJson = [
+    refusals(openSenmlJson, rightPacksOfJson),
+    storableRecords(openSenmlJson()),
+    bothWays(openSenmlJson()),
+    jsonAsCbor(openSenmlJson(), openSenmlCbor()),
+    resolvesToItself(openSenmlJson(), resolvedVersionOfJson, openSenmlJson()),
+  ]
+  const senmlCbor = [
+    refusals(openSenmlCbor, rightPacksOfCbor),
+    storableRecords(openSenmlCbor()),
+    cborAsJson(openSenmlJson(), openSenmlCbor()),
+    resolvesToItself(openSenmlCbor(), resolvedVersionOfCbor, openSenmlJson()),
+  ]
+  const json = [
+    refusals(openJson, rightDocuments),
+    asParsed(openJson()),
+    timesAreExact(openJson()),
+    asWritten(openPlainJson()),
+    documentsComeBack(openPlainJson()),
+  ]
+  return {
+    any: [...senmlJson, ...senmlCbor, ...json],
+    'senml-json': senmlJson,
+    'senml-cbor': senmlCbor,
+    json,
+    flatten: [anyJsonComesBack],
+    unflatten: [anyFieldsComeBack],
+  }
+}

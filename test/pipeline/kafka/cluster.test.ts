@@ -1,0 +1,102 @@
+// The connections of a consumer: which broker is asked, when one is opened, and what becomes of one that failed.
+
+import { expect, test } from 'vitest'
+import { type Address, BrokerError, type KafkaBroker } from '../../../pipeline/kafka/consumer/broker.ts'
+import { type Cluster, openCluster } from '../../../pipeline/kafka/consumer/cluster.ts'
+
+interface FakeBroker extends KafkaBroker {
+  readonly address: Address
+  isThere: boolean
+  ended: number
+}
+
+/** Brokers that know where the others are, and whatever else a test says. */
+function clusterOf(bootstrap: readonly string[], own: (address: Address) => Partial<KafkaBroker> = () => ({})) {
+  const opened: FakeBroker[] = []
+  const brokers = [1, 2].map(nodeId => ({ nodeId, host: `node${nodeId}`, port: 9092 }))
+  const unused = (): never => {
+    throw new Error('not asked for here')
+  }
+  const cluster: Cluster = openCluster(bootstrap, async address => {
+    const broker: FakeBroker = {
+      address,
+      isThere: true,
+      ended: 0,
+      isWhole: () => broker.isThere,
+      metadata: async () => ({ brokers, topic: { error: 0, id: 'x', partitions: [] } }),
+      coordinatorOf: async () => ({ host: 'node2', port: 9092 }),
+      fetch: unused,
+      offsets: unused,
+      join: unused,
+      sync: unused,
+      heartbeat: unused,
+      leave: unused,
+      committed: unused,
+      commit: unused,
+      end: () => void broker.ended++,
+      ...own(address),
+    }
+    opened.push(broker)
+    return broker
+  })
+  return { cluster, opened, hosts: () => opened.map(({ address }) => address.host) }
+}
+
+const hostOf = async (broker: KafkaBroker): Promise<string> => (broker as FakeBroker).address.host
+
+test('each role has a broker of its own, which is opened once', async () => {
+  const { cluster, hosts } = clusterOf(['seed:9092'])
+  await cluster.metadata('t')
+  expect(await Promise.all([cluster.atLeader(1, hostOf), cluster.atLeader(1, hostOf), cluster.atLeader(2, hostOf)])).toEqual([
+    'node1',
+    'node1',
+    'node2',
+  ])
+  expect(await cluster.atCoordinator('g', hostOf)).toBe('node2')
+  expect(hosts()).toEqual(['seed', 'node1', 'node2', 'node2'])
+})
+
+test('a broker whose connection is gone is replaced before it is asked', async () => {
+  const { cluster, opened } = clusterOf(['seed:9092'])
+  await cluster.metadata('t')
+  await cluster.atLeader(1, hostOf)
+  opened[1]!.isThere = false
+  const asked: KafkaBroker[] = []
+  await cluster.atLeader(1, async broker => void asked.push(broker))
+  expect(asked).toEqual([opened[2]])
+  expect(opened[1]!.ended).toBe(1)
+})
+
+test('a broker is dropped when its connection fails, and not for what it answers', async () => {
+  const { cluster, opened } = clusterOf(['seed:9092'])
+  await cluster.metadata('t')
+  const failing = (error: Error) =>
+    cluster.atLeader(1, async () => {
+      throw error
+    })
+  await expect(failing(new BrokerError(6, 'not the leader'))).rejects.toThrow('not the leader')
+  expect([opened.length, opened[1]!.ended]).toEqual([2, 0])
+  await expect(failing(new Error('cut'))).rejects.toThrow('cut')
+  expect(opened[1]!.ended).toBe(1)
+  await cluster.atLeader(1, hostOf)
+  expect(opened).toHaveLength(3)
+})
+
+test('the next address is tried where one is away, IPv6 too, and the last failure is told where all are', async () => {
+  const away: string[] = []
+  const cluster = openCluster(['a:1', '[::1]:2'], async ({ host, port }) => {
+    away.push(`${host} ${port}`)
+    throw new Error(`${host} is away`)
+  })
+  await expect(cluster.metadata('t')).rejects.toThrow('::1 is away')
+  expect(away).toEqual(['a 1', '::1 2'])
+})
+
+test('a closed cluster ends its brokers, and opens none', async () => {
+  const { cluster, opened } = clusterOf(['seed:9092'])
+  await cluster.metadata('t')
+  cluster.close()
+  await expect.poll(() => opened[0]!.ended).toBe(1)
+  await expect(cluster.metadata('t')).rejects.toThrow('the source is closed')
+  expect(opened.every(({ ended }) => ended === 1)).toBe(true)
+})

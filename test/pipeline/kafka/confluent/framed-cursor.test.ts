@@ -1,0 +1,167 @@
+// What a framed message is read as, and what is wrong with one that cannot be.
+
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { encodeFrame } from '../../../../pipeline/kafka/confluent/encode.ts'
+import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
+import { unknownSchema, unusableSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
+import { type Decoding, schemaIdOf } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
+import type { OutgoingMessage } from '../../../../pipeline/log.ts'
+import { outgoing } from '../../message.ts'
+import { framed, framedRun, messageOf, messagesOf, ourId, ourPlan, ourType } from './framed-messages.ts'
+
+const text = fc.string({ unit: 'grapheme', maxLength: 80 })
+const outgoingMessage: fc.Arbitrary<OutgoingMessage> = fc
+  .record({
+    channel: text.filter(channel => channel !== ''),
+    subtopic: text,
+    publisher: text,
+    protocol: text.filter(protocol => protocol !== ''),
+    contentType: fc.constantFrom('', 'application/senml+json', 'text/x-ü'),
+    createdUs: fc.maxSafeInteger(),
+    createdRestNs: fc.nat(999),
+    payload: fc.uint8Array({ maxLength: 300 }),
+  })
+  .map(fields => fields as OutgoingMessage)
+
+test('what we frame is what avsc decodes', () => {
+  fc.assert(
+    fc.property(outgoingMessage, message => {
+      const value = encodeFrame(message, 0x01020304)
+      expect([...value.subarray(0, 5)]).toEqual([0, 1, 2, 3, 4])
+      expect(schemaIdOf(value)).toBe(0x01020304)
+      expect(ourType.fromBuffer(value.subarray(5))).toEqual({
+        channel: message.channel,
+        subtopic: message.subtopic,
+        publisher: message.publisher,
+        protocol: message.protocol,
+        created: BigInt(message.createdUs) * 1000n + BigInt(message.createdRestNs),
+        content_type: message.contentType,
+        payload: Buffer.from(message.payload),
+      })
+    }),
+  )
+})
+
+test('what avsc encodes is the message, many to a run', () => {
+  fc.assert(
+    fc.property(fc.array(outgoingMessage, { minLength: 1, maxLength: 5 }), messages => {
+      const run = framedRun(
+        messages.map(({ createdUs, createdRestNs, contentType, payload, ...texts }) => ({
+          key: 'another',
+          value: framed(
+            ourType.toBuffer({
+              ...texts,
+              created: BigInt(createdUs) * 1000n + BigInt(createdRestNs),
+              content_type: contentType,
+              payload: Buffer.from(payload),
+            }),
+          ),
+        })),
+      )
+      expect(messagesOf(run)).toEqual(messages.map((message, offset) => ({ ...message, offset, fault: undefined })))
+    }),
+  )
+})
+
+test('a message that we frame comes back, also where its texts hold what UTF-8 cannot', () => {
+  const message = outgoing({ subtopic: 'a\ud800b', publisher: 'p'.repeat(70) })
+  expect(messageOf(encodeFrame(message, ourId))).toEqual({ ...message, subtopic: 'a\ufffdb', offset: 0, fault: undefined })
+})
+
+const whole = { channel: 'c1', subtopic: 'a.b', publisher: 't1', protocol: 'mqtt', content_type: 'a/b', payload: Buffer.from('x') }
+const record = ourType.toBuffer({ ...whole, created: 5000n })
+
+test('the record speaks for its channel and not the key; headers speak for nothing', () => {
+  const headers = [
+    ['subtopic', 'from.a.header'],
+    ['publisher', Buffer.from([0xff])],
+  ] as const
+  for (const key of ['another', null, Buffer.from([0xff])]) {
+    expect(messageOf(framed(record), undefined, { key, headers })).toMatchObject({ fault: undefined, channel: 'c1', subtopic: 'a.b', publisher: 't1' })
+  }
+})
+
+test('a content type is its media type, and an empty protocol is kafka, as in a message without a frame', () => {
+  const value = framed(ourType.toBuffer({ ...whole, protocol: '', content_type: 'Text/Plain; charset=utf-8', created: 0n }))
+  expect(messageOf(value)).toMatchObject({ fault: undefined, protocol: 'kafka', contentType: 'text/plain' })
+})
+
+test('an empty channel is that of the key, and without a key the message has none', () => {
+  const value = framed(ourType.toBuffer({ ...whole, channel: '', created: 0n }))
+  expect(messageOf(value)).toMatchObject({ fault: undefined, channel: 'c1' })
+  expect(messageOf(value, undefined, { key: null }).fault?.rule).toBe('no-key')
+  expect(messageOf(value, undefined, { key: Buffer.from([0xff]) }).fault?.rule).toBe('key-text')
+})
+
+describe('what cannot be read is a dead letter, and harms no other', () => {
+  const badText = framed(Buffer.from(record.toString('latin1').replace('a.b', '\xff\xff\xff'), 'latin1'))
+  const cases: [name: string, value: Uint8Array | null, rule: string, reason: RegExp][] = [
+    ['nothing', Buffer.alloc(0), 'confluent-frame', /does not begin with the byte 0/],
+    ['a payload without a frame', Buffer.from('[{"n":"a","v":1}]'), 'confluent-frame', /does not begin with the byte 0/],
+    ['a head that is cut', Buffer.from([0, 0, 0, 0]), 'confluent-frame', /does not begin with the byte 0/],
+    ['a negative id', framed(record, -1), 'confluent-frame', /does not begin with the byte 0/],
+    ['a frame without a record', framed(Buffer.alloc(0)), 'confluent-frame', /no record of its schema/],
+    ['a record that is cut', framed(record.subarray(0, -1)), 'confluent-frame', /no record of its schema/],
+    ['something behind the record', framed(Buffer.concat([record, Buffer.from([0])])), 'confluent-frame', /no record of its schema/],
+    ['a text that is not UTF-8', badText, 'confluent-frame', /not UTF-8/],
+    ['no value', null, 'no-value', /has no value/],
+    ['a schema that the registry does not have', framed(record, 8), 'schema-unknown', /has no schema 8/],
+    ['a schema that is no record', framed(record, 9), 'schema-unusable', /schema 9 .* it is a string/],
+  ]
+  const decodings = new Map<number, Decoding>([
+    [ourId, ourPlan],
+    [8, unknownSchema(8)],
+    [9, unusableSchema(9, 'it is a string, and no record')],
+  ])
+
+  test.each(cases)('%s', (_name, value, rule, reason) => {
+    const key = 'the key'
+    const messages = messagesOf(framedRun([{ value: framed(record) }, { key, value }, { value: framed(record) }], decodings))
+    expect(messages.map(({ fault }) => fault?.rule)).toEqual([undefined, rule, undefined])
+    const [before, refused, after] = messages
+    expect(refused!.fault!.reason).toMatch(reason)
+    expect(refused!.fault!.hint).not.toBe('')
+    // Nobody's subject may filter it.
+    expect(refused!.fault!.subjectKnown).toBeUndefined()
+    expect(refused).toMatchObject({ channel: key, subtopic: '', publisher: '', protocol: 'kafka', contentType: '' })
+    expect(refused!.payload).toHaveLength(0)
+    expect({ ...before, offset: 2 }).toEqual(after)
+  })
+})
+
+test('an instant beyond 2^53 microseconds is a fault of a message whose subject is known', () => {
+  for (const created of [2n ** 63n - 1n, -(2n ** 63n)]) {
+    const message = messageOf(framed(ourType.toBuffer({ ...whole, created })))
+    expect(message).toMatchObject({ channel: 'c1', subtopic: 'a.b', createdUs: 0, createdRestNs: 0 })
+    expect(message.fault).toMatchObject({ rule: 'confluent-frame', subjectKnown: true })
+  }
+})
+
+test('the value is given untouched, with the key and the headers, whatever became of it', () => {
+  const values = [framed(record), Buffer.from('no frame'), framed(record, 8)]
+  const run = framedRun(
+    values.map(value => ({ key: 'k', value, headers: [['trace', '1']] as const })),
+    new Map<number, Decoding>([
+      [ourId, ourPlan],
+      [8, unknownSchema(8)],
+    ]),
+  )
+  const cursor = run.cursor()
+  for (const value of values) {
+    expect(cursor.next()).toBe(true)
+    expect(Buffer.from(cursor.value!())).toEqual(value)
+    expect(Buffer.from(cursor.key()!).toString()).toBe('k')
+    expect(cursor.headers()).toEqual([{ key: 'trace', value: '1' }])
+  }
+  expect(cursor.next()).toBe(false)
+})
+
+test('a run whose schemas were not looked up is a fault of the program', () => {
+  expect(() => messagesOf(framedRun([{ value: framed(record, 12) }]))).toThrow('the schema 12 was not looked up')
+})
+
+test('the schema that is registered lets both ages of it read each other: what it may lack has a default', () => {
+  const required = envelopeSchema.fields.filter(field => !('default' in field)).map(({ name }) => name)
+  expect(required).toEqual(['channel', 'created', 'payload'])
+})

@@ -1,0 +1,90 @@
+// Framed messages for tests: made and read by avsc, which is what the library encodes and decodes with, and read by our own cursor.
+
+import { createRequire } from 'node:module'
+import type { AvroType } from '../../../../pipeline/kafka/confluent/avro-shape.ts'
+import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
+import { type Decoding, openFramedCursor } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
+import { planOf, type RecordPlan } from '../../../../pipeline/kafka/confluent/record-plan.ts'
+import type { RawMessage, RawRun } from '../../../../pipeline/source.ts'
+import { encodeBatch, fetch, type RecordFields } from '../record-batches.ts'
+
+/** A type of avsc, as far as the tests use it. */
+export interface Avsc extends AvroType {
+  toBuffer(value: unknown): Buffer
+  fromBuffer(bytes: Buffer): unknown
+  random(): unknown
+}
+
+interface AvscModule {
+  readonly Type: { forSchema(schema: unknown, options?: object): Avsc }
+  readonly types: { readonly LongType: { __with(methods: object): unknown } }
+}
+
+const require = createRequire(import.meta.url)
+const avsc = createRequire(require.resolve('@kafkajs/confluent-schema-registry'))('avsc') as AvscModule
+
+/** Longs as bigints: instants in nanoseconds are beyond 2^53. */
+const longs = avsc.types.LongType.__with({
+  fromBuffer: (bytes: Buffer) => bytes.readBigInt64LE(),
+  toBuffer(value: bigint) {
+    const bytes = Buffer.alloc(8)
+    bytes.writeBigInt64LE(BigInt(value))
+    return bytes
+  },
+  fromJSON: BigInt,
+  toJSON: Number,
+  isValid: (value: unknown) => typeof value === 'bigint',
+  compare: (one: bigint, other: bigint) => (one === other ? 0 : one < other ? -1 : 1),
+})
+
+/** An option of avsc, and of the library: by itself it refuses longs beyond 2^53. */
+export function typeHook(node: unknown): unknown {
+  return node === 'long' || (node as { type?: unknown }).type === 'long' ? longs : undefined
+}
+
+/** Its longs are bigints. */
+export function avroType(schema: unknown): Avsc {
+  return avsc.Type.forSchema(schema, { typeHook })
+}
+
+/** As the writer has it. */
+export function plainType(schema: unknown): Avsc {
+  return avsc.Type.forSchema(schema)
+}
+
+export const ourType = avroType(envelopeSchema)
+export const ourId = 7
+
+/** @throws Error for a schema without a plan */
+export function planFor(schema: unknown): RecordPlan {
+  const plan = planOf(plainType(schema), schema)
+  if (typeof plan === 'string') throw new Error(plan)
+  return plan
+}
+
+export const ourPlan = planFor(envelopeSchema)
+
+export function framed(record: Uint8Array, id = ourId): Buffer {
+  const head = Buffer.alloc(5)
+  head.writeInt32BE(id, 1)
+  return Buffer.concat([head, record])
+}
+
+/** A run of these records, read through their frames. */
+export function framedRun(records: readonly RecordFields[], decodings: ReadonlyMap<number, Decoding> = new Map([[ourId, ourPlan]])): RawRun {
+  const [run] = fetch(encodeBatch(records))
+  return { ...run!, cursor: () => openFramedCursor(run!.cursor(), decodings) }
+}
+
+/** The messages of a run, copied out of the cursor. */
+export function messagesOf(run: RawRun): RawMessage[] {
+  const cursor = run.cursor()
+  const messages: RawMessage[] = []
+  while (cursor.next()) messages.push({ ...cursor.message, payload: new Uint8Array(cursor.message.payload) })
+  return messages
+}
+
+/** The one message of a value. */
+export function messageOf(value: Uint8Array | null, decoding: Decoding = ourPlan, fields: RecordFields = {}): RawMessage {
+  return messagesOf(framedRun([{ key: 'c1', ...fields, value }], new Map([[ourId, decoding]])))[0]!
+}

@@ -1,0 +1,162 @@
+// A source of framed messages: it keeps the contract of a source, and waits for schemas without losing or refusing a message.
+
+import { describe, expect, test } from 'vitest'
+import { envelopeHeaders } from '../../../../pipeline/envelope-headers.ts'
+import { encodeFrame, frame } from '../../../../pipeline/kafka/confluent/encode.ts'
+import { framedTopicReader, withConfluentFraming } from '../../../../pipeline/kafka/confluent/framed-source.ts'
+import { openSchemas, type Schemas } from '../../../../pipeline/kafka/confluent/schemas.ts'
+import { LogUnavailableError } from '../../../../pipeline/log.ts'
+import type { RawMessage, RawRun, Source } from '../../../../pipeline/source.ts'
+import { SystemicError } from '../../../../pipeline/systemic-error.ts'
+import type { TopicReader } from '../../../../pipeline/topic-reader.ts'
+import { sourceConformance } from '../../../conformance/source.ts'
+import { type FakeLog, openFakeLog } from '../../fake-log.ts'
+import { openFakeSource } from '../../fake-source.ts'
+import { outgoing } from '../../message.ts'
+import { messagesOf, ourId, ourPlan } from './framed-messages.ts'
+
+const state = { away: false, asked: 0 }
+function registry(): Schemas {
+  Object.assign(state, { away: false, asked: 0 })
+  return openSchemas({
+    async lookUp(id) {
+      state.asked++
+      if (state.away) throw new LogUnavailableError('the registry is away')
+      return id === ourId || id === ourId + 1 ? ourPlan : undefined
+    },
+  })
+}
+
+sourceConformance('a source of framed messages', async () => {
+  const log = openFakeLog()
+  const opened: Source[] = []
+  return {
+    // Headers of the envelope are any other headers here: they stay as they are.
+    append: messages =>
+      log.append(
+        messages.map(message => ({ ...frame(message, ourId), headers: [...envelopeHeaders(message), ...(message.headers ?? [])] })),
+      ),
+    open(settings) {
+      const source = withConfluentFraming(openFakeSource(log, settings), registry())
+      opened.push(source)
+      return source
+    },
+    deleteBelow: offset => log.deleteBelow(offset),
+    dispose: async () => {
+      await Promise.all(opened.map(source => source.close()))
+    },
+  }
+})
+
+function appendFramed(log: FakeLog, ...ids: readonly number[]): Promise<unknown> {
+  const messages = ids.map((id, at) => ({ ...outgoing(), headers: [], key: Buffer.from('c1'), payload: encodeFrame(outgoing({ payload: Buffer.from(`${at}`) }), id) }))
+  return log.append(messages)
+}
+
+/** The faults of the first so many messages; undefined for one that is read. */
+async function rulesOf(source: Source, count: number, signal: AbortSignal = new AbortController().signal): Promise<(string | undefined)[]> {
+  const rules: (string | undefined)[] = []
+  for await (const run of source.runs(signal)) {
+    rules.push(...messagesOf(run).map(({ fault }: RawMessage) => fault?.rule))
+    if (rules.length >= count) break
+  }
+  return rules
+}
+
+test('an id that nobody has harms its own message alone', async () => {
+  const log = openFakeLog()
+  await appendFramed(log, ourId, 999, ourId, 998, 999)
+  expect(await rulesOf(withConfluentFraming(openFakeSource(log), registry()), 5)).toEqual([
+    undefined,
+    'schema-unknown',
+    undefined,
+    'schema-unknown',
+    'schema-unknown',
+  ])
+  expect(state.asked).toBe(3)
+})
+
+describe('while the registry is away', () => {
+  test('messages of known schemas go on', async () => {
+    const log = openFakeLog()
+    const schemas = registry()
+    await schemas.decodings([ourId], new AbortController().signal)
+    state.away = true
+    await appendFramed(log, ourId, ourId)
+    expect(await rulesOf(withConfluentFraming(openFakeSource(log), schemas), 2)).toEqual([undefined, undefined])
+  })
+
+  test('one of an unknown schema waits, and is read when it is back', async () => {
+    const log = openFakeLog()
+    const source = withConfluentFraming(openFakeSource(log, { runMessagesMax: 1 }), registry())
+    state.away = true
+    await appendFramed(log, ourId)
+    const rules = rulesOf(source, 1)
+    while (state.asked < 3) await new Promise(setImmediate)
+    state.away = false
+    expect(await rules).toEqual([undefined])
+  })
+
+  test('the runs before it are handed out, and an outage that lasts is one of the log: never a dead letter', async () => {
+    const log = openFakeLog()
+    const schemas = registry()
+    await schemas.decodings([ourId], new AbortController().signal)
+    state.away = true
+    await appendFramed(log, ourId, ourId + 1)
+    const handedOut: RawRun[] = []
+    const source = withConfluentFraming(openFakeSource(log, { runMessagesMax: 1 }), schemas)
+    const taking = (async () => {
+      for await (const run of source.runs(new AbortController().signal)) handedOut.push(run)
+    })()
+    await expect(taking).rejects.toThrow(LogUnavailableError)
+    expect(handedOut.map(({ from, to }) => [from, to])).toEqual([[0, 1]])
+    state.away = false
+    expect(await rulesOf(source, 2)).toEqual([undefined, undefined])
+  })
+
+  test.each(['the signal', 'a revocation'])('%s ends the wait', async what => {
+    const log = openFakeLog()
+    const ending = new AbortController()
+    const raw = openFakeSource(log)
+    const source = withConfluentFraming(raw, registry())
+    state.away = true
+    await appendFramed(log, ourId)
+    const rules = rulesOf(source, 1, ending.signal)
+    while (state.asked === 0) await new Promise(setImmediate)
+    const startedMs = performance.now()
+    if (what === 'the signal') ending.abort()
+    else raw.revoke()
+    expect(await rules).toEqual([])
+    expect(performance.now() - startedMs).toBeLessThan(1000)
+  })
+})
+
+test('a registry that does not let us in stops the source', async () => {
+  const log = openFakeLog()
+  await appendFramed(log, ourId)
+  const schemas = openSchemas({ lookUp: () => Promise.reject(new SystemicError('not let in')) })
+  await expect(rulesOf(withConfluentFraming(openFakeSource(log), schemas), 1)).rejects.toThrow(SystemicError)
+})
+
+test('a topic reader reads the same', async () => {
+  const log = openFakeLog()
+  await appendFramed(log, ourId, 999)
+  const raw: TopicReader = {
+    name: 'messages',
+    id: log.id,
+    partitions: 1,
+    bounds: async () => new Map([[0, { start: 0, end: 2 }]]),
+    async *read() {
+      for await (const run of openFakeSource(log).runs(new AbortController().signal)) return void (yield run)
+    },
+    close: () => log.close(),
+  }
+  const reader = framedTopicReader(raw, registry())
+  const messages: RawMessage[] = []
+  for await (const run of reader.read(0, 0, 2)) messages.push(...messagesOf(run))
+  expect(messages.map(({ channel, fault }) => [channel, fault?.rule])).toEqual([
+    ['c1', undefined],
+    ['c1', 'schema-unknown'],
+  ])
+  expect([reader.name, reader.id, reader.partitions, await reader.bounds()]).toEqual(['messages', log.id, 1, await raw.bounds()])
+})

@@ -1,0 +1,167 @@
+// Messages that other producers frame under schemas of their own: resolved by the names of fields, whatever else there is.
+
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { shapeOf, skip } from '../../../../pipeline/kafka/confluent/avro-shape.ts'
+import { planOf } from '../../../../pipeline/kafka/confluent/record-plan.ts'
+import { avroType, framed, messageOf, plainType, planFor } from './framed-messages.ts'
+
+interface Field {
+  readonly name: string
+  readonly type: unknown
+}
+
+function recordOf(...fields: readonly Field[]): { type: 'record'; name: string; fields: readonly Field[] } {
+  return { type: 'record', name: 'Reading', fields }
+}
+
+/** A message of that schema, as avsc writes it. */
+function readAs(schema: ReturnType<typeof recordOf>, value: object): ReturnType<typeof messageOf> {
+  return messageOf(framed(avroType(schema).toBuffer(value)), planFor(schema))
+}
+
+const payload = { name: 'payload', type: 'bytes' }
+const x = Buffer.from('x')
+const nullable = (type: unknown): unknown => ['null', type]
+
+test('a payload is enough: the key is the channel, the timestamp the instant, and the rest as in a message without a frame', () => {
+  expect(readAs(recordOf(payload), { payload: x })).toEqual({
+    offset: 0,
+    fault: undefined,
+    channel: 'c1',
+    subtopic: '',
+    publisher: '',
+    protocol: 'kafka',
+    contentType: '',
+    createdUs: 1_700_000_000_000_000,
+    createdRestNs: 0,
+    payload: new Uint8Array(x),
+  })
+})
+
+test('fields in another order among others that we do not know', () => {
+  const schema = recordOf(
+    { name: 'site', type: { type: 'record', name: 'Site', fields: [{ name: 'floors', type: { type: 'array', items: 'int' } }] } },
+    payload,
+    { name: 'battery', type: 'double' },
+    { name: 'channel', type: 'string' },
+    { name: 'labels', type: { type: 'map', values: nullable('string') } },
+    { name: 'created', type: 'long' },
+    { name: 'subtopic', type: 'string' },
+  )
+  const others = { site: { floors: [1, 2, 300] }, battery: 0.5, labels: { a: 'b', c: null } }
+  expect(readAs(schema, { ...others, payload: x, channel: 'c9', created: 1_001n, subtopic: 's' })).toMatchObject({
+    fault: undefined,
+    channel: 'c9',
+    subtopic: 's',
+    createdUs: 1,
+    createdRestNs: 1,
+    payload: new Uint8Array(x),
+  })
+})
+
+test.each([
+  ['null first', nullable('string')],
+  ['null last', ['string', 'null']],
+  ['among others', ['int', 'string', 'null']],
+])('parts in a union, %s: null is one that is missing', (_name, type) => {
+  const schema = recordOf({ name: 'channel', type }, { name: 'publisher', type }, { name: 'protocol', type }, payload)
+  expect(readAs(schema, { channel: 'c9', publisher: null, protocol: null, payload: x })).toMatchObject({
+    fault: undefined,
+    channel: 'c9',
+    publisher: '',
+    protocol: 'kafka',
+  })
+  expect(readAs(schema, { channel: null, publisher: 'p', protocol: 'mqtt', payload: x })).toMatchObject({
+    fault: undefined,
+    channel: 'c1',
+    publisher: 'p',
+    protocol: 'mqtt',
+  })
+})
+
+test('another branch than text is no record of a message', () => {
+  const schema = recordOf({ name: 'channel', type: ['int', 'string', 'null'] }, payload)
+  expect(readAs(schema, { channel: 5, payload: x }).fault?.rule).toBe('confluent-frame')
+})
+
+test('a null payload is a dead letter', () => {
+  const { fault } = readAs(recordOf({ name: 'payload', type: nullable('bytes') }), { payload: null })
+  expect(fault).toMatchObject({ rule: 'confluent-frame', reason: 'the payload of the record is null' })
+})
+
+test('a payload of text, and texts of bytes', () => {
+  const schema = recordOf({ name: 'payload', type: 'string' }, { name: 'publisher', type: 'bytes' })
+  const message = readAs(schema, { payload: 'ü', publisher: Buffer.from('p') })
+  expect(message).toMatchObject({ fault: undefined, publisher: 'p' })
+  expect(Buffer.from(message.payload).toString()).toBe('ü')
+})
+
+test.each([
+  ['long', 1_700_000_000_123_456_789n, 1_700_000_000_123_456, 789],
+  ['int', 2_000_000_789, 2_000_000, 789],
+  [{ type: 'long', logicalType: 'timestamp-nanos' }, 1_700_000_000_123_456_789n, 1_700_000_000_123_456, 789],
+  [{ type: 'long', logicalType: 'timestamp-micros' }, 1_700_000_000_123_456n, 1_700_000_000_123_456, 0],
+  [{ type: 'long', logicalType: 'timestamp-millis' }, 1_700_000_000_123n, 1_700_000_000_123_000, 0],
+  [nullable({ type: 'long', logicalType: 'timestamp-millis' }), 1_700_000_000_123n, 1_700_000_000_123_000, 0],
+])('created as %j', (type, created, createdUs, createdRestNs) => {
+  expect(readAs(recordOf({ name: 'created', type }, payload), { created, payload: x })).toMatchObject({ fault: undefined, createdUs, createdRestNs })
+})
+
+test.each([
+  ['"string"', 'string', /it is a string, and no record/],
+  ['a record without a payload', recordOf({ name: 'value', type: 'bytes' }), /no field payload/],
+  ['a payload of numbers', recordOf({ name: 'payload', type: 'double' }), /field payload is a double, and no bytes/],
+  ['a channel of numbers', recordOf(payload, { name: 'channel', type: 'long' }), /field channel is a long, and no string/],
+  ['an instant of text', recordOf(payload, { name: 'created', type: 'string' }), /field created is a string, and no long/],
+  ['an instant of fractions', recordOf(payload, { name: 'created', type: 'double' }), /field created is a double, and no long/],
+])('a schema that no message can be read by: %s', (_name, schema, reason) => {
+  expect(planOf(plainType(schema), schema)).toMatch(reason)
+})
+
+test('a type that holds itself, and bytes that nest it without end', () => {
+  const tree = { type: 'record', name: 'Tree', fields: [{ name: 'kids', type: { type: 'array', items: 'Tree' } }] }
+  const schema = recordOf({ name: 'tree', type: tree }, payload)
+  expect(readAs(schema, { tree: { kids: [{ kids: [] }, { kids: [{ kids: [] }] }] }, payload: x }).fault).toBeUndefined()
+  expect(messageOf(framed(Buffer.alloc(100_000, 2)), planFor(schema)).fault?.rule).toBe('confluent-frame')
+})
+
+test('more items than there are bytes, and items that take none, cost nothing', () => {
+  const items = (type: unknown): ReturnType<typeof recordOf> => recordOf({ name: 'many', type: { type: 'array', items: type } }, payload)
+  const huge = Buffer.from([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01])
+  const rest = Buffer.from([0, 2, 0x78])
+  expect(messageOf(framed(Buffer.concat([huge, rest])), planFor(items('null')))).toMatchObject({ fault: undefined, payload: new Uint8Array(x) })
+  expect(messageOf(framed(Buffer.concat([huge, rest])), planFor(items('int'))).fault?.rule).toBe('confluent-frame')
+})
+
+describe('whatever stands beside the payload', () => {
+  const name = fc.string({ unit: fc.constantFrom(...'abcdefgh'), minLength: 3, maxLength: 8 })
+  let named = 0
+  const { type } = fc.letrec(tie => ({
+    type: fc.oneof(
+      { maxDepth: 4, depthSize: 'small' },
+      fc.constantFrom('null', 'boolean', 'int', 'long', 'float', 'double', 'bytes', 'string'),
+      fc.nat(20).map(size => ({ type: 'fixed', name: `Fixed${named++}`, size: size + 1 })),
+      fc.constant(null).map(() => ({ type: 'enum', name: `Enum${named++}`, symbols: ['A', 'B', 'C'] })),
+      fc.record({ type: fc.constant('array'), items: tie('type') }),
+      fc.record({ type: fc.constant('map'), values: tie('type') }),
+      tie('type').filter(one => !Array.isArray(one) && one !== 'null').map(one => ['null', one]),
+      fc
+        .uniqueArray(fc.tuple(name, tie('type')), { selector: ([one]) => one, maxLength: 4 })
+        .map(fields => ({ type: 'record', name: `Record${named++}`, fields: fields.map(([name, type]) => ({ name, type })) })),
+    ),
+  }))
+
+  test('is stepped over to its last byte', () => {
+    fc.assert(
+      fc.property(type, other => {
+        const plain = plainType(other)
+        const bytes = plain.toBuffer(plain.random())
+        const shape = shapeOf(plain)
+        expect(skip(shape, Buffer.concat([bytes, Buffer.from([1, 2, 3])]), 0, bytes.length)).toBe(bytes.length)
+        if (bytes.length > 0) expect(skip(shape, bytes, 0, bytes.length - 1)).toBeGreaterThan(bytes.length - 1)
+      }),
+      { numRuns: 500 },
+    )
+  })
+})

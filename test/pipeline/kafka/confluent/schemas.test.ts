@@ -1,0 +1,105 @@
+// What is known of schemas, and when the registry is asked.
+
+import { describe, expect, test } from 'vitest'
+import type { Decoding } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
+import { openSchemas, type Schemas, type SchemasOptions } from '../../../../pipeline/kafka/confluent/schemas.ts'
+import { LogUnavailableError } from '../../../../pipeline/log.ts'
+import { ourPlan } from './framed-messages.ts'
+
+const never = new AbortController().signal
+
+/** A registry that has the schemas below `known`, and counts what it is asked. */
+function world(options: Partial<SchemasOptions> = {}): { schemas: Schemas; asked: number[]; state: { away: boolean; known: number; nowMs: number } } {
+  const state = { away: false, known: 100, nowMs: 0 }
+  const asked: number[] = []
+  const schemas = openSchemas({
+    async lookUp(id) {
+      asked.push(id)
+      if (state.away) throw new LogUnavailableError('the registry is away')
+      return id < state.known ? ourPlan : undefined
+    },
+    clock: () => state.nowMs,
+    ...options,
+  })
+  return { schemas, asked, state }
+}
+
+function ruleOf(decoding: Decoding | undefined): string | undefined {
+  return decoding !== undefined && 'rule' in decoding ? decoding.rule : undefined
+}
+
+test('a schema is asked for once', async () => {
+  const { schemas, asked } = world()
+  expect(schemas.known([1])).toBeUndefined()
+  await schemas.decodings([1, 2], never)
+  await schemas.decodings([2, 1], never)
+  expect(schemas.known([1, 2])).toEqual(new Map([[1, ourPlan], [2, ourPlan]]))
+  expect(asked).toEqual([1, 2])
+})
+
+test('what the registry does not have is a dead letter, and asked for again only after a while', async () => {
+  const { schemas, asked, state } = world({ missingMs: 1000 })
+  expect(ruleOf((await schemas.decodings([100], never)).get(100))).toBe('schema-unknown')
+  state.nowMs = 999
+  expect(ruleOf(schemas.known([100])?.get(100))).toBe('schema-unknown')
+  state.nowMs = 1000
+  expect(schemas.known([100])).toBeUndefined()
+  state.known = 101
+  expect((await schemas.decodings([100], never)).get(100)).toBe(ourPlan)
+  expect(asked).toEqual([100, 100])
+})
+
+describe('a registry that is away', () => {
+  test('is no answer: what was known stays known, and what was not is asked for again', async () => {
+    const { schemas, asked, state } = world()
+    await schemas.decodings([1], never)
+    state.away = true
+    await expect(schemas.decodings([1, 2], never)).rejects.toThrow(LogUnavailableError)
+    expect(schemas.known([1])?.get(1)).toBe(ourPlan)
+    state.away = false
+    expect((await schemas.decodings([2], never)).get(2)).toBe(ourPlan)
+    expect(asked).toEqual([1, 2, 2])
+  })
+
+  test('makes no dead letters of what it did not have before', async () => {
+    const { schemas, state } = world({ missingMs: 1000 })
+    await schemas.decodings([100], never)
+    state.nowMs = 1000
+    state.away = true
+    await expect(schemas.decodings([100], never)).rejects.toThrow(LogUnavailableError)
+  })
+})
+
+test('a producer of ids that nobody has fills no memory, and pushes nothing out that is in use', async () => {
+  const { schemas, asked } = world({ foundMax: 2, missingMax: 10 })
+  await schemas.decodings([1, 2], never)
+  const hostile = Array.from({ length: 1000 }, (_, at) => 1000 + at)
+  // All of them are there for the run that has them.
+  const decodings = await schemas.decodings(hostile, never)
+  expect(decodings.size).toBe(1000)
+  expect(schemas.known([1, 2])).toBeDefined()
+  expect(hostile.filter(id => schemas.known([id]) !== undefined)).toEqual(hostile.slice(-10))
+  await schemas.decodings([3], never)
+  expect(schemas.known([1])).toBeUndefined()
+  expect(schemas.known([2, 3])).toBeDefined()
+  expect(asked).toHaveLength(1003)
+})
+
+test('the registry is asked for four at once, and for no more after an abort', async () => {
+  const ending = new AbortController()
+  let underWay = 0
+  let most = 0
+  let asked = 0
+  const schemas = openSchemas({
+    async lookUp() {
+      most = Math.max(most, ++underWay)
+      await new Promise(setImmediate)
+      underWay--
+      if (++asked === 10) ending.abort(new Error('it is over'))
+      return ourPlan
+    },
+  })
+  await expect(schemas.decodings(Array.from({ length: 100 }, (_, at) => at), ending.signal)).rejects.toThrow('it is over')
+  expect(most).toBe(4)
+  expect(asked).toBe(12)
+})

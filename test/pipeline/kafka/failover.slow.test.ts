@@ -1,0 +1,86 @@
+// Two brokers, of which one dies: the other leads its partitions, and nothing is lost, doubled or out of order on the way.
+
+import { Admin } from '@platformatic/kafka'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import { LogUnavailableError } from '../../../pipeline/log.ts'
+import { describeWithOwnKafka } from '../../servers/kafka.ts'
+import { outgoing } from '../message.ts'
+import { expectKept, publish } from './publishers.ts'
+import { joinCluster, type SecondBroker } from './second-broker.ts'
+import { logSettings, readTopic, silent } from './stored-messages.ts'
+
+describeWithOwnKafka('two brokers', kafka => {
+  let second: SecondBroker
+  let admin: Admin
+  beforeAll(async () => {
+    second = await joinCluster(kafka)
+    admin = new Admin({ clientId: 'test', bootstrapBrokers: [...kafka.brokers], retries: 20, retryDelay: 100 })
+  })
+  afterAll(async () => {
+    await admin.close()
+    await second.stop()
+  })
+
+  async function partitionsOf(topic: string): Promise<{ leader: number; isr: number[] }[]> {
+    return (await admin.metadata({ topics: [topic], forceUpdate: true })).topics.get(topic)!.partitions
+  }
+
+  /** With both brokers as replicas, and each the leader of three partitions. */
+  async function makeTopic(name: string, configs: { name: string; value: string }[] = []): Promise<void> {
+    const assignments = Array.from({ length: 6 }, (_, partition) => ({ partition, brokers: partition % 2 === 0 ? [1, 2] : [2, 1] }))
+    await admin.createTopics({ topics: [name], assignments, configs })
+    await expect.poll(async () => (await partitionsOf(name)).filter(({ leader, isr }) => leader === 2 && isr.length === 2)).toHaveLength(3)
+  }
+
+  test('a leader killed in mid-append is followed by the other one, and nothing acknowledged is lost, doubled or out of order', async () => {
+    await makeTopic('failover')
+    const log = await openKafkaLog(logSettings(kafka.brokers, 'failover', { appendTimeoutMs: 30_000 }), silent)
+    const load = publish(log, 32)
+    for (let kill = 0; kill < 3; kill++) {
+      const before = load.acknowledged.length
+      await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+      await second.kill()
+      await expect.poll(async () => (await partitionsOf('failover')).every(({ leader }) => leader === 1), { timeout: 20_000 }).toBe(true)
+      const between = load.acknowledged.length
+      await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(between + 500)
+      await second.restart()
+      await expect.poll(async () => (await partitionsOf('failover')).every(({ isr }) => isr.length === 2), { timeout: 30_000 }).toBe(true)
+      await kafka.tool('LeaderElectionCommand', [
+        '--bootstrap-server',
+        kafka.brokers.join(),
+        '--election-type',
+        'preferred',
+        '--all-topic-partitions',
+      ])
+    }
+    const before = load.acknowledged.length
+    await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+    await load.stop()
+    await log.close()
+    expect(load.refused.size).toBe(0)
+    await second.kill()
+    await expect.poll(async () => (await partitionsOf('failover')).every(({ leader }) => leader === 1), { timeout: 20_000 }).toBe(true)
+    expectKept(await readTopic(kafka.brokers, 'failover'), load.acknowledged, load.refused)
+    await second.restart()
+  })
+
+  test('with too few replicas in sync an append is refused in its time and the check says why; with enough of them it goes on by itself', async () => {
+    await makeTopic('replicas', [{ name: 'min.insync.replicas', value: '2' }])
+    const log = await openKafkaLog(logSettings(kafka.brokers, 'replicas', { appendTimeoutMs: 2000 }), silent)
+    await log.append([outgoing()])
+    await log.check()
+    await second.kill()
+    await expect.poll(async () => (await partitionsOf('replicas')).every(({ leader }) => leader === 1), { timeout: 20_000 }).toBe(true)
+    const startedMs = performance.now()
+    const refused: unknown = await log.append([outgoing()]).catch((error: unknown) => error)
+    expect(refused).toBeInstanceOf(LogUnavailableError)
+    expect((refused as Error).message).toMatch(/does not take messages .*in-sync replicas/)
+    expect(performance.now() - startedMs).toBeLessThan(2500)
+    await expect(log.check()).rejects.toThrow(/in-sync replicas/)
+    await second.restart()
+    await expect.poll(() => log.append([outgoing()]).catch(() => []), { timeout: 20_000 }).toHaveLength(1)
+    await log.check()
+    await log.close()
+  })
+})

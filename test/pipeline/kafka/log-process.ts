@@ -1,0 +1,16 @@
+// A process with a log of its own. When it is told so it appends once more and closes the log, and then has nothing left to do.
+
+import { once } from 'node:events'
+import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import { outgoing } from '../message.ts'
+import { logSettings, silent } from './stored-messages.ts'
+
+const [brokers, topic, appendTimeoutMs] = process.argv.slice(2)
+const log = await openKafkaLog(logSettings([brokers!], topic!, { appendTimeoutMs: Number(appendTimeoutMs) }), silent)
+await log.append([outgoing()])
+process.send!('open')
+await once(process, 'message')
+const last = log.append([outgoing()]).catch(() => undefined)
+await log.close()
+await last
+process.disconnect()

@@ -1,0 +1,300 @@
+// What the log on Kafka writes, and where: read back with a decoder that shares nothing with it.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+import { connectTo, kafkaConnection, openAdmin } from '../../../pipeline/kafka/connection.ts'
+import { type KafkaLog, type KafkaLogSettings, openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import { produce } from '../../../pipeline/kafka/produce.ts'
+import { encodeBatch } from '../../../pipeline/kafka/produced-batch.ts'
+import { describeTopic } from '../../../pipeline/kafka/topics.ts'
+import { LogUnavailableError, MessageRefusedError, type OutgoingMessage } from '../../../pipeline/log.ts'
+import { describeWithKafka } from '../../servers/kafka.ts'
+import { outgoing } from '../message.ts'
+import { logSettings, readTopic, type StoredMessage, silent } from './stored-messages.ts'
+
+const text = (payload: string, channel = 'c1'): OutgoingMessage => outgoing({ channel, payload: Buffer.from(payload) })
+
+describeWithKafka('the log on Kafka', kafka => {
+  async function withLog(
+    work: (log: KafkaLog, topic: string) => Promise<void>,
+    { partitions = 3, config = {} }: { partitions?: number; config?: Record<string, string> } = {},
+    settings: Partial<KafkaLogSettings> = {},
+    logger = silent,
+  ): Promise<void> {
+    const topic = await kafka.createTopic({ partitions, config })
+    const log = await openKafkaLog(logSettings(kafka.brokers, topic, settings), logger)
+    try {
+      await work(log, topic)
+    } finally {
+      await log.close()
+    }
+  }
+
+  test('a message is its payload untouched under the channel as key, with its envelope in headers', () =>
+    withLog(async (log, topic) => {
+      const payload = Uint8Array.from({ length: 256 }, (_, byte) => byte)
+      await log.append([outgoing({ channel: 'c1', subtopic: 'room.t', publisher: 't1', payload, createdRestNs: 7 })])
+      const [stored] = await readTopic(kafka.brokers, topic)
+      expect(stored!.key!.toString()).toBe('c1')
+      expect(new Uint8Array(stored!.value)).toEqual(payload)
+      expect(stored!.headers.map(([name, value]) => [name, value?.toString()])).toEqual([
+        ['subtopic', 'room.t'],
+        ['publisher', 't1'],
+        ['protocol', 'http'],
+        ['created', '1700000000000000007'],
+        ['content-type', 'application/senml+json'],
+      ])
+      expect(Math.abs(stored!.timestampMs - Date.now())).toBeLessThan(60_000)
+    }))
+
+  test("the sender's headers stay as they are, whatever they hold, and none of them speaks for the envelope", () =>
+    withLog(async (log, topic) => {
+      const bytes = Buffer.from([0, 0xff, 0xfe])
+      const headers = [
+        { key: 'trace', value: 'one' },
+        { key: 'trace', value: null },
+        { key: 'trace', value: bytes },
+        { key: '', value: '' },
+        { key: '__proto__', value: 'x' },
+        { key: 'nul\0 line\n ü \u{1F321} toString', value: 'v'.repeat(10_000) },
+        { key: 'k'.repeat(5000), value: 'ü'.repeat(63) },
+        { key: 'publisher', value: 'somebody else' },
+      ]
+      await log.append([outgoing({ publisher: 't1', headers })])
+      const [stored] = await readTopic(kafka.brokers, topic)
+      const own = stored!.headers.slice(0, headers.length)
+      expect(own.map(([name]) => name)).toEqual(headers.map(({ key }) => key))
+      expect(own.map(([, value]) => value)).toEqual(
+        headers.map(({ value }) => (value === null ? null : typeof value === 'string' ? Buffer.from(value) : value)),
+      )
+      // Of a name that comes twice the last one counts.
+      expect(stored!.headers.findLast(([name]) => name === 'publisher')![1]!.toString()).toBe('t1')
+    }))
+
+  test('the key of a dead letter is kept as bytes, and a message without a key has none', () =>
+    withLog(async (log, topic) => {
+      const key = Buffer.from([0xff, 0, 0x80])
+      const positions = await log.append([
+        outgoing({ channel: '', key }),
+        outgoing({ channel: '', key: Buffer.alloc(0) }),
+        outgoing({ channel: '' }),
+      ])
+      const stored = await readTopic(kafka.brokers, topic)
+      const keys = positions.map(at => stored.find(({ partition, offset }) => partition === at.partition && offset === at.offset)!.key)
+      expect(keys).toEqual([key, Buffer.alloc(0), null])
+    }))
+
+  test('10,000 appends at once get positions that are exact, and each channel keeps its order', () =>
+    withLog(
+      async (log, topic) => {
+        const sent = Array.from({ length: 10_000 }, (_, at) => ({ channel: `channel ${at % 37}`, payload: `${at}` }))
+        const positions = await Promise.all(sent.map(({ channel, payload }) => log.append([text(payload, channel)])))
+        const stored = new Map((await readTopic(kafka.brokers, topic)).map(one => [`${one.partition}-${one.offset}`, one]))
+        expect(stored.size).toBe(10_000)
+        const last = new Map<string, number>()
+        sent.forEach(({ channel, payload }, at) => {
+          const [position] = positions[at]!
+          const one = stored.get(`${position!.partition}-${position!.offset}`)!
+          expect([one.key!.toString(), one.value.toString()]).toEqual([channel, payload])
+          expect(position!.offset).toBeGreaterThan(last.get(channel) ?? -1)
+          last.set(channel, position!.offset)
+        })
+      },
+      { partitions: 12 },
+    ))
+
+  test('one append over several partitions resolves with every position, in the order given', () =>
+    withLog(async (log, topic) => {
+      const messages = Array.from({ length: 100 }, (_, at) => text(`${at}`, `channel ${at}`))
+      const positions = await log.append(messages)
+      const stored = await readTopic(kafka.brokers, topic)
+      const found = positions.map(at => stored.find(({ partition, offset }) => partition === at.partition && offset === at.offset)!)
+      expect(found.map(({ value }) => value.toString())).toEqual(messages.map((_, at) => `${at}`))
+      expect(new Set(positions.map(({ partition }) => partition)).size).toBe(3)
+    }))
+
+  test("a channel goes where Kafka's own producer sends it", () =>
+    withLog(
+      async (log, topic) => {
+        const channels = Array.from({ length: 50 }, (_, at) => `channel ${at} ü`)
+        await produceByJava(topic, channels)
+        await log.append(channels.map(channel => text('ours', channel)))
+        const stored = await readTopic(kafka.brokers, topic)
+        const places = (value: string): Map<string, number> =>
+          new Map(stored.filter(one => one.value.toString() === value).map(one => [one.key!.toString(), one.partition]))
+        expect(places('ours')).toEqual(places('theirs'))
+        expect(new Set(places('ours').values()).size).toBe(12)
+      },
+      { partitions: 12 },
+    ))
+
+  /** A message under each key, by the console producer of Kafka. */
+  async function produceByJava(topic: string, keys: readonly string[]): Promise<void> {
+    const flags = ['-Xmx128m', '-XX:TieredStopAtLevel=1', '-Dfile.encoding=UTF-8', '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn']
+    const options = ['--topic', topic, '--bootstrap-server', kafka.brokers.join(), '--reader-property', 'parse.key=true']
+    const java = spawn('java', [...flags, '-cp', kafka.classPath, 'org.apache.kafka.tools.ConsoleProducer', ...options], {
+      stdio: ['pipe', 'ignore', 'inherit'],
+    })
+    java.stdin.end(keys.map(key => `${key}\ttheirs\n`).join(''))
+    expect(await once(java, 'exit')).toEqual([0, null])
+  }
+
+  test('what does not fit into the bytes that may wait is refused, and what fits is kept', () =>
+    withLog(
+      async (log, topic) => {
+        const payload = new Uint8Array(4000)
+        const results = await Promise.allSettled(Array.from({ length: 5 }, () => log.append([outgoing({ payload })])))
+        expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected', 'rejected'])
+        expect((results[2] as PromiseRejectedResult).reason).toBeInstanceOf(LogUnavailableError)
+        // What was taken made room.
+        await log.append([outgoing({ payload })])
+        expect(await readTopic(kafka.brokers, topic)).toHaveLength(3)
+      },
+      {},
+      { queueBytes: 10_000 },
+    ))
+
+  test('a message larger than the topic allows is refused for good, and harms no other of its batch', () =>
+    withLog(
+      async (log, topic) => {
+        const results = await Promise.allSettled([
+          log.append([text('a')]),
+          log.append([outgoing({ payload: new Uint8Array(20_000) })]),
+          log.append([text('b')]),
+          ...Array.from({ length: 100 }, (_, at) => log.append([text(`${at}`.padStart(500, '.'))])),
+        ])
+        expect(results.map(({ status }) => status).filter(status => status === 'rejected')).toHaveLength(1)
+        const { reason } = results[1] as PromiseRejectedResult
+        expect(reason).toBeInstanceOf(MessageRefusedError)
+        expect((reason as Error).message).toMatch(/takes no message of 20\d{3} bytes .*max\.message\.bytes/)
+        const stored = await readTopic(kafka.brokers, topic)
+        expect(stored).toHaveLength(102)
+        expect(stored.slice(0, 2).map(({ value }) => value.toString())).toEqual(['a', 'b'])
+        expect(stored.slice(2).map(({ value }) => Number(value.toString().replaceAll('.', '')))).toEqual(
+          Array.from({ length: 100 }, (_, at) => at),
+        )
+      },
+      { partitions: 1, config: { 'max.message.bytes': '10000' } },
+    ))
+
+  test('a message that the topic takes in no form is refused alone: one without a key, where the topic is compacted', () =>
+    withLog(
+      async (log, topic) => {
+        const results = await Promise.allSettled([
+          log.append([text('a')]),
+          log.append([outgoing({ channel: '' })]),
+          log.append([text('b')]),
+        ])
+        expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+        expect((results[1] as PromiseRejectedResult).reason).toBeInstanceOf(MessageRefusedError)
+        expect((await readTopic(kafka.brokers, topic)).map(({ value }) => value.toString())).toEqual(['a', 'b'])
+      },
+      { partitions: 1, config: { 'cleanup.policy': 'compact' } },
+    ))
+
+  test('an outage is told once, when it begins and when it is over', () => {
+    const lines: string[] = []
+    const stream = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        lines.push((JSON.parse(chunk.toString()) as { msg: string }).msg)
+        done()
+      },
+    })
+    return withLog(
+      async (log, topic) => {
+        await log.append([text('before')])
+        await kafka.deleteTopic(topic)
+        for (let at = 0; at < 3; at++) await expect(log.append([text('x'), text('y')])).rejects.toBeInstanceOf(LogUnavailableError)
+        expect(lines).toEqual(['log cannot be written'])
+        await kafka.createTopic({ name: topic, partitions: 3 })
+        await expect.poll(() => log.append([text('after')]).catch(() => [])).toHaveLength(1)
+        expect(lines).toEqual(['log cannot be written', 'log can be written again'])
+      },
+      {},
+      { appendTimeoutMs: 300 },
+      pino({ level: 'info' }, stream),
+    )
+  })
+
+  test('without its topic an append is refused in its time and the check says so; with the topic made anew it goes on, under the new id', () =>
+    withLog(
+      async (log, topic) => {
+        const { id } = log
+        await log.append([text('before')])
+        await kafka.deleteTopic(topic)
+        await expect.poll(() => log.check().catch((error: unknown) => String(error))).toMatch(/there is no topic/)
+        const startedMs = performance.now()
+        const refused = await log.append([text('x')]).catch((error: unknown) => error)
+        expect(refused).toBeInstanceOf(LogUnavailableError)
+        expect((refused as Error).message).toMatch(/does not take messages .*topic/)
+        expect(performance.now() - startedMs).toBeLessThan(2000)
+        await kafka.createTopic({ name: topic, partitions: 3 })
+        await expect.poll(() => log.append([text('after')]).catch(() => [])).toHaveLength(1)
+        await log.check()
+        await expect.poll(() => log.id).not.toBe(id)
+        expect((await readTopic(kafka.brokers, topic)).map(({ value }) => value.toString())).toContain('after')
+      },
+      {},
+      { appendTimeoutMs: 1000 },
+    ))
+
+  test('a log whose producer the broker no longer takes goes on as another one, and doubles nothing', () =>
+    withLog(
+      async (log, topic) => {
+        await log.append([text('before')])
+        const [{ producerId }] = (await readTopic(kafka.brokers, topic)) as [StoredMessage]
+        const client = await import('@platformatic/kafka')
+        const connection = await kafkaConnection(logSettings(kafka.brokers, topic))
+        const admin = await openAdmin(connection)
+        const [leader] = (await describeTopic(admin, topic))!.leaders
+        // Somebody else under the same producer id and a higher epoch.
+        const bytes = encodeBatch([text('theirs')], { producerId, epoch: 1, sequence: 0 }, Date.now())
+        const produced = await produce(client, await connectTo(client, admin, leader!), topic, [{ partition: 0, bytes }], 1000)
+        expect(produced).toEqual([{ partition: 0, errorCode: 0, baseOffset: 1 }])
+        await admin.close()
+
+        expect(await log.append([text('after')])).toEqual([{ partition: 0, offset: 2 }])
+        const stored = await readTopic(kafka.brokers, topic)
+        expect(stored.map(({ value }) => value.toString())).toEqual(['before', 'theirs', 'after'])
+        expect(stored[2]!.producerId).not.toBe(producerId)
+      },
+      { partitions: 1 },
+    ))
+
+  test('a message without an instant is refused alone', () =>
+    withLog(async (log, topic) => {
+      const [good, bad] = await Promise.allSettled([log.append([outgoing()]), log.append([outgoing({ createdUs: Number.NaN })])])
+      expect([good.status, bad.status]).toEqual(['fulfilled', 'rejected'])
+      expect(await readTopic(kafka.brokers, topic)).toHaveLength(1)
+    }))
+
+  test('instants before 1970 and at the ends of what is safe are written exactly', () =>
+    withLog(async (log, topic) => {
+      const instants = [
+        [0, 0],
+        [-1, 999],
+        [1, 1],
+        [Number.MAX_SAFE_INTEGER, 999],
+        [Number.MIN_SAFE_INTEGER, 0],
+      ] as const
+      await log.append(instants.map(([createdUs, createdRestNs]) => outgoing({ createdUs, createdRestNs })))
+      const stored = await readTopic(kafka.brokers, topic)
+      const created = stored.map(({ headers }) => headers.find(([name]) => name === 'created')![1]!.toString())
+      expect(created).toEqual(['0', '-1', '1001', '9007199254740991999', '-9007199254740991000'])
+    }))
+
+  test('a topic made anew has another id', async () => {
+    const topic = await kafka.createTopic()
+    const before = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
+    await before.close()
+    await kafka.deleteTopic(topic)
+    await expect.poll(() => kafka.createTopic({ name: topic }).catch(() => 'not yet')).toBe(topic)
+    const after = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
+    await after.close()
+    expect(after.id).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+    expect(after.id).not.toBe(before.id)
+  })
+})

@@ -1,0 +1,120 @@
+// A broker that dies, stands still, or is not there yet: nothing acknowledged is lost or misplaced, and what is refused is refused in its time.
+
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import { LogUnavailableError } from '../../../pipeline/log.ts'
+import { describeWithOwnKafka } from '../../servers/kafka.ts'
+import { outgoing } from '../message.ts'
+import { expectKept, publish } from './publishers.ts'
+import { logSettings, readTopic, silent } from './stored-messages.ts'
+
+describeWithOwnKafka('an outage of the broker', kafka => {
+  test('killed in mid-append, it loses nothing that was acknowledged, and what was on its way arrives once it is back', async () => {
+    const topic = await kafka.createTopic({ partitions: 3 })
+    const log = await openKafkaLog(logSettings(kafka.brokers, topic, { appendTimeoutMs: 30_000 }), silent)
+    const load = publish(log, 32)
+    for (let kill = 0; kill < 3; kill++) {
+      const before = load.acknowledged.length
+      await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+      await kafka.kill()
+      await kafka.restart()
+    }
+    const before = load.acknowledged.length
+    await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+    await load.stop()
+    await log.close()
+    expect(load.refused.size).toBe(0)
+    expectKept(await readTopic(kafka.brokers, topic), load.acknowledged, load.refused)
+  })
+
+  test('connections cut in the middle of requests neither lose nor double a message', async () => {
+    const topic = await kafka.createTopic({ partitions: 3 })
+    const log = await openKafkaLog(logSettings(kafka.proxied, topic), silent)
+    const load = publish(log, 32)
+    for (let cut = 0; cut < 20; cut++) await kafka.proxy.cutAfter(500 + Math.floor(Math.random() * 40_000))
+    await load.stop()
+    await log.close()
+    expect(load.refused.size).toBe(0)
+    expectKept(await readTopic(kafka.brokers, topic), load.acknowledged, load.refused)
+  })
+
+  test('answers lost after the broker took the messages do not double them', async () => {
+    const topic = await kafka.createTopic({ partitions: 3 })
+    const log = await openKafkaLog(logSettings(kafka.proxied, topic), silent)
+    const load = publish(log, 32)
+    // A cut finds a request or an answer on its way, one as often as the other.
+    kafka.proxy.latency(10)
+    for (let cut = 0; cut < 20; cut++) {
+      const before = load.acknowledged.length
+      await expect.poll(() => load.acknowledged.length, { interval: 1 }).toBeGreaterThan(before)
+      await wait(Math.random() * 40)
+      kafka.proxy.cut()
+    }
+    await kafka.proxy.heal()
+    await load.stop()
+    await log.close()
+    expect(load.refused.size).toBe(0)
+    expectKept(await readTopic(kafka.brokers, topic), load.acknowledged, load.refused)
+  })
+
+  test('standing still, it has appends refused in their time; back again it doubles nothing, and what comes after keeps its order', async () => {
+    const topic = await kafka.createTopic({ partitions: 3 })
+    const settings = logSettings(kafka.brokers, topic, { requestTimeoutMs: 700, appendTimeoutMs: 1500 })
+    const log = await openKafkaLog(settings, silent)
+    const load = publish(log, 32)
+    await expect.poll(() => load.acknowledged.length).toBeGreaterThan(500)
+    kafka.pause()
+    const startedMs = performance.now()
+    await expect(log.append([outgoing()])).rejects.toBeInstanceOf(LogUnavailableError)
+    expect(performance.now() - startedMs).toBeLessThan(1900)
+    await expect(log.check()).rejects.toBeInstanceOf(LogUnavailableError)
+    kafka.resume()
+    const before = load.acknowledged.length
+    await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+    await load.stop()
+    await log.check()
+    await log.close()
+    expect(load.refused.size).toBeGreaterThan(0)
+    const stored = await readTopic(kafka.brokers, topic)
+    expectKept(
+      stored.filter(({ value }) => value.toString() !== '[1]'),
+      load.acknowledged,
+      load.refused,
+    )
+  })
+
+  test('away at the start, it is waited for by who opens again; and a log that lost it goes on by itself', async () => {
+    const topic = await kafka.createTopic()
+    const settings = logSettings(kafka.brokers, topic, { appendTimeoutMs: 1000 })
+    await kafka.kill()
+    await expect(openKafkaLog(settings, silent)).rejects.toThrow(/cannot be reached .*ECONNREFUSED/)
+    await kafka.restart()
+    const log = await openKafkaLog(settings, silent)
+    await kafka.kill()
+    await expect(log.append([outgoing()])).rejects.toThrow(/does not take messages .*ECONNREFUSED/)
+    await expect(log.check()).rejects.toBeInstanceOf(LogUnavailableError)
+    await kafka.restart()
+    await expect.poll(() => log.append([outgoing()]).catch(() => []), { timeout: 10_000 }).toHaveLength(1)
+    await log.check()
+    await log.close()
+  })
+
+  test.each([
+    { broker: 'there', appendTimeoutMs: 60_000 },
+    { broker: 'away', appendTimeoutMs: 1_000 },
+  ])('a process ends by itself when its log is closed, with the broker $broker', async ({ broker, appendTimeoutMs }) => {
+    const topic = await kafka.createTopic()
+    const child = fork(new URL('./log-process.ts', import.meta.url), [kafka.brokers.join(), topic, String(appendTimeoutMs)])
+    const exited = once(child, 'exit')
+    await once(child, 'message')
+    if (broker === 'away') await kafka.kill()
+    child.send('close')
+    const closedMs = performance.now()
+    expect(await Promise.race([exited, wait(10_000, 'it did not end')])).toEqual([0, null])
+    expect(performance.now() - closedMs).toBeLessThan(5000)
+    if (broker === 'away') await kafka.restart()
+  })
+})

@@ -1,0 +1,225 @@
+// The source on kafkajs when things go wrong under it: the broker dies, stands still, or loses what was to be read next.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { LogUnavailableError } from '../../../pipeline/log.ts'
+import type { Source } from '../../../pipeline/source.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { describeWithOwnKafka } from '../../servers/kafka.ts'
+import { clients, openTools, quickConsumer, type Sources, sourcesOf, type Tools, textsOf } from './source-parts.ts'
+
+const soon = { timeout: 30_000 }
+
+/** Takes until it stops, as a pipeline does: what is away now is asked for again. */
+function reader(
+  source: Source,
+  commits = true,
+): { readonly texts: string[]; readonly failures: Error[]; readonly stop: () => Promise<void> } {
+  const stopping = new AbortController()
+  const texts: string[] = []
+  const failures: Error[] = []
+  async function read(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        for await (const run of source.runs(stopping.signal)) {
+          texts.push(...textsOf(run))
+          if (commits) await source.commit(new Map([[run.partition, run.to]]))
+        }
+      } catch (error) {
+        failures.push(error as Error)
+        if (!(error instanceof LogUnavailableError)) return
+      }
+      await wait(50)
+    }
+  }
+  const done = read()
+  return {
+    texts,
+    failures,
+    async stop() {
+      stopping.abort()
+      await done
+    },
+  }
+}
+
+for (const client of clients)
+  describeWithOwnKafka(`the source on ${client}`, kafka => {
+    async function withTopic(
+      work: (under: { topic: string; sources: Sources; tools: Tools }) => Promise<void>,
+      partitions = 1,
+    ): Promise<void> {
+      const topic = await kafka.createTopic({ partitions })
+      const sources = sourcesOf(kafka.brokers, topic, client)
+      const tools = await openTools(kafka.brokers)
+      try {
+        await work({ topic, sources, tools })
+      } finally {
+        await sources.close()
+        await tools.close()
+      }
+    }
+
+    test('goes on behind what it committed when the broker was killed and started again, for less than a session or for more', () =>
+      withTopic(async ({ topic, sources, tools }) => {
+        await tools.appendTexts(topic, ['a', 'b'])
+        const { texts, failures, stop } = reader(sources.open())
+        await expect.poll(() => texts, soon).toEqual(['a', 'b'])
+        // What was not committed would come again.
+        const committed = (): Promise<Map<number, number>> => tools.committed(topic, sources.group())
+        await expect.poll(committed, soon).toEqual(new Map([[0, 2]]))
+        await kafka.kill()
+        await kafka.restart()
+        await tools.appendTexts(topic, ['c'])
+        await expect.poll(() => texts.slice(2), soon).toEqual(['c'])
+        await expect.poll(committed, soon).toEqual(new Map([[0, 3]]))
+        await kafka.kill()
+        await wait(2 * quickConsumer.sessionMs)
+        expect(failures.length).toBeGreaterThan(0)
+        await kafka.restart()
+        await tools.appendTexts(topic, ['d'])
+        await expect.poll(() => texts.slice(3), soon).toEqual(['d'])
+        expect(failures.every(error => error instanceof LogUnavailableError)).toBe(true)
+        await stop()
+      }))
+
+    test('says that the log is away while the broker stands still, and goes on with it', () =>
+      withTopic(async ({ topic, sources, tools }) => {
+        await tools.appendTexts(topic, ['a'])
+        const { texts, failures, stop } = reader(sources.open())
+        await expect.poll(() => texts, soon).toEqual(['a'])
+        kafka.pause()
+        await expect.poll(() => failures.length, soon).toBeGreaterThan(0)
+        kafka.resume()
+        await tools.appendTexts(topic, ['b'])
+        await expect.poll(() => texts, soon).toEqual(['a', 'b'])
+        expect(failures.every(error => error instanceof LogUnavailableError)).toBe(true)
+        await stop()
+      }))
+
+    test('closes in time while the broker stands still', () =>
+      withTopic(async ({ topic, sources, tools }) => {
+        await tools.appendTexts(topic, ['a'])
+        const source = sources.open()
+        const { texts, stop } = reader(source)
+        await expect.poll(() => texts, soon).toEqual(['a'])
+        kafka.pause()
+        try {
+          const sinceMs = performance.now()
+          await stop()
+          await source.close()
+          expect(performance.now() - sinceMs).toBeLessThan(4000)
+        } finally {
+          kafka.resume()
+        }
+      }))
+
+    test('stops where messages are deleted from under it, and by option counts them and goes on', () =>
+      withTopic(async ({ topic, sources, tools }) => {
+        const small = { ...quickConsumer, fetchBytes: 1024, partitionBytes: 1024, queueBytes: 1024 }
+        const texts = Array.from({ length: 20 }, (_, at) => `${at}`.padEnd(600, '.'))
+        for (const text of texts) await tools.appendTexts(topic, [text])
+        const lost: [number, number][] = []
+        for (const acceptLost of [false, true]) {
+          const group = sources.group(`w${acceptLost}`)
+          const source = sources.open({
+            group,
+            acceptLost,
+            onLost: (...loss) => lost.push(loss),
+            runMessagesMax: 1,
+            startAt: async () => new Map([[0, acceptLost ? 10 : 0]]),
+            tuning: small,
+          })
+          const ending = new AbortController()
+          const iterator = source.runs(ending.signal)[Symbol.asyncIterator]()
+          const first = await iterator.next()
+          expect(first.value.from).toBe(acceptLost ? 10 : 0)
+          // At most two more fit into what it fetches ahead.
+          await tools.deleteBelow(topic, acceptLost ? 18 : 10)
+          const runs: [number, number, number][] = []
+          async function rest(): Promise<void> {
+            for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+              runs.push([next.value.from, next.value.to, textsOf(next.value).length])
+              if (next.value.to === 20) return
+            }
+          }
+          if (acceptLost) {
+            await rest()
+            const gap = runs.find(([from, to, count]) => to - from > count)!
+            expect(gap[1]).toBe(19)
+            expect(lost).toEqual([[0, 18 - gap[0]]])
+            expect(runs.map(([from]) => from)).toEqual([first.value.to, ...runs.slice(0, -1).map(([, to]) => to)])
+          } else {
+            await expect(rest()).rejects.toThrow(/were deleted unread/)
+            expect(lost).toEqual([])
+          }
+          ending.abort()
+          await source.close()
+        }
+      }))
+
+    test('never reads a topic that was made anew under the name, and says so', () =>
+      withTopic(async ({ topic, sources, tools }) => {
+        await tools.appendTexts(topic, ['a', 'b'])
+        const { texts, failures, stop } = reader(sources.open())
+        await expect.poll(() => texts, soon).toEqual(['a', 'b'])
+        await kafka.deleteTopic(topic)
+        await kafka.createTopic({ name: topic })
+        await tools.appendTexts(topic, ['x', 'y', 'z'])
+        await expect.poll(() => failures.some(error => error instanceof SystemicError), soon).toBe(true)
+        expect(failures.at(-1)!.message).toMatch(/was made anew/)
+        expect(texts).toEqual(['a', 'b'])
+        await stop()
+      }))
+
+    test('stops where the topic is deleted or was never there, and says what to do', () =>
+      withTopic(async ({ topic, sources, tools }) => {
+        await tools.appendTexts(topic, ['a'])
+        const { texts, failures, stop } = reader(sources.open())
+        await expect.poll(() => texts, soon).toEqual(['a'])
+        await kafka.deleteTopic(topic)
+        await expect.poll(() => failures.some(error => error instanceof SystemicError), soon).toBe(true)
+        expect(failures.at(-1)!.message).toMatch(/does not exist: create it/)
+        await stop()
+      }))
+
+    test('stops where its user is not let in, and names the options', () =>
+      withTopic(async ({ sources }) => {
+        const sasl = { mechanism: 'plain', username: kafka.secured.username, password: 'another' } as const
+        const connection = {
+          brokers: kafka.secured.sasl,
+          clientId: 'tests',
+          tls: undefined,
+          sasl,
+          connectTimeoutMs: 1000,
+          requestTimeoutMs: 2000,
+        }
+        const { failures, stop } = reader(sources.open({ connection }))
+        await expect.poll(() => failures.length, soon).toBe(1)
+        expect(failures[0]).toBeInstanceOf(SystemicError)
+        expect(failures[0]!.message).toMatch(/log.sasl_username/)
+        expect(failures[0]!.message).not.toContain('another')
+        await stop()
+      }))
+
+    test('gets through a connection that is cut in the middle of an answer, and one that goes silent', () =>
+      withTopic(async ({ topic, tools }) => {
+        const sources = sourcesOf(kafka.proxied, topic, client)
+        const text = 'x'.repeat(1000)
+        const sent = Array.from({ length: 2000 }, (_, at) => `${at} ${text}`)
+        for (let at = 0; at < 2000; at += 500) await tools.appendTexts(topic, sent.slice(at, at + 500))
+        const { texts, stop } = reader(sources.open({ runMessagesMax: 50 }), true)
+        for (let cut = 0; cut < 4; cut++) {
+          await kafka.proxy.cutAfter(300_000)
+          await wait(50)
+        }
+        kafka.proxy.halfOpen()
+        await wait(500)
+        await kafka.proxy.heal()
+        await tools.appendTexts(topic, ['end'])
+        await expect.poll(() => texts.at(-1), soon).toBe('end')
+        expect(new Set(texts).size).toBe(2001)
+        await stop()
+        await sources.close()
+      }))
+  })

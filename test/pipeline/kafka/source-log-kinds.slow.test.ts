@@ -1,0 +1,116 @@
+// What lies in a real log: batches of every codec and client, transactions, and what compaction leaves.
+
+import { Producer } from '@platformatic/kafka'
+import { CompressionTypes } from 'kafkajs'
+import { expect, test } from 'vitest'
+import type { RawRun, Source } from '../../../pipeline/source.ts'
+import { describeWithOwnKafka } from '../../servers/kafka.ts'
+import { clients, openTools, sourcesOf, textsOf } from './source-parts.ts'
+
+/** The runs of one partition up to the offset. */
+async function runsTo(source: Source, end: number): Promise<RawRun[]> {
+  const ending = new AbortController()
+  const runs: RawRun[] = []
+  for await (const run of source.runs(ending.signal)) {
+    runs.push(run)
+    if (run.to >= end) break
+  }
+  ending.abort()
+  await source.close()
+  return runs
+}
+
+describeWithOwnKafka('the source on Kafka reads, by each client,', kafka => {
+  test('all codecs as Java, @platformatic/kafka and kafkajs write them', async () => {
+    const topic = await kafka.createTopic()
+    const codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const
+    for (const codec of codecs) {
+      const properties = [`bootstrap.servers=${kafka.brokers[0]}`, `compression.type=${codec}`, 'linger.ms=50']
+      const load = ['--topic', topic, '--num-records', '300', '--record-size', '100', '--throughput', '-1']
+      await kafka.tool('ProducerPerformance', [...load, '--producer-props', ...properties])
+    }
+    const producer = new Producer<string, string, string, string>({
+      clientId: 'tests',
+      bootstrapBrokers: [...kafka.brokers],
+      serializers: { key: one => Buffer.from(one ?? ''), value: one => Buffer.from(one ?? '') },
+    })
+    const expected: string[] = []
+    for (const codec of codecs) {
+      const texts = Array.from({ length: 100 }, (_, at) => `${codec} ${at} ${'x'.repeat(50)}`)
+      expected.push(...texts)
+      await producer.send({ compression: codec, messages: texts.map(value => ({ topic, partition: 0, key: 'c', value })) })
+    }
+    await producer.close()
+    const tools = await openTools(kafka.brokers)
+    for (const compression of [CompressionTypes.None, CompressionTypes.GZIP]) {
+      const texts = Array.from({ length: 100 }, (_, at) => `kafkajs ${compression} ${at} ${'x'.repeat(50)}`)
+      expected.push(...texts)
+      await tools.producer.send({ topic, compression, messages: texts.map(value => ({ partition: 0, key: 'c', value })) })
+    }
+    for (const client of clients) {
+      const runs = await runsTo(sourcesOf(kafka.brokers, topic, client).open(), 2200)
+      const texts = runs.flatMap(textsOf)
+      expect(texts).toHaveLength(2200)
+      expect(texts.slice(0, 1500).every(text => text.length === 100)).toBe(true)
+      expect(texts.slice(1500)).toEqual(expected)
+    }
+    await tools.close()
+  })
+
+  test('committed transactions and none of the aborted, with their markers as gaps', async () => {
+    const topic = await kafka.createTopic()
+    const tools = await openTools(kafka.brokers)
+    const transactional = tools.kafka.producer({ transactionalId: `t-${topic}`, idempotent: true, maxInFlightRequests: 1 })
+    await transactional.connect()
+    const expected: string[] = []
+    for (let at = 0; at < 12; at++) {
+      const isAborted = at % 3 === 1
+      const transaction = await transactional.transaction()
+      const own = [`${at} first`, `${at} second`]
+      const between = `${at} beside`
+      await transaction.send({ topic, messages: [{ partition: 0, key: 'c', value: own[0]! }] })
+      await tools.appendTexts(topic, [between])
+      await transaction.send({ topic, messages: [{ partition: 0, key: 'c', value: own[1]! }] })
+      if (isAborted) await transaction.abort()
+      else await transaction.commit()
+      expected.push(...(isAborted ? [between] : [own[0]!, between, own[1]!]))
+    }
+    const end = 12 * 4
+    for (const client of clients) {
+      const runs = await runsTo(sourcesOf(kafka.brokers, topic, client).open({ runMessagesMax: 4 }), end)
+      expect(runs.flatMap(textsOf)).toEqual(expected)
+      expect(runs.map(({ from }) => from)).toEqual([0, ...runs.slice(0, -1).map(({ to }) => to)])
+      expect(runs.at(-1)!.to).toBe(end)
+    }
+    await transactional.disconnect()
+    await tools.close()
+  })
+
+  test('what compaction left, and goes on behind the gaps', async () => {
+    const config = { 'cleanup.policy': 'compact', 'segment.ms': '100', 'min.cleanable.dirty.ratio': '0.01', 'min.compaction.lag.ms': '0' }
+    const topic = await kafka.createTopic({ config })
+    const tools = await openTools(kafka.brokers)
+    for (let round = 0; round < 5; round++) {
+      await tools.producer.send({ topic, messages: ['a', 'b', 'c'].map(key => ({ partition: 0, key, value: `${key}${round}` })) })
+      await new Promise(resolve => setTimeout(resolve, 150))
+    }
+    for (const client of clients) {
+      let runs: RawRun[] = []
+      await expect
+        .poll(
+          async () => {
+            // Segments roll when something is written.
+            await tools.producer.send({ topic, messages: [{ partition: 0, key: 'tick', value: 'tick' }] })
+            const source = sourcesOf(kafka.brokers, topic, client).open({ startAt: async () => new Map([[0, 0]]) })
+            runs = await runsTo(source, (await source.bounds(0)).end)
+            return runs.flatMap(textsOf).filter(text => text !== 'tick')
+          },
+          { timeout: 60_000, interval: 500 },
+        )
+        .toEqual(['a4', 'b4', 'c4'])
+      expect(runs[0]!.from).toBe(0)
+      expect(runs.map(({ from }) => from)).toEqual([0, ...runs.slice(0, -1).map(({ to }) => to)])
+    }
+    await tools.close()
+  })
+})

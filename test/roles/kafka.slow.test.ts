@@ -1,0 +1,61 @@
+// `sluice ingest` with `sluice api` and a real Kafka: a message lies in its topic when it is acknowledged, also around an outage of the broker.
+
+import { expect, test } from 'vitest'
+import { readTopic } from '../pipeline/kafka/stored-messages.ts'
+import { describeWithOwnKafka } from '../servers/kafka.ts'
+import { describeWithPostgres } from '../servers/postgres.ts'
+import { expectStatus, makeSite, publish } from '../up/operator.ts'
+import { ingestWords, spawnRole, startApi, token, untilHealth, untilPrinted, whenReady } from './processes.ts'
+
+describeWithOwnKafka('ingest on Kafka', kafka =>
+  describeWithPostgres('with an api', postgres => {
+    test('it waits for a broker, takes messages with the name of the topic in their ids, and answers 503 while it is away', async () => {
+      const api = await startApi(await postgres.createDatabase())
+      const site = await makeSite(api.url)
+      const topic = 'field-7.messages'
+      await kafka.kill()
+      const spawned = spawnRole(ingestWords, {
+        SVC_CONTROL_URL: api.internalUrl,
+        SVC_CONTROL_TOKEN: token,
+        SVC_INTERNAL_LISTEN: '127.0.0.1:0',
+        SVC_LOG_BROKERS: kafka.brokers.join(','),
+        SVC_LOG_TOPIC: topic,
+        SVC_LOG_PARTITIONS: '3',
+        SVC_LOG_REQUEST_TIMEOUT_MS: '1000',
+        SVC_LOG_APPEND_TIMEOUT_MS: '2000',
+      })
+      await untilPrinted(spawned, /the log is away: the start waits for it/)
+      await kafka.restart()
+      const ingest = await whenReady(spawned)
+      await untilHealth(ingest, 'log', 'pass')
+      await untilHealth(ingest, 'control-plane', 'pass')
+
+      const ids: string[] = []
+      for (const v of [1, 2])
+        ids.push(String((await expectStatus(publish(ingest.url, site, [{ n: 'count', v }], 'attic'), 202)).json?.['id']))
+      await kafka.kill()
+      const away = await publish(ingest.url, site, [{ n: 'count', v: 3 }])
+      expect([away.status, away.headers.get('retry-after')]).toEqual([503, '1'])
+      await untilHealth(ingest, 'log', 'fail')
+      await kafka.restart()
+      await untilHealth(ingest, 'log', 'pass')
+      ids.push(String((await expectStatus(publish(ingest.url, site, [{ n: 'count', v: 4 }]), 202)).json?.['id']))
+      expect(await ingest.stop()).toBe(0)
+      expect(await api.stop()).toBe(0)
+
+      const stored = await readTopic(kafka.brokers, topic)
+      const found = new Map(stored.map(message => [`${topic}-${message.partition}-${message.offset}`, message]))
+      const values = ids.map(id => Buffer.from(found.get(id)!.value).toString())
+      expect(values).toEqual(['[{"n":"count","v":1}]', '[{"n":"count","v":2}]', '[{"n":"count","v":4}]'])
+      const first = found.get(ids[0]!)!
+      expect(Buffer.from(first.key!).toString()).toBe(site.channel)
+      expect(Object.fromEntries(first.headers.map(([name, value]) => [name, value?.toString()]))).toMatchObject({
+        subtopic: 'attic',
+        publisher: site.thing,
+        protocol: 'http',
+        'content-type': 'application/senml+json',
+      })
+      expect(ingest.printed()).not.toContain(site.device.slice(6))
+    })
+  }),
+)

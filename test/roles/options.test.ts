@@ -1,0 +1,121 @@
+// The options of the roles `api` and `ingest`: what is right by itself and wrong together, and what they share.
+
+import { expect, test } from 'vitest'
+import type { OptionSources } from '../../config/options.ts'
+import { variablesOf } from '../../config/options.ts'
+import { apiOptions, loadApiOptions } from '../../roles/api-options.ts'
+import { ingestRoleOptions, loadIngestOptions } from '../../roles/ingest-options.ts'
+
+type Environment = Record<string, string>
+
+function faultsOf(load: (sources: OptionSources) => unknown, environment: Environment): string[] {
+  try {
+    load({ environment })
+  } catch (error) {
+    return (error as Error).message.split('\n').slice(1)
+  }
+  return []
+}
+
+const right = {
+  SVC_DATABASE_URL: 'postgres://sluice:x7kq2m3p4d@db:5432/sluice',
+  SVC_MASTER_KEY: Buffer.alloc(32, 9).fill(3, 5).toString('base64url'),
+}
+const api = (environment: Environment) => faultsOf(loadApiOptions, { ...right, ...environment })
+const ingest = (environment: Environment) => faultsOf(loadIngestOptions, environment)
+const aToken = 'a-token-that-processes-share'
+
+test('api needs its database and its key, and ingest nothing', () => {
+  expect(api({})).toEqual([])
+  expect(ingest({})).toEqual([])
+  expect(faultsOf(loadApiOptions, {})).toEqual([
+    expect.stringMatching(/master_key: it is required: set SVC_MASTER_KEY/),
+    expect.stringMatching(/database\.url: it is required: set SVC_DATABASE_URL/),
+  ])
+})
+
+test('one variable gives both sides their token, and each side its internal address', () => {
+  const shared = (schema: Parameters<typeof variablesOf>[0]): string[] =>
+    variablesOf(schema).filter(name => /TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
+  expect(shared(apiOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
+  expect(shared(ingestRoleOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
+  expect(loadIngestOptions({ environment: { SVC_CONTROL_TOKEN: aToken } }).control.token).toBe(aToken)
+  expect(loadApiOptions({ environment: { ...right, SVC_CONTROL_TOKEN: aToken } }).internal.token).toBe(aToken)
+})
+
+test('a listener that other machines reach needs a token or mutual TLS', () => {
+  const tls = { SVC_INTERNAL_CERT_FILE: 'c.pem', SVC_INTERNAL_KEY_FILE: 'k.pem' }
+  for (const listen of ['0.0.0.0:9080', '[::]:9080', '10.0.0.1:9080', 'api:9080']) {
+    const needs = [
+      expect.stringMatching(
+        /internal\.listen: other machines reach .*set SVC_CONTROL_TOKEN .*internal\.cert_file.*or listen on 127\.0\.0\.1/,
+      ),
+    ]
+    expect(api({ SVC_INTERNAL_LISTEN: listen })).toEqual(needs)
+    // A certificate of the listener alone says nothing of who asks.
+    expect(api({ SVC_INTERNAL_LISTEN: listen, ...tls })).toEqual(needs)
+    expect(api({ SVC_INTERNAL_LISTEN: listen, ...tls, SVC_INTERNAL_CA_FILE: 'ca.pem' })).toEqual([])
+    expect(api({ SVC_INTERNAL_LISTEN: listen, SVC_CONTROL_TOKEN: aToken })).toEqual([])
+    // That of ingest has nothing but health and metrics.
+    expect(ingest({ SVC_INTERNAL_LISTEN: listen })).toEqual([])
+  }
+  for (const listen of ['127.0.0.1:0', '[::1]:9080', 'localhost:9080']) expect(api({ SVC_INTERNAL_LISTEN: listen })).toEqual([])
+})
+
+test.each([
+  ['of a port that is none', api, { SVC_INTERNAL_LISTEN: '127.0.0.1:70000' }, /internal\.listen: .*give host:port/],
+  ['of no address', api, { SVC_INTERNAL_LISTEN: '9080' }, /internal\.listen is "9080": give host:port/],
+  [
+    'of a token that no header can hold',
+    api,
+    { SVC_CONTROL_TOKEN: 'a token with spaces' },
+    /internal\.token is set to a text that is not shown: give at least 16/,
+  ],
+  ['of a short token', ingest, { SVC_CONTROL_TOKEN: 'short' }, /control\.token is set to a text that is not shown: give at least 16/],
+  ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: a certificate needs its key/],
+  [
+    'of an authority without a certificate',
+    api,
+    { SVC_INTERNAL_CA_FILE: 'c.pem' },
+    /internal\.ca_file: clients show certificates over TLS only/,
+  ],
+  [
+    'of a database that is none',
+    api,
+    { SVC_DATABASE_URL: 'mysql://x/y' },
+    /database\.url is set to a text that is not shown: give a URL such as postgres:/,
+  ],
+  ['of a database URL that cannot be read', api, { SVC_DATABASE_URL: 'postgres://x:y@[/z' }, /database\.url: cannot be read/],
+  ['of a master key that is none', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not hold a master key/],
+  ["of an administrator's email", api, { SVC_ADMIN_EMAIL: 'nonsense' }, /admin\.email: is not an email/],
+  ['of a control plane that is no URL', ingest, { SVC_CONTROL_URL: 'api:9080' }, /control\.url: is no address of an HTTP server/],
+  ['of a control plane with a query', ingest, { SVC_CONTROL_URL: 'http://api/?x' }, /control\.url: is no address of an HTTP server/],
+  [
+    'of a password in the URL',
+    ingest,
+    { SVC_CONTROL_URL: 'http://me:hidden@api' },
+    /control\.url: holds a user or a password: give the token/,
+  ],
+  ['of certificates without TLS', ingest, { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' }, /control\.url: is without TLS/],
+  [
+    'of a key without its certificate',
+    ingest,
+    { SVC_CONTROL_URL: 'https://api', SVC_CONTROL_KEY_FILE: 'k' },
+    /control\.cert_file: a certificate needs its key/,
+  ],
+  ['of a topic that Kafka refuses', ingest, { SVC_LOG_TOPIC: 'a topic' }, /log\.topic/],
+] as const)('a fault %s is told with what to do', (_name, faults, environment, text) => {
+  const found = faults(environment)
+  expect(found).toEqual([expect.stringMatching(text)])
+  expect(found.join()).not.toMatch(/hidden|a token with|x{42}/)
+})
+
+test('known secrets are faults in production alone', () => {
+  const known = { SVC_CONTROL_TOKEN: 'changeme-changeme', SVC_ADMIN_PASSWORD: 'password1' }
+  expect(api(known)).toEqual([])
+  expect(api({ ...known, SVC_ENV: 'production' })).toHaveLength(2)
+  expect(ingest({ SVC_CONTROL_TOKEN: 'changeme-changeme', SVC_ENV: 'production' })).toEqual([
+    expect.stringMatching(/control\.token: with env = production/),
+  ])
+  expect(api({ SVC_ENV: 'production', SVC_CONTROL_TOKEN: aToken })).toEqual([])
+})

@@ -1,0 +1,130 @@
+// The control plane goes away under a running ingest: what still works, for how long, and that it comes back by itself.
+
+import { expect, test } from 'vitest'
+import { describeWithPostgres, startPostgres } from '../servers/postgres.ts'
+import { openProxy } from '../servers/proxy.ts'
+import { call, expectStatus, makeSite, publish, type Site } from '../up/operator.ts'
+import { internalAddress, startApi, startIngest, untilHealth, untilPrinted } from './processes.ts'
+
+const pack = [{ n: 'count', v: 1 }]
+
+/** The statuses of publishes, one after the other, until one is `last`; with the milliseconds after which each was answered. */
+async function publishUntil(url: string, site: Site, last: number): Promise<{ status: number; ms: number; retryAfter: string | null }[]> {
+  const answers = []
+  const startedMs = performance.now()
+  for (;;) {
+    const { status, headers } = await publish(url, site, pack)
+    answers.push({ status, ms: performance.now() - startedMs, retryAfter: headers.get('retry-after') })
+    if (status === last) return answers
+    await new Promise(resolve => setTimeout(resolve, 20))
+  }
+}
+
+describeWithPostgres('outages', postgres => {
+  test('with the api killed, known devices publish for 5 s at most, then get 503 with Retry-After, and it goes on by itself', async () => {
+    const database = await postgres.createDatabase()
+    const address = await internalAddress()
+    const api = await startApi(database, { SVC_INTERNAL_LISTEN: address })
+    const ingest = await startIngest(api.internalUrl)
+    const [known, unknown] = [await makeSite(api.url), await makeSite(api.url)]
+    await untilHealth(ingest, 'control-plane', 'pass')
+    await expectStatus(publish(ingest.url, known, pack), 202)
+
+    expect(await api.stop('SIGKILL')).toBe('SIGKILL')
+    // Who was not known before cannot be known now: neither a grant nor a refusal.
+    const first = await publish(ingest.url, unknown, pack)
+    expect([first.status, first.headers.get('retry-after')]).toEqual([503, '1'])
+    const answers = await publishUntil(ingest.url, known, 503)
+    expect(new Set(answers.slice(0, -1).map(({ status }) => status))).toEqual(new Set([202]))
+    expect(answers.at(-1)!.retryAfter).toBe('1')
+    // The last beat came up to a second before the kill.
+    expect(answers.at(-1)!.ms).toBeGreaterThan(3_000)
+    expect(answers.at(-1)!.ms).toBeLessThan(6_000)
+    // It is the control plane that is away: the process itself goes on, and says so.
+    expect((await call(ingest.internalUrl, 'GET', '/readyz')).status).toBe(200)
+    await untilHealth(ingest, 'control-plane', 'fail')
+
+    const again = await startApi(database, { SVC_INTERNAL_LISTEN: address })
+    await publishUntil(ingest.url, unknown, 202)
+    await untilHealth(ingest, 'control-plane', 'pass')
+    await expectStatus(publish(ingest.url, known, pack), 202)
+    expect(await ingest.stop()).toBe(0)
+    expect(await again.stop()).toBe(0)
+  })
+
+  test('those who follow an api do not hold up its stop, and hear of it at once', async () => {
+    const api = await startApi(await postgres.createDatabase())
+    const ingest = await startIngest(api.internalUrl)
+    await untilHealth(ingest, 'control-plane', 'pass')
+    const startedMs = performance.now()
+    const stopped = api.stop()
+    await untilHealth(ingest, 'control-plane', 'fail')
+    expect(await stopped).toBe(0)
+    expect(performance.now() - startedMs).toBeLessThan(1_500)
+    expect(await ingest.stop()).toBe(0)
+  })
+
+  test('what changes while the stream is cut is effective as soon as it is there again', async () => {
+    const api = await startApi(await postgres.createDatabase())
+    const proxy = await openProxy({ port: Number(new URL(api.internalUrl).port) })
+    const ingest = await startIngest(`http://127.0.0.1:${proxy.port}`)
+    const site = await makeSite(api.url)
+    await untilHealth(ingest, 'control-plane', 'pass')
+    await expectStatus(publish(ingest.url, site, pack), 202)
+
+    proxy.refuse()
+    proxy.cut()
+    await untilHealth(ingest, 'control-plane', 'fail')
+    expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
+      204,
+    )
+    // Unheard of, and asked for less than 5 s ago.
+    await expectStatus(publish(ingest.url, site, pack), 202)
+    await proxy.heal()
+    const answers = await publishUntil(ingest.url, site, 403)
+    expect(answers.at(-1)!.ms).toBeLessThan(2_500)
+    expect(await ingest.stop()).toBe(0)
+    expect(await api.stop()).toBe(0)
+    await proxy.close()
+  })
+
+  test('a stream that neither end knows to be lost is noticed by its silence', async () => {
+    const api = await startApi(await postgres.createDatabase())
+    const proxy = await openProxy({ port: Number(new URL(api.internalUrl).port) })
+    const ingest = await startIngest(`http://127.0.0.1:${proxy.port}`)
+    const site = await makeSite(api.url)
+    await untilHealth(ingest, 'control-plane', 'pass')
+    await expectStatus(publish(ingest.url, site, pack), 202)
+
+    proxy.halfOpen()
+    expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
+      204,
+    )
+    const answers = await publishUntil(ingest.url, site, 503)
+    // 5 s after the last beat, and 2 s in which the question finds no answer.
+    expect(answers.at(-1)!.ms).toBeLessThan(7_500)
+    await proxy.heal()
+    await publishUntil(ingest.url, site, 403)
+    await untilHealth(ingest, 'control-plane', 'pass')
+    expect(await ingest.stop()).toBe(0)
+    expect(await api.stop()).toBe(0)
+    await proxy.close()
+  })
+
+  test('an api whose database crashes cuts off who follows it, and both go on when it is back', async () => {
+    const server = await startPostgres()
+    const api = await startApi(await server.createDatabase())
+    const ingest = await startIngest(api.internalUrl)
+    const site = await makeSite(api.url)
+    await untilHealth(ingest, 'control-plane', 'pass')
+    await server.restart('immediate')
+    await untilPrinted(api, /changes of other instances cannot be heard: those who follow them are cut off/)
+    await untilPrinted(ingest, /changes are not heard: grants are used for a few seconds/)
+    await untilHealth(ingest, 'control-plane', 'pass')
+    await untilHealth(api, 'changes', 'pass')
+    await publishUntil(ingest.url, site, 202)
+    expect(await ingest.stop()).toBe(0)
+    expect(await api.stop()).toBe(0)
+    await server.stop()
+  })
+})

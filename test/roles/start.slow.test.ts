@@ -1,0 +1,107 @@
+// Starting the roles as processes: what stops a start, and what a start waits for.
+
+import { expect, test } from 'vitest'
+import { freePort } from '../servers/free-port.ts'
+import { describeWithPostgres } from '../servers/postgres.ts'
+import { openProxy } from '../servers/proxy.ts'
+import { call, expectStatus } from '../up/operator.ts'
+import { administrator, apiEnvironment, apiWords, masterKey, spawnRole, startApi, startIngest, token, untilPrinted } from './processes.ts'
+
+/** What a start that must fail printed. */
+async function failedStart(words: readonly string[], environment: Readonly<Record<string, string>>): Promise<string> {
+  const { ended, printed } = spawnRole(words, environment)
+  expect(await ended).toBe(1)
+  expect(printed()).not.toMatch(/^\s+at /m)
+  return printed()
+}
+
+describeWithPostgres('start of the roles', postgres => {
+  test('four apis start at once on an empty database, and the administrator is made once', async () => {
+    const database = await postgres.createDatabase()
+    const apis = await Promise.all([1, 2, 3, 4].map(() => startApi(database)))
+    for (const { url } of apis) await expectStatus(call(url, 'POST', '/tokens', { body: administrator }), 201)
+    expect(apis.filter(api => api.printed().includes('the administrator was made'))).toHaveLength(1)
+    for (const api of apis) expect(await api.stop()).toBe(0)
+  })
+
+  test('another master key than the database was written under stops the start, and its text is not shown', async () => {
+    const database = await postgres.createDatabase()
+    await (await startApi(database)).stop()
+    const wrong = Buffer.alloc(32, 8).fill(1, 4).toString('base64url')
+    const said = await failedStart(apiWords, apiEnvironment(database, { SVC_MASTER_KEY: wrong }))
+    expect(said).toMatch(/written under another master key/)
+    expect(said).not.toContain(wrong)
+  })
+
+  test('an api without a master key or a database names both; with what is no key it names that', async () => {
+    const said = await failedStart(apiWords, {})
+    expect(said).toMatch(/SVC_MASTER_KEY/)
+    expect(said).toMatch(/SVC_DATABASE_URL/)
+    expect(await failedStart(apiWords, apiEnvironment('postgres://127.0.0.1/x', { SVC_MASTER_KEY: 'no-key' }))).toMatch(
+      /SVC_MASTER_KEY does not hold a master key/,
+    )
+  })
+
+  test('an internal listener that other machines reach does not start without token or mutual TLS', async () => {
+    const { SVC_CONTROL_TOKEN: _, ...environment } = apiEnvironment('postgres://127.0.0.1/x', { SVC_INTERNAL_LISTEN: '0.0.0.0:0' })
+    expect(await failedStart(apiWords, environment)).toMatch(/internal\.listen: other machines reach 0\.0\.0\.0:0.*set SVC_CONTROL_TOKEN/)
+  })
+
+  test('in production known secrets are refused', async () => {
+    const environment = {
+      SVC_ENV: 'production',
+      SVC_CONTROL_TOKEN: 'changeme-changeme',
+      SVC_ADMIN_PASSWORD: 'password1',
+      SVC_MASTER_KEY: Buffer.alloc(32).toString('base64url'),
+    }
+    const said = await failedStart(apiWords, apiEnvironment('postgres://postgres:postgres@127.0.0.1/x', environment))
+    for (const name of ['internal.token', 'admin.password', 'master_key', 'database.url']) {
+      expect(said).toMatch(new RegExp(`${name}: with env = production it may not be a secret that everybody knows`))
+    }
+    expect(said).not.toMatch(/changeme|password1|postgres:postgres/)
+  })
+
+  test('a database that does not exist stops the start; one that is away is waited for', async () => {
+    const database = new URL(await postgres.createDatabase())
+    const absent = new URL(database)
+    absent.pathname = '/absent'
+    expect(await failedStart(apiWords, apiEnvironment(absent.href))).toMatch(
+      /refuses the control plane \(3D000\).*look at SVC_DATABASE_URL/,
+    )
+
+    const proxy = await openProxy({ port: Number(database.port) })
+    proxy.refuse()
+    const behind = new URL(database)
+    behind.port = String(proxy.port)
+    const { child, printed, ended } = spawnRole(apiWords, apiEnvironment(behind.href))
+    await untilPrinted({ printed }, /the database is away: the start waits for it/)
+    await proxy.heal()
+    await untilPrinted({ printed }, /^ready on /m)
+    child.kill('SIGTERM')
+    expect(await ended).toBe(0)
+    await proxy.close()
+  })
+
+  test('an api that waits for its database stops at once', async () => {
+    const { child, printed, ended } = spawnRole(apiWords, apiEnvironment(`postgres://127.0.0.1:${await freePort()}/x`))
+    await untilPrinted({ printed }, /the start waits for it/)
+    child.kill('SIGTERM')
+    expect(await ended).toBe(0)
+  })
+
+  test('ingest starts while the control plane is away, answers 503, and says a wrong token in a sentence', async () => {
+    const api = await startApi(await postgres.createDatabase())
+    const ingest = await startIngest(api.internalUrl, { SVC_CONTROL_TOKEN: `${token}-of-another` })
+    await untilPrinted(ingest, /does not take this process's token: set SVC_CONTROL_TOKEN/)
+    const channel = '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'
+    const publish = { authorization: 'Thing x', type: 'application/senml+json', body: '[]' }
+    const { status, headers, text } = await call(ingest.url, 'POST', `/channels/${channel}/messages`, publish)
+    expect([status, headers.get('retry-after')]).toEqual([503, '1'])
+    expect(text).not.toMatch(/token/i)
+    for (const role of [api, ingest]) {
+      expect(role.printed()).not.toContain(token)
+      expect(role.printed()).not.toContain(masterKey)
+      expect(await role.stop()).toBe(0)
+    }
+  })
+})

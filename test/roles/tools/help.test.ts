@@ -1,0 +1,37 @@
+// The help of the tools that work on a running platform, and what they refuse before they ask anything.
+
+import { expect, test } from 'vitest'
+import { outputOf, sluice } from '../../bin/command.ts'
+
+const commands = ['dlq ls', 'dlq show', 'dlq replay', 'dlq drop', 'verify', 'trace']
+
+test('sluice --help names the tools', async () => {
+  const help = (await outputOf(['--help'])).toString()
+  for (const tool of ['dlq', 'verify', 'trace']) expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
+})
+
+test.each(commands)('sluice %s --help shows an example of it, and says how a running platform is asked', async name => {
+  const help = (await outputOf([...name.split(' '), '--help'])).toString()
+  const [, examples] = help.split(/^Examples?:$/m)
+  expect(examples).toContain(`sluice ${name}`)
+  expect(help).toMatch(/--url <url>/)
+  expect(help).toMatch(/SVC_TOKEN/)
+})
+
+test.each([
+  [['dlq', 'show', 'nonsense'], 1, /Give <log>-<partition>-<offset>/],
+  [['dlq', 'ls', '--limit', '0'], 1, /Give a whole number from 1 to 1000/],
+  [['dlq', 'drop'], 1, /say which dead letters to drop/],
+  [['dlq', 'replay', '1-0-1', 'nonsense', '--url', 'http://127.0.0.1:9', '--token', 'x'], 1, /Give <log>/],
+  [['dlq', 'ls', '--url', 'nonsense', '--token', 'x'], 1, /--url "nonsense" is none/],
+  [['dlq', 'ls', '--url', 'http://127.0.0.1:8080'], 1, /needs the token of an administrator/],
+  [['dlq', 'ls', '--store', 'graph'], 1, /there is no store "graph": the stores are relational/],
+  [['trace', 'nonsense'], 1, /no id of a message/],
+  [['verify'], 2, /missing required argument/],
+  [['verify', 'graph'], 2, /there is no store "graph"/],
+] as const)('%j ends with %i and a sentence', async (words, code, says) => {
+  const ended = await sluice(words)
+  expect([ended.code, ended.output.length]).toEqual([code, 0])
+  expect(ended.errors).toMatch(says)
+  expect(ended.errors).not.toMatch(/^\s+at /m)
+})

@@ -1,0 +1,255 @@
+// The tools as they are typed, over a real Kafka and a real PostgreSQL: dlq, verify and trace of what a writer has done.
+
+import { spawn } from 'node:child_process'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import type { VerifyReport } from '../../../pipeline/audit/verify.ts'
+import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
+import type { OutgoingMessage } from '../../../pipeline/log.ts'
+import { main } from '../../bin/command.ts'
+import { connectionTo } from '../../pipeline/kafka/source-parts.ts'
+import { logSettings, silent } from '../../pipeline/kafka/stored-messages.ts'
+import { outgoing } from '../../pipeline/message.ts'
+import { describeWithKafka } from '../../servers/kafka.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { type RunningWriter, startWriter } from './writer.ts'
+
+interface Ended {
+  readonly code: number | null
+  readonly output: string
+  readonly errors: string
+}
+
+const senml = (payload: string, fields: Partial<OutgoingMessage> = {}): OutgoingMessage =>
+  outgoing({ payload: new TextEncoder().encode(payload), ...fields })
+const json = (format: string, channel = 'c1'): OutgoingMessage =>
+  senml('{"speed":1}', { channel, contentType: 'application/json', subtopic: format })
+
+describeWithKafka('the tools', kafka =>
+  describeWithPostgres('on a writer of PostgreSQL', postgres => {
+    const partitions = 3
+    let topic: string
+    let url: string
+    let database: Database
+    let writer: RunningWriter
+    let environment: Record<string, string>
+
+    async function tool(...words: string[]): Promise<Ended> {
+      const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && !name.startsWith('VITEST'))
+      const child = spawn(process.execPath, [main, ...words], { env: { ...Object.fromEntries(kept), ...environment } })
+      let [output, errors] = ['', '']
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text))
+      child.stdin.end()
+      const code = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve))
+      return { code, output, errors }
+    }
+
+    async function said(...words: string[]): Promise<string> {
+      const { code, output, errors } = await tool(...words)
+      expect({ code, errors }).toEqual({ code: 0, errors: '' })
+      return output
+    }
+
+    const report = async (): Promise<VerifyReport> => JSON.parse((await tool('verify', 'relational', '--json')).output) as VerifyReport
+
+    /** Appends and waits until the writer has passed all of it. */
+    async function stored(messages: readonly OutgoingMessage[]): Promise<string[]> {
+      const log = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
+      const positions = await log.append(messages)
+      await log.close()
+      await settled(topic)
+      return positions.map(({ partition, offset }) => `1-${partition}-${offset}`)
+    }
+
+    /** Waits until the store's positions are the ends of a topic. */
+    async function settled(name: string): Promise<void> {
+      const reader = await openKafkaTopicReader({ connection: connectionTo(kafka.brokers), topic: name, fetchBytes: 1 << 20 })
+      const bounds = await reader.bounds()
+      await reader.close()
+      for (;;) {
+        const rows = await database.query<{ partition: number; next_offset: bigint }>(
+          'SELECT partition, next_offset FROM sluice.offsets JOIN sluice.logs ON log = number WHERE name = $1',
+          [name],
+        )
+        const next = new Map(rows.map(row => [row.partition, Number(row.next_offset)]))
+        if ([...bounds].every(([partition, { end }]) => end === 0 || (next.get(partition) ?? 0) >= end)) return
+        await new Promise(resolve => setTimeout(resolve, 50))
+      }
+    }
+
+    beforeAll(async () => {
+      topic = await kafka.createTopic({ partitions })
+      url = await postgres.createDatabase()
+      database = await openServer({ url, applicationName: 'operator', connectionsMax: 2 })
+      writer = await startWriter(kafka.brokers, topic, url, { formatsPerChannelMax: 1 })
+      environment = { SVC_LOG_BROKERS: kafka.brokers.join(','), SVC_LOG_TOPIC: topic, SVC_RELATIONAL_URL: url }
+    }, 120_000)
+
+    afterAll(async () => {
+      await writer.stop()
+      await database.close()
+    }, 60_000)
+
+    let bad: string
+    let refused: string
+    let good: string
+
+    test('verify holds for a store with every kind of message, and says so with exit code 0', async () => {
+      const many = Array.from({ length: 3000 }, (_, at) => senml(`[{"n":"a","v":${at}},{"n":"b","v":${at}}]`, { channel: `c${at % 7}` }))
+      ;[good] = (await stored([senml('[{"n":"a","v":1},{"n":"b","v":2}]', { channel: 'c9' })])) as [string]
+      await stored(many)
+      ;[bad] = (await stored([
+        senml('[{"n":"a","v":1,"vs":"\\u001b]0;owned\\u0007"},{"n":"b"}]\u001b[2J', { headers: [{ key: 'trace', value: 'x' }] }),
+      ])) as [string]
+      await stored([
+        senml('[]', { contentType: 'application/json', subtopic: 'first' }),
+        senml('x'.repeat(300 * 1024)),
+        senml('[{"n":"a","v":1}]', { channel: '' }),
+        json('first'),
+      ])
+      ;[refused] = (await stored([json('second')])) as [string]
+      const output = await said('verify', 'relational')
+      expect(output).toContain(`log ${topic} (1 in the store), writer relational`)
+      expect(output).toMatch(/it holds: 3007 messages in 3 partitions, 0 more in flight\n$/)
+      const { partitions: counted } = await report()
+      const sum = (name: 'received' | 'stored' | 'empty' | 'dead_lettered'): number =>
+        counted.reduce((all, { recount }) => all + recount[name], 0)
+      expect((['received', 'stored', 'empty', 'dead_lettered'] as const).map(sum)).toEqual([3007, 3002, 1, 4])
+    })
+
+    test('dlq ls lists the letters, show prints one, and nothing of a device reaches the terminal', async () => {
+      const listed = await said('dlq', 'ls')
+      expect(listed.split('\n')[0]).toMatch(/^ID +STATE +RULE +CHANNEL +SUBTOPIC +RECORD +REASON$/)
+      expect(listed).toContain('format-limit')
+      expect(listed).toContain('payload-size')
+      expect(listed).toContain('no-key')
+      const shown = await said('dlq', 'show', bad)
+      expect(shown).toMatch(new RegExp(`^message +${bad}, of the topic ${topic}$`, 'm'))
+      expect(shown).toMatch(/^header +trace: x$/m)
+      expect(shown).toContain('\\u001b[2J')
+      for (const text of [listed, shown, (await said('dlq', 'ls', '--json')) + (await said('dlq', 'show', bad, '--json'))]) {
+        expect(text.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
+      }
+      const lines = (await said('dlq', 'ls', '--rule', 'format-limit', '--json')).trim().split('\n')
+      expect(lines.map(line => JSON.parse(line).id)).toEqual([refused])
+      expect((await tool('dlq', 'show', '1-0-99999')).errors).toMatch(/^no dead letter has the id 1-0-99999.*\n$/)
+    })
+
+    test('trace tells the way of a stored, a refused and an undecodable message, by any form of their ids', async () => {
+      const [, partition, offset] = good.split('-')
+      expect(await said('trace', `${topic}-${partition}-${offset}`, 'relational', '--reader', 'http://reader:9092/')).toBe(
+        [
+          `message      ${good}, of the log ${topic}`,
+          'received     2023-11-14T22:13:20.000000000Z by http, 33 bytes of application/senml+json',
+          '             channel c9, subtopic room.temperature, publisher t1',
+          'matched      the writer relational',
+          'decoded      2 records of the format messages',
+          'stored       2 rows',
+          'read         GET http://reader:9092/channels/c9/messages',
+          '',
+        ].join('\n'),
+      )
+      const ofBad = await said('trace', bad)
+      expect(ofBad).toMatch(/^decoded {6}no: .*\(rule /m)
+      expect(ofBad).toMatch(/^dead letter {2}open: /m)
+      expect(await said('trace', refused)).toMatch(/^dead letter {2}open: .*\(rule format-limit\)/m)
+      expect((await tool('trace', 'others-0-0')).errors).toMatch(/^the message is of the log "others"/)
+    })
+
+    test('a writer with other options stores what is replayed, once; verify still holds', async () => {
+      expect(await said('dlq', 'replay', '--rule', 'payload-size')).toMatch(/^1 dead letter replayed/)
+      await settled(`${topic}.replays.relational`)
+      // Nothing has changed for it: it is a dead letter again.
+      expect(await said('dlq', 'ls', '--rule', 'payload-size')).toMatch(/ open +payload-size /)
+
+      await writer.stop()
+      writer = await startWriter(kafka.brokers, topic, url)
+      expect(await said('dlq', 'replay', refused)).toMatch(/^1 dead letter replayed/)
+      expect(await said('dlq', 'replay', refused)).toMatch(/^1 dead letter replayed/)
+      await settled(`${topic}.replays.relational`)
+      expect(await said('dlq', 'ls', '--rule', 'format-limit')).toBe('there are no such dead letters\n')
+      const [, partition, offset] = refused.split('-')
+      const rows = await database.query<{ position: bigint; created: bigint }>('SELECT position, created FROM formats.second')
+      expect(rows).toEqual([{ position: (1n << 56n) | (BigInt(partition!) << 44n) | BigInt(offset!), created: 1_700_000_000_000_000_000n }])
+      expect(await said('trace', refused)).toMatch(/^stored {7}1 row$/m)
+
+      const output = await said('verify', 'postgres')
+      expect(output).toContain('of the dead-lettered, 1 were replayed and are stored')
+      expect(output).toMatch(/it holds/)
+    })
+
+    test('dropped letters are listed with --all only; an id that no letter has is said', async () => {
+      expect(await said('dlq', 'drop', bad)).toBe('1 dead letter dropped\n')
+      expect(await said('dlq', 'ls')).not.toContain(bad)
+      expect(await said('dlq', 'ls', '--all')).toMatch(new RegExp(`^${bad} +dropped`, 'm'))
+      const { code, output, errors } = await tool('dlq', 'drop', '1-0-99999')
+      expect({ code, output }).toEqual({ code: 1, output: '0 dead letters dropped\n' })
+      expect(errors).toBe('no dead letter has the id 1-0-99999\n')
+      expect((await tool('dlq', 'drop')).errors).toMatch(/^say which dead letters/)
+      expect(await said('dlq', 'drop', '--all')).toMatch(/^\d dead letters dropped\n$/)
+      expect(await said('dlq', 'ls')).toBe('there are no such dead letters\n')
+      expect((await report()).holds).toBe(true)
+    })
+
+    test('verify works while the writer does, and counts what is in flight', async () => {
+      const log = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
+      const stop = new AbortController()
+      const load = (async () => {
+        for (let at = 0; !stop.signal.aborted; at++)
+          await log.append(Array.from({ length: 50 }, () => senml(`[{"n":"a","v":${at}}]`, { channel: `c${at % 7}` })))
+      })()
+      for (let round = 0; round < 3; round++) expect(await report()).toMatchObject({ holds: true })
+      stop.abort()
+      await load
+      await log.close()
+      await settled(topic)
+    })
+
+    test('what is missing, doubled or too much is found in the store, with exit code 1', async () => {
+      const [, partition, offset] = good.split('-')
+      const position = (1n << 56n) | (BigInt(partition!) << 44n) | BigInt(offset!)
+      const rows = await database.query('DELETE FROM public.messages WHERE position = $1 AND index = 0 RETURNING index', [position])
+      expect(rows).toHaveLength(1)
+      const { code, output } = await tool('verify', 'relational')
+      expect(code).toBe(1)
+      expect(output).toContain(`${good} rows missing: it has 2 rows, and the store 1 of them`)
+      expect(output).toMatch(/it does not hold in 1 of 3 partitions\n$/)
+
+      await database.query('DELETE FROM public.messages WHERE position = $1', [position])
+      expect((await tool('verify', 'relational')).output).toContain(`${good} missing: none of its 2 rows is there, and no dead letter`)
+      expect(await said('trace', good)).toContain('NO, and there is no dead letter: it is missing')
+      await database.execute(`INSERT INTO public.messages SELECT * FROM public.messages LIMIT 1`)
+      const { partitions } = await report()
+      expect(partitions.map(({ faults }) => faults.doubled ?? 0).reduce((one, other) => one + other)).toBe(1)
+    })
+
+    test('misuse is exit code 2, in a sentence', async () => {
+      const misuses: [words: string[], says: RegExp, environment?: Record<string, string>][] = [
+        [['verify'], /missing required argument/],
+        [['verify', 'graph'], /there is no store "graph"/],
+        [['verify', 'relational', '--nonsense'], /unknown option/],
+        [['verify', 'relational'], /SVC_RELATIONAL_URL/, { SVC_LOG_BROKERS: environment.SVC_LOG_BROKERS!, SVC_LOG_TOPIC: topic }],
+        [['verify', 'relational'], /there is no topic absent/, { ...environment, SVC_LOG_TOPIC: 'absent' }],
+        [['verify', 'relational'], /cannot be reached/, { ...environment, SVC_LOG_BROKERS: '127.0.0.1:1' }],
+        [
+          ['verify', 'relational'],
+          /PostgreSQL at 127\.0\.0\.1:1/,
+          { ...environment, SVC_RELATIONAL_URL: 'postgres://x:secret@127.0.0.1:1/x' },
+        ],
+        [['verify', 'relational', '--config', '/absent.toml'], /absent\.toml/],
+      ]
+      const before = environment
+      for (const [words, says, other = before] of misuses) {
+        environment = other
+        const { code, output, errors } = await tool(...words)
+        expect({ code, output }).toEqual({ code: 2, output: '' })
+        expect(errors).toMatch(says)
+        expect(errors).not.toMatch(/^\s+at |secret/m)
+      }
+      environment = before
+    })
+  }),
+)

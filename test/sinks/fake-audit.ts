@@ -1,0 +1,50 @@
+// An audit of the fake store. It passes test/conformance/audit.ts.
+
+import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit } from '../../sinks/audit.ts'
+import type { MessageCounts } from '../../sinks/sink.ts'
+import type { FakeStore } from './fake-sink.ts'
+
+/** @param books by `<log>/<partition>`, what the store would keep beside its positions */
+export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, MessageCounts> = new Map()): StoreAudit {
+  const split = (position: bigint) => ({
+    log: Number(position >> 56n),
+    partition: Number((position >> 44n) & 0xfffn),
+    offset: Number(position & 0xfff_ffff_ffffn),
+  })
+  return {
+    async logs() {
+      const logs = store.logs.map(({ name, id, writer }, at): AuditedLog => {
+        const partitions = new Map<number, AuditedPartition>()
+        for (const [key, nextOffset] of store.nextOffsets) {
+          const [log, partition] = key.split('/').map(Number)
+          const none = { received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0, lost: 0 }
+          if (log === at + 1) partitions.set(partition!, { nextOffset, ...none, ...books.get(key) })
+        }
+        return { number: at + 1, name, id, writer, partitions }
+      })
+      return logs.toReversed()
+    },
+
+    async *messages(log, partition, from, to) {
+      const found = new Map<number, Map<number, number>>()
+      for (const { position, index } of store.rows) {
+        const place = split(position)
+        if (place.log !== log || place.partition !== partition || place.offset < from || place.offset >= to) continue
+        const indexes = found.get(place.offset) ?? new Map<number, number>()
+        found.set(place.offset, indexes.set(index, (indexes.get(index) ?? 0) + 1))
+      }
+      const position = (offset: number) => (BigInt(log) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
+      for (const [offset, indexes] of [...found].sort(([one], [other]) => one - other)) {
+        const rows = [...indexes.values()].reduce((sum, times) => sum + times, 0)
+        yield { offset, rows, doubled: rows - indexes.size, replayed: store.replayed.has(position(offset)) } satisfies AuditedMessage
+      }
+    },
+
+    async rowsOf(log, partition, offset) {
+      return store.rows.filter(({ position }) => {
+        const place = split(position)
+        return place.log === log && place.partition === partition && place.offset === offset
+      }).length
+    },
+  }
+}

@@ -1,0 +1,102 @@
+// The audit of a PostgreSQL store, on the embedded database and on a server, and that of the fake one.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { openAudit } from '../../../sinks/postgres/audit.ts'
+import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
+import { openFreshEmbedded } from '../../servers/embedded.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { plainBatch } from '../batches.ts'
+import { openFakeAudit } from '../fake-audit.ts'
+import { createFakeStore, openFakeSink } from '../fake-sink.ts'
+import { emptyDatabase, storeOn } from './store.ts'
+
+auditConformance('the fake audit', async () => {
+  const store = createFakeStore()
+  return {
+    open: logName => openFakeSink({ store, logName }),
+    audit: openFakeAudit(store),
+    double: async position => void store.rows.push(...store.rows.filter(row => row.position === position)),
+    remove: async position => {
+      const kept = store.rows.filter(row => row.position !== position)
+      store.rows.splice(0, store.rows.length, ...kept)
+    },
+    close: async () => undefined,
+  }
+})
+
+async function storeOf(database: Database): Promise<AuditedStore> {
+  await emptyDatabase(database)
+  const store = storeOn(database, async () => undefined)
+  return {
+    open: logName => store.open({ logName }),
+    audit: openAudit(database),
+    double: async position =>
+      void (await database.query('INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1', [position])),
+    remove: async position => void (await database.query('DELETE FROM public.messages WHERE position = $1', [position])),
+    close: async () => undefined,
+  }
+}
+
+describe('embedded', () => {
+  let database: Database
+
+  beforeAll(async () => {
+    database = await openFreshEmbedded()
+  })
+  afterAll(() => database.close())
+
+  auditConformance('the audit, embedded', () => storeOf(database))
+})
+
+describeWithPostgres('server', postgres => {
+  let database: Database
+  let url: string
+
+  beforeAll(async () => {
+    url = await postgres.createDatabase()
+    database = await openServer({ url, applicationName: 'audited', connectionsMax: 4 })
+  })
+  afterAll(() => database.close())
+
+  auditConformance('the audit, on a server', () => storeOf(database))
+
+  test('what ends it early leaves no transaction behind, and a connection that is lost is an error', async () => {
+    const store = await storeOf(database)
+    const sink = await store.open('messages')
+    const signal = new AbortController().signal
+    for (let at = 0; at < 12_000; at += 4000) await sink.write(sink.encode(plainBatch(at, at + 4000)), async () => undefined, signal)
+    for await (const _ of store.audit.messages(sink.logNumber, 0, 0, 12_000)) break
+    const open = await database.query(`SELECT pid FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'`)
+    expect(open).toEqual([])
+
+    const auditor = await openServer({ url, applicationName: 'auditor', connectionsMax: 2 })
+    const read = async (): Promise<void> => {
+      for await (const { offset } of openAudit(auditor).messages(sink.logNumber, 0, 0, 12_000)) {
+        if (offset === 10)
+          await database.query(`SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'auditor'`)
+      }
+    }
+    await expect(read()).rejects.toThrow(/PostgreSQL|terminat|connection/i)
+    await auditor.close()
+    await sink.close()
+  })
+
+  test('it needs no right but to read', async () => {
+    const store = await storeOf(database)
+    const sink = await store.open('messages')
+    await sink.write(sink.encode(plainBatch(0, 2)), async () => undefined, new AbortController().signal)
+    await database.execute(`CREATE ROLE auditor LOGIN; GRANT USAGE ON SCHEMA sluice, formats, public TO auditor;
+      GRANT SELECT ON ALL TABLES IN SCHEMA sluice, formats, public TO auditor`)
+    const asAuditor = new URL(url)
+    asAuditor.username = 'auditor'
+    const auditor = await openServer({ url: asAuditor.href, applicationName: 'auditor', connectionsMax: 2 })
+    const found: number[] = []
+    for await (const { offset } of openAudit(auditor).messages(sink.logNumber, 0, 0, 2)) found.push(offset)
+    expect(found).toEqual([0, 1])
+    expect((await openAudit(auditor).logs())[0]!.partitions.get(0)).toMatchObject({ nextOffset: 2, received: 2, stored: 2 })
+    await auditor.close()
+    await sink.close()
+  })
+})

@@ -1,0 +1,202 @@
+// A write that nobody waits for any more ends soon, and never becomes final after it has thrown; and what a half-open connection holds is freed.
+
+import { once } from 'node:events'
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { openSink } from '../../../sinks/postgres/sink.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { batchOf, plain, plainBatch } from '../batches.ts'
+import { emptyDatabase, options } from './store.ts'
+
+type PostgresSink = Awaited<ReturnType<typeof openSink>>
+const never = new AbortController().signal
+const nobody = async () => undefined
+
+describeWithPostgres('a write that is given up', postgres => {
+  let url: string
+  let others: Database
+  let proxy: Proxy
+  const closings: (() => Promise<unknown>)[] = []
+
+  beforeAll(async () => {
+    url = await postgres.createDatabase()
+  })
+  beforeEach(async () => {
+    others = await openServer({ url, applicationName: 'others', connectionsMax: 4 })
+    await emptyDatabase(others)
+    proxy = await openProxy({ port: Number(new URL(url).port) })
+    closings.push(
+      () => others.close(),
+      () => proxy.close(),
+    )
+  })
+  afterEach(async () => {
+    for (const close of closings.splice(0).toReversed()) await close()
+  })
+
+  async function open(through: 'the proxy' | 'no proxy', lockTimeoutMs = 10_000): Promise<PostgresSink> {
+    const near = through === 'the proxy' ? url.replace(/:\d+\//, `:${proxy.port}/`) : url
+    const database = await openServer({ url: near, applicationName: 'sluice', connectionsMax: 3, connectTimeoutMs: 1_000 })
+    const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
+    const sink = await openSink({ database, options: { ...options, lockTimeoutMs }, ...identity })
+    closings.push(
+      () => database.close(),
+      () => sink.close(),
+    )
+    return sink
+  }
+
+  const stored = async () => (await others.query<{ count: number }>('SELECT count(*)::int FROM messages'))[0]?.count
+
+  /** What the write throws, and how long it takes from the abort on. */
+  async function giveUp(work: Promise<unknown>, controller: AbortController): Promise<{ thrown: unknown; tookMs: number }> {
+    const atMs = performance.now()
+    controller.abort(new Error('revoked'))
+    const thrown = await work.then(
+      () => 'written',
+      (error: unknown) => error,
+    )
+    return { thrown, tookMs: performance.now() - atMs }
+  }
+
+  /** Resolves once the server says so: it has no event for it. */
+  async function until(condition: string): Promise<void> {
+    while ((await others.query<{ met: boolean }>(`SELECT ${condition} AS met`))[0]?.met !== true) {
+      await once(AbortSignal.timeout(5), 'abort')
+    }
+  }
+
+  const waitsFor = (kind: string) =>
+    `EXISTS (SELECT FROM pg_stat_activity WHERE starts_with(application_name, 'sluice writer-1/') AND wait_event_type = 'Lock' AND wait_event = '${kind}')`
+  const noTransaction = `NOT EXISTS (SELECT FROM pg_stat_activity WHERE starts_with(application_name, 'sluice writer-1/'))`
+
+  test('while it waits in its COPY, with all of it sent: the server undoes it', async () => {
+    const sink = await open('no proxy')
+    const controller = new AbortController()
+    await others.transaction(async transaction => {
+      await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+      const writing = sink.write(sink.encode(plainBatch(0, 300)), nobody, controller.signal)
+      await until(waitsFor('relation'))
+      const { thrown, tookMs } = await giveUp(writing, controller)
+      expect(thrown).toMatchObject({ message: 'revoked' })
+      expect(tookMs).toBeLessThan(1_500)
+      await until(noTransaction)
+    })
+    expect(await stored()).toBe(0)
+    expect(await sink.positions?.([0])).toEqual(new Map([[0, 0]]))
+    await sink.write(sink.encode(plainBatch(0, 300)), nobody, never)
+    expect(await stored()).toBe(300)
+  })
+
+  test('while it waits for the dead letters: its partitions are free at once', async () => {
+    const sink = await open('no proxy')
+    const controller = new AbortController()
+    const asked = Promise.withResolvers<void>()
+    const letters = Promise.withResolvers<void>()
+    const poisoned = batchOf(0, 2, [plain(0), { offset: 1, records: [{ name: '\0', value: 1 }] }])
+    const holdLetters = () => {
+      asked.resolve()
+      return letters.promise
+    }
+    const writing = sink.write(sink.encode(poisoned), holdLetters, controller.signal)
+    await asked.promise
+    const { thrown, tookMs } = await giveUp(writing, controller)
+    expect(thrown).toMatchObject({ message: 'revoked' })
+    expect(tookMs).toBeLessThan(1_500)
+    letters.reject(new Error('too late for anybody'))
+    const another = await open('no proxy')
+    await another.write(another.encode(plainBatch(0, 1)), nobody, never)
+    expect(await stored()).toBe(1)
+  })
+
+  /** A commit that waits until whoever holds the advisory lock 7 lets go: by a trigger that PostgreSQL puts off until then. */
+  async function slowCommits(): Promise<void> {
+    await others.execute(`
+      CREATE OR REPLACE FUNCTION wait_for_7() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NULL; END';
+      DROP TRIGGER IF EXISTS slow_commit ON sluice.offsets;
+      CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON sluice.offsets DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION wait_for_7()`)
+    closings.push(() => others.execute('DROP TRIGGER slow_commit ON sluice.offsets'))
+  }
+
+  test.each([
+    ['at once', plainBatch(0, 2)],
+    ['stepwise', batchOf(0, 3, [plain(0), { offset: 1, records: [{ name: '\0', value: 1 }] }, plain(2)])],
+  ])('in the middle of its COMMIT (%s): what has thrown does not become final', async (_way, batch) => {
+    const sink = await open('no proxy')
+    await slowCommits()
+    const controller = new AbortController()
+    await others.transaction(async transaction => {
+      await transaction.query('SELECT pg_advisory_xact_lock(7)')
+      const writing = sink.write(sink.encode(batch), nobody, controller.signal)
+      await until(waitsFor('advisory'))
+      const { thrown, tookMs } = await giveUp(writing, controller)
+      expect(thrown).toMatchObject({ message: 'revoked' })
+      expect(tookMs).toBeLessThan(1_500)
+    })
+    await until(noTransaction)
+    expect(await stored()).toBe(0)
+    expect(await sink.positions?.([0])).toEqual(new Map([[0, 0]]))
+  })
+
+  test('whose COMMIT is done but whose answer is lost is stored, and a duplicate when it comes again', async () => {
+    const sink = await open('the proxy')
+    await slowCommits()
+    const controller = new AbortController()
+    const encoded = sink.encode(plainBatch(0, 2))
+    let writing: Promise<unknown> | undefined
+    await others.transaction(async transaction => {
+      await transaction.query('SELECT pg_advisory_xact_lock(7)')
+      writing = sink.write(encoded, nobody, controller.signal)
+      await until(waitsFor('advisory'))
+      proxy.halfOpen()
+    })
+    await until('(SELECT count(*) = 2 FROM messages)')
+    // The server cannot be asked by this way: the connection is cut after 2 s.
+    const { thrown, tookMs } = await giveUp(writing!, controller)
+    expect(thrown).toMatchObject({ message: 'revoked' })
+    expect(tookMs).toBeLessThan(4_000)
+    const another = await open('no proxy')
+    expect(await another.write(encoded, nobody, never)).toMatchObject([{ received: 2, duplicate: 2 }])
+    expect(await stored()).toBe(2)
+  })
+
+  test('a partition that a half-open connection holds goes on under another worker after the lock timeout', async () => {
+    const lost = await open('the proxy')
+    const poisoned = batchOf(0, 2, [plain(0), { offset: 1, records: [{ name: '\0', value: 1 }] }])
+    const controller = new AbortController()
+    const asked = Promise.withResolvers<void>()
+    const askedForLetters = () => {
+      asked.resolve()
+      return new Promise<void>(() => undefined)
+    }
+    const writing = lost.write(lost.encode(poisoned), askedForLetters, controller.signal).catch((error: unknown) => error)
+    await asked.promise
+    proxy.halfOpen()
+    const another = await open('no proxy', 300)
+    const encoded = another.encode(poisoned)
+    const error = await another.write(encoded, nobody, never).catch((error: unknown) => error)
+    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/1 were ended/) as string })
+    expect(await another.write(encoded, nobody, never)).toMatchObject([{ stored: 1, deadLettered: 1 }])
+    expect(await stored()).toBe(1)
+    controller.abort()
+    await writing
+  })
+
+  test('connections of another writer, and of this writer to another log, are not taken for its own', async () => {
+    const sink = await open('no proxy', 200)
+    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    for (const applicationName of ['sluice writer-10/1 x', 'sluice writer-1/10 x', 'sluice writer/1 x', 'sluice']) {
+      const strangers = await openServer({ url, applicationName, connectionsMax: 1 })
+      await strangers.transaction(async transaction => {
+        await transaction.query('SELECT next_offset FROM sluice.offsets FOR UPDATE')
+        const error = await sink.write(sink.encode(plainBatch(1, 2)), nobody, never).catch((error: unknown) => error)
+        expect(error, applicationName).toMatchObject({ message: expect.stringContaining('0 were ended') as string })
+      })
+      await strangers.close()
+    }
+  })
+})

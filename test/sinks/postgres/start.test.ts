@@ -1,0 +1,131 @@
+// How a sink starts: ten at once on an empty database, and with a role that may write and not create.
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { maintain } from '../../../sinks/postgres/schema.ts'
+import { openSink } from '../../../sinks/postgres/sink.ts'
+import type { Rejection } from '../../../sinks/sink.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
+import { options } from './store.ts'
+
+const signal = new AbortController().signal
+const nobody = async () => undefined
+const identity = { options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
+
+/** As README.md lists them. */
+const grants = (role: string) => `
+  GRANT USAGE ON SCHEMA public, sluice, formats TO ${role};
+  GRANT SELECT, INSERT ON public.messages TO ${role};
+  GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA sluice TO ${role};
+  GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA formats TO ${role}`
+
+describeWithPostgres('the start of a PostgreSQL sink', postgres => {
+  let url: string
+  let owner: Database
+  const opened: Database[] = []
+  async function connect(as: string): Promise<Database> {
+    const database = await openServer({ url: url.replace('postgres@', `${as}@`), applicationName: 'test', connectionsMax: 3 })
+    opened.push(database)
+    return database
+  }
+
+  beforeEach(async () => {
+    url = await postgres.createDatabase()
+    owner = await connect('postgres')
+  })
+  afterEach(async () => {
+    for (const database of opened.splice(0)) await database.close()
+  })
+
+  test('ten writers at once on an empty database: one schema, one number for the log, and each stores', async () => {
+    const databases = await Promise.all(Array.from({ length: 10 }, () => connect('postgres')))
+    const sinks = await Promise.all(databases.map(database => openSink({ database, ...identity })))
+    expect(sinks.map(sink => sink.logNumber)).toEqual(Array<number>(10).fill(1))
+    await Promise.all(
+      sinks.map((sink, partition) => {
+        const document = { offset: 50, documents: [{ format: `engine-${partition % 3}`, payload: {} }] }
+        return sink.write(sink.encode(batchOf(0, 51, [plain(0), document], partition)), nobody, signal)
+      }),
+    )
+    expect(await owner.query('SELECT count(*)::int FROM messages')).toEqual([{ count: 10 }])
+    expect(await owner.query('SELECT count(*)::int FROM sluice.formats')).toEqual([{ count: 3 }])
+    expect(await owner.query('SELECT count(*)::int FROM sluice.migrations')).toEqual([{ count: 2 }])
+    for (const sink of sinks) await sink.close()
+  })
+
+  describe('with a role that may not create', () => {
+    let limited: Database
+    let notices: string[]
+    let rejections: Rejection[]
+    const keep = async (some: readonly Rejection[]) => void rejections.push(...some)
+    const onNotice = (sentence: string): void => void notices.push(sentence)
+    const document = (offset: number, format: string) => ({ offset, documents: [{ format, payload: {} }] })
+
+    beforeEach(async () => {
+      const sink = await openSink({ database: owner, ...identity })
+      await sink.write(sink.encode(batchOf(0, 1, [document(0, 'engine')])), nobody, signal)
+      await sink.close()
+      await owner.execute(`DROP OWNED BY limited`).catch(() => owner.execute('CREATE ROLE limited LOGIN'))
+      await owner.execute(grants('limited'))
+      limited = await connect('limited')
+      notices = []
+      rejections = []
+    })
+
+    test('it stores, in messages and in the formats that are there', async () => {
+      const sink = await openSink({ database: limited, ...identity, onNotice })
+      await sink.write(sink.encode(batchOf(1, 3, [plain(1), document(2, 'engine')])), keep, signal)
+      expect(await owner.query('SELECT stored::int, next_offset::int FROM sluice.offsets')).toEqual([{ stored: 3, next_offset: 3 }])
+      expect(notices).toEqual([expect.stringMatching(/role "limited".*format-not-allowed.*GRANT CREATE ON SCHEMA formats TO "limited"/)])
+      await sink.close()
+    })
+
+    test('a message of a new format is a dead letter that says what to grant, and the others are stored', async () => {
+      const sink = await openSink({ database: limited, ...identity })
+      await sink.write(sink.encode(batchOf(1, 4, [plain(1), document(2, 'gearbox'), document(3, 'engine')])), keep, signal)
+      expect(rejections).toEqual([
+        {
+          message: 1,
+          rule: 'format-not-allowed',
+          reason: expect.stringMatching(/42501.*permission denied for schema formats/) as string,
+          hint: expect.stringContaining('grant CREATE on the schema "formats"') as string,
+        },
+      ])
+      await owner.execute('GRANT CREATE ON SCHEMA formats TO limited')
+      await sink.write(sink.encode(batchOf(4, 5, [document(4, 'gearbox')])), keep, signal)
+      expect(await owner.query('SELECT count(*)::int FROM formats.gearbox')).toEqual([{ count: 1 }])
+      await sink.close()
+    })
+
+    test('months that are missing are said, their rows lie in the default partition, and the owner makes them', async () => {
+      await owner.execute(
+        `DO $$ DECLARE month text; BEGIN FOR month IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'messages'::regclass AND inhrelid::regclass::text ~ '_\\d{4}_' LOOP EXECUTE 'DROP TABLE ' || month; END LOOP; END $$`,
+      )
+      const sink = await openSink({ database: limited, ...identity, onNotice })
+      expect(notices[0]).toMatch(/months of the table messages cannot be made.*permission denied.*sluice\.messages_default/)
+      await sink.write(sink.encode(plainBatch(1, 2)), keep, signal)
+      expect(await owner.query('SELECT tableoid::regclass::text AS table FROM messages')).toEqual([{ table: 'sluice.messages_default' }])
+      await maintain(owner, { now: new Date(noonUs / 1000) })
+      expect(await owner.query('SELECT tableoid::regclass::text AS table FROM messages')).toEqual([{ table: 'sluice.messages_2026_03' }])
+      await sink.close()
+    })
+
+    test.each([
+      ['INSERT on messages', 'REVOKE INSERT ON public.messages FROM limited', /permission denied for table messages.*rights/],
+      ['INSERT on a format', 'REVOKE INSERT ON formats.engine FROM limited', /permission denied for table engine.*rights/],
+      ['UPDATE on the offsets', 'REVOKE UPDATE ON sluice.offsets FROM limited', /permission denied for table offsets.*rights/],
+    ])('without %s the writer stops with a sentence, and rejects nothing', async (_right, revoke, sentence) => {
+      const sink = await openSink({ database: limited, ...identity })
+      await owner.execute(revoke)
+      const error = await sink
+        .write(sink.encode(batchOf(1, 3, [plain(1), document(2, 'engine')])), keep, signal)
+        .catch((error: unknown) => error as Error)
+      expect(error).toMatchObject({ message: expect.stringMatching(sentence) as string })
+      expect(sink.classify(error)).toBe('systemic')
+      expect(rejections).toEqual([])
+      await sink.close()
+    })
+  })
+})
