@@ -1,6 +1,8 @@
 // Device text as an error may quote it: short, on one line, plain.
 
 const excerptCharactersMax = 40
+/** Of characters that are all escaped there would be six times as many. */
+const escapedCharactersMax = 100
 
 /**
  * Quotes text that a device chose, for the message of an error: cut after 40 characters, and with control characters and
@@ -9,7 +11,8 @@ const excerptCharactersMax = 40
 export function excerpt(text: string): string {
   const quoted = text.length > excerptCharactersMax ? `${JSON.stringify(text.slice(0, excerptCharactersMax))}…` : JSON.stringify(text)
   // JSON lets those from U+007F to U+009F stand, and terminals act on them.
-  return printable(quoted)
+  const escaped = printable(quoted)
+  return escaped.length > escapedCharactersMax ? `${escaped.slice(0, escapedCharactersMax)}…"` : escaped
 }
 
 /** The text with its control characters and lone surrogates escaped, as JSON would. */

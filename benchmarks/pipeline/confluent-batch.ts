@@ -28,7 +28,9 @@ interface AvscType {
   readonly typeName: string
   fromBuffer(bytes: Buffer): { payload: Buffer; channel: string }
 }
-const avsc = createRequire(require.resolve('@kafkajs/confluent-schema-registry'))('avsc') as { Type: { forSchema(schema: unknown): AvscType } }
+const avsc = createRequire(require.resolve('@kafkajs/confluent-schema-registry'))('avsc') as {
+  Type: { forSchema(schema: unknown): AvscType }
+}
 /** avsc refuses longs beyond 2^53, so that it has the instant as eight bytes of a double, which costs it less. */
 const avscType = avsc.Type.forSchema({
   ...envelopeSchema,
@@ -102,7 +104,10 @@ async function walkFramed(set: Buffer): Promise<void> {
 
 /** Measures and prints a line for each number of things. */
 export async function bench(): Promise<void> {
-  console.log('medians in CPU ns a message'.padEnd(24), '   out: headers    framed   avsc alone   in: headers    framed   bytes: headers    framed')
+  console.log(
+    'medians in CPU ns a message'.padEnd(24),
+    '   out: headers    framed   avsc alone   in: headers    framed   bytes: headers    framed',
+  )
   for (const things of [100, 2000, 100_000]) {
     const messages = Array.from({ length: batches }, (_, ordinal) => messagesOf(ordinal, things))
     const framed = messages.map(batch => batch.map(message => frame(message, schemaId)))

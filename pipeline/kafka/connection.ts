@@ -127,7 +127,7 @@ const levels = { 1: 'error', 2: 'warn', 4: 'info', 5: 'debug' } as const
 const fields = ['broker', 'clientId', 'groupId', 'memberId', 'topic', 'partition', 'error', 'retryCount', 'retryTime'] as const
 /** What is usual: a group's first use, a rebalance, and a broker that is away, of which the source speaks itself. */
 const usual =
-  /coordinator is not available|not the correct coordinator|group is rebalancing|rebalanc|Connection (error|timeout)|ECONNREFUSED|Closed connection/i
+  /coordinator is not available|not the correct coordinator|not the leader|group is rebalancing|rebalanc|Connection (error|timeout)|ECONNREFUSED|Closed connection/i
 
 function linesTo(logger: Logger): logCreator {
   return () =>

@@ -44,5 +44,5 @@ test.each(['api', 'ingest'])('a sample of %s names its sections', async role => 
 
 test('a role that does not exist is told with those that do', async () => {
   const [code, printed] = await config(['check', 'igest'])
-  expect([code, printed]).toEqual([1, expect.stringMatching(/there is no role "igest": the roles are up, api, ingest/)])
+  expect([code, printed]).toEqual([1, expect.stringMatching(/there is no role "igest": the roles are up, api, writer, ingest/)])
 })

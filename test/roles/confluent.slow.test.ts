@@ -188,6 +188,20 @@ describeWithKafka('framed messages', kafka =>
         registry.resume()
         expect(await valuesUntil(6)).toEqual([1, 2, 3, 4, 5, 6])
         expect(await readTopic(kafka.brokers, `${topic}.dead-letters.relational`)).toHaveLength(5)
+
+        // A replay is read as the message was: here it fails once more, at its first position, and is the same letter again.
+        expect(await tool('dlq', 'replay', '--rule', 'json-syntax', '--yes')).toMatchObject({ code: 0 })
+        for (;;) {
+          const again = (await readTopic(kafka.brokers, `${topic}.dead-letters.relational`)).filter(
+            ({ headers }) => text(headers, 'sluice.rule') === 'json-syntax',
+          )
+          if (again.length === 2) {
+            expect(again[1]!.value).toEqual(bad[4])
+            expect(again.map(({ headers }) => text(headers, 'sluice.offset'))).toEqual(['8', '8'])
+            break
+          }
+          await new Promise(resolve => setTimeout(resolve, 50))
+        }
         running.child.kill('SIGTERM')
         expect(await running.ended).toBe(0)
         expect(running.printed()).not.toMatch(/no pack|"v":/)

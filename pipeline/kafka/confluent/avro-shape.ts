@@ -123,9 +123,11 @@ export function skip(shape: Shape, bytes: Uint8Array, at: number, end: number, d
       const branch = at > end ? undefined : branchOf(shape)
       return branch === undefined ? broken : skip(branch, bytes, at, end, depth + 1)
     }
-    default:
-      return skipBlocks(shape, bytes, at, end, depth)
+    case Kind.array:
+    case Kind.map:
+      break
   }
+  return skipBlocks(shape, bytes, at, end, depth)
 }
 
 /** The branch of a union that the long read last names; undefined where there is none. */

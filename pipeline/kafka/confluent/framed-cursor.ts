@@ -8,7 +8,7 @@
 // Plain loops without an object for a record, as in ../record-cursor.ts: only the payload is a view, and texts are mostly known.
 
 import type { MessageFault, RawCursor, RawMessage } from '../../source.ts'
-import { timestampFault, noValue } from '../envelope-header.ts'
+import { noValue, timestampFault } from '../envelope-header.ts'
 import { RecentText, repeatedTextAt, textAt } from '../known-texts.ts'
 import { mediaType } from '../media-type.ts'
 import { instant, length, longToInstant, readLength, readLong } from './avro-long.ts'
@@ -184,7 +184,9 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     }
     if (size === 0) return at
     const text =
-      part === Part.channel || part === Part.publisher ? textAt(bytes, view, at, size) : repeatedTextAt(bytes, view, recentOf(part), at, size)
+      part === Part.channel || part === Part.publisher
+        ? textAt(bytes, view, at, size)
+        : repeatedTextAt(bytes, view, recentOf(part), at, size)
     if (text === undefined) {
       notText = true
       return end + 1

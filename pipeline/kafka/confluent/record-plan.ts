@@ -4,7 +4,7 @@
 // `created` an int or a long in the unit of its logical type, the payload bytes or string; each also in a union, of which null is a part
 // that is missing.
 
-import { type AvroType, Kind, Shape, shapeOf } from './avro-shape.ts'
+import { type AvroType, Kind, type Shape, shapeOf } from './avro-shape.ts'
 
 /** The parts of an envelope; none is a field that is stepped over. */
 export const Part = { none: 0, channel: 1, subtopic: 2, publisher: 3, protocol: 4, created: 5, contentType: 6, payload: 7 } as const

@@ -118,14 +118,15 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
       return (await client.register(envelopeSchema, { subject, compatibility })).id
     } catch (error) {
       // The subject has a level already, which the library insists to be told.
-      const standing = standingLevel(error)
-      if (standing !== undefined) {
-        return (await client.register(envelopeSchema, { subject, compatibility: standing as typeof compatibility })).id
-      }
+      const standing = Object.values(library.COMPATIBILITY).find(level => namesStanding(error, level))
+      if (standing !== undefined) return (await client.register(envelopeSchema, { subject, compatibility: standing })).id
       // The schema is registered first, and its level set after that: not every user may.
       const id = await registeredId(client, subject)
       if (id === undefined) throw error
-      logger.warn({ subject, reason: shortened(error) }, 'the compatibility of the subject could not be set to FULL: set it in the registry')
+      logger.warn(
+        { subject, reason: shortened(error) },
+        'the compatibility of the subject could not be set to FULL: set it in the registry',
+      )
       return id
     }
   }
@@ -166,10 +167,8 @@ function statusOf(error: unknown): number | undefined {
 }
 
 /** `Compatibility does not match the configuration (FULL != BACKWARD)`. */
-function standingLevel(error: unknown): string | undefined {
-  return error instanceof Error && error.name === 'ConfluentSchemaRegistryCompatibilityError'
-    ? / != ([A-Z_]+)\)$/.exec(error.message)?.[1]
-    : undefined
+function namesStanding(error: unknown, level: string): boolean {
+  return error instanceof Error && error.name === 'ConfluentSchemaRegistryCompatibilityError' && error.message.endsWith(` != ${level})`)
 }
 
 function shortened(error: unknown): string {

@@ -3,8 +3,8 @@
 // An id names the same schema for ever, so what was found is kept. What was not found is kept for a short time, in a place of its own: a
 // producer that sends ids nobody has can neither push out the schemas that are in use nor have the registry asked for each message.
 
-import type { Decoding, Decodings } from './framed-cursor.ts'
 import { unknownSchema } from './faults.ts'
+import type { Decoding, Decodings } from './framed-cursor.ts'
 
 /**
  * Asks the registry.

@@ -227,7 +227,7 @@ describe(`for every number (seed ${seed})`, () => {
           if (exponent === null) expect(timeOf(`"${number.replace('.', ',')}"`, format), number).toBe(expected)
         },
       ),
-      { seed, numRuns: 3000 },
+      { seed, numRuns: 1000 },
     )
   })
 

@@ -12,7 +12,7 @@ import { bytesOf } from './cbor-rows.ts'
 import { envelope, origin, outcomeOf, rowsIn } from './rows.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
-const numRuns = 1500
+const numRuns = 600
 
 const senmlCbor = openSenmlCbor()
 const generic = new Encoder({ useRecords: false, mapsAsObjects: false, tagUint8Array: false })

@@ -8,7 +8,7 @@ import { senmlJson } from '../../../transformers/senml/json.ts'
 import { envelope, origin, outcomeOf, type Row, rowsIn } from './rows.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
-const numRuns = 1500
+const numRuns = 600
 
 const number = fc.oneof(
   fc.integer({ min: -100, max: 100 }),

@@ -24,7 +24,7 @@ function read(bytes: readonly number[]): bigint {
 
 test('every long of 64 bits is read as it was written', () => {
   for (const value of edges) expect(read(varint(value))).toBe(value)
-  fc.assert(fc.property(int64, value => void expect(read(varint(value))).toBe(value)))
+  fc.assert(fc.property(int64, value => read(varint(value)) === value))
 })
 
 test('a long that is cut, or has more than 64 bits, is none', () => {

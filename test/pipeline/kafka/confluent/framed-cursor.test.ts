@@ -78,7 +78,12 @@ test('the record speaks for its channel and not the key; headers speak for nothi
     ['publisher', Buffer.from([0xff])],
   ] as const
   for (const key of ['another', null, Buffer.from([0xff])]) {
-    expect(messageOf(framed(record), undefined, { key, headers })).toMatchObject({ fault: undefined, channel: 'c1', subtopic: 'a.b', publisher: 't1' })
+    expect(messageOf(framed(record), undefined, { key, headers })).toMatchObject({
+      fault: undefined,
+      channel: 'c1',
+      subtopic: 'a.b',
+      publisher: 't1',
+    })
   }
 })
 

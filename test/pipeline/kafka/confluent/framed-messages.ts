@@ -24,11 +24,12 @@ const require = createRequire(import.meta.url)
 const avsc = createRequire(require.resolve('@kafkajs/confluent-schema-registry'))('avsc') as AvscModule
 
 /** Longs as bigints: instants in nanoseconds are beyond 2^53. */
+// oxlint-disable-next-line eslint/no-underscore-dangle -- the name is avsc's
 const longs = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => bytes.readBigInt64LE(),
   toBuffer(value: bigint) {
     const bytes = Buffer.alloc(8)
-    bytes.writeBigInt64LE(BigInt(value))
+    bytes.writeBigInt64LE(value)
     return bytes
   },
   fromJSON: BigInt,
@@ -71,7 +72,10 @@ export function framed(record: Uint8Array, id = ourId): Buffer {
 }
 
 /** A run of these records, read through their frames. */
-export function framedRun(records: readonly RecordFields[], decodings: ReadonlyMap<number, Decoding> = new Map([[ourId, ourPlan]])): RawRun {
+export function framedRun(
+  records: readonly RecordFields[],
+  decodings: ReadonlyMap<number, Decoding> = new Map([[ourId, ourPlan]]),
+): RawRun {
   const [run] = fetch(encodeBatch(records))
   return { ...run!, cursor: () => openFramedCursor(run!.cursor(), decodings) }
 }

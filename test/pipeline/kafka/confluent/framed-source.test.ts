@@ -49,7 +49,12 @@ sourceConformance('a source of framed messages', async () => {
 })
 
 function appendFramed(log: FakeLog, ...ids: readonly number[]): Promise<unknown> {
-  const messages = ids.map((id, at) => ({ ...outgoing(), headers: [], key: Buffer.from('c1'), payload: encodeFrame(outgoing({ payload: Buffer.from(`${at}`) }), id) }))
+  const messages = ids.map((id, at) => ({
+    ...outgoing(),
+    headers: [],
+    key: Buffer.from('c1'),
+    payload: encodeFrame(outgoing({ payload: Buffer.from(`${at}`) }), id),
+  }))
   return log.append(messages)
 }
 
@@ -147,7 +152,10 @@ test('a topic reader reads the same', async () => {
     partitions: 1,
     bounds: async () => new Map([[0, { start: 0, end: 2 }]]),
     async *read() {
-      for await (const run of openFakeSource(log).runs(new AbortController().signal)) return void (yield run)
+      for await (const run of openFakeSource(log).runs(new AbortController().signal)) {
+        yield run
+        break
+      }
     },
     close: () => log.close(),
   }

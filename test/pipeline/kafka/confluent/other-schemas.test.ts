@@ -105,7 +105,11 @@ test.each([
   [{ type: 'long', logicalType: 'timestamp-millis' }, 1_700_000_000_123n, 1_700_000_000_123_000, 0],
   [nullable({ type: 'long', logicalType: 'timestamp-millis' }), 1_700_000_000_123n, 1_700_000_000_123_000, 0],
 ])('created as %j', (type, created, createdUs, createdRestNs) => {
-  expect(readAs(recordOf({ name: 'created', type }, payload), { created, payload: x })).toMatchObject({ fault: undefined, createdUs, createdRestNs })
+  expect(readAs(recordOf({ name: 'created', type }, payload), { created, payload: x })).toMatchObject({
+    fault: undefined,
+    createdUs,
+    createdRestNs,
+  })
 })
 
 test.each([
@@ -130,12 +134,15 @@ test('more items than there are bytes, and items that take none, cost nothing', 
   const items = (type: unknown): ReturnType<typeof recordOf> => recordOf({ name: 'many', type: { type: 'array', items: type } }, payload)
   const huge = Buffer.from([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01])
   const rest = Buffer.from([0, 2, 0x78])
-  expect(messageOf(framed(Buffer.concat([huge, rest])), planFor(items('null')))).toMatchObject({ fault: undefined, payload: new Uint8Array(x) })
+  expect(messageOf(framed(Buffer.concat([huge, rest])), planFor(items('null')))).toMatchObject({
+    fault: undefined,
+    payload: new Uint8Array(x),
+  })
   expect(messageOf(framed(Buffer.concat([huge, rest])), planFor(items('int'))).fault?.rule).toBe('confluent-frame')
 })
 
 describe('whatever stands beside the payload', () => {
-  const name = fc.string({ unit: fc.constantFrom(...'abcdefgh'), minLength: 3, maxLength: 8 })
+  const name = fc.string({ unit: fc.constantFrom('a', 'b', 'c', 'd'), minLength: 3, maxLength: 8 })
   let named = 0
   const { type } = fc.letrec(tie => ({
     type: fc.oneof(
@@ -145,7 +152,9 @@ describe('whatever stands beside the payload', () => {
       fc.constant(null).map(() => ({ type: 'enum', name: `Enum${named++}`, symbols: ['A', 'B', 'C'] })),
       fc.record({ type: fc.constant('array'), items: tie('type') }),
       fc.record({ type: fc.constant('map'), values: tie('type') }),
-      tie('type').filter(one => !Array.isArray(one) && one !== 'null').map(one => ['null', one]),
+      tie('type')
+        .filter(one => !Array.isArray(one) && one !== 'null')
+        .map(one => ['null', one]),
       fc
         .uniqueArray(fc.tuple(name, tie('type')), { selector: ([one]) => one, maxLength: 4 })
         .map(fields => ({ type: 'record', name: `Record${named++}`, fields: fields.map(([name, type]) => ({ name, type })) })),

@@ -71,8 +71,12 @@ describeWithRegistry('on a schema registry', registry => {
       const { id } = await client().register({ type, schema } as never, { subject: fresh() })
       return reasonOf(await open(registry.url).lookUp(id, never))
     }
-    expect(await lookUp(SchemaType.JSON, '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}')).toMatch(/^schema-unusable: .*of the type JSON/)
-    expect(await lookUp(SchemaType.PROTOBUF, 'syntax = "proto3"; message Reading { string channel = 1; }')).toMatch(/^schema-unusable: .*PROTOBUF/)
+    expect(await lookUp(SchemaType.JSON, '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}')).toMatch(
+      /^schema-unusable: .*of the type JSON/,
+    )
+    expect(await lookUp(SchemaType.PROTOBUF, 'syntax = "proto3"; message Reading { string channel = 1; }')).toMatch(
+      /^schema-unusable: .*PROTOBUF/,
+    )
     expect(await lookUp(SchemaType.AVRO, '{"type":"record","name":"Reading","namespace":"plants","fields":[]}')).toMatch(/no field payload/)
   })
 
@@ -126,7 +130,8 @@ describe('an outage makes no dead letters', () => {
     const url =
       answer === undefined
         ? `http://127.0.0.1:${await freePort()}`
-        : (await serve((_request, response) => void response.writeHead(answer[0], { 'content-type': 'application/json' }).end(answer[1]))).url
+        : (await serve((_request, response) => void response.writeHead(answer[0], { 'content-type': 'application/json' }).end(answer[1])))
+            .url
     for (const asking of [open(url).lookUp(7, never), open(url).register('messages-value')]) {
       const error: unknown = await asking.then(undefined, (error: unknown) => error)
       expect(error).toBeInstanceOf(LogUnavailableError)

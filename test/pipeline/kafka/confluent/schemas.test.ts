@@ -9,7 +9,11 @@ import { ourPlan } from './framed-messages.ts'
 const never = new AbortController().signal
 
 /** A registry that has the schemas below `known`, and counts what it is asked. */
-function world(options: Partial<SchemasOptions> = {}): { schemas: Schemas; asked: number[]; state: { away: boolean; known: number; nowMs: number } } {
+function world(options: Partial<SchemasOptions> = {}): {
+  schemas: Schemas
+  asked: number[]
+  state: { away: boolean; known: number; nowMs: number }
+} {
   const state = { away: false, known: 100, nowMs: 0 }
   const asked: number[] = []
   const schemas = openSchemas({
@@ -33,7 +37,12 @@ test('a schema is asked for once', async () => {
   expect(schemas.known([1])).toBeUndefined()
   await schemas.decodings([1, 2], never)
   await schemas.decodings([2, 1], never)
-  expect(schemas.known([1, 2])).toEqual(new Map([[1, ourPlan], [2, ourPlan]]))
+  expect(schemas.known([1, 2])).toEqual(
+    new Map([
+      [1, ourPlan],
+      [2, ourPlan],
+    ]),
+  )
   expect(asked).toEqual([1, 2])
 })
 
@@ -99,7 +108,12 @@ test('the registry is asked for four at once, and for no more after an abort', a
       return ourPlan
     },
   })
-  await expect(schemas.decodings(Array.from({ length: 100 }, (_, at) => at), ending.signal)).rejects.toThrow('it is over')
+  await expect(
+    schemas.decodings(
+      Array.from({ length: 100 }, (_, at) => at),
+      ending.signal,
+    ),
+  ).rejects.toThrow('it is over')
   expect(most).toBe(4)
   expect(asked).toBe(12)
 })
