@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { encodeFrame } from '../../../../pipeline/kafka/confluent/encode.ts'
+import { encodeFrame, frame } from '../../../../pipeline/kafka/confluent/encode.ts'
 import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
 import { unknownSchema, unusableSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
 import { type Decoding, schemaIdOf } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
@@ -69,6 +69,15 @@ test('a message that we frame comes back, also where its texts hold what UTF-8 c
   expect(messageOf(encodeFrame(message, ourId))).toEqual({ ...message, subtopic: 'a\ufffdb', offset: 0, fault: undefined })
 })
 
+test('a message that lies as it was is not framed, and one that is keeps its own headers under its channel as the key', () => {
+  const letter = outgoing({ channel: '', key: null, headers: [{ key: 'a', value: '1' }] })
+  expect(frame(letter, ourId)).toBe(letter)
+  const { key, headers, payload } = frame(outgoing({ headers: letter.headers! }), ourId)
+  expect([Buffer.from(key!).toString(), headers]).toEqual(['c1', letter.headers])
+  expect(schemaIdOf(payload)).toBe(ourId)
+  expect(frame(outgoing({ channel: '' }), ourId).key).toBeNull()
+})
+
 const whole = { channel: 'c1', subtopic: 'a.b', publisher: 't1', protocol: 'mqtt', content_type: 'a/b', payload: Buffer.from('x') }
 const record = ourType.toBuffer({ ...whole, created: 5000n })
 
@@ -105,7 +114,7 @@ describe('what cannot be read is a dead letter, and harms no other', () => {
     ['nothing', Buffer.alloc(0), 'confluent-frame', /does not begin with the byte 0/],
     ['a payload without a frame', Buffer.from('[{"n":"a","v":1}]'), 'confluent-frame', /does not begin with the byte 0/],
     ['a head that is cut', Buffer.from([0, 0, 0, 0]), 'confluent-frame', /does not begin with the byte 0/],
-    ['a negative id', framed(record, -1), 'confluent-frame', /does not begin with the byte 0/],
+    ['a negative id', framed(record, -5), 'confluent-frame', /does not begin with the byte 0/],
     ['a frame without a record', framed(Buffer.alloc(0)), 'confluent-frame', /no record of its schema/],
     ['a record that is cut', framed(record.subarray(0, -1)), 'confluent-frame', /no record of its schema/],
     ['something behind the record', framed(Buffer.concat([record, Buffer.from([0])])), 'confluent-frame', /no record of its schema/],

@@ -81,6 +81,20 @@ test('an id that nobody has harms its own message alone', async () => {
   expect(state.asked).toBe(3)
 })
 
+test('messages that lie in memory of their own are read, too', async () => {
+  const log = openFakeLog()
+  const large = ['a', 'b', 'c'].map(letter => outgoing({ publisher: letter, payload: Buffer.alloc(100_000, letter) }))
+  await log.append(large.map(message => frame(message, ourId)))
+  const messages: RawMessage[] = []
+  for await (const run of withConfluentFraming(openFakeSource(log), registry()).runs(new AbortController().signal)) {
+    messages.push(...messagesOf(run))
+    break
+  }
+  expect(messages).toEqual(
+    large.map((message, offset) => ({ ...message, payload: new Uint8Array(message.payload), offset, fault: undefined })),
+  )
+})
+
 describe('while the registry is away', () => {
   test('messages of known schemas go on', async () => {
     const log = openFakeLog()

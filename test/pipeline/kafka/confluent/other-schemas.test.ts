@@ -4,6 +4,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shapeOf, skip } from '../../../../pipeline/kafka/confluent/avro-shape.ts'
 import { planOf } from '../../../../pipeline/kafka/confluent/record-plan.ts'
+import { varint } from '../record-batches.ts'
 import { avroType, framed, messageOf, plainType, planFor } from './framed-messages.ts'
 
 interface Field {
@@ -139,6 +140,8 @@ test('more items than there are bytes, and items that take none, cost nothing', 
     payload: new Uint8Array(x),
   })
   expect(messageOf(framed(Buffer.concat([huge, rest])), planFor(items('int'))).fault?.rule).toBe('confluent-frame')
+  const beyond32Bits = Uint8Array.from(varint(2n ** 32n))
+  expect(messageOf(framed(Buffer.concat([beyond32Bits, rest])), planFor(items('int'))).fault?.rule).toBe('confluent-frame')
 })
 
 describe('whatever stands beside the payload', () => {

@@ -139,6 +139,16 @@ describe('an outage makes no dead letters', () => {
     }
   })
 
+  test('one that ends while what a schema refers to is asked for', async () => {
+    const schema = JSON.stringify({ type: 'record', name: 'Reading', fields: [{ name: 'site', type: 'Site' }] })
+    const references = [{ name: 'Site', subject: 'sites', version: 1 }]
+    const { url } = await serve((request, response) => {
+      const status = request.url === '/schemas/ids/7' ? 200 : 503
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ schema, references }))
+    })
+    await expect(open(url).lookUp(7, never)).rejects.toThrow(LogUnavailableError)
+  })
+
   test('one that does not answer is given up in time', async () => {
     const { url } = await serve(() => undefined)
     const startedMs = performance.now()
