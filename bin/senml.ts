@@ -118,6 +118,9 @@ async function decodePack(file: string | undefined, flags: PackFlags, tool: stri
   if (flags.contentType === undefined && contentType === json && startsAsCbor(payload)) {
     throw new ToolError(`the pack looks like CBOR: add --content-type ${cbor}`)
   }
+  if (flags.hex !== true && /^\s*8[0-9a-f][0-9a-f\s]*$/i.test(Buffer.from(payload).toString('latin1'))) {
+    throw new ToolError(`the pack looks like CBOR in hexadecimal: add --content-type ${cbor} --hex`)
+  }
   const transformer = contentType === json ? openSenmlJson(bounds) : openSenmlCbor(bounds)
   const { records } = decodeMessage(transformer, payload, flags.now ?? now(), { contentType })
   return { contentType, payload, records }
@@ -128,9 +131,12 @@ function startsAsCbor(payload: Uint8Array): boolean {
   return payload[0]! >> 5 === 4
 }
 
-/** Hexadecimal text with blanks and ends of lines wherever. */
+/** Hexadecimal text with blanks and ends of lines wherever, and a byte-order mark at its beginning or none. */
 function bytesOfHex(input: Uint8Array): Uint8Array {
-  const digits = Buffer.from(input).toString('latin1').replace(/\s+/g, '')
+  const digits = Buffer.from(input)
+    .toString('latin1')
+    .replace(/^\xef\xbb\xbf/, '')
+    .replace(/\s+/g, '')
   const fault = digits.search(/[^0-9a-fA-F]/)
   if (fault !== -1) throw new ToolError(`${JSON.stringify(digits[fault])} is no hexadecimal digit: give 0-9 and a-f, two for each byte`)
   if (digits.length % 2 !== 0) throw new ToolError(`the input has ${digits.length} hexadecimal digits: give two for each byte`)

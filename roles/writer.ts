@@ -14,6 +14,7 @@ import { defaultBackOff, retry } from '../pipeline/retry.ts'
 import { workInMainThread } from '../pipeline/workers/main-thread.ts'
 import { openWorkerPool, type WorkerPool, type WorkerThread } from '../pipeline/workers/pool.ts'
 import { serveWorker } from '../pipeline/workers/worker.ts'
+import { giveBackMemory } from './spare-memory.ts'
 import { openStore } from './stores.ts'
 import { type StoreName, type WriterOptions, writerMemoryBytesMax } from './writer-options.ts'
 import { openWriterWorker, type WorkerSettings } from './writer-worker.ts'
@@ -88,6 +89,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   closeLater(() => opened.stop())
   await keepUp(store, options, name, logger, closeLater)
   logger.info({ workers: count, partitions: topic.partitions, memory_bytes_max: writerMemoryBytesMax(options), version }, 'writer started')
+  await giveBackMemory()
   await Promise.race([aborted(signal), pool.done])
 }
 

@@ -142,3 +142,16 @@ describe.concurrent('a mistake on the command line is named', () => {
     expect(await faultOf(['senml', 'resolve', '--hex'], '81g0')).toMatch(/^"g" is no hexadecimal digit/)
   })
 })
+
+describe.concurrent('hexadecimal text', () => {
+  test('may begin with a byte-order mark, as some shells write it', async ({ expect }) => {
+    const words = ['senml', 'validate', '--content-type', 'application/senml+cbor', '--hex']
+    expect((await outputOf(words, '\uFEFF81a2006161020a\r\n')).toString()).toBe('ok, 1 records\n')
+  })
+
+  test('without --hex is recognised, and the way out is named', async ({ expect }) => {
+    const fault = 'the pack looks like CBOR in hexadecimal: add --content-type application/senml+cbor --hex'
+    expect(await faultOf(['senml', 'validate'], '81a2006161020a\n')).toBe(fault)
+    expect(await faultOf(['senml', 'validate', '--content-type', 'application/senml+cbor'], '81a2 006161020a')).toBe(fault)
+  })
+})

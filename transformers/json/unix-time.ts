@@ -19,6 +19,9 @@ export function isUnixTime(text: string): boolean {
   return timeText.test(text)
 }
 
+/** Beyond any number of digits that a payload can have, and far below 2^53, above which counting by one stands still. */
+const exponentMax = 2 ** 30
+
 /** Leaves the instant of a whole number in `instant`; see `readDecimal` for the others. */
 export function readWhole(number: number, unit: number, instant: Instant): void {
   if (unit >= 3) {
@@ -47,7 +50,7 @@ export function readDecimal(text: string, unit: number, instant: Instant): void 
   }
   const whole = (point < 0 ? end : point) - start
   const digits = end - start - (point < 0 ? 0 : 1)
-  const exponent = end < text.length ? Number(text.slice(end + 1)) : 0
+  const exponent = end < text.length ? Math.min(Math.max(Number(text.slice(end + 1)), -exponentMax), exponentMax) : 0
   /** How many digits, from the first one on, are whole microseconds; zeros follow the last digit, and stand before the first one. */
   const usDigits = whole + exponent + unit - 3
 

@@ -97,6 +97,7 @@ function takeBaseFields(pack: Pack, batch: RecordBatch, labels: number, index: n
  * @throws DecodeError
  */
 export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, index: number): void {
+  if ((index & sizeCheckMask) === sizeCheckMask) checkSize(pack, batch, index)
   if ((labels & baseLabels) !== 0) takeBaseFields(pack, batch, labels, index)
   if ((labels & ~baseLabels) === 0) {
     if (labels === 0) throw noLabels(index)
@@ -164,8 +165,6 @@ export function resolveRecord(pack: Pack, batch: RecordBatch, labels: number, in
       if (sum === Number.POSITIVE_INFINITY || sum === Number.NEGATIVE_INFINITY) throw tooLarge('sum', index)
     }
   }
-
-  if ((index & sizeCheckMask) === sizeCheckMask) checkSize(pack, batch, index)
 
   if (index === 0 && pack.firstWaits) {
     pack.waiting = true

@@ -88,6 +88,11 @@ export const worstPacksOfCbor: readonly WorstCase[] = [
   ],
   ['short texts, each another', 'taken', bytes => pack(bytes, at => Buffer.concat([hex('a2 006161 03'), textOf(at.toString(36))]))],
   ['empty data', 'taken', bytes => pack(bytes, () => hex('a1 08 40'), [hex('a1 21 6161')])],
+  [
+    'data of one byte, and base fields alone where the number of rows is looked at',
+    'record-count',
+    bytes => pack(bytes, at => hex((at & 127) === 126 ? 'a1 22 00' : 'a1 08 41 00'), [hex('a1 21 6161')]),
+  ],
   ['data of one byte', 'taken', bytes => pack(bytes, () => hex('a1 08 41 00'), [hex('a1 21 6161')])],
   ['data of one byte, the last record is none', 'label-type', bytes => pack(bytes, () => hex('a1 08 41 00'), [hex('a1 21 6161')], [wrong])],
   ['the latest record first', 'taken', bytes => pack(bytes, at => Buffer.concat([hex('a1 06'), head(Major.negative, at)]), [based])],

@@ -52,6 +52,11 @@ export const worstPacksOfJson: readonly WorstCase[] = [
   ['one long label that must be understood', 'must-understand', bytes => filled(bytes, 'x', '[{"n":"a","v":1,"', '_":1}]')],
   ['long data', 'taken', bytes => filled(bytes, 'AAAA', '[{"n":"a","vd":"', '"}]')],
   ['long data with a wrong end', 'data-base64url', bytes => filled(bytes, 'AAAA', '[{"n":"a","vd":"', '="}]')],
+  [
+    'short data, and base fields alone where the number of rows is looked at',
+    'container-count',
+    bytes => listed(bytes, at => ((at & 127) === 126 ? '{"bt":0}' : '{"vd":"AA"}'), '[{"bn":"a"},', ']'),
+  ],
   ['short data', 'taken', bytes => listed(bytes, () => '{"n":"a","vd":"AA"}', '[', ']')],
   ['one integer', 'number-finite', bytes => filled(bytes, '9', '[{"n":"a","v":', '}]')],
   ['one fraction', 'taken', bytes => filled(bytes, '9', '[{"n":"a","v":0.', '}]')],

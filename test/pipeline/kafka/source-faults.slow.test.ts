@@ -207,11 +207,12 @@ for (const client of clients)
         const sources = sourcesOf(kafka.proxied, topic, client)
         const text = 'x'.repeat(1000)
         const sent = Array.from({ length: 2000 }, (_, at) => `${at} ${text}`)
-        for (let at = 0; at < 2000; at += 500) await tools.appendTexts(topic, sent.slice(at, at + 500))
         const { texts, stop } = reader(sources.open({ runMessagesMax: 50 }), true)
-        for (let cut = 0; cut < 4; cut++) {
-          await kafka.proxy.cutAfter(300_000)
-          await wait(50)
+        for (let at = 0; at < 2000; at += 500) {
+          // Before what is cut is there: a reader that is quick would have it all.
+          const cut = kafka.proxy.cutAfter(300_000)
+          await tools.appendTexts(topic, sent.slice(at, at + 500))
+          await cut
         }
         kafka.proxy.halfOpen()
         await wait(500)

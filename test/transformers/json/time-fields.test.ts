@@ -142,6 +142,13 @@ describe('unix times', () => {
   })
 })
 
+test.each(['1.2345678901234567e-18014398509481984', '0.0000000000000000e9007199254740992', '0.00000000000000000e36028797018963968'])(
+  'an exponent beyond what can be counted, %s, is a time like another',
+  text => {
+    expect(times(`{"t":${text}}`, unix)).toEqual([0n])
+  },
+)
+
 describe('time-range', () => {
   const transformer = openJsonDocuments({ timeFields: [unix] })
 

@@ -139,6 +139,14 @@ describe('how much a pack may hold', () => {
     expect(faultOf(`[{"bn":"${'a'.repeat(300)}"},${records}]`)).toMatchObject({ rule: 'name-size' })
     expect(faultOf(`[{"bu":"${'a'.repeat(300)}","bn":"a"},${records}]`)).toMatchObject({ rule: 'name-size' })
     expect(rowsOf(`[{"bn":"${'a'.repeat(200)}"},${records}]`)).toHaveLength(5000)
+    const few = Array(100).fill('{"v":1}').join(',')
+    expect(faultOf(`[{"bn":"${'a'.repeat(128 * 1024)}"},${few}]`)).toMatchObject({ rule: 'name-size' })
+  })
+
+  test('what a pack holds is looked at also behind base fields alone', () => {
+    const record = (at: number): string => ((at & 127) === 126 ? '{"bt":0}' : '{"vd":""}')
+    const many = Array.from({ length: 6000 }, (_, at) => record(at)).join(',')
+    expect(faultOf(`[{"bn":"a"},${many},{"v":"1"}]`)).toMatchObject({ rule: 'record-count' })
   })
 })
 
