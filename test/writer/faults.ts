@@ -1,0 +1,134 @@
+// What is done to writers, and to what they stand on, while messages flow: one kind of fault each, struck at a moment, and then over.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Random } from '../fuzz/random.ts'
+import type { Proxy } from '../servers/proxy.ts'
+import type { Site } from './site.ts'
+
+export interface Fault {
+  /** Of a fault that strikes one writer: its place. */
+  readonly place?: number
+  readonly detail: string
+  /** Resolves when it has struck. */
+  strike(): Promise<unknown>
+  /** Resolves when nothing hinders any more. */
+  end(): Promise<unknown>
+}
+
+/** Between writers and PostgreSQL, always: so that a batch is on its way for longer than none is. */
+export const usualLatencyMs = 10
+
+/** No fault between writers and what they stand on. */
+export async function calm(proxy: Proxy, latencyMs = 0): Promise<void> {
+  await proxy.heal()
+  proxy.latency(latencyMs)
+}
+
+export const faultKinds = {
+  'worker ended'(site: Site, random: Random): Fault {
+    const place = placeOf(site, random)
+    const nth = random.below(8)
+    return {
+      place,
+      detail: `writer ${place}`,
+      async strike() {
+        if ((await site.writers[place]?.endWorker(nth)) !== true) throw new Error('the writer had no worker to end')
+      },
+      end: nothing,
+    }
+  },
+
+  'writer killed'(site: Site, random: Random): Fault {
+    const place = placeOf(site, random)
+    const waitMs = random.below(1000)
+    return {
+      place,
+      detail: `writer ${place}, away for ${waitMs} ms`,
+      strike: () => site.stop(place, 'SIGKILL'),
+      async end() {
+        await wait(waitMs)
+        await site.start(place)
+      },
+    }
+  },
+
+  'broker killed'({ kafka }: Site, random: Random): Fault {
+    const waitMs = random.below(1000)
+    return {
+      detail: `away for ${waitMs} ms`,
+      strike: () => kafka.kill(),
+      async end() {
+        await wait(waitMs)
+        await kafka.restart()
+      },
+    }
+  },
+
+  'PostgreSQL crashed'({ postgres }: Site, random: Random): Fault {
+    const waitMs = random.below(1500)
+    return {
+      detail: `away for ${waitMs} ms`,
+      strike: () => postgres.kill(),
+      async end() {
+        await wait(waitMs)
+        await postgres.restart()
+      },
+    }
+  },
+
+  'store cut': ({ storeProxy }: Site, random: Random): Fault => cut(storeProxy, random, usualLatencyMs),
+  'store delayed': ({ storeProxy }: Site, random: Random): Fault => delay(storeProxy, random, usualLatencyMs),
+  'store half-open': ({ storeProxy }: Site, random: Random): Fault => halfOpen(storeProxy, random, usualLatencyMs),
+  'log cut': ({ kafka }: Site, random: Random): Fault => cut(kafka.proxy, random),
+  'log delayed': ({ kafka }: Site, random: Random): Fault => delay(kafka.proxy, random),
+  'log half-open': ({ kafka }: Site, random: Random): Fault => halfOpen(kafka.proxy, random),
+} satisfies Record<string, (site: Site, random: Random) => Fault>
+
+export type FaultKind = keyof typeof faultKinds
+export const faultNames = Object.keys(faultKinds) as FaultKind[]
+
+function cut(proxy: Proxy, random: Random, latencyMs = 0): Fault {
+  const bytes = 1 + random.mostlySmall(200_000)
+  return {
+    detail: `after ${bytes} bytes more`,
+    strike: () => proxy.cutAfter(bytes),
+    end: () => calm(proxy, latencyMs),
+  }
+}
+
+function delay(proxy: Proxy, random: Random, latencyMs = 0): Fault {
+  const [ms, forMs] = [50 + random.below(450), 500 + random.below(1500)]
+  return {
+    detail: `by ${ms} ms for ${forMs} ms`,
+    async strike() {
+      proxy.latency(ms)
+    },
+    async end() {
+      await wait(forMs)
+      await calm(proxy, latencyMs)
+    },
+  }
+}
+
+function halfOpen(proxy: Proxy, random: Random, latencyMs = 0): Fault {
+  const forMs = 200 + random.below(2500)
+  return {
+    detail: `${proxy.connections} connections, new ones for ${forMs} ms too`,
+    async strike() {
+      proxy.halfOpen()
+    },
+    async end() {
+      await wait(forMs)
+      await calm(proxy, latencyMs)
+    },
+  }
+}
+
+function placeOf({ writers }: Site, random: Random): number {
+  const working = writers.flatMap((writer, place) => (writer === undefined ? [] : [place]))
+  return random.pick(working)
+}
+
+async function nothing(): Promise<void> {
+  // It was over when it had struck.
+}

@@ -1,0 +1,22 @@
+// Writers that join the group and leave it while messages flow: it goes on, no commit is above what is stored, nothing is lost or stored twice.
+
+import { randomInt } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { describeUnlessMissing } from '../servers/describe-with.ts'
+import { missingKafka } from '../servers/kafka-install.ts'
+import { missingPostgres } from '../servers/postgres-install.ts'
+import { joinRun } from './joins.ts'
+
+describeUnlessMissing('members that come and go', missingKafka() ?? missingPostgres(), () => {
+  test('with a change every 4 s the store goes on in each, and no commit is ever above it (npm run soak: every 30 s)', async () => {
+    const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
+    const lines: string[] = []
+    const report = await joinRun({ seed, everyMs: 4_000, changes: 8, perSecond: 1000, onProgress: line => void lines.push(line) })
+    const said = `seed ${seed} (SLUICE_TEST_SEED)\n${lines.join('\n')}\n${JSON.stringify({ looks: report.looks, ...report.counted })}`
+    if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)
+    expect(report.faults, said).toEqual([])
+    expect(Math.min(...report.changes.map(({ progress }) => progress)), said).toBeGreaterThan(0)
+    expect(report.looks, said).toBeGreaterThan(100)
+    expect(report.counted.acknowledged, said).toBeGreaterThan(10_000)
+  }, 240_000)
+})

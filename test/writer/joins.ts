@@ -1,0 +1,148 @@
+// The run of members that come and go: writers join the consumer group and leave it while messages flow, and all the time it is watched
+// whether any committed offset is above what is stored. Used by the suite, in its short form, and by `npm run soak`.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { openRandom } from '../fuzz/random.ts'
+import type { Counted } from './check.ts'
+import { startLoad } from './load.ts'
+import { untilReady } from './process.ts'
+import { openSite, type Site, shortWaits, writerName } from './site.ts'
+import { sumOf } from './store.ts'
+import { stopFault, verdict } from './verdict.ts'
+
+export interface JoinPlan {
+  readonly seed: number
+  /** Between one member's coming or going and the next. */
+  readonly everyMs: number
+  readonly changes: number
+  readonly perSecond: number
+  readonly onProgress?: (line: string) => void
+}
+
+export interface Change {
+  readonly what: string
+  readonly members: number
+  /** Offsets that the store went on by until the next change. */
+  readonly progress: number
+  /** The longest time in which it did not go on at all. */
+  readonly stillMs: number
+}
+
+export interface JoinReport {
+  readonly changes: readonly Change[]
+  /** How often commits were held against the store. */
+  readonly looks: number
+  readonly counted: Counted
+  readonly seconds: number
+  readonly faults: readonly string[]
+}
+
+const places = 3
+const faultsMax = 20
+
+export async function joinRun({ seed, everyMs, changes: count, perSecond, onProgress }: JoinPlan): Promise<JoinReport> {
+  const random = openRandom(seed, 'joins', 0)
+  const site = await openSite({ places, environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', SVC_BATCH_AGE_MS: '50' } })
+  const startedMs = performance.now()
+  const watching = new AbortController()
+  try {
+    await untilReady(await site.start(0))
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond })
+    await load.flowing
+    const watched = watch(site, watching.signal)
+    const faults: string[] = []
+    const changes: Change[] = []
+    const leaving: Promise<void>[] = []
+    let stored = sumOf(await site.store.positions())
+    for (let nth = 0; nth < count; nth++) {
+      // A member that has just come is there before another one goes.
+      for (const writer of site.writers) if (writer !== undefined) await untilReady(writer)
+      const untilMs = performance.now() + everyMs
+      watched.restart()
+      const working = [...site.writers.keys()].filter(place => site.writers[place] !== undefined)
+      const free = [...site.writers.keys()].filter(place => site.writers[place] === undefined)
+      const joins = free.length > 0 && (working.length === 1 || random.oneIn(2))
+      const place = random.pick(joins ? free : working)
+      // Some leave without a word, as those do that crash.
+      const signal = random.oneIn(3) ? 'SIGKILL' : 'SIGTERM'
+      if (joins) await site.start(place)
+      else leaving.push(stopFault(site, place, signal).then(found => void faults.push(...found)))
+      await wait(Math.max(0, untilMs - performance.now()))
+      const now = sumOf(await site.store.positions())
+      const change = {
+        what: joins ? `member ${place} joins` : `member ${place} leaves (${signal})`,
+        members: site.writers.filter(writer => writer !== undefined).length,
+        progress: now - stored,
+        stillMs: watched.stillMs(),
+      }
+      if (change.progress <= 0) faults.push(`the store did not go on within ${everyMs} ms: ${change.what}`)
+      stored = now
+      changes.push(change)
+      onProgress?.(
+        `${String(nth + 1).padStart(3)}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${change.what}, ${change.members} work: ${change.progress} settled, still for ${change.stillMs} ms at most`,
+      )
+    }
+    await Promise.all(leaving)
+    const end = await verdict(site, load)
+    watching.abort()
+    const { looks, ahead } = await watched.done
+    return {
+      changes,
+      looks,
+      counted: end.counted,
+      seconds: Math.round((performance.now() - startedMs) / 1000),
+      faults: [...faults, ...ahead, ...end.faults],
+    }
+  } finally {
+    watching.abort()
+    await site.close()
+  }
+}
+
+interface Watched {
+  /** Since `restart`. */
+  stillMs(): number
+  restart(): void
+  readonly done: Promise<{ looks: number; ahead: string[] }>
+}
+
+/** Asks the group for its commits and then the store for its positions, again and again: the store only ever goes on. */
+function watch({ tools, store, topic }: Site, ending: AbortSignal): Watched {
+  let stillSinceMs = performance.now()
+  let longestMs = 0
+  const still = (): number => Math.round(Math.max(longestMs, performance.now() - stillSinceMs))
+
+  async function look(): Promise<{ looks: number; ahead: string[] }> {
+    const ahead: string[] = []
+    let looks = 0
+    let before = 0
+    while (!ending.aborted) {
+      // Whoever asks for commits may be told to come again.
+      const committed = await tools.committed(topic, writerName).catch(() => undefined)
+      const positions = await store.positions()
+      for (const [partition, offset] of committed ?? []) {
+        const settled = positions.get(partition) ?? 0
+        if (offset > settled && ahead.length < faultsMax)
+          ahead.push(`partition ${partition}: ${offset} is committed, and the store goes on at ${settled}`)
+      }
+      if (committed !== undefined) looks++
+      const now = sumOf(positions)
+      if (now > before) {
+        longestMs = still()
+        stillSinceMs = performance.now()
+      }
+      before = now
+      await wait(25)
+    }
+    return { looks, ahead }
+  }
+
+  return {
+    stillMs: still,
+    restart() {
+      longestMs = 0
+      stillSinceMs = performance.now()
+    },
+    done: look(),
+  }
+}

@@ -1,0 +1,132 @@
+// The kill run: messages flow, and again and again something dies, stands still or is cut off in the middle of it; at the end each message is
+// where it should be. Used by the suite, in its short form, and by `npm run soak`.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { openRandom, type Random } from '../fuzz/random.ts'
+import type { Counted } from './check.ts'
+import { calm, type FaultKind, faultKinds, faultNames, usualLatencyMs } from './faults.ts'
+import { type Load, startLoad } from './load.ts'
+import { untilReady } from './process.ts'
+import { openSite, type Site, shortWaits } from './site.ts'
+import { sumOf } from './store.ts'
+import { verdict } from './verdict.ts'
+
+export interface KillPlan {
+  readonly seed: number
+  /** How often each kind of fault strikes. */
+  readonly rounds: number
+  /** After so long no further round begins, however many were asked for. */
+  readonly msMax?: number
+  readonly perSecond: number
+  readonly onProgress?: (line: string) => void
+}
+
+export interface Strike {
+  readonly kind: FaultKind
+  readonly detail: string
+  /** Acknowledged by the log and not settled by the store, at the moment before. */
+  readonly inFlight: number
+  /** Of these, in the writers' own hands by their metrics, up to a second before. */
+  readonly inWriters: number
+  /** From the strike until everything that was in flight then was settled; undefined where the next one came before. */
+  readonly recoveredMs: number | undefined
+}
+
+export interface KillReport {
+  readonly strikes: readonly Strike[]
+  readonly counted: Counted
+  readonly seconds: number
+  /** What is wrong; empty where each message is where it should be. */
+  readonly faults: readonly string[]
+}
+
+const recoveryMsMax = 60_000
+const inFlightMsMax = 20_000
+
+export async function killRun({ seed, rounds, msMax = Number.POSITIVE_INFINITY, perSecond, onProgress }: KillPlan): Promise<KillReport> {
+  const random = openRandom(seed, 'kills', 0)
+  // Batches are small and often on their way.
+  const environment = { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20' }
+  const site = await openSite({ places: 2, environment })
+  const startedMs = performance.now()
+  try {
+    await calm(site.storeProxy, usualLatencyMs)
+    for (const writer of await Promise.all([site.start(0), site.start(1)])) await untilReady(writer)
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond })
+    await load.flowing
+    const strikes: Strike[] = []
+    const faults: string[] = []
+    for (let round = 0; round < rounds && performance.now() - startedMs < msMax; round++) {
+      for (const kind of shuffled(faultNames, random)) {
+        const strike = await struck(site, load, kind, random, faults)
+        strikes.push(strike)
+        onProgress?.(lineOf(strikes.length, strike, performance.now() - startedMs))
+      }
+    }
+    onProgress?.('the load ends, and the writers drain')
+    const end = await verdict(site, load)
+    return {
+      strikes,
+      counted: end.counted,
+      seconds: Math.round((performance.now() - startedMs) / 1000),
+      faults: [...faults, ...end.faults],
+    }
+  } finally {
+    await site.close()
+  }
+}
+
+async function struck(site: Site, load: Load, kind: FaultKind, random: Random, faults: string[]): Promise<Strike> {
+  await wait(random.below(300))
+  const fault = faultKinds[kind](site, random)
+  const { inFlight, inWriters } = await untilInFlight(site, load, fault.place)
+  if (inFlight <= 0) faults.push(`nothing was in flight when it hit: ${kind}`)
+  const ends = new Map(load.ends())
+  const struckMs = performance.now()
+  await within(fault.strike(), 20_000, `${kind} did not strike`)
+  await fault.end()
+  // Now and then the next comes before all is well again.
+  let recoveredMs: number | undefined
+  if (!random.oneIn(4)) {
+    if (await site.untilStored(ends, recoveryMsMax)) recoveredMs = Math.round(performance.now() - struckMs)
+    else faults.push(`not recovered within ${recoveryMsMax / 1000} s: ${kind}, ${fault.detail}`)
+  }
+  return { kind, detail: fault.detail, inFlight, inWriters, recoveredMs }
+}
+
+/** Waits for messages that the log has acknowledged and the store has not settled; in the hands of that writer, where one is named. */
+async function untilInFlight(site: Site, load: Load, place: number | undefined): Promise<{ inFlight: number; inWriters: number }> {
+  const untilMs = performance.now() + inFlightMsMax
+  for (;;) {
+    const asked = site.writers.filter((writer, at) => writer !== undefined && (place === undefined || at === place))
+    const held = await Promise.all(asked.map(writer => writer!.metric('buffer_events').catch(() => 0)))
+    const inWriters = held.reduce((sum, one) => sum + (one || 0), 0)
+    const positions = await site.store.positions()
+    const inFlight = sumOf(load.ends()) - sumOf(positions)
+    const isThere = inFlight > 0 && (place === undefined || inWriters > 0)
+    if (isThere || performance.now() >= untilMs) return { inFlight: isThere ? inFlight : 0, inWriters }
+    await wait(20)
+  }
+}
+
+export function lineOf(nth: number, { kind, detail, inFlight, inWriters, recoveredMs }: Strike, atMs: number): string {
+  const recovered = recoveredMs === undefined ? 'the next one comes before it has recovered' : `recovered in ${recoveredMs} ms`
+  return `${String(nth).padStart(3)}  ${(atMs / 1000).toFixed(1)} s  ${kind} (${detail}): ${inFlight} in flight, ${inWriters} in writers; ${recovered}`
+}
+
+function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
+  const left = [...items]
+  const order: Item[] = []
+  while (left.length > 0) order.push(...left.splice(random.below(left.length), 1))
+  return order
+}
+
+async function within<Result>(promise: Promise<Result>, ms: number, otherwise: string): Promise<Result> {
+  const deadline = Promise.withResolvers<never>()
+  const timer = setTimeout(() => deadline.reject(new Error(`${otherwise} within ${ms} ms`)), ms)
+  try {
+    return await Promise.race([promise, deadline.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,21 @@
+// A store that is slow, and messages that wait: the writer takes no more than it has room for, and its memory stays flat.
+
+import { expect, test } from 'vitest'
+import { describeUnlessMissing } from '../servers/describe-with.ts'
+import { missingKafka } from '../servers/kafka-install.ts'
+import { missingPostgres } from '../servers/postgres-install.ts'
+import { memoryRun } from './memory.ts'
+
+describeUnlessMissing('memory', missingKafka() ?? missingPostgres(), () => {
+  test('with 300,000 messages waiting and a store that takes a batch a second, two workers stay under 350 MiB (npm run soak: 2 million)', async () => {
+    const report = await memoryRun({ messages: 300_000, workers: 2, seconds: 15 })
+    const said = JSON.stringify(report)
+    if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)
+    expect(report.peakMib, said).toBeLessThan(350)
+    expect(report.growthMib, said).toBeLessThan(10)
+    // It works on, and slowly.
+    expect(report.settled, said).toBeGreaterThan(1_000)
+    expect(report.settled, said).toBeLessThan(100_000)
+    expect(report.batchesPerSecond, said).toBeLessThan(6)
+  }, 240_000)
+})

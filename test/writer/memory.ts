@@ -1,0 +1,93 @@
+// The memory run: far more messages wait than a slow store takes, and the resident memory of the writer is watched. Used by the suite, in its
+// short form, and by `npm run soak`.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { openKafkaLog } from '../../pipeline/kafka/log.ts'
+import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
+import { messageOf } from './messages.ts'
+import { untilReady } from './process.ts'
+import { openSite, type Site } from './site.ts'
+import { sumOf } from './store.ts'
+
+export interface MemoryPlan {
+  readonly messages: number
+  readonly workers: number
+  readonly seconds: number
+  readonly onProgress?: (line: string) => void
+}
+
+export interface MemoryReport {
+  /** One each half second, from when all messages were there. */
+  readonly samplesMib: readonly number[]
+  readonly peakMib: number
+  /** By how much the mean of the last third is above that of the middle one. */
+  readonly growthMib: number
+  readonly settled: number
+  readonly batchesPerSecond: number
+}
+
+const sampleMs = 500
+/** There and back: a second for each batch. */
+const storeLatencyMs = 500
+const appendMessages = 2_000
+const appendsMax = 8
+
+/** @throws Error where the writer ends */
+export async function memoryRun({ messages, workers, seconds, onProgress }: MemoryPlan): Promise<MemoryReport> {
+  // With the limits that it has by default: that is what is measured.
+  const site = await openSite({ environment: { SVC_WORKERS_COUNT: String(workers) } })
+  try {
+    const writer = await site.start(0)
+    await untilReady(writer)
+    // Not before: what it asks at its start would take its time, too.
+    site.storeProxy.latency(storeLatencyMs)
+    await fill(site, messages, onProgress)
+    const samplesMib: number[] = []
+    const before = await batchesOf(site)
+    const startedMs = performance.now()
+    for (let nth = 1; nth <= (seconds * 1000) / sampleMs; nth++) {
+      await wait(startedMs + nth * sampleMs - performance.now())
+      samplesMib.push(Math.round(await writer.residentMib()))
+      if (nth % 20 === 0) onProgress?.(`${(nth * sampleMs) / 1000} s: ${samplesMib.at(-1)} MiB resident`)
+    }
+    const settled = sumOf(await site.store.positions())
+    const batches = (await batchesOf(site)) - before
+    const third = Math.floor(samplesMib.length / 3)
+    const mean = (some: readonly number[]): number => some.reduce((sum, one) => sum + one, 0) / some.length
+    return {
+      samplesMib,
+      peakMib: Math.max(...samplesMib),
+      growthMib: Math.round(mean(samplesMib.slice(-third)) - mean(samplesMib.slice(third, 2 * third))),
+      settled,
+      batchesPerSecond: batches / seconds,
+    }
+  } finally {
+    await site.close()
+  }
+}
+
+async function fill(site: Site, messages: number, onProgress: MemoryPlan['onProgress']): Promise<void> {
+  const log = await openKafkaLog(logSettings(site.kafka.brokers, site.topic, { queueBytes: 64 << 20, appendTimeoutMs: 60_000 }), silent)
+  const epochSeconds = Math.floor(Date.now() / 1000)
+  const underWay = new Set<Promise<unknown>>()
+  for (let from = 0; from < messages; from += appendMessages) {
+    const some = Array.from(
+      { length: Math.min(appendMessages, messages - from) },
+      (_, at) => messageOf(from + at, epochSeconds, false).outgoing,
+    )
+    const appending: Promise<unknown> = log.append(some).finally(() => underWay.delete(appending))
+    underWay.add(appending)
+    if (underWay.size >= appendsMax) await Promise.race(underWay)
+    if (from % 200_000 === 0) onProgress?.(`${from} of ${messages} messages wait`)
+  }
+  await Promise.all(underWay)
+  await log.close()
+}
+
+/** Transactions so far, nearly all of them a batch's. */
+async function batchesOf(site: Site): Promise<number> {
+  const [row] = await site.store.query<{ commits: number }>(
+    'SELECT xact_commit::int AS commits FROM pg_stat_database WHERE datname = current_database()',
+  )
+  return row!.commits
+}

@@ -1,0 +1,217 @@
+// What a writer stands on is away: for longer than every time limit, full, read-only, or not for us any more. No outage makes a dead letter.
+
+import { execFile } from 'node:child_process'
+import { chown, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { describeUnlessMissing } from '../servers/describe-with.ts'
+import { missingKafka } from '../servers/kafka-install.ts'
+import { serverOwner } from '../servers/postgres-cluster.ts'
+import { missingPostgres } from '../servers/postgres-install.ts'
+import { startLoad } from './load.ts'
+import { untilReady, type WriterProcess } from './process.ts'
+import { openSite, type Site, type SiteOptions, shortWaits } from './site.ts'
+import { sumOf } from './store.ts'
+import { verdict } from './verdict.ts'
+
+const run = promisify(execFile)
+/** Longer than each of `shortWaits`, and than the 10 s that a connection to the store may take. */
+const storeAwayMs = 12_000
+const logAwayMs = 6_000
+/** The longest wait between two tries. */
+const backOffMsMax = 15_000
+
+async function openTestSite(options: SiteOptions = {}): Promise<Site> {
+  const site = await openSite({ environment: { ...shortWaits, SVC_WORKERS_COUNT: '2' }, ...options })
+  onTestFinished(() => site.close())
+  return site
+}
+
+/** What it says of itself, again and again for so long, from when it is not ready. */
+async function statesWhileAway(
+  writer: WriterProcess,
+  ms: number,
+): Promise<{ ready: Set<number>; checks: Set<string>; notReadyMs: number }> {
+  const startedMs = performance.now()
+  await untilReady(writer, 503)
+  const notReadyMs = performance.now() - startedMs
+  const ready = new Set<number>()
+  const checks = new Set<string>()
+  while (performance.now() < startedMs + ms) {
+    ready.add(await writer.ready())
+    checks.add(JSON.stringify((await writer.health()).checks))
+    await wait(100)
+  }
+  return { ready, checks, notReadyMs }
+}
+
+async function untilProgress(site: Site): Promise<void> {
+  const before = sumOf(await site.store.positions())
+  while (sumOf(await site.store.positions()) <= before) await wait(50)
+}
+
+/** So that settings of a database or role are those of every connection. */
+function endConnections(site: Site): Promise<unknown> {
+  return site.store.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sluice%'")
+}
+
+describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
+  test('PostgreSQL is away for longer than every time limit: not ready, no dead letter, it goes on by itself, nothing lost or doubled', async () => {
+    const site = await openTestSite()
+    const writer = await site.start(0)
+    await untilReady(writer)
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
+    await untilProgress(site)
+    await site.postgres.kill()
+    const { ready, checks, notReadyMs } = await statesWhileAway(writer, storeAwayMs)
+    expect(notReadyMs).toBeLessThan(3_000)
+    expect([...ready]).toEqual([503])
+    expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
+    await site.postgres.restart()
+    const backMs = performance.now()
+    await untilReady(writer)
+    expect(performance.now() - backMs).toBeLessThan(backOffMsMax + 2_000)
+    expect(await writer.health()).toMatchObject({ status: 200, checks: { writer: 'pass', log: 'pass', store: 'pass' } })
+    await untilProgress(site)
+    const { counted, faults } = await verdict(site, load)
+    expect(faults).toEqual([])
+    expect(counted.deadLetters).toBe(0)
+    expect(counted.acknowledged).toBe(counted.sent)
+  })
+
+  test('Kafka is away for longer than every time limit: not ready, it goes on by itself, nothing lost or doubled', async () => {
+    const site = await openTestSite()
+    const writer = await site.start(0)
+    await untilReady(writer)
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
+    await untilProgress(site)
+    await site.kafka.kill()
+    const { ready, checks, notReadyMs } = await statesWhileAway(writer, logAwayMs)
+    // Nothing is missed before a session is over.
+    expect(notReadyMs).toBeLessThan(6_000)
+    expect([...ready]).toEqual([503])
+    expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'fail', store: 'pass' })])
+    await site.kafka.restart()
+    await untilReady(writer)
+    await untilProgress(site)
+    const { counted, faults } = await verdict(site, load)
+    expect(faults).toEqual([])
+    expect(counted.deadLetters).toBe(0)
+  })
+
+  test('a database that is read-only, as after a failover, is waited for', async () => {
+    const site = await openTestSite()
+    const writer = await site.start(0)
+    await untilReady(writer)
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
+    await untilProgress(site)
+    const database = new URL(site.storeUrl).pathname.slice(1)
+    await site.store.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`)
+    await endConnections(site)
+    const { ready, checks } = await statesWhileAway(writer, 3_000)
+    expect([...ready]).toEqual([503])
+    expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
+    expect(writer.printed()).toMatch(/"code":"25006"/)
+    await site.store.query(`BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`)
+    await endConnections(site)
+    await untilReady(writer)
+    const { counted, faults } = await verdict(site, load)
+    expect(faults).toEqual([])
+    expect(counted.deadLetters).toBe(0)
+  })
+
+  test('a full disk is waited for: no dead letter, and it goes on when there is room', async () => {
+    const site = await openTestSite()
+    const writer = await site.start(0)
+    await untilReady(writer)
+    const disk = await smallDisk(site)
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 1000, poison: false })
+    await untilReady(writer, 503)
+    const { ready } = await statesWhileAway(writer, 2_000)
+    expect([...ready]).toEqual([503])
+    expect(writer.printed()).toMatch(/"code":"53100"/)
+    await disk.grow()
+    await untilReady(writer)
+    await untilProgress(site)
+    const { counted, faults } = await verdict(site, load)
+    expect(faults).toEqual([])
+    expect(counted.deadLetters).toBe(0)
+    await disk.remove()
+  })
+
+  test('a password that is no longer right after a restart stops the process with one sentence, and nothing is lost', async () => {
+    const role = { name: 'sluice_writer', password: 'the first of them' }
+    const site = await openTestSite({ role })
+    const writer = await site.start(0)
+    await untilReady(writer)
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 300, poison: false })
+    await untilProgress(site)
+    await site.store.query(`ALTER ROLE ${role.name} PASSWORD 'another one'`)
+    await site.postgres.restart('immediate')
+    expect(await writer.ended).toBe(1)
+    const sentences = writer
+      .printed()
+      .split('\n')
+      .filter(line => line !== '' && !line.startsWith('{') && !line.startsWith('health on'))
+    expect(sentences).toEqual([expect.stringMatching(/password authentication failed for user "sluice_writer"/)])
+    expect(writer.printed()).not.toContain(role.password)
+    expect(site.unexpected).toHaveLength(1)
+    await site.store.query(`ALTER ROLE ${role.name} PASSWORD '${role.password}'`)
+    await untilReady(await site.start(0))
+    const { counted, faults } = await verdict(site, load)
+    expect(faults).toEqual(site.unexpected)
+    expect(counted.deadLetters).toBe(0)
+  })
+})
+
+interface SmallDisk {
+  grow(): Promise<void>
+  remove(): Promise<void>
+}
+
+/**
+ * Moves the tables of messages to a disk of few megabytes. Where this machine lets nobody mount one, a trigger says what a full disk says.
+ */
+async function smallDisk(site: Site): Promise<SmallDisk> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-disk-'))
+  try {
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=2m,mode=0777', 'tmpfs', folder])
+  } catch {
+    await rm(folder, { recursive: true })
+    return fullByTrigger(site)
+  }
+  const unmount = async (): Promise<void> => {
+    await run('umount', ['--lazy', folder]).catch(() => undefined)
+    await rm(folder, { recursive: true, force: true })
+  }
+  onTestFinished(unmount)
+  const owner = serverOwner()
+  if (owner !== undefined) await chown(folder, owner.uid, owner.gid)
+  await site.store.query(`CREATE TABLESPACE small LOCATION '${folder}'`)
+  const tables = await site.store.query<{ name: string }>(
+    `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'public.messages'::regclass`,
+  )
+  for (const { name } of tables) await site.store.query(`ALTER TABLE ${name} SET TABLESPACE small`)
+  return {
+    grow: async () => void (await run('mount', ['-o', 'remount,size=512m', folder])),
+    remove: async () => {
+      await site.close()
+      await unmount()
+    },
+  }
+}
+
+async function fullByTrigger(site: Site): Promise<SmallDisk> {
+  await site.store.query(
+    `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+     $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+     CREATE TRIGGER full_disk BEFORE INSERT ON public.messages FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+  )
+  return {
+    grow: async () => void (await site.store.query('DROP TRIGGER full_disk ON public.messages')),
+    remove: async () => undefined,
+  }
+}

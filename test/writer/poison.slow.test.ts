@@ -1,0 +1,162 @@
+// One poisoned message in a batch of 5,000, through a whole writer: only that one is dead-lettered, as it came and with what is wrong with it.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type KafkaLog, openKafkaLog } from '../../pipeline/kafka/log.ts'
+import type { OutgoingMessage } from '../../pipeline/log.ts'
+import { logSettings, readTopic, type StoredMessage, silent } from '../pipeline/kafka/stored-messages.ts'
+import { describeUnlessMissing } from '../servers/describe-with.ts'
+import { missingKafka } from '../servers/kafka-install.ts'
+import { missingPostgres } from '../servers/postgres-install.ts'
+import { untilReady, type WriterProcess } from './process.ts'
+import { openSite, type Site, shortWaits, writerName } from './site.ts'
+
+const batchLength = 5_000
+const places = [
+  ['first', 0],
+  ['in the middle', 2_345],
+  ['last', batchLength - 1],
+] as const
+
+interface Poison {
+  readonly message: Partial<OutgoingMessage>
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const encoder = new TextEncoder()
+const pack = (record: object): Uint8Array => encoder.encode(JSON.stringify([record]))
+const transformer = { '__connect.errors.stage': 'VALUE_CONVERTER', '__connect.errors.class.name': 'transformer' }
+const sink = { '__connect.errors.stage': 'TASK_PUT', '__connect.errors.class.name': 'sink' }
+
+const poisons: Readonly<Record<string, Poison>> = {
+  'that cannot be decoded': {
+    message: { payload: encoder.encode('[{"n":"poison","v":') },
+    headers: { ...transformer, 'sluice.rule': 'json-syntax' },
+  },
+  'with a NUL in a text': {
+    message: { payload: pack({ n: 'poison', vs: 'a\0b' }) },
+    headers: { ...transformer, 'sluice.rule': 'text-nul', 'sluice.record': '0' },
+  },
+  'with a clock in the year 2200': {
+    message: { payload: pack({ n: 'poison', t: Date.UTC(2200, 0, 1) / 1000, v: 1 }) },
+    headers: { ...transformer, 'sluice.rule': 'time-range', 'sluice.record': '0' },
+  },
+  'with a name that its column does not hold': {
+    message: { payload: pack({ n: `poison-${'x'.repeat(60)}`, v: 1 }) },
+    headers: { ...sink, 'sluice.rule': 'store-refused', 'sluice.record': '0' },
+  },
+  'with ids that no index holds': {
+    message: { publisher: 'p'.repeat(2_100), payload: pack({ n: 'poison', v: 1 }) },
+    headers: { ...sink, 'sluice.rule': 'identifier-length' },
+  },
+  'without a key': {
+    message: { channel: '', payload: pack({ n: 'poison', v: 1 }) },
+    headers: { ...transformer, '__connect.errors.stage': 'KEY_CONVERTER', 'sluice.rule': 'no-key' },
+  },
+}
+
+function good(number: number): OutgoingMessage {
+  return {
+    channel: `channel-${number % 7}`,
+    subtopic: 'plant.line',
+    publisher: 'thing-1',
+    protocol: 'http',
+    contentType: 'application/senml+json',
+    createdUs: Date.now() * 1000,
+    createdRestNs: 0,
+    payload: pack({ n: `m${number}`, v: number }),
+    headers: [{ key: 'sent-by', value: 'a gateway' }],
+  }
+}
+
+describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPostgres(), () => {
+  let site: Site
+  let log: KafkaLog
+  let writer: WriterProcess
+  let offset = 0
+
+  beforeAll(async () => {
+    // One partition, and batches that nothing cuts but their age: what is appended at once is one batch.
+    const environment = {
+      ...shortWaits,
+      SVC_WORKERS_COUNT: '1',
+      SVC_BATCH_ROWS: '20000',
+      SVC_BATCH_BYTES: String(16 << 20),
+      SVC_BATCH_AGE_MS: '1500',
+      SVC_WORKERS_MEMORY_BYTES: String(1 << 30),
+    }
+    site = await openSite({ partitions: 1, environment })
+    writer = await site.start(0)
+    log = await openKafkaLog(logSettings(site.kafka.brokers, site.topic), silent)
+    await untilReady(writer)
+    // By its operator; of itself the column takes whatever passes the transformer.
+    await site.store.query('ALTER TABLE public.messages ALTER COLUMN name TYPE varchar(60)')
+  })
+  afterAll(async () => {
+    await log.close()
+    await site.close()
+  })
+
+  const cases = Object.entries(poisons).flatMap(([what, poison]) => places.map(([where, at]) => ({ what, where, at, poison })))
+  test.each(cases)('one $what, $where: only that one is a dead letter', async ({ at, poison }) => {
+    const from = offset
+    const messages = Array.from({ length: batchLength }, (_, number) =>
+      number === at ? { ...good(number), ...poison.message } : good(number),
+    )
+    const positions = await log.append(messages)
+    offset += batchLength
+    expect(positions[at]!.offset).toBe(from + at)
+    expect(await site.untilStored(new Map([[0, offset]]), 20_000)).toBe(true)
+
+    const missing = await site.store.query<{ missing: number }>(
+      `SELECT nth::float8 AS missing FROM generate_series(${from}, ${offset - 1}) AS nth
+       WHERE NOT EXISTS (SELECT FROM public.messages WHERE position & 17592186044415 = nth AND name = 'm' || nth - ${from} AND value = nth - ${from})`,
+    )
+    expect(missing).toEqual([{ missing: from + at }])
+    const [rows] = await site.store.query<{ rows: number; transactions: number }>(
+      `SELECT count(*)::int AS rows, count(DISTINCT xmin::text)::int AS transactions FROM public.messages WHERE position & 17592186044415 >= ${from}`,
+    )
+    expect(rows!.rows).toBe(batchLength - 1)
+    // What the store refuses is found under savepoints, which have numbers of their own.
+    if (poison.headers['sluice.rule'] !== 'store-refused') expect(rows!.transactions).toBe(1)
+
+    const letters = (await readTopic(site.kafka.brokers, `${site.topic}.dead-letters.${writerName}`)).filter(
+      letter => textOf(letter, 'sluice.offset') >= from,
+    )
+    expect(letters).toHaveLength(1)
+    const [letter] = letters
+    const sent = messages[at]!
+    expect(letter!.key?.toString() ?? '').toBe(sent.channel)
+    expect(letter!.value.equals(sent.payload)).toBe(true)
+    const headers = Object.fromEntries(letter!.headers.map(([name, value]) => [name, value?.toString()]))
+    expect(headers).toMatchObject({
+      'sent-by': 'a gateway',
+      publisher: sent.publisher,
+      subtopic: sent.subtopic,
+      protocol: 'http',
+      'content-type': sent.contentType,
+      '__connect.errors.topic': site.topic,
+      '__connect.errors.partition': '0',
+      '__connect.errors.offset': String(from + at),
+      '__connect.errors.connector.name': writerName,
+      '__connect.errors.exception.class.name': poison.headers['sluice.rule'],
+      'sluice.log': '1',
+      'sluice.partition': '0',
+      'sluice.offset': String(from + at),
+      ...poison.headers,
+    })
+    expect(headers['__connect.errors.exception.message']).not.toBe('')
+  })
+
+  test('afterwards the books and sluice verify say so', async () => {
+    const batches = cases.length
+    expect(await site.store.books()).toMatchObject([
+      { next_offset: batches * batchLength, stored: batches * (batchLength - 1), dead_lettered: batches, duplicate: 0 },
+    ])
+    expect(await site.verify()).toMatchObject({ code: 0 })
+    expect(await site.stop(0)).toBe(0)
+  })
+})
+
+function textOf({ headers }: StoredMessage, name: string): number {
+  return Number(headers.findLast(([found]) => found === name)?.[1]?.toString())
+}

@@ -1,0 +1,110 @@
+// `sluice writer relational` as a process of its own, with what tests ask of it.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { EndWorker } from './workers-of-writer.ts'
+
+const root = new URL('../..', import.meta.url).pathname
+
+export type Environment = Readonly<Record<string, string>>
+
+export interface WriterProcess {
+  readonly pid: number
+  /** All that was printed so far, standard output and standard error. */
+  printed(): string
+  /** The exit code, or the signal's name. */
+  readonly ended: Promise<number | string>
+  /** The status of `/readyz`. */
+  ready(): Promise<number>
+  /** Of `/health`: the status, and the state of each check. */
+  health(): Promise<{ status: number; checks: Readonly<Record<string, string>> }>
+  /** The sum of a metric over its labels; NaN where it is not there yet. */
+  metric(name: string): Promise<number>
+  /** Resident memory, in MiB. */
+  residentMib(): Promise<number>
+  /** Ends one of its worker threads, as if it had crashed. False where it has none. */
+  endWorker(nth: number): Promise<boolean>
+  /** Sends the signal; resolves with how it ended. */
+  stop(signal?: NodeJS.Signals): Promise<number | string>
+}
+
+/** Starts `sluice` and does not wait for anything. */
+function spawnSluice(words: readonly string[], environment: Environment) {
+  const kept = Object.entries(process.env).filter(([name]) => !/^(SVC_|NODE_ENV$|NODE_OPTIONS$|VITEST)/.test(name))
+  const child = spawn(
+    process.execPath,
+    ['--import', new URL('workers-of-writer.ts', import.meta.url).href, join(root, 'main.ts'), ...words],
+    { cwd: root, env: { ...Object.fromEntries(kept), ...environment }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
+  )
+  let output = ''
+  for (const stream of [child.stdout!, child.stderr!]) {
+    stream.setEncoding('utf8')
+    stream.on('data', (text: string) => {
+      output += text
+    })
+  }
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)
+  return { child, ended, printed: () => output }
+}
+
+/** Runs a tool of `sluice` to its end. */
+export async function runSluice(words: readonly string[], environment: Environment): Promise<{ code: number | string; printed: string }> {
+  const { ended, printed } = spawnSluice(words, environment)
+  const code = await ended
+  return { code, printed: printed() }
+}
+
+/**
+ * Starts a writer and resolves when its health can be asked; its log and its store need not be there. It ends with this process.
+ *
+ * @throws Error with what it printed, where it ends before
+ */
+export async function startWriter(environment: Environment): Promise<WriterProcess> {
+  const { child, ended, printed } = spawnSluice(['writer', 'relational', '--port', '0'], environment)
+  const url = await new Promise<string>((resolve, reject) => {
+    const look = (): void => {
+      const found = /^health on (http\S+)\/health$/m.exec(printed())
+      if (found !== null) resolve(found[1]!)
+    }
+    child.stdout!.on('data', look)
+    void ended.then(code => reject(new Error(`the writer ended before its health could be asked (${code}):\n${printed()}`)))
+  })
+
+  return {
+    pid: child.pid!,
+    printed,
+    ended,
+    ready: async () => (await fetch(`${url}/readyz`)).status,
+    async health() {
+      const answer = await fetch(`${url}/health`)
+      const { checks } = (await answer.json()) as { checks: Record<string, [{ status: string }]> }
+      return { status: answer.status, checks: Object.fromEntries(Object.entries(checks).map(([name, [one]]) => [name, one.status])) }
+    },
+    async metric(name) {
+      const text = await (await fetch(`${url}/metrics`)).text()
+      const values = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))]
+      return values.length === 0 ? Number.NaN : values.reduce((sum, [, value]) => sum + Number(value), 0)
+    },
+    async residentMib() {
+      const status = await readFile(`/proc/${child.pid}/status`, 'utf8')
+      return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) / 1024
+    },
+    async endWorker(nth) {
+      const answer = once(child, 'message') as Promise<[{ ended: boolean }]>
+      child.send({ endWorker: nth } satisfies EndWorker)
+      return (await answer)[0].ended
+    },
+    async stop(signal = 'SIGTERM') {
+      if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+      return await ended
+    },
+  }
+}
+
+/** Resolves when `/readyz` answers so. */
+export async function untilReady(writer: WriterProcess, status = 200): Promise<void> {
+  while ((await writer.ready()) !== status) await wait(20)
+}

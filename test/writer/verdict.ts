@@ -1,0 +1,37 @@
+// The end of every run: the load stops, the writers drain and stop, and then store, dead letters and `sluice verify` are asked.
+
+import { type Counted, check } from './check.ts'
+import type { Load } from './load.ts'
+import { type Site, writerName } from './site.ts'
+
+export interface Verdict {
+  readonly counted: Counted
+  /** What is wrong; empty where each message is where it should be. */
+  readonly faults: readonly string[]
+}
+
+const drainMsMax = 60_000
+
+export async function verdict(site: Site, load: Load): Promise<Verdict> {
+  const { store, kafka, topic, writers, unexpected } = site
+  const faults: string[] = []
+  await load.stop()
+  const ends = await site.logEnds()
+  if (!(await site.untilStored(ends, drainMsMax))) {
+    faults.push(`the writers did not drain: ${writers.map(writer => writer?.printed().slice(-2000)).join('\n')}`)
+  }
+  for (const place of writers.keys()) faults.push(...(await stopFault(site, place)))
+  const checked = await check({ load, store, brokers: kafka.brokers, topic, writer: writerName, ends })
+  const verified = await site.verify()
+  if (verified.code !== 0) faults.push(`sluice verify ended with ${verified.code}: ${verified.printed.slice(-3000)}`)
+  return { counted: checked.counted, faults: [...faults, ...checked.faults, ...unexpected] }
+}
+
+/** Stops the writer of that place, if there is one; what is wrong with how it ended. */
+export async function stopFault(site: Site, place: number, signal: NodeJS.Signals = 'SIGTERM'): Promise<string[]> {
+  const writer = site.writers[place]
+  if (writer === undefined) return []
+  const code = await site.stop(place, signal)
+  if (code === (signal === 'SIGTERM' ? 0 : signal)) return []
+  return [`writer ${place} was to stop by ${signal}, and ended with ${code}: ${writer.printed().slice(-3000)}`]
+}
