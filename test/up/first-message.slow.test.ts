@@ -114,7 +114,8 @@ test('a log that was made anew stops the start until it is accepted, and then bo
 
   platform = await startPlatform({ data: folder.path, arguments: ['--accept-new-log'] })
   const accepted = await expectStatus(publish(platform.url, site, [{ n: 'new', v: 2 }]), 202)
-  expect(accepted.json).toEqual({ id: '2-0-0' })
+  // The store numbers logs: 1 and 2 are those before, of messages and of replays.
+  expect(accepted.json).toEqual({ id: '3-0-0' })
   expect(new Set((await readUntil(platform.url, site, 2)).map(record => record.Name))).toEqual(new Set(['old', 'new']))
   expect(await platform.stop()).toBe(0)
 })
