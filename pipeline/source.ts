@@ -21,6 +21,24 @@ export interface RawMessage extends Envelope {
   payload: Uint8Array
 }
 
+const noBytes = new Uint8Array(0)
+
+/** What a cursor begins with, before its first step: one object of one shape for the whole run. */
+export function emptyMessage(): RawMessage {
+  return {
+    offset: -1,
+    fault: undefined,
+    channel: '',
+    subtopic: '',
+    publisher: '',
+    protocol: '',
+    contentType: '',
+    createdUs: 0,
+    createdRestNs: 0,
+    payload: noBytes,
+  }
+}
+
 /** Its channel is unknown. */
 export const noKey: MessageFault = { rule: 'no-key', reason: 'the message has no key', hint: 'give the channel id as the key' }
 

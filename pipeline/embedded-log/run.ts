@@ -3,7 +3,7 @@
 import type { StatementSync } from 'node:sqlite'
 import { envelopeHeaders } from '../envelope-headers.ts'
 import type { Header } from '../log.ts'
-import { noKey, type RawCursor, type RawMessage, type RawRun } from '../source.ts'
+import { emptyMessage, noKey, type RawCursor, type RawRun } from '../source.ts'
 import { type LogFile, partition } from './file.ts'
 
 export interface RunLimits {
@@ -57,18 +57,7 @@ export function openRunReader(file: LogFile, { bytesMax, messagesMax }: RunLimit
 }
 
 function openCursor(rows: readonly Row[]): RawCursor {
-  const message: RawMessage = {
-    offset: -1,
-    fault: undefined,
-    channel: '',
-    subtopic: '',
-    publisher: '',
-    protocol: '',
-    contentType: '',
-    createdUs: 0,
-    createdRestNs: 0,
-    payload: new Uint8Array(0),
-  }
+  const message = emptyMessage()
   let at = -1
   return {
     message,

@@ -10,7 +10,7 @@
 // The lengths of records are known to be right (record-steps.ts); what is inside is not.
 
 import type { Header } from '../log.ts'
-import { noKey, type RawCursor, type RawMessage } from '../source.ts'
+import { emptyMessage, noKey, type RawCursor } from '../source.ts'
 import { corruptBatch } from './corrupt-batch.ts'
 import { created, readCreated } from './created.ts'
 import { EnvelopeHeader, envelopeHeaderAt, headerFaults, keyFault, noValue, timestampFault } from './envelope-header.ts'
@@ -38,18 +38,7 @@ export function openRecordCursor({ topic, partition, bytes, segments }: RunConte
   let keyLength = -1
   let headersAt = 0
   let headerCount = 0
-  const message: RawMessage = {
-    offset: -1,
-    fault: undefined,
-    channel: '',
-    subtopic: '',
-    publisher: '',
-    protocol: '',
-    contentType: '',
-    createdUs: 0,
-    createdRestNs: 0,
-    payload: bytes.subarray(0, 0),
-  }
+  const message = emptyMessage()
 
   function next(): boolean {
     while (at === segmentEnd) {

@@ -7,7 +7,7 @@
 //
 // Plain loops without an object for a record, as in ../record-cursor.ts: only the payload is a view, and texts are mostly known.
 
-import type { MessageFault, RawCursor, RawMessage } from '../../source.ts'
+import { emptyMessage, type MessageFault, type RawCursor } from '../../source.ts'
 import { noValue, timestampFault } from '../envelope-header.ts'
 import { RecentText, repeatedTextAt, textAt } from '../known-texts.ts'
 import { mediaType } from '../media-type.ts'
@@ -52,18 +52,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
   let found = 0
   let notText = false
   let outOfRange = false
-  const message: RawMessage = {
-    offset: raw.offset,
-    fault: undefined,
-    channel: '',
-    subtopic: '',
-    publisher: '',
-    protocol: '',
-    contentType: '',
-    createdUs: 0,
-    createdRestNs: 0,
-    payload: noBytes,
-  }
+  const message = emptyMessage()
 
   function next(): boolean {
     if (!cursor.next()) return false

@@ -210,11 +210,11 @@ describeWithKafka('the log on Kafka', kafka => {
         for (let at = 0; at < 3; at++) await expect(log.append([text('x'), text('y')])).rejects.toBeInstanceOf(LogUnavailableError)
         expect(lines).toEqual(['log cannot be written'])
         await kafka.createTopic({ name: topic, partitions: 3 })
-        await expect.poll(() => log.append([text('after')]).catch(() => [])).toHaveLength(1)
+        await expect.poll(() => log.append([text('after')]).catch(() => []), { timeout: 20_000 }).toHaveLength(1)
         expect(lines).toEqual(['log cannot be written', 'log can be written again'])
       },
       {},
-      { appendTimeoutMs: 300 },
+      { appendTimeoutMs: 1000 },
       pino({ level: 'info' }, stream),
     )
   })
