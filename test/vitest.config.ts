@@ -5,6 +5,9 @@ import { defineConfig } from 'vitest/config'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
+/** What is polled for comes at once on a quiet machine; on a busy one it may take its time. */
+const polling = { poll: { timeout: 15_000 } }
+
 export default defineConfig({
   root,
   test: {
@@ -22,6 +25,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: ['test/**/*.slow.test.ts'],
           testTimeout: 30_000,
+          expect: polling,
           hookTimeout: 60_000,
         },
       },
@@ -32,6 +36,7 @@ export default defineConfig({
           pool: 'forks',
           include: ['test/**/*.slow.test.ts'],
           testTimeout: 240_000,
+          expect: polling,
           hookTimeout: 240_000,
           fileParallelism: false,
         },
