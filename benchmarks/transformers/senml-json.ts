@@ -66,6 +66,9 @@ const envelope: Envelope = {
   createdRestNs: 0,
 }
 
+/** One object for all messages, as the pipeline has. */
+const origin = { partition: 0, offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' }
+
 /** Measures and prints a line for each kind of pack. */
 export async function bench(): Promise<void> {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -77,7 +80,7 @@ export async function bench(): Promise<void> {
   }
   const resolve = (payload: Uint8Array): void => {
     if (batch.rowCount >= batchRows) batch = new RecordBatch()
-    batch.beginMessage({ partition: 0, offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' })
+    batch.beginMessage(origin)
     transformer.decode(payload, envelope, batch)
     batch.endMessage()
   }

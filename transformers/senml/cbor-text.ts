@@ -51,8 +51,16 @@ export function readText(at: number, label: number, record: number): string {
   return end - start > knownBytesMax ? textAt(start, end, record) : shortTextAt(start, end - start, record)
 }
 
+/** The texts of one character of ASCII, as many units are, and what each is known to be: nothing is to be looked for. */
+const letters: readonly string[] = Array.from({ length: 0x80 }, (_, code) => String.fromCharCode(code))
+const knownLetters = Uint8Array.from(letters, knownOf)
+
 /** The text of `length` bytes from `start` on, which must be there: at most `knownBytesMax`. @throws DecodeError */
 export function shortTextAt(start: number, length: number, record: number): string {
+  if (length === 1 && bytes[start]! < 0x80) {
+    found.known = knownLetters[bytes[start]!]!
+    return letters[bytes[start]!]!
+  }
   if (length <= 8) return tinyTextAt(start, length, record)
   const lastWord = (length - 1) >> 2
   const last = view.getInt32(start + 4 * lastWord, true) & lastWordMasks[length & 3]!
@@ -96,8 +104,12 @@ function learn(hashSlot: number, start: number, length: number, record: number):
   }
   knownLengths[slot] = length
   knownTexts[slot] = text
-  knownAs[slot] = (text.includes('\0') ? 0 : Known.plain) | (namePattern.test(text) ? Known.name : 0)
+  knownAs[slot] = knownOf(text)
   return recall(slot)
+}
+
+function knownOf(text: string): number {
+  return (text.includes('\0') ? 0 : Known.plain) | (namePattern.test(text) ? Known.name : 0)
 }
 
 function recall(slot: number): string {
