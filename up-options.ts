@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
-import { loadOptions, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
+import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
 import { adminFaults, adminOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
@@ -47,16 +47,8 @@ export type UpOptions = Static<typeof upOptions>
 export function loadUpOptions(sources: OptionSources): UpOptions {
   const options = loadOptions(upOptions, sources)
   const faults: OptionFault[] = []
-  const note = (place: string, check: () => void): void => {
-    try {
-      check()
-    } catch (error) {
-      if (!(error instanceof Error)) throw error
-      faults.push({ place, problem: error.message })
-    }
-  }
-  note('subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
-  note('workers.memory_bytes', () => void assertMemory(options))
+  noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
+  noteFault(faults, 'workers.memory_bytes', () => void assertMemory(options))
   if (options.ingest.payloadBytesMax > options.message.payloadBytes) {
     const problem = `ingest would acknowledge payloads of ${options.ingest.payloadBytesMax} bytes that the writer refuses above message.payload_bytes of ${options.message.payloadBytes}: raise that one, too`
     faults.push({ place: 'ingest.payload_bytes_max', problem })

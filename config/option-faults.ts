@@ -6,6 +6,16 @@ export interface OptionFault {
   readonly problem: string
 }
 
+/** Runs a check that throws where something is wrong, and keeps what it says as the fault of a place. */
+export function noteFault(faults: OptionFault[], place: string, check: () => void): void {
+  try {
+    check()
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    faults.push({ place, problem: error.message })
+  }
+}
+
 /** The options cannot be used. The message is for a person: every fault on its own line. */
 export class OptionsError extends Error {
   override readonly name = 'OptionsError'

@@ -9,7 +9,7 @@ import { type Given, takeIn } from './option-rows.ts'
 import { listOptions, type OptionSpec, variablesOfSpecs } from './option-schema.ts'
 import { valueOfText } from './option-value.ts'
 
-export { type OptionFault, OptionsError } from './option-faults.ts'
+export { noteFault, type OptionFault, OptionsError } from './option-faults.ts'
 export { optionTable, printOptions, sampleFile } from './option-table.ts'
 
 export interface OptionSources {

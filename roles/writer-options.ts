@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import { type Static, Type } from 'typebox'
 import { httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
-import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
+import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults, passwordOf } from '../config/production.ts'
 import { checkKafkaConsumer, kafkaConsumerOptions, kafkaSourceBytesMax } from '../pipeline/kafka/consumer/options.ts'
 import { kafkaFaults, kafkaSourceOptions } from '../pipeline/kafka/options.ts'
@@ -101,17 +101,9 @@ function assertMemory(options: WriterOptions): void {
 export function loadWriterOptions(sources: OptionSources): WriterOptions {
   const options = loadOptions(writerOptions, sources)
   const faults: OptionFault[] = kafkaFaults(options.log, options.env)
-  const note = (place: string, check: () => void): void => {
-    try {
-      check()
-    } catch (error) {
-      if (!(error instanceof Error)) throw error
-      faults.push({ place, problem: error.message })
-    }
-  }
-  note('subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
-  note('consumer', () => checkKafkaConsumer(options.consumer))
-  note('workers.memory_bytes', () => assertMemory(options))
+  noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
+  noteFault(faults, 'consumer', () => checkKafkaConsumer(options.consumer))
+  noteFault(faults, 'workers.memory_bytes', () => assertMemory(options))
   if (!URL.canParse(options.store.url)) {
     faults.push({ place: 'store.url', problem: 'cannot be read: give a URL such as postgres://user:password@host:5432/database' })
   }

@@ -1,14 +1,15 @@
 // The topic reader on Kafka: fetches a partition from its leader, one fetch at a time, and cuts it into runs as a writer's source does.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Admin, Broker, Connection } from '@platformatic/kafka'
+import type { Admin } from '@platformatic/kafka'
 import { LogUnavailableError } from '../log.ts'
 import type { RawRun } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import { runBelow, type TopicBounds, type TopicReader } from '../topic-reader.ts'
-import { type KafkaConnection, openAdmin } from './connection.ts'
+import { connectTo, type KafkaConnection, openAdmin } from './connection.ts'
+import { type FetchedPartition, fetchRequest } from './consumer/fetch-request.ts'
 import { code, reasonOf, systemicFault } from './failure.ts'
-import { type Fetch, fetchOnce } from './fetch.ts'
+import { sendOn } from './platformatic/line.ts'
 import { runsOf } from './record-set.ts'
 import { describeTopic, reachTopic, type Topic } from './topics.ts'
 
@@ -24,6 +25,7 @@ export interface KafkaTopicReaderOptions {
 const runMessagesMax = 1000
 const fetchWaitMs = 500
 const againMs = 100
+const nothing = Buffer.alloc(0)
 /** Errors of a fetch that pass by themselves; the leader is looked for again. */
 const outOfRange = 1
 const topicIdErrors: readonly number[] = [100, 103]
@@ -40,26 +42,21 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
   const admin = await openAdmin(options.connection)
   let topic = await opened(admin, name)
 
-  function connectTo(leader: Broker): Promise<Connection> {
-    return new Promise((resolve, reject) => {
-      admin[client.kGetConnection](leader, (error, connection) =>
-        connection === undefined ? reject(error ?? new Error('no connection')) : resolve(connection),
-      )
-    })
-  }
-
   /** Asks the leader once; undefined for what passes by itself, with its reason in `away`. */
-  async function fetch(partition: number, offset: number, away: { reason?: unknown }): Promise<Fetch | undefined> {
+  async function fetch(partition: number, offset: number, away: { reason?: unknown }): Promise<FetchedPartition | undefined> {
     try {
       const leader = topic.leaders[partition]
       if (leader === undefined) throw new Error(`partition ${partition} has no leader`)
-      const asked = { topicId: topic.id, partition, offset, waitMs: fetchWaitMs, bytesMax: fetchBytes }
-      const found = await fetchOnce(client, await connectTo(leader), asked)
-      if (found.errorCode === code.none || found.errorCode === outOfRange) return found
-      if (found.errorCode === code.topicAuthorization) {
+      const limits = { waitMs: fetchWaitMs, bytesMax: fetchBytes, partitionBytesMax: fetchBytes }
+      const asked = fetchRequest({ topicId: topic.id, partitions: [{ partition, offset }], ...limits })
+      const answer = await sendOn(client, await connectTo(client, admin, leader), asked)
+      const found = answer.partitions[0] ?? { partition, error: answer.error, aborted: [], records: nothing }
+      const error = answer.error === code.none ? found.error : answer.error
+      if (error === code.none || error === outOfRange) return { ...found, error }
+      if (error === code.topicAuthorization) {
         throw new SystemicError(`the topic ${name} may not be read: allow its user to read it`)
       }
-      throw new Error(topicIdErrors.includes(found.errorCode) ? 'the brokers do not know its id' : `error ${found.errorCode}`)
+      throw new Error(topicIdErrors.includes(error) ? 'the brokers do not know its id' : `error ${error}`)
     } catch (error) {
       const systemic = systemicFault(error, `the topic ${name} cannot be read`)
       if (systemic !== undefined) throw systemic
@@ -92,7 +89,7 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
     let givenUpMs = performance.now() + patienceMs
     while (next < to) {
       const fetched = await fetch(partition, next, away)
-      if (fetched?.errorCode === outOfRange) {
+      if (fetched?.error === outOfRange) {
         next = Math.min(to, Math.max(next, (await bounds()).get(partition)!.start))
         await wait(againMs)
       } else if (fetched !== undefined) {

@@ -1,12 +1,12 @@
 // Whatever bytes come: runs that touch, or a SystemicError, in work and memory by their size. SEED=<seed> repeats a run.
 
-import { Session } from 'node:inspector/promises'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { lz4Compress, snappyCompress } from '@platformatic/wasm-utils'
 import * as fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { crc32cByTables } from '../../../pipeline/kafka/crc32c.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { countWork } from '../../work-counter.ts'
 import { encodeOldByKafkajs } from './kafkajs-codec.ts'
 import { bits, encodeBatch, encodeRecord, encodeRecords, fetch, marker, type RecordFields } from './record-batches.ts'
 
@@ -126,26 +126,13 @@ describe(`for any bytes (seed ${seed})`, () => {
 })
 
 describe('the work is in proportion to the size', () => {
-  const session = new Session()
-
-  beforeAll(async () => {
-    session.connect()
-    await session.post('Profiler.enable')
-    await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true })
-  })
-
-  afterAll(async () => {
-    await session.post('Profiler.stopPreciseCoverage')
-    session.disconnect()
-  })
+  const workDone = countWork(url => url.includes('/pipeline/kafka/') && !url.includes('/test/'))
 
   /** How often the blocks of the reader ran for one set, all together. */
   async function workOf(set: Buffer): Promise<number> {
-    await session.post('Profiler.takePreciseCoverage')
+    await workDone()
     expect(walk(set).error).toBeUndefined()
-    const { result } = await session.post('Profiler.takePreciseCoverage')
-    const reader = result.filter(({ url }) => url.includes('/pipeline/kafka/') && !url.includes('/test/'))
-    return reader.flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges)).reduce((sum, { count }) => sum + count, 0)
+    return await workDone()
   }
 
   const several = (count: number, each: (at: number) => Buffer) => Buffer.concat(Array.from({ length: count }, (_, at) => each(at)))

@@ -1,36 +1,19 @@
 // The dearest payloads of JSON documents take work in proportion to their size: counted by the engine, block by block, and not timed.
 // How long they take is shown by benchmarks/transformers/hostile.ts.
 
-import { Session } from 'node:inspector/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { DecodeError } from '../../../transformers/decode-error.ts'
 import { openJsonDocuments } from '../../../transformers/json/documents.ts'
 import { timeFields } from '../../fuzz/inputs/documents.ts'
 import { worst } from '../../fuzz/worst.ts'
+import { countWork } from '../../work-counter.ts'
 import { outcomeOf } from './rows.ts'
 
 const [small, large] = [2 ** 16, 2 ** 18]
 
 const transformer = openJsonDocuments({ timeFields })
-const session = new Session()
-
-beforeAll(async () => {
-  session.connect()
-  await session.post('Profiler.enable')
-  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true })
-})
-
-afterAll(async () => {
-  await session.post('Profiler.stopPreciseCoverage')
-  session.disconnect()
-})
-
-/** How often the blocks of the transformer ran, all together, since the last look. */
-async function workDone(): Promise<number> {
-  const { result } = await session.post('Profiler.takePreciseCoverage')
-  const own = result.filter(({ url }) => /\/transformers\/(json\/[a-z-]+|decode-error|excerpt)\.ts/.test(url))
-  return own.flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges)).reduce((sum, { count }) => sum + count, 0)
-}
+/** Of the blocks of the transformer. */
+const workDone = countWork(url => /\/transformers\/(json\/[a-z-]+|decode-error|excerpt)\.ts/.test(url))
 
 /** The work of decoding one payload, and what came of it. */
 async function workOf(payload: Uint8Array): Promise<{ work: number; outcome: string }> {

@@ -1,30 +1,13 @@
 // Large hostile packs take work in proportion to their size: counted by the engine, block by block, and not timed.
 
-import { Session } from 'node:inspector/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { openSenmlCbor } from '../../../transformers/senml/cbor.ts'
+import { countWork } from '../../work-counter.ts'
 import { envelope, outcomeOf } from './rows.ts'
 
 const senmlCbor = openSenmlCbor()
-const session = new Session()
-
-beforeAll(async () => {
-  session.connect()
-  await session.post('Profiler.enable')
-  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true })
-})
-
-afterAll(async () => {
-  await session.post('Profiler.stopPreciseCoverage')
-  session.disconnect()
-})
-
-/** How often the blocks of the decoder ran, all together, since the last look. */
-async function workDone(): Promise<number> {
-  const { result } = await session.post('Profiler.takePreciseCoverage')
-  const decoder = result.filter(({ url }) => /\/transformers\/senml\/(cbor[a-z-]*|resolve|order|faults)\.ts/.test(url))
-  return decoder.flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges)).reduce((sum, { count }) => sum + count, 0)
-}
+/** Of the blocks of the decoder. */
+const workDone = countWork(url => /\/transformers\/senml\/(cbor[a-z-]*|resolve|order|faults)\.ts/.test(url))
 
 /** The work of decoding one payload, and what came of it. */
 async function workOf(payload: Uint8Array): Promise<{ work: number; rule: string }> {
