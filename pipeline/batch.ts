@@ -1,7 +1,7 @@
 // Cuts the runs of a source into batches, by rows, bytes or age, each decoded and covering a contiguous range of the log.
 
 import type { Rejection } from '../sinks/sink.ts'
-import { RecordBatch } from '../transformers/record-batch.ts'
+import { initialRoom, RecordBatch } from '../transformers/record-batch.ts'
 import type { Decoder } from './decode.ts'
 import type { BatchOptions } from './options.ts'
 import type { RawCursor, RawRun } from './source.ts'
@@ -20,12 +20,25 @@ export interface PendingBatch {
 /** What a message counts beside its payload, so that empty ones fill a batch, too. */
 const messageOverheadBytes = 256
 
+/** A batch with room for so many times its rows was made for rare messages, and is not kept for others. */
+const roomFactorMax = 8
+
+/** Batches that were settled: filled anew, since making the columns of one costs as much as a tenth of decoding its messages. */
+export type Spares = RecordBatch[]
+
+/** Keeps the batch for another filling. Nobody may read it from now on: it is settled, and so is whatever was encoded from it. */
+export function spare(spares: Spares, { batch }: PendingBatch, { rows }: BatchOptions): void {
+  if (batch.room > Math.max(rows, initialRoom) * roomFactorMax) return
+  batch.clear()
+  spares.push(batch)
+}
+
 const late = Symbol('the age of the batch is reached before the next run')
 
 /**
  * The batches of a source's runs, in order. A batch is cut when it has `rows` or `bytes`, which its last message may exceed, or
  * `ageMs` after its first message; what is left when the runs end is the last batch. A batch without rows is handed on as well,
- * since the positions behind it advance. Asks for a run only while it is asked for a batch.
+ * since the positions behind it advance. Asks for a run only while it is asked for a batch. Fills `spares` before it makes a batch.
  *
  * Ending it early waits for the run that it asked for: abort the signal of the runs first.
  */
@@ -33,10 +46,11 @@ export async function* batches(
   runs: AsyncIterable<RawRun>,
   decoder: Decoder,
   limits: BatchOptions,
+  spares: Spares = [],
 ): AsyncGenerator<PendingBatch, void, undefined> {
   const iterator = runs[Symbol.asyncIterator]()
   let asked: Promise<IteratorResult<RawRun>> | undefined
-  let pending = emptyBatch()
+  let pending = emptyBatch(spares)
   let startedMs = 0
   try {
     while (true) {
@@ -48,7 +62,7 @@ export async function* batches(
       const result = isEmpty(pending) ? await asked : await beforeAge(asked, startedMs + limits.ageMs - performance.now())
       if (result === late) {
         yield pending
-        pending = emptyBatch()
+        pending = emptyBatch(spares)
         continue
       }
       asked = undefined
@@ -59,14 +73,14 @@ export async function* batches(
       // What is lost lies at the beginning of a batch's range, so that a store can tell whether it was counted before.
       if ((run.lost ?? 0) > 0 && !isEmpty(pending)) {
         yield pending
-        pending = emptyBatch()
+        pending = emptyBatch(spares)
       }
       while (from < run.to) {
         if (isEmpty(pending)) startedMs = performance.now()
         from = fill(pending, run, cursor, from)
         if (!isFull(pending)) break
         yield pending
-        pending = emptyBatch()
+        pending = emptyBatch(spares)
       }
     }
     if (!isEmpty(pending)) yield pending
@@ -98,8 +112,8 @@ export async function* batches(
   }
 }
 
-function emptyBatch(): PendingBatch {
-  return { batch: new RecordBatch(), runs: [], rejections: [], bytes: 0 }
+function emptyBatch(spares: Spares): PendingBatch {
+  return { batch: spares.pop() ?? new RecordBatch(), runs: [], rejections: [], bytes: 0 }
 }
 
 function isEmpty({ batch }: PendingBatch): boolean {

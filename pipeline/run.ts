@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ErrorClass, MessageCounts, Positions, Rejection, Sink } from '../sinks/sink.ts'
 import type { RecordBatch } from '../transformers/record-batch.ts'
-import { batches, type PendingBatch } from './batch.ts'
+import { batches, type PendingBatch, type Spares, spare } from './batch.ts'
 import { type DeadLetterStage, type DeadLetters, deadLettersOf } from './dead-letters.ts'
 import type { Decoder } from './decode.ts'
 import { LogUnavailableError, MessageRefusedError } from './log.ts'
@@ -100,7 +100,8 @@ async function flow<Encoded>(
     if (failures.starts > 0) watch.recovered()
     failures.starts = 0
   })
-  const ready = readAhead(batches(runs, decoder, parts.batch), pending => {
+  const spares: Spares = []
+  const ready = readAhead(batches(runs, decoder, parts.batch, spares), pending => {
     watch.taken(pending)
     return endingOnError(ending, () => ({ pending, encoded: encode(sink, pending) })) // while the batch before is being written
   })
@@ -110,6 +111,7 @@ async function flow<Encoded>(
       await commit(parts, positionsOf(pending.batch), giveUp) // last: everything below is stored or dead-lettered
       watch.settled(pending, counts)
     })
+    spare(spares, pending, parts.batch)
     failures.fences = 0
   }
 }

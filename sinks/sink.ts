@@ -50,7 +50,8 @@ export type ErrorClass = 'transient' | 'systemic' | 'fenced'
  * A sink is opened by its folder's `openSink(options)` and used by one worker. `Encoded` is the sink's own form of a batch.
  *
  * What the caller guarantees: batches come in the order of the log, their ranges contiguous in each partition; one `write`
- * at a time; after a transient error the same encoded batch again, or nothing more of it; no call after `close`.
+ * at a time; after a transient error the same encoded batch again, or nothing more of it; no call after `close`. The batch stays as it is
+ * until the write of what was encoded from it has resolved, and is filled anew then: nothing may read it any more.
  */
 export interface Sink<Encoded = unknown> {
   /** The small integer (1 to 127) under which the store knows the log it is written from: the first part of every row's position. */

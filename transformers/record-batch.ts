@@ -100,8 +100,7 @@ export interface MessageOrigin {
 }
 
 /** A batch of the default size fits without growing. A batch holds records or documents, seldom both: documents begin small. */
-const initialMessages = 2048
-const initialRecords = 2048
+export const initialRoom = 2048
 const initialDocuments = 64
 
 /** A column of texts with its room made at once: an array that grows from nothing is copied a dozen times on its way to a batch. */
@@ -119,27 +118,27 @@ function doubled<T extends Uint8Array | Uint16Array | Uint32Array | Float64Array
 export class RecordBatch {
   readonly messages: MessageColumns = {
     length: 0,
-    partition: new Uint16Array(initialMessages),
-    offset: new Float64Array(initialMessages),
-    outcome: new Uint8Array(initialMessages),
-    channel: room(initialMessages, ''),
-    subtopic: room(initialMessages, ''),
-    publisher: room(initialMessages, ''),
-    protocol: room(initialMessages, ''),
+    partition: new Uint16Array(initialRoom),
+    offset: new Float64Array(initialRoom),
+    outcome: new Uint8Array(initialRoom),
+    channel: room(initialRoom, ''),
+    subtopic: room(initialRoom, ''),
+    publisher: room(initialRoom, ''),
+    protocol: room(initialRoom, ''),
   }
 
   readonly records: RecordColumns = {
     length: 0,
-    message: new Uint32Array(initialRecords),
-    index: new Uint32Array(initialRecords),
-    name: room(initialRecords, ''),
-    unit: room<string | undefined>(initialRecords, undefined),
-    timeUs: new Float64Array(initialRecords),
-    valueKind: new Uint8Array(initialRecords),
-    number: new Float64Array(initialRecords),
-    content: room<string | Uint8Array | undefined>(initialRecords, undefined),
-    sum: new Float64Array(initialRecords),
-    updateTime: new Float64Array(initialRecords),
+    message: new Uint32Array(initialRoom),
+    index: new Uint32Array(initialRoom),
+    name: room(initialRoom, ''),
+    unit: room<string | undefined>(initialRoom, undefined),
+    timeUs: new Float64Array(initialRoom),
+    valueKind: new Uint8Array(initialRoom),
+    number: new Float64Array(initialRoom),
+    content: room<string | Uint8Array | undefined>(initialRoom, undefined),
+    sum: new Float64Array(initialRoom),
+    updateTime: new Float64Array(initialRoom),
   }
 
   readonly documents: DocumentColumns = {
@@ -160,9 +159,36 @@ export class RecordBatch {
 
   #recordsBefore = 0
   #documentsBefore = 0
+  /** Where the last of the records that were dropped lay: behind it the columns hold nothing. */
+  #droppedRecords = 0
 
   get rowCount(): number {
     return this.records.length + this.documents.length
+  }
+
+  /** How many records or messages fit without growing, whichever is more. */
+  get room(): number {
+    return Math.max(this.records.timeUs.length, this.messages.offset.length)
+  }
+
+  /** Empties the batch, which keeps its room: to be filled anew, by the one who owns it, when nobody reads it any more. */
+  clear(): void {
+    const { messages, records, documents } = this
+    // What lies in the room is not read, but it would be kept from the garbage collector.
+    const texts = [messages.channel, messages.subtopic, messages.publisher, messages.protocol]
+    for (const column of texts) column.fill('', 0, messages.length)
+    const rows = Math.max(records.length, this.#droppedRecords)
+    records.name.fill('', 0, rows)
+    records.unit.fill(undefined, 0, rows)
+    records.content.fill(undefined, 0, rows)
+    messages.length = 0
+    records.length = 0
+    documents.length = 0
+    this.#droppedRecords = 0
+    documents.format.length = 0
+    documents.payload.length = 0
+    this.ranges.length = 0
+    this.originals = undefined
   }
 
   /** Begins a message; what is appended next belongs to it. Its outcome is settled by endMessage or dropRows. */
@@ -198,9 +224,15 @@ export class RecordBatch {
 
   /** Ends the message begun last without its rows, as if nothing had been appended. */
   dropRows(outcome: typeof Outcome.filtered | typeof Outcome.deadLettered): void {
+    this.takeBack()
+    this.messages.outcome[this.messages.length - 1] = outcome
+  }
+
+  /** Takes back the rows of the message begun last, which goes on. */
+  takeBack(): void {
+    this.#droppedRecords = Math.max(this.#droppedRecords, this.records.length)
     this.records.length = this.#recordsBefore
     this.documents.length = this.#documentsBefore
-    this.messages.outcome[this.messages.length - 1] = outcome
   }
 
   /**

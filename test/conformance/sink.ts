@@ -5,7 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { MessageCounts, Rejection, Sink } from '../../sinks/sink.ts'
 import type { JsonObject, RecordBatch } from '../../transformers/record-batch.ts'
-import { batchOf, noonUs, plain, plainBatch, type TestMessage } from '../sinks/batches.ts'
+import { append, batchOf, noonUs, plain, plainBatch, type TestMessage } from '../sinks/batches.ts'
 
 /** A row as the store gives it back; absent values are undefined. `table` is `messages` or the format. */
 export interface StoredRow {
@@ -152,6 +152,18 @@ export function sinkConformance(name: string, openStore: () => Promise<SinkStore
       expect(again).toEqual([counts({ received: 3, duplicate: 3 })])
       expect(await values()).toEqual([0, 1, 2])
       expect(await position()).toBe(3)
+    })
+
+    test('a batch that is written is filled anew, and harms nothing that it held', async () => {
+      const batch = batchOf(0, 2, [plain(0), { offset: 1, documents: [{ format: 'engine', payload: { first: 1 } }] }])
+      expect(await write(batch)).toEqual([counts({ received: 2, stored: 2 })])
+      batch.clear()
+      append(batch, { partition: 0, ...plain(2) })
+      append(batch, { offset: 3, documents: [{ format: 'engine', payload: { second: 2 } }] })
+      batch.cover(0, 2, 4)
+      expect(await write(batch)).toEqual([counts({ received: 2, stored: 2 })])
+      const rows = await store.rows()
+      expect(rows.map(row => row.value ?? row.payload)).toEqual([0, { first: 1 }, 2, { second: 2 }])
     })
 
     test('a batch from far below leaves rows and position as they are', async () => {

@@ -1,6 +1,11 @@
 // What a writer holds in memory is bounded while its store is slow: back-pressure is not asking.
 
 import { expect, test } from 'vitest'
+import { type PendingBatch, type Spares, spare } from '../../pipeline/batch.ts'
+import type { Sink } from '../../sinks/sink.ts'
+import { RecordBatch } from '../../transformers/record-batch.ts'
+import { append } from '../sinks/batches.ts'
+import type { FakeEncoded } from '../sinks/fake-sink.ts'
 import { pack } from './numbers.ts'
 import { makeWorld, startWriter, stored } from './parts.ts'
 
@@ -31,4 +36,47 @@ test('while the store is away the log is not asked, however many messages come',
   world.store.failures.length = 0
   await expect.poll(() => stored(world.store).length).toBe(500)
   await writer.stop()
+})
+
+test('the batches of a writer are few, and filled anew once they are settled', async () => {
+  const world = makeWorld()
+  const encoded = new Map<RecordBatch, number>()
+  const wrapSink = (sink: Sink<FakeEncoded>): Sink<FakeEncoded> => ({
+    ...sink,
+    encode(batch) {
+      encoded.set(batch, (encoded.get(batch) ?? 0) + 1)
+      return sink.encode(batch)
+    },
+  })
+  // Some writes fail at their commit, so that what was encoded is written again: the batch must still be as it was.
+  for (let at = 0; at < 40; at++) world.store.failures.push(at % 3 === 0 ? { errorClass: 'transient', when: 'commit' } : undefined)
+  const { writer } = await startWriter(world, { batch: { rows: 10 }, runMessagesMax: 7, wrapSink })
+  await world.log.append(Array.from({ length: 1000 }, (_, at) => pack(at)))
+  await expect.poll(() => stored(world.store).length).toBe(1000)
+  await writer.stop()
+  expect(stored(world.store)).toEqual(Array.from({ length: 1000 }, (_, at) => at))
+  expect(encoded.size).toBeLessThanOrEqual(3)
+  expect([...encoded.values()].reduce((sum, times) => sum + times)).toBeGreaterThanOrEqual(100)
+})
+
+test('a batch that had to grow far beyond its rows is not kept, and one that is kept holds nothing of what it held', () => {
+  const limits = { rows: 10, bytes: 1_000_000, ageMs: 5 }
+  const pending = (batch: RecordBatch): PendingBatch => ({ batch, runs: [], rejections: [], bytes: 0 })
+  const spares: Spares = []
+  const large = new RecordBatch()
+  append(large, { offset: 0, records: Array.from({ length: 20_000 }, (_, value) => ({ value })) })
+  spare(spares, pending(large), limits)
+  expect(spares).toEqual([])
+
+  const held = { offset: 1, publisher: 'held', records: [{ name: 'held', unit: 'held', stringValue: 'held' }] }
+  const batch = new RecordBatch()
+  append(batch, held)
+  append(batch, { ...held, outcome: 'filtered' }) // its rows are gone, but lay in the columns
+  append(batch, { offset: 2, documents: [{ format: 'held', payload: { held: 'held' } }], original: { log: 1, partition: 0, offset: 0 } })
+  batch.cover(0, 0, 3)
+  spare(spares, pending(batch), limits)
+  expect(spares).toEqual([batch])
+  expect(batch).toMatchObject({ rowCount: 0, ranges: [], originals: undefined, messages: { length: 0 } })
+  const texts = [batch.messages.publisher, batch.records.name, batch.records.unit, batch.records.content, batch.documents.payload]
+  expect(texts.flat().filter(text => text !== '' && text !== undefined)).toEqual([])
 })

@@ -148,7 +148,7 @@ export function openSenmlJson(bounds: Partial<TimeBounds> = {}): Transformer {
     decode(payload, envelope, batch) {
       beginPack(pack, envelope, batch, payload.length)
       if (!isPlainPack(pack, payload, batch)) {
-        batch.records.length = pack.firstRow
+        batch.takeBack()
         beginPack(pack, envelope, batch, payload.length)
         readPack(pack, payload, batch)
       }
