@@ -10,8 +10,9 @@ import { kafkaConsumerOptions } from '../../../pipeline/kafka/consumer/options.t
 import { kafkaSourceOptions } from '../../../pipeline/kafka/options.ts'
 import { openKafkaSource } from '../../../pipeline/kafka/source.ts'
 import { pipelineMetrics } from '../../../pipeline/metrics.ts'
-import { batchOptions, messageOptions, subscriberOptions } from '../../../pipeline/options.ts'
+import { messageOptions, subscriberOptions } from '../../../pipeline/options.ts'
 import { openWriter } from '../../../pipeline/writer.ts'
+import { writerOptions } from '../../../roles/writer-options.ts'
 import { countMessages } from '../../../sinks/counts.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
@@ -43,7 +44,7 @@ const sink: Sink<RecordBatch> = {
 }
 
 const logger = createLogger({ level: 'warn', pretty: false })
-const batch = Value.Create(batchOptions)
+const batch = Value.Create(writerOptions.properties.batch)
 const log = Value.Create(kafkaSourceOptions)
 const source = openKafkaSource({
   client: log.client,
