@@ -3,19 +3,19 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
-import { relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 
 const folder = new URL('.', import.meta.url).pathname
 
+/** Of a folder with an index that file alone: the others are its parts. */
 async function benchmarks(): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
-  return entries
-    .filter(
-      entry =>
-        entry.isFile() && entry.name.endsWith('.ts') && entry.parentPath !== folder.replace(/\/$/, '') && entry.parentPath !== folder,
-    )
-    .map(entry => relative(folder, `${entry.parentPath}/${entry.name}`))
-    .sort()
+  const paths = entries
+    .filter(entry => entry.isFile() && entry.name.endsWith('.ts'))
+    .map(entry => relative(folder, join(entry.parentPath, entry.name)))
+    .filter(path => path.includes('/'))
+  const indexed = new Set(paths.filter(path => path.endsWith('/index.ts')).map(dirname))
+  return paths.filter(path => !indexed.has(dirname(path)) || path.endsWith('/index.ts')).sort()
 }
 
 const words = process.argv.slice(2)

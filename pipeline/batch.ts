@@ -15,6 +15,8 @@ export interface PendingBatch {
   readonly rejections: Rejection[]
   /** Of payloads, with what each message costs beside. */
   bytes: number
+  /** What the runs hold in memory: keys and headers as well. */
+  heldBytes: number
 }
 
 /** What a message counts beside its payload, so that empty ones fill a batch, too. */
@@ -36,8 +38,8 @@ export function spare(spares: Spares, { batch }: PendingBatch, { rows }: BatchOp
 const late = Symbol('the age of the batch is reached before the next run')
 
 /**
- * The batches of a source's runs, in order. A batch is cut when it has `rows` or `bytes`, which its last message may exceed, or
- * `ageMs` after its first message; what is left when the runs end is the last batch. A batch without rows is handed on as well,
+ * The batches of a source's runs, in order. A batch is cut when it has `rows` or `bytes`, which its last message may exceed, where the
+ * runs that it holds on to have so many bytes, or `ageMs` after its first message; what is left when the runs end is the last batch. A batch without rows is handed on as well,
  * since the positions behind it advance. Asks for a run only while it is asked for a batch. Fills `spares` before it makes a batch.
  *
  * Ending it early waits for the run that it asked for: abort the signal of the runs first.
@@ -78,7 +80,8 @@ export async function* batches(
       while (from < run.to) {
         if (isEmpty(pending)) startedMs = performance.now()
         from = fill(pending, run, cursor, from)
-        if (!isFull(pending)) break
+        // A run that is cut is held by both batches, so that what it holds counts at its end only.
+        if (!isFull(pending) && pending.heldBytes < limits.bytes) break
         yield pending
         pending = emptyBatch(spares)
       }
@@ -93,6 +96,7 @@ export async function* batches(
     const { batch, rejections } = pending
     const { message } = cursor
     pending.runs.push(run)
+    pending.heldBytes += run.byteLength
     let to = run.to
     while (cursor.next()) {
       const rejection = decoder.decode(message, run.partition, batch)
@@ -113,7 +117,7 @@ export async function* batches(
 }
 
 function emptyBatch(spares: Spares): PendingBatch {
-  return { batch: spares.pop() ?? new RecordBatch(), runs: [], rejections: [], bytes: 0 }
+  return { batch: spares.pop() ?? new RecordBatch(), runs: [], rejections: [], bytes: 0, heldBytes: 0 }
 }
 
 function isEmpty({ batch }: PendingBatch): boolean {

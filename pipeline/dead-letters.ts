@@ -6,7 +6,7 @@
 import type { Rejection } from '../sinks/sink.ts'
 import type { PendingBatch } from './batch.ts'
 import { envelopeHeaderNames } from './envelope-headers.ts'
-import { type Header, type Log, messageSize, type OutgoingMessage } from './log.ts'
+import { type Header, type Log, MessageRefusedError, messageSize, type OutgoingMessage } from './log.ts'
 import type { RawRun } from './source.ts'
 import { SystemicError } from './systemic-error.ts'
 
@@ -27,11 +27,15 @@ export interface DeadLetter {
 
 export interface DeadLetters {
   /**
-   * Resolves when the letters are durable, all of them.
+   * Resolves when the letters are durable, all of them. They are asked for as they are put, so that not all need exist at once.
+   *
+   * A message too large for the topic of dead letters is put without its content, with the size in the header `sluice.shortened`: its
+   * position says where the whole message lies.
    *
    * @throws LogUnavailableError when they are not: none or some, so a second put can double one
+   * @throws MessageRefusedError when the log does not even take a letter without content
    */
-  put(letters: readonly DeadLetter[]): Promise<void>
+  put(letters: Iterable<DeadLetter>): Promise<void>
 }
 
 export interface DeadLettersOptions {
@@ -47,6 +51,11 @@ export interface DeadLettersOptions {
 
 /** One append holds at most so much, so that it fits through the queue of the log beside others. */
 const appendBytesMax = 1024 * 1024
+
+/** Of a letter without its message's content: the bytes that the message is counted with. */
+export const shortenedHeader = 'sluice.shortened'
+/** Of all its texts together; an id or a subtopic has no more than some hundred characters. */
+const shortEnvelopeLengthMax = 8192
 
 export function openDeadLetters({ log, topic, logNumber, writer }: DeadLettersOptions): DeadLetters {
   function outgoing({ stage, log = logNumber, partition, offset, rejection, message }: DeadLetter): OutgoingMessage {
@@ -71,22 +80,51 @@ export function openDeadLetters({ log, topic, logNumber, writer }: DeadLettersOp
     return { ...message, headers: [...(message.headers ?? []), ...headers] }
   }
 
+  /** What can always be taken of a letter: what is wrong and where the message lies, and its envelope where that is small. */
+  function shortened(letter: DeadLetter): OutgoingMessage {
+    const { message } = letter
+    const { channel, subtopic, publisher, protocol, contentType } = message
+    const envelopeLength = channel.length + subtopic.length + publisher.length + protocol.length + contentType.length
+    const { headers = [], ...envelope } = outgoing({ ...letter, message: { ...message, headers: [] } })
+    const bytes = String(messageSize(message))
+    return {
+      ...envelope,
+      ...(message.key === undefined && envelopeLength <= shortEnvelopeLengthMax ? {} : { channel: '', key: null }),
+      payload: new Uint8Array(0),
+      headers: [...headers, { key: shortenedHeader, value: bytes }],
+    }
+  }
+
+  /** What the log refuses for good it refuses as part of a group, too, whose others may be there then: they are doubled, and count once. */
+  async function append(letters: readonly DeadLetter[], messages: readonly OutgoingMessage[]): Promise<void> {
+    try {
+      await log.append(messages)
+    } catch (error) {
+      if (!(error instanceof MessageRefusedError)) throw error
+      if (letters.length === 1) await log.append([shortened(letters[0]!)])
+      else for (const [at, letter] of letters.entries()) await append([letter], [messages[at]!])
+    }
+  }
+
   return {
     async put(letters) {
-      let group: OutgoingMessage[] = []
+      let group: DeadLetter[] = []
+      let messages: OutgoingMessage[] = []
       let bytes = 0
       for (const letter of letters) {
         const message = outgoing(letter)
         const messageBytes = messageSize(message)
         if (group.length > 0 && bytes + messageBytes > appendBytesMax) {
-          await log.append(group)
+          await append(group, messages)
           group = []
+          messages = []
           bytes = 0
         }
-        group.push(message)
+        group.push(letter)
+        messages.push(message)
         bytes += messageBytes
       }
-      if (group.length > 0) await log.append(group)
+      if (group.length > 0) await append(group, messages)
     },
   }
 }
@@ -97,11 +135,15 @@ function connectStage(stage: DeadLetterStage, rule: string): string {
 }
 
 /**
- * The letters of rejected messages: each raw message is found again in the runs of its batch.
+ * The letters of rejected messages: each raw message is found again in the runs of its batch, when its letter is asked for.
  *
  * @throws SystemicError when a rejection names a message that the batch does not hold: without its letter it would be lost
  */
-export function deadLettersOf(pending: PendingBatch, rejections: readonly Rejection[], stage: DeadLetterStage): DeadLetter[] {
+export function* deadLettersOf(
+  pending: PendingBatch,
+  rejections: readonly Rejection[],
+  stage: DeadLetterStage,
+): Generator<DeadLetter, void, undefined> {
   const { messages } = pending.batch
   const wanted = new Map<number, Map<number, Rejection>>()
   for (const rejection of rejections) {
@@ -112,13 +154,11 @@ export function deadLettersOf(pending: PendingBatch, rejections: readonly Reject
     if (ofPartition === undefined) wanted.set(partition, new Map([[offset, rejection]]))
     else if (!ofPartition.has(offset)) ofPartition.set(offset, rejection)
   }
-  const letters: DeadLetter[] = []
   for (const run of pending.runs) {
     const ofPartition = wanted.get(run.partition)
-    if (ofPartition !== undefined) collect(run, ofPartition, stage, letters)
+    if (ofPartition !== undefined) yield* lettersOf(run, ofPartition, stage)
   }
   for (const ofPartition of wanted.values()) for (const rejection of ofPartition.values()) throw unknownMessage(rejection)
-  return letters
 }
 
 function unknownMessage({ message, rule }: Rejection): SystemicError {
@@ -128,7 +168,7 @@ function unknownMessage({ message, rule }: Rejection): SystemicError {
 }
 
 /** Takes the letters of one run out of `wanted`. */
-function collect(run: RawRun, wanted: Map<number, Rejection>, stage: DeadLetterStage, letters: DeadLetter[]): void {
+function* lettersOf(run: RawRun, wanted: Map<number, Rejection>, stage: DeadLetterStage): Generator<DeadLetter, void, undefined> {
   const cursor = run.cursor()
   while (wanted.size > 0 && cursor.next()) {
     const raw = cursor.message
@@ -144,6 +184,6 @@ function collect(run: RawRun, wanted: Map<number, Rejection>, stage: DeadLetterS
       raw.fault === undefined && value === undefined
         ? { ...envelope, headers: headers.filter(({ key }) => !envelopeHeaderNames.has(key)) }
         : { ...envelope, payload: value ?? payload, headers, key: cursor.key() }
-    letters.push({ stage, partition: run.partition, offset: raw.offset, rejection, message })
+    yield { stage, partition: run.partition, offset: raw.offset, rejection, message }
   }
 }

@@ -24,8 +24,8 @@ export interface OutgoingMessage extends Readonly<Envelope> {
 const messageOverheadBytes = 256
 
 /** The bytes that a message is counted with where what waits is bounded. */
-export function messageSize({ channel, subtopic, publisher, headers, payload }: OutgoingMessage): number {
-  let bytes = messageOverheadBytes + payload.byteLength + channel.length + subtopic.length + publisher.length
+export function messageSize({ channel, subtopic, publisher, headers, payload, key }: OutgoingMessage): number {
+  let bytes = messageOverheadBytes + payload.byteLength + channel.length + subtopic.length + publisher.length + (key?.byteLength ?? 0)
   if (headers !== undefined) for (const { key, value } of headers) bytes += key.length + (value?.length ?? 0)
   return bytes
 }

@@ -7,7 +7,7 @@
 import { DecodeError } from '../transformers/decode-error.ts'
 import type { Envelope } from '../transformers/envelope.ts'
 import type { Transformer } from '../transformers/transformer.ts'
-import type { DeadLetters } from './dead-letters.ts'
+import type { DeadLetter, DeadLetters } from './dead-letters.ts'
 import { replayedOf } from './letters/headers.ts'
 import type { RawCursor, RawRun, Source } from './source.ts'
 
@@ -70,16 +70,17 @@ export function replaying({
     },
 
     deadLetters: {
-      put: letters =>
-        deadLetters.put(
-          letters.map(letter => {
-            const replayed = replayedOf(letter.message.headers ?? [])
-            if (replayed === undefined) return { ...letter, log: logNumber }
-            const { original, headers } = replayed
-            return { ...letter, ...original, message: { ...letter.message, headers } }
-          }),
-        ),
+      put: letters => deadLetters.put(asAtFirst(letters, logNumber)),
     },
+  }
+}
+
+/** The letter of a replayed message names the place where it lay at first, and has the headers that it had there. */
+function* asAtFirst(letters: Iterable<DeadLetter>, logNumber: number): Generator<DeadLetter, void, undefined> {
+  for (const letter of letters) {
+    const replayed = replayedOf(letter.message.headers ?? [])
+    if (replayed === undefined) yield { ...letter, log: logNumber }
+    else yield { ...letter, ...replayed.original, message: { ...letter.message, headers: replayed.headers } }
   }
 }
 

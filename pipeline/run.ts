@@ -108,8 +108,8 @@ async function flow<Encoded>(
   for await (const { pending, encoded } of ready) {
     await endingOnError(ending, async () => {
       const counts = await store(parts, pending, encoded, giveUp) // durable, and its dead letters before it
-      await commit(parts, positionsOf(pending.batch), giveUp) // last: everything below is stored or dead-lettered
       watch.settled(pending, counts)
+      await commit(parts, positionsOf(pending.batch), giveUp) // last: everything below is stored or dead-lettered
     })
     spare(spares, pending, parts.batch)
     failures.fences = 0

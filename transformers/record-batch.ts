@@ -166,9 +166,9 @@ export class RecordBatch {
     return this.records.length + this.documents.length
   }
 
-  /** How many records or messages fit without growing, whichever is more. */
+  /** How many messages, records or documents fit without growing, whichever is most. */
   get room(): number {
-    return Math.max(this.records.timeUs.length, this.messages.offset.length)
+    return Math.max(this.messages.offset.length, this.records.timeUs.length, this.documents.createdUs.length)
   }
 
   /** Empties the batch, which keeps its room: to be filled anew, by the one who owns it, when nobody reads it any more. */

@@ -1,7 +1,7 @@
 // The log on Kafka: what is appended is durable when all replicas that are in sync have it (acks=all), each message once.
 
 import type { Logger } from '../../config/logger.ts'
-import { type Log, type LogPosition, LogUnavailableError, messageSize, type OutgoingMessage } from '../log.ts'
+import { type Log, type LogPosition, LogUnavailableError, MessageRefusedError, messageSize, type OutgoingMessage } from '../log.ts'
 import type { Append } from './appends.ts'
 import { type ConnectionOptions, kafkaConnection, openAdmin } from './connection.ts'
 import type { Item } from './lane.ts'
@@ -63,7 +63,13 @@ export async function openKafkaLog(
       if (!Number.isSafeInteger(message.createdUs) || !Number.isSafeInteger(message.createdRestNs)) {
         return Promise.reject(new RangeError(`a message for the log ${name} has no instant: give createdUs and createdRestNs as integers`))
       }
-      bytes += messageSize(message)
+      const size = messageSize(message)
+      if (size > queueBytes) {
+        return Promise.reject(
+          new MessageRefusedError(`a message of ${size} bytes never fits among the ${queueBytes} that may wait for the log ${name}`),
+        )
+      }
+      bytes += size
     }
     if (queuedBytes + bytes > queueBytes) {
       return Promise.reject(

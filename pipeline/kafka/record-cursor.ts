@@ -20,6 +20,8 @@ import type { RunContent, Segment } from './run.ts'
 import { readVarint, signedLongAt, varint } from './varint.ts'
 
 const defaultProtocol = 'kafka'
+/** A header of two bytes costs a hundred once it is read, and a batch that expands can hold millions. */
+const headersMax = 1000
 /** Milliseconds whose microseconds are safe integers. */
 const timestampMsMax = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
@@ -87,9 +89,27 @@ export function openRecordCursor({ topic, partition, bytes, segments }: RunConte
     if ((varint.value & 1) !== 0 || here > end) throw corrupt('the number of headers')
     headersAt = here
     headerCount = varint.value >>> 1
-    readEnvelope(end, timestampAt)
+    if (2 * headerCount > end - here) throw corrupt('the number of headers')
+    if (headerCount > headersMax) refuseHeaders(headerCount)
+    else readEnvelope(end, timestampAt)
     at = end
     return true
+  }
+
+  /** Nothing of them is read, and nothing of them gets into the dead letter: each costs a hundred times its two bytes. */
+  function refuseHeaders(count: number): void {
+    headerCount = 0
+    message.subtopic = ''
+    message.publisher = ''
+    message.protocol = defaultProtocol
+    message.contentType = ''
+    message.createdUs = 0
+    message.createdRestNs = 0
+    message.fault = {
+      rule: 'header-limit',
+      reason: `the message has ${count} headers, and ${headersMax} are allowed`,
+      hint: 'send fewer; the dead letter has none of them',
+    }
   }
 
   /** Reads the headers into the message and fills in what is missing. */

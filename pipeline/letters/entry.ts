@@ -7,6 +7,7 @@
 // is `sluice.settled` is a settlement, and a letter's own headers begin at the last `__connect.errors.topic`.
 
 import type { Original } from '../../transformers/record-batch.ts'
+import { shortenedHeader } from '../dead-letters.ts'
 import type { Header, OutgoingMessage } from '../log.ts'
 import type { RawCursor, RawMessage } from '../source.ts'
 import { firstLetterHeader, originalHeaders, originalOf, ownHeaders, settledHeader, textOf } from './headers.ts'
@@ -25,6 +26,8 @@ export interface LetterEntry {
   /** The ordinal of the record at fault, from 0. */
   readonly record: number | undefined
   readonly hint: string | undefined
+  /** The message was too large for its letter, which has only where it lies: so many bytes. */
+  readonly shortenedBytes: number | undefined
   /** As its sender gave them. */
   readonly headers: readonly Header[]
 }
@@ -46,6 +49,7 @@ export function entryAt(cursor: RawCursor): LetterEntry | SettlementEntry | unde
   const rule = textOf(ours, 'sluice.rule')
   if (original === undefined || rule === undefined) return undefined
   const record = Number.parseInt(textOf(ours, 'sluice.record') ?? '', 10)
+  const shortenedBytes = Number.parseInt(textOf(ours, shortenedHeader) ?? '', 10)
   return {
     kind: 'letter',
     original,
@@ -55,6 +59,7 @@ export function entryAt(cursor: RawCursor): LetterEntry | SettlementEntry | unde
     reason: textOf(ours, '__connect.errors.exception.message') ?? '',
     record: Number.isNaN(record) ? undefined : record,
     hint: textOf(ours, 'sluice.hint'),
+    shortenedBytes: Number.isNaN(shortenedBytes) ? undefined : shortenedBytes,
     headers: headers.slice(0, start),
   }
 }

@@ -30,6 +30,8 @@ export interface Letter {
   /** Nanoseconds since 1970, decimal; 0 where the message had none that could be read. */
   readonly created: string
   readonly payload_bytes: number
+  /** Where the message was too large for its letter, which holds nothing of it: its bytes. Its log has it, while it keeps it. */
+  readonly shortened_bytes?: number
 }
 
 /** A dead letter with everything. Bytes are base64. */
@@ -65,6 +67,8 @@ export interface Settlement {
   readonly settled: number
   /** The ids that no letter has. */
   readonly missing: readonly string[]
+  /** The ids of letters that cannot be replayed, since their messages were too large for them. They stay as they are. */
+  readonly shortened: readonly string[]
 }
 
 export interface LettersParts {
@@ -97,6 +101,7 @@ export function openLetters({ reader, log, replays, clock = Date.now }: LettersP
     const missing = new Set(selection.ids)
     const nowUs = clock() * 1000
     const target = as === 'replayed' ? await replays() : undefined
+    const shortened: string[] = []
     let settled = 0
     let messages: OutgoingMessage[] = []
     let words: OutgoingMessage[] = []
@@ -112,6 +117,10 @@ export function openLetters({ reader, log, replays, clock = Date.now }: LettersP
     }
     for await (const { entry, cursor } of selected(selection)) {
       for (const id of missing) if (names(id, entry)) missing.delete(id)
+      if (target !== undefined && entry.shortenedBytes !== undefined) {
+        shortened.push(idOf(entry))
+        continue
+      }
       const found = { message: cursor.message, key: cursor.key() }
       const word = settlement(entry, found, as, nowUs)
       words.push(word)
@@ -124,7 +133,7 @@ export function openLetters({ reader, log, replays, clock = Date.now }: LettersP
       if (bytes >= appendBytesMax) await flush()
     }
     await flush()
-    return { settled, missing: [...missing] }
+    return { settled, missing: [...missing], shortened }
   }
 
   return {
@@ -181,11 +190,15 @@ function names(id: string, { original, topic }: LetterEntry): boolean {
   return log === '' || log === String(original.log) || log === topic
 }
 
+function idOf({ original: { log, partition, offset } }: LetterEntry): string {
+  return `${log}-${partition}-${offset}`
+}
+
 function letterOf({ entry, cursor, state }: Found): Letter {
-  const { original, topic, stage, rule, reason, record, hint } = entry
+  const { topic, stage, rule, reason, record, hint, shortenedBytes } = entry
   const { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload } = cursor.message
   return {
-    id: `${original.log}-${original.partition}-${original.offset}`,
+    id: idOf(entry),
     state,
     topic,
     stage,
@@ -200,6 +213,7 @@ function letterOf({ entry, cursor, state }: Found): Letter {
     content_type: contentType,
     created: String(BigInt(createdUs) * 1000n + BigInt(createdRestNs)),
     payload_bytes: payload.byteLength,
+    ...(shortenedBytes === undefined ? {} : { shortened_bytes: shortenedBytes }),
   }
 }
 

@@ -33,6 +33,7 @@ const letterSchema = Type.Object(
     content_type: Type.String(),
     created: Type.String({ description: 'Nanoseconds since 1970.' }),
     payload_bytes: Type.Integer(),
+    shortened_bytes: Type.Optional(Type.Integer({ description: 'Where the message was too large for its letter: its bytes.' })),
   },
   { description: 'A dead letter.' },
 )
@@ -60,8 +61,8 @@ const pageSchema = Type.Unsafe<{ readonly total: number; readonly letters: reado
 const lettersSchema = Type.Unsafe<{ readonly letters: readonly FullLetter[] }>(Type.Object({ letters: Type.Array(fullLetterSchema) }))
 const settlementSchema = Type.Unsafe<Settlement>(
   Type.Object(
-    { settled: Type.Integer(), missing: Type.Array(Type.String()) },
-    { description: 'How many letters, and the ids that no letter has.' },
+    { settled: Type.Integer(), missing: Type.Array(Type.String()), shortened: Type.Array(Type.String()) },
+    { description: 'How many letters; the ids that no letter has; and those whose messages were too large for their letters.' },
   ),
 )
 

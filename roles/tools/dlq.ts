@@ -119,6 +119,11 @@ async function settle(action: 'replay' | 'drop', ids: readonly string[], flags: 
   if (settled === undefined) throw new ToolError('nothing was done')
   const done = action === 'replay' ? 'replayed: the writer stores them now, or they are dead letters again' : 'dropped'
   await writeOutput(`${settled.settled} dead ${settled.settled === 1 ? 'letter' : 'letters'} ${done}\n`)
+  if (settled.shortened.length > 0) {
+    throw new ToolError(
+      `of ${settled.shortened.join(', ')} the letters hold nothing, since the messages were too large for them: read them from their topic, where they lie at these positions, or drop the letters`,
+    )
+  }
   if (settled.missing.length > 0) throw new ToolError(`no dead letter has the id ${settled.missing.join(', ')}`)
 }
 
@@ -194,7 +199,8 @@ function portrait(letter: FullLetter): string {
   for (const { name, value, base64 = false } of letter.headers) {
     lines.push(['header', `${plain(name)}: ${value === null ? 'null' : plain(value)}${base64 ? ' (base64)' : ''}`])
   }
-  lines.push(['payload', `${letter.payload_bytes} bytes`])
+  const where = letter.shortened_bytes === undefined ? '' : `; the message of ${letter.shortened_bytes} bytes was too large for its letter`
+  lines.push(['payload', `${letter.payload_bytes} bytes${where}`])
   const head = lines.map(([name, value]) => `${name.padEnd(9)}  ${value}`.trimEnd())
   return `${[...head, ...payloadLines(Buffer.from(letter.payload, 'base64'))].join('\n')}\n`
 }

@@ -83,6 +83,17 @@ test('a batch is cut at its bytes, and messages without rows count as well', asy
   ])
 })
 
+test('a batch is cut where its runs hold its bytes, whatever they hold: keys and headers are in no payload', async () => {
+  async function* heavy(): AsyncGenerator<RawRun> {
+    for await (const run of runsOf([pack(1), pack(2), pack(3), pack(4), pack(5)], 1)) yield { ...run, byteLength: 400 }
+  }
+  const taken = await all(batches(heavy(), decoder, { ...never, bytes: 1000 }))
+  expect(taken.map(shape)).toEqual([
+    { ranges: [[0, 3]], messages: 3, rows: 3 },
+    { ranges: [[3, 5]], messages: 2, rows: 2 },
+  ])
+})
+
 test('gaps lie inside the range: before, between, after, and where a run is nothing else', async () => {
   async function* gappy(): AsyncGenerator<RawRun> {
     const [run] = await all2(runsOf([pack(1), pack(2)], 100))

@@ -1,6 +1,8 @@
 // A share of the log that is taken away: what is in flight is dropped and never committed, and what comes next begins where the store says.
 
 import { expect, test } from 'vitest'
+import { LogUnavailableError } from '../../pipeline/log.ts'
+import type { FakeSource } from './fake-source.ts'
 import { pack } from './numbers.ts'
 import { makeWorld, startWriter, stored } from './parts.ts'
 
@@ -19,7 +21,7 @@ test('a batch being written when the share is revoked is neither committed nor w
   await expect.poll(() => stored(world.store)).toEqual([4, 5])
   await expect.poll(() => world.log.committed.get('writer')).toBe(6)
   expect(writer.state()).toBe('running')
-  expect(writer.counts().get(0)).toMatchObject({ received: 2, stored: 2, inFlight: 0 })
+  expect(writer.counts().get(0)).toMatchObject({ received: 4, stored: 2, duplicate: 2, inFlight: 0 })
   await writer.stop()
 })
 
@@ -46,4 +48,21 @@ test('a share revoked while the log is quiet is asked for again, and nothing is 
   await expect.poll(() => world.log.committed.get('writer')).toBe(2)
   expect(stored(world.store)).toEqual([1, 2])
   await writer.stop()
+})
+
+test('a batch that is stored when the share is revoked is in the books, though nobody commits it', async () => {
+  const world = makeWorld()
+  await world.log.append([pack(1), pack(2)])
+  const wrap = (source: FakeSource): FakeSource => ({
+    ...source,
+    async commit() {
+      source.revoke()
+      throw new LogUnavailableError('the group is being shared out anew')
+    },
+  })
+  const { writer } = await startWriter(world, { wrap })
+  await expect.poll(() => stored(world.store)).toEqual([1, 2])
+  await expect.poll(() => writer.counts().get(0)).toMatchObject({ received: 2, stored: 2, inFlight: 0 })
+  await writer.stop()
+  expect(world.log.committed.get('writer')).toBeUndefined()
 })

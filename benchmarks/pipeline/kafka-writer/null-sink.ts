@@ -70,6 +70,8 @@ const writer = openWriter({
 await Promise.race([done.promise, writer.done])
 const seconds = (performance.now() - startedMs) / 1000
 const { user, system } = process.cpuUsage(startedCpu)
-console.log(JSON.stringify({ perSecond: stored / seconds, cpuUs: (user + system) / stored, rssMb: process.resourceUsage().maxRSS / 1024 }))
+console.log(
+  JSON.stringify({ messagesPerSecond: stored / seconds, cpuUs: (user + system) / stored, rssMb: process.resourceUsage().maxRSS / 1024 }),
+)
 await writer.stop()
 await source.close()

@@ -212,3 +212,17 @@ test('for dead letters key and headers are there untouched', () => {
   expect(cursor.next()).toBe(false)
   expect(cursor.next()).toBe(false)
 })
+
+test('a message with a thousand headers is read; with more it is a dead letter that has none of them', () => {
+  const headers = (count: number) => Array.from({ length: count }, () => ['', null] as const)
+  expect(envelopeOf({ headers: [['subtopic', 'a'], ...headers(999)] })).toMatchObject({ fault: undefined, subtopic: 'a' })
+
+  const run = fetch(encodeBatch([{ headers: [['subtopic', 'a'], ...headers(1000)] }, { value: '[2]' }]))[0]!
+  const cursor = run.cursor()
+  cursor.next()
+  expect(cursor.message).toMatchObject({ channel: 'c1', subtopic: '', fault: { rule: 'header-limit' } })
+  expect(cursor.headers()).toEqual([])
+  expect(Buffer.from(cursor.key()!).toString()).toBe('c1')
+  cursor.next()
+  expect(cursor.message).toMatchObject({ offset: 1, fault: undefined })
+})

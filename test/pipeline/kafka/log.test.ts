@@ -149,6 +149,8 @@ describeWithKafka('the log on Kafka', kafka => {
         const results = await Promise.allSettled(Array.from({ length: 5 }, () => log.append([outgoing({ payload })])))
         expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected', 'rejected'])
         expect((results[2] as PromiseRejectedResult).reason).toBeInstanceOf(LogUnavailableError)
+        // One that never fits is refused for good.
+        await expect(log.append([outgoing({ payload: new Uint8Array(10_000) })])).rejects.toThrow(MessageRefusedError)
         // What was taken made room.
         await log.append([outgoing({ payload })])
         expect(await readTopic(kafka.brokers, topic)).toHaveLength(3)

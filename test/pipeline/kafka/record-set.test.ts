@@ -250,7 +250,7 @@ describe('a partition stops with what, where, and what to do', () => {
     [
       '2^31 headers',
       () => encodeBatch([{}], { body: Buffer.of(20, 0, 0, 0, 1, 1, 0xfe, 0xff, 0xff, 0xff, 0x0f) }),
-      /a header's name of the record/,
+      /the number of headers of the record/,
     ],
     [
       "a header's value beyond the record",

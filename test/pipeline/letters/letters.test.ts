@@ -5,7 +5,7 @@ import { type DeadLetter, openDeadLetters } from '../../../pipeline/dead-letters
 import { openEmbeddedLog } from '../../../pipeline/embedded-log/index.ts'
 import { openEmbeddedTopicReader } from '../../../pipeline/embedded-log/topic-reader.ts'
 import { type Letters, openLetters } from '../../../pipeline/letters/letters.ts'
-import type { Header, Log, OutgoingMessage } from '../../../pipeline/log.ts'
+import { type Header, type Log, MessageRefusedError, type OutgoingMessage } from '../../../pipeline/log.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import { makeFolder, silent } from '../embedded-log/folder.ts'
 import { openFakeLog } from '../fake-log.ts'
@@ -135,7 +135,7 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
 
   test('what is dropped is no longer open, also after a restart, and is kept', async () => {
     const { tool } = await withLetters([letter(1), letter(2), letter(3, 'time-range')])
-    expect(await tool().drop({ rule: 'one-value' })).toEqual({ settled: 2, missing: [] })
+    expect(await tool().drop({ rule: 'one-value' })).toEqual({ settled: 2, missing: [], shortened: [] })
     expect(await ids(tool())).toEqual(['1-3-3'])
     const { letters } = await tool().list({ all: true }, 10)
     expect(letters.map(({ id, state }) => [id, state])).toEqual([
@@ -143,14 +143,14 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
       ['1-3-2', 'dropped'],
       ['1-3-3', 'open'],
     ])
-    expect(await tool().drop({})).toEqual({ settled: 1, missing: [] })
-    expect(await tool().drop({})).toEqual({ settled: 0, missing: [] })
+    expect(await tool().drop({})).toEqual({ settled: 1, missing: [], shortened: [] })
+    expect(await tool().drop({})).toEqual({ settled: 0, missing: [], shortened: [] })
     expect((await tool().show('3-1'))[0]!.state).toBe('dropped')
   })
 
   test('ids that no letter has are named, and the others settled', async () => {
     const { tool } = await withLetters([letter(1)])
-    expect(await tool().drop({ ids: ['3-1', '3-2', '9-3-1'] })).toEqual({ settled: 1, missing: ['3-2', '9-3-1'] })
+    expect(await tool().drop({ ids: ['3-1', '3-2', '9-3-1'] })).toEqual({ settled: 1, missing: ['3-2', '9-3-1'], shortened: [] })
   })
 
   test('a replay is the message untouched, with its first position, in the topic of replays', async () => {
@@ -163,7 +163,7 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
       ],
     })
     const { tool } = await withLetters([letter(1, 'one-value', sent)])
-    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [] })
+    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [] })
     const [replayed] = await messagesOf(topics!.replaysReader())
     const { headers, ...rest } = sent
     expect(replayed).toEqual({
@@ -185,15 +185,15 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     await put([letter(1, 'time-range')])
     const { letters } = await tool().list({}, 10)
     expect(letters.map(({ id, rule, state }) => [id, rule, state])).toEqual([['1-3-1', 'time-range', 'open']])
-    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [] })
+    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [] })
     expect(await messagesOf(topics!.replaysReader())).toHaveLength(2)
   })
 
   test('one that was dropped by mistake is replayed by its id', async () => {
     const { tool } = await withLetters([letter(1)])
     await tool().drop({})
-    expect(await tool().replay({})).toEqual({ settled: 0, missing: [] })
-    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [] })
+    expect(await tool().replay({})).toEqual({ settled: 0, missing: [], shortened: [] })
+    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [] })
   })
 
   test('a letter is replayed before it is settled: where the log of replays is away, it stays open', async () => {
@@ -241,11 +241,26 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     expect(await ids(tool(), { all: true })).toEqual(['1-3-1'])
   })
 
+  test('a letter that was too short for its message says so, cannot be replayed, and can be dropped', async () => {
+    const { tool, put } = await withLetters([letter(7)])
+    const append = topics!.letters.append.bind(topics!.letters)
+    topics!.letters.append = async messages => {
+      if (messages.some(({ payload }) => payload.byteLength > 1000)) throw new MessageRefusedError('too large')
+      return append(messages)
+    }
+    await put([letter(8, 'payload-size', { payload: new Uint8Array(5000), headers: [{ key: 'trace', value: 'x' }] })])
+    const [shown] = await tool().show('1-3-8')
+    expect(shown).toMatchObject({ rule: 'payload-size', channel: 'c1', payload_bytes: 0, shortened_bytes: 5282, headers: [] })
+    expect(await tool().replay({})).toEqual({ settled: 1, missing: [], shortened: ['1-3-8'] })
+    expect(await ids(tool())).toEqual(['1-3-8'])
+    expect(await tool().drop({})).toEqual({ settled: 1, missing: [], shortened: [] })
+  })
+
   test('thousands of letters are settled in bounded pieces', async () => {
     const { tool } = await withLetters(
       Array.from({ length: 4000 }, (_, offset) => letter(offset, 'one-value', { payload: new Uint8Array(2000) })),
     )
-    expect(await tool().replay({})).toEqual({ settled: 4000, missing: [] })
+    expect(await tool().replay({})).toEqual({ settled: 4000, missing: [], shortened: [] })
     expect((await messagesOf(topics!.replaysReader())).length).toBe(4000)
     expect((await tool().list({}, 10)).total).toBe(0)
   })

@@ -25,8 +25,8 @@ async function note<Answer>(what: string, selection: Selection | string, answer:
 const letters: Letters = {
   list: (selection, limit) => note('list', selection, { letters: [], total: 0 }, limit),
   show: id => note('show', id, []),
-  replay: selection => note('replay', selection, { settled: 2, missing: [] }),
-  drop: selection => note('drop', selection, { settled: 1, missing: ['0-9'] }),
+  replay: selection => note('replay', selection, { settled: 2, missing: [], shortened: [] }),
+  drop: selection => note('drop', selection, { settled: 1, missing: ['0-9'], shortened: ['1-0-3'] }),
 }
 
 beforeEach(() => {
@@ -108,7 +108,7 @@ test('letters are listed by rule, channel and state, 50 unless said otherwise', 
 test('replay and drop are told what they are to settle, and never take nothing for everything', async () => {
   expect(await ask('POST', '/admin/dead-letters/replay', { body: { all: true } })).toMatchObject({
     status: 200,
-    json: { settled: 2, missing: [] },
+    json: { settled: 2, missing: [], shortened: [] },
   })
   await ask('POST', '/admin/dead-letters/drop', { body: { ids: ['1-0-1', '0-2'], rule: 'x' } })
   expect(asked).toEqual([

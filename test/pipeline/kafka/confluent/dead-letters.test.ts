@@ -29,7 +29,7 @@ test('whether the frame could not be read or what was inside, key, value and hea
   }
   for await (const one of batches(runs(), decoder, defaults.batch)) pending.push(one)
 
-  const letters = deadLettersOf(pending[0]!, pending[0]!.rejections, 'decode')
+  const letters = [...deadLettersOf(pending[0]!, pending[0]!.rejections, 'decode')]
   expect(letters.map(({ offset, rejection }) => [offset, rejection.rule])).toEqual([
     [1, 'confluent-frame'],
     [2, 'numbers'],
