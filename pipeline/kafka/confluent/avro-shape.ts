@@ -6,7 +6,8 @@
 //   float, double       4, 8 bytes         array, map      blocks: count long · (bytes long, where the count is negative) · items; count 0 ends
 //   fixed               its size
 //
-// Bytes and schemas are a producer's: nothing here allocates, descends deeper than `depthMax`, or loops over what takes no bytes.
+// Bytes and schemas are a producer's: nothing here allocates, descends deeper than `depthMax`, or loops over what takes no bytes. Named
+// types make a schema of a few lines a tree of 2^40 fields, and none of those fields need take a byte: a shape holds only parts that do.
 
 import { length, long, readLength, readLong } from './avro-long.ts'
 
@@ -30,7 +31,7 @@ export class Shape {
   readonly kind: Kind
   /** Of `fixed`. */
   readonly size: number
-  /** A record's fields, a union's branches, the one item of an array or map. */
+  /** A record's fields but those that take no bytes, a union's branches, the one item of an array or map. */
   parts: readonly Shape[] = []
   /** No value of it takes a byte. */
   isEmpty: boolean
@@ -66,8 +67,11 @@ export function shapeOf(type: AvroType, made: Map<AvroType, Shape> = new Map()):
   made.set(type, shape)
   const parts = type.fields?.map(field => field.type) ?? type.types ?? [type.itemsType ?? type.valuesType].filter(one => one !== undefined)
   shape.parts = parts.map(part => shapeOf(part, made))
-  // One that holds itself is not done here, and counts as one that takes bytes: what ends it does.
-  if (shape.kind === Kind.record) shape.isEmpty = shape.parts.every(part => part.isEmpty)
+  if (shape.kind === Kind.record) {
+    // One that holds itself is not done here, and counts as one that takes bytes: what ends it does.
+    shape.parts = shape.parts.filter(part => !part.isEmpty)
+    shape.isEmpty = shape.parts.length === 0
+  }
   return shape
 }
 

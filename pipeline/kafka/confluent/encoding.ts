@@ -11,7 +11,8 @@ import type { KafkaLogOptions } from '../options.ts'
 import { subjectOf } from './envelope-schema.ts'
 import { framedLog } from './framed-log.ts'
 import { framedTopicReader, withConfluentFraming } from './framed-source.ts'
-import { openRegistry, type RegistryOptions } from './registry.ts'
+import { openRegistry } from './registry.ts'
+import type { RegistryOptions } from './registry-connection.ts'
 import { openSchemas, type Schemas } from './schemas.ts'
 
 export type EncodingOptions = RegistryOptions & Pick<KafkaLogOptions, 'encoding'>

@@ -41,3 +41,19 @@ export function unusableSchema(id: number, reason: string): MessageFault {
     hint: 'use an Avro record with the fields channel, subtopic, publisher, protocol, created, content_type and payload; all but payload may be left out',
   }
 }
+
+/** A schema that it refers to is not in the registry. */
+export function missingReference(id: number, name: string): MessageFault {
+  return {
+    ...unusableSchema(id, `the schema registry has no ${name}, to which it refers`),
+    hint: 'restore in the registry what the schema refers to, and replay the message',
+  }
+}
+
+/** @param what the user may not read: `it`, or the name of what it refers to */
+export function forbiddenSchema(id: number, what: string): MessageFault {
+  return {
+    ...unusableSchema(id, `this user may not read ${what}`),
+    hint: 'give the user of log.registry_username the right to read it in the registry, and replay the message',
+  }
+}

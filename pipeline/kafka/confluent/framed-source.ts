@@ -6,11 +6,7 @@ import { waitBefore } from '../../retry.ts'
 import type { RawRun, Source } from '../../source.ts'
 import type { TopicReader } from '../../topic-reader.ts'
 import { openFramedCursor, schemaIdOf } from './framed-cursor.ts'
-import type { Schemas } from './schemas.ts'
-
-/** So long a registry that is away is asked again before it is an outage: what lies before the run is stored meanwhile. */
-const patienceMs = 2_000
-const backOff = { waitMsMin: 100, waitMsMax: 500 }
+import { patience, type Schemas } from './schemas.ts'
 
 /**
  * The source whose messages are read out of their frames. Its runs also throw a LogUnavailableError for a registry that is away while it
@@ -55,7 +51,8 @@ export function framedTopicReader(reader: TopicReader, schemas: Schemas): TopicR
 async function framedRun(run: RawRun, schemas: Schemas, signal: AbortSignal): Promise<RawRun | undefined> {
   if (signal.aborted) return undefined
   const ids = schemaIdsOf(run)
-  const untilMs = performance.now() + patienceMs
+  // A registry that is away is asked again before it is an outage: what lies before the run is stored meanwhile.
+  const untilMs = performance.now() + patience.ms
   for (let failures = 1; ; failures++) {
     try {
       const decodings = schemas.known(ids) ?? (await schemas.decodings(ids, signal))
@@ -65,7 +62,7 @@ async function framedRun(run: RawRun, schemas: Schemas, signal: AbortSignal): Pr
       if (!(error instanceof LogUnavailableError) || performance.now() > untilMs) throw error
     }
     // An abort ends the wait, and then the loop.
-    await wait(waitBefore(failures, backOff), undefined, { signal }).catch(() => undefined)
+    await wait(waitBefore(failures, patience), undefined, { signal }).catch(() => undefined)
   }
 }
 

@@ -37,6 +37,7 @@ export class Step {
 }
 
 export interface RecordPlan {
+  /** Those of the fields that take no bytes are left out. */
   readonly steps: readonly Step[]
   /** Nanoseconds that one of `created` stands for. */
   readonly unitNs: number
@@ -59,7 +60,7 @@ export function planOf(type: AvroType, schema: unknown): RecordPlan | string {
     const { name, type: fieldType } = type.fields[at]!
     return `its field ${name} is a ${fieldType.typeName}, and no ${part === Part.created ? 'long' : part === Part.payload ? 'bytes' : 'string'}`
   }
-  return { steps, unitNs: unitOf(schema) }
+  return { steps: steps.filter(({ shape }) => !shape.isEmpty), unitNs: unitOf(schema) }
 }
 
 function branchesOf(shape: Shape): readonly Shape[] {
@@ -74,6 +75,7 @@ function unitOf(schema: unknown): number {
   return unitsNs.get(memberOf(long, 'logicalType')) ?? 1
 }
 
-function memberOf(value: unknown, name: string): unknown {
+/** A member of what JSON was parsed into; undefined where it has none. */
+export function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
 }

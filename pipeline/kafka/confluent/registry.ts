@@ -1,24 +1,18 @@
 // The schema registry: finds the schema of an id, and registers ours.
 //
-// Schemas are registered, and made into types with all that they refer to, by @kafkajs/confluent-schema-registry, which is loaded when it is
-// first needed. Whether an id has a schema at all is asked beside it: its errors are a status alone, which is 400 for a registry that is
-// away and 404 also where something else answers in its place, and neither must make dead letters of messages.
+// Schemas are registered by @kafkajs/confluent-schema-registry, which is loaded when it is first needed. They are looked up without it
+// (schema-lookup.ts): its errors are a status alone, which is 400 for a registry that is away and 404 also where something else answers in
+// its place, and neither must make dead letters of messages.
 
 import type { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import type { Logger } from '../../../config/logger.ts'
 import { LogUnavailableError } from '../../log.ts'
 import { SystemicError } from '../../systemic-error.ts'
 import { reasonOf } from '../failure.ts'
-import type { KafkaLogOptions } from '../options.ts'
-import type { AvroType } from './avro-shape.ts'
-import { envelopeSchema } from './envelope-schema.ts'
-import { unusableSchema } from './faults.ts'
-import type { Decoding } from './framed-cursor.ts'
-import { planOf } from './record-plan.ts'
+import { envelopeSchema, subjectOf } from './envelope-schema.ts'
+import { openConnection, type RegistryOptions } from './registry-connection.ts'
+import { openLookUp } from './schema-lookup.ts'
 import type { LookUp } from './schemas.ts'
-
-/** What of the section `log` says how the registry is reached. */
-export type RegistryOptions = Pick<KafkaLogOptions, 'registry' | 'registryUsername' | 'registryPassword' | 'registryTimeoutMs'>
 
 export interface Registry {
   readonly lookUp: LookUp
@@ -32,22 +26,16 @@ export interface Registry {
   register(subject: string): Promise<number>
 }
 
-/** As Confluent's registry numbers its errors; a status 404 without it is of something else than a registry. */
-const schemaNotFound = 40403
 const reasonCharactersMax = 300
+/** The frame has 31 bits for it, and a sign. */
+const idMax = 2 ** 31 - 1
 
 /** Connects when it is first asked. The options have passed `kafkaFaults`. */
 export function openRegistry(options: RegistryOptions, logger: Logger): Registry {
-  const { registry = '', registryUsername: username, registryPassword: password, registryTimeoutMs: timeoutMs } = options
-  const host = registry.replace(/\/+$/, '')
-  const name = `the schema registry at ${new URL(registry).origin}`
-  const login = username === undefined || password === undefined ? undefined : { username, password }
-  const headers = {
-    accept: 'application/vnd.schemaregistry.v1+json, application/json',
-    ...(login === undefined ? {} : { authorization: `Basic ${Buffer.from(`${login.username}:${login.password}`).toString('base64')}` }),
-  }
+  const connection = openConnection(options)
+  const { name, host, login, timeoutMs } = connection
 
-  /** The library's client, new for each question: it keeps every schema that it has seen. */
+  /** The library's client. */
   async function openClient(): Promise<SchemaRegistry> {
     const library = await import('@kafkajs/confluent-schema-registry')
     const inTime: Middleware = () => ({ prepareRequest: async next => (await next()).enhance({ timeout: timeoutMs }) })
@@ -55,57 +43,10 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
     return new library.SchemaRegistry({ host, ...auth, retry: { retries: 0 }, middlewares: [inTime] })
   }
 
-  function away(reason: string, cause?: unknown): LogUnavailableError {
-    return new LogUnavailableError(`${name} cannot be asked (${reason}): look at it, and at log.registry`, { cause })
-  }
-
-  function notLetIn(status: number): SystemicError {
-    return new SystemicError(`${name} does not let this process in (${status}): look at log.registry_username and log.registry_password`)
-  }
-
-  async function lookUp(id: number, signal: AbortSignal): Promise<Decoding | undefined> {
-    const found = await schemaOf(id, signal)
-    if (found === undefined) return undefined
-    if (found.schemaType !== 'AVRO') return unusableSchema(id, `it is of the type ${found.schemaType}, and only AVRO is read`)
-    try {
-      const type = (await (await openClient()).getSchema(id)) as unknown as AvroType
-      const plan = planOf(type, JSON.parse(found.schema))
-      return typeof plan === 'string' ? unusableSchema(id, plan) : plan
-    } catch (error) {
-      // Of a request that failed, for what the schema refers to say; all else is about the schema itself.
-      if (statusOf(error) !== undefined) throw failure(error)
-      return unusableSchema(id, shortened(error))
-    }
-  }
-
-  /** @returns undefined where the registry says itself that it has none */
-  async function schemaOf(id: number, signal: AbortSignal): Promise<{ schema: string; schemaType: string } | undefined> {
-    let status: number
-    let text: string
-    try {
-      const { request } = await import('undici')
-      const inTime = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-      const answer = await request(`${host}/schemas/ids/${id}`, { headers, signal: inTime })
-      status = answer.statusCode
-      text = await answer.body.text()
-    } catch (error) {
-      signal.throwIfAborted()
-      throw away(error instanceof Error && error.name === 'TimeoutError' ? `no answer within ${timeoutMs} ms` : reasonOf(error), error)
-    }
-    const answer = objectOf(text)
-    if (status === 404 && answer?.['error_code'] === schemaNotFound) return undefined
-    if (status === 401 || status === 403) throw notLetIn(status)
-    const { schema, schemaType = 'AVRO' } = answer ?? {}
-    if (status !== 200 || typeof schema !== 'string') throw away(`it answered ${status} when it was asked for schema ${id}`)
-    return { schema, schemaType: String(schemaType) }
-  }
-
   async function register(subject: string): Promise<number> {
     try {
       const client = await openClient()
-      const known = await registeredId(client, subject)
-      if (known !== undefined) return known
-      return await registerNew(client, subject)
+      return (await registeredId(client, subject)) ?? checkedId(await registerNew(client, subject))
     } catch (error) {
       throw failure(error, subject)
     }
@@ -134,7 +75,7 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
   /** @returns undefined where the subject does not hold our schema */
   async function registeredId(client: SchemaRegistry, subject: string): Promise<number | undefined> {
     try {
-      return await client.getRegistryIdBySchema(subject, envelopeSchema)
+      return checkedId(await client.getRegistryIdBySchema(subject, envelopeSchema))
     } catch (error) {
       // The library makes an error without a status of 404, and only of that.
       if (statusOf(error) === undefined && error instanceof Error && error.name === 'ConfluentSchemaRegistryError') return undefined
@@ -142,20 +83,26 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
     }
   }
 
-  function failure(error: unknown, subject?: string): Error {
+  /** The library hands on what it was given. @throws LogUnavailableError for what is no id: no message may be framed under it */
+  function checkedId(id: unknown): number {
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > idMax) throw connection.away('it gave no id')
+    return id
+  }
+
+  function failure(error: unknown, subject: string): Error {
     if (error instanceof LogUnavailableError || error instanceof SystemicError) return error
     const status = statusOf(error)
-    if (status === 401 || status === 403) return notLetIn(status)
-    if (subject !== undefined && (status === 409 || status === 422)) {
+    if (status === 401 || status === 403) return connection.notLetIn(String(status))
+    if (status === 409 || status === 422) {
       return new SystemicError(
         `${name} does not take our schema for the subject ${subject} (${shortened(error)}): remove what else the subject holds, or give log.topic another name`,
         { cause: error },
       )
     }
-    return away(shortened(error), error)
+    return connection.away(shortened(error), error)
   }
 
-  return { lookUp, register }
+  return { lookUp: openLookUp(connection, subjectOf(options.topic)), register }
 }
 
 /** Of the library's requests. */
@@ -173,13 +120,4 @@ function namesStanding(error: unknown, level: string): boolean {
 
 function shortened(error: unknown): string {
   return reasonOf(error).slice(0, reasonCharactersMax)
-}
-
-function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
 }

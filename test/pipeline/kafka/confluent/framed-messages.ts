@@ -53,6 +53,18 @@ export function plainType(schema: unknown): Avsc {
   return avsc.Type.forSchema(schema)
 }
 
+/** A schema of so many lines, and of 2^depth records without a field. */
+export function emptyTree(depth: number, field: object = {}, name = 'Empty'): object {
+  const fields =
+    depth === 0
+      ? []
+      : [
+          { ...field, name: 'a', type: emptyTree(depth - 1, field, name) },
+          { ...field, name: 'b', type: `${name}${depth - 1}` },
+        ]
+  return { type: 'record', name: `${name}${depth}`, fields }
+}
+
 export const ourType = avroType(envelopeSchema)
 export const ourId = 7
 

@@ -3,8 +3,9 @@
 import { describe, expect, test } from 'vitest'
 import { envelopeHeaders } from '../../../../pipeline/envelope-headers.ts'
 import { encodeFrame, frame } from '../../../../pipeline/kafka/confluent/encode.ts'
+import { unknownSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
 import { framedTopicReader, withConfluentFraming } from '../../../../pipeline/kafka/confluent/framed-source.ts'
-import { openSchemas, type Schemas } from '../../../../pipeline/kafka/confluent/schemas.ts'
+import { openSchemas, patience, type Schemas } from '../../../../pipeline/kafka/confluent/schemas.ts'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
 import type { RawMessage, RawRun, Source } from '../../../../pipeline/source.ts'
 import { SystemicError } from '../../../../pipeline/systemic-error.ts'
@@ -15,14 +16,20 @@ import { openFakeSource } from '../../fake-source.ts'
 import { outgoing } from '../../message.ts'
 import { messagesOf, ourId, ourPlan } from './framed-messages.ts'
 
-const state = { away: false, asked: 0 }
+/** Waiting takes none of our time. */
+const state = { away: false, asked: 0, nowMs: 0, lagsUntilMs: 0 }
 function registry(): Schemas {
-  Object.assign(state, { away: false, asked: 0 })
+  Object.assign(state, { away: false, asked: 0, nowMs: 0, lagsUntilMs: 0 })
   return openSchemas({
+    clock: () => state.nowMs,
+    async wait() {
+      state.nowMs += patience.ms
+    },
     async lookUp(id) {
       state.asked++
       if (state.away) throw new LogUnavailableError('the registry is away')
-      return id === ourId || id === ourId + 1 ? ourPlan : undefined
+      const isThere = (id === ourId || id === ourId + 1) && state.nowMs >= state.lagsUntilMs
+      return isThere ? ourPlan : { forNow: unknownSchema(id) }
     },
   })
 }
@@ -78,7 +85,16 @@ test('an id that nobody has harms its own message alone', async () => {
     'schema-unknown',
     'schema-unknown',
   ])
-  expect(state.asked).toBe(3)
+  // The two that are not there twice.
+  expect(state.asked).toBe(5)
+})
+
+test('a message is read whose schema the registry has only a moment later', async () => {
+  const log = openFakeLog()
+  const source = withConfluentFraming(openFakeSource(log), registry())
+  state.lagsUntilMs = patience.ms
+  await appendFramed(log, ourId)
+  expect(await rulesOf(source, 1)).toEqual([undefined])
 })
 
 test('messages that lie in memory of their own are read, too', async () => {

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { shapeOf, skip } from '../../../../pipeline/kafka/confluent/avro-shape.ts'
 import { planOf } from '../../../../pipeline/kafka/confluent/record-plan.ts'
 import { varint } from '../record-batches.ts'
-import { avroType, framed, messageOf, plainType, planFor } from './framed-messages.ts'
+import { avroType, emptyTree, framed, messageOf, plainType, planFor } from './framed-messages.ts'
 
 interface Field {
   readonly name: string
@@ -144,6 +144,56 @@ test('more items than there are bytes, and items that take none, cost nothing', 
   expect(messageOf(framed(Buffer.concat([beyond32Bits, rest])), planFor(items('int'))).fault?.rule).toBe('confluent-frame')
 })
 
+describe('records that take no bytes, nested by name,', () => {
+  const tree = emptyTree(30)
+  // A walk over all of them takes ten seconds; for one more line of the schema it takes twenty.
+  const within = (work: () => void): void => {
+    const startedMs = performance.now()
+    work()
+    expect(performance.now() - startedMs).toBeLessThan(1000)
+  }
+
+  test.each([
+    ['as a field', tree, []],
+    ['in a union', nullable(tree), [2]],
+    ['in an array', { type: 'array', items: tree }, [20, 0]],
+    ['in a map', { type: 'map', values: tree }, [2, 2, 0x61, 0]],
+    [
+      'beside what takes bytes',
+      {
+        type: 'record',
+        name: 'Site',
+        fields: [
+          { name: 'x', type: tree },
+          { name: 'floor', type: 'int' },
+        ],
+      },
+      [2],
+    ],
+  ] as const)('cost nothing %s', (_name, type, bytes) => {
+    const schema = recordOf({ name: 'other', type }, payload)
+    within(() => {
+      const message = messageOf(framed(Buffer.from([...bytes, 2, 0x78])), planFor(schema))
+      expect(message).toMatchObject({ fault: undefined, payload: new Uint8Array(x) })
+    })
+  })
+
+  test('are no payload', () => {
+    within(() => {
+      const schema = recordOf({ name: 'payload', type: tree })
+      expect(planOf(plainType(schema), schema)).toMatch(/field payload is a record/)
+      const choice = recordOf({ name: 'payload', type: ['bytes', tree] })
+      expect(messageOf(framed(Buffer.from([2])), planFor(choice)).fault?.rule).toBe('confluent-frame')
+    })
+  })
+
+  test('are no step of a message, and no part of a shape', () => {
+    const nothings = Array.from({ length: 1000 }, (_, at) => ({ name: `n${at}`, type: 'null' }))
+    expect(planFor(recordOf(...nothings, payload)).steps).toHaveLength(1)
+    expect(shapeOf(plainType(recordOf(...nothings, payload))).parts).toHaveLength(1)
+  })
+})
+
 describe('whatever stands beside the payload', () => {
   const name = fc.string({ unit: fc.constantFrom('a', 'b', 'c', 'd'), minLength: 3, maxLength: 8 })
   let named = 0
@@ -151,7 +201,8 @@ describe('whatever stands beside the payload', () => {
     type: fc.oneof(
       { maxDepth: 4, depthSize: 'small' },
       fc.constantFrom('null', 'boolean', 'int', 'long', 'float', 'double', 'bytes', 'string'),
-      fc.nat(20).map(size => ({ type: 'fixed', name: `Fixed${named++}`, size: size + 1 })),
+      fc.nat(20).map(size => ({ type: 'fixed', name: `Fixed${named++}`, size })),
+      fc.nat(6).map(depth => emptyTree(depth, {}, `Empty${named++}of`)),
       fc.constant(null).map(() => ({ type: 'enum', name: `Enum${named++}`, symbols: ['A', 'B', 'C'] })),
       fc.record({ type: fc.constant('array'), items: tie('type') }),
       fc.record({ type: fc.constant('map'), values: tie('type') }),

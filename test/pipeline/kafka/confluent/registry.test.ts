@@ -1,27 +1,28 @@
 // What a real schema registry is asked, and what its answers mean; and those of what stands in its place.
 
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { pino } from 'pino'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
+import { unknownSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
 import type { Decoding } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
 import { openRegistry, type Registry } from '../../../../pipeline/kafka/confluent/registry.ts'
+import type { ForNow } from '../../../../pipeline/kafka/confluent/schemas.ts'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
 import { SystemicError } from '../../../../pipeline/systemic-error.ts'
 import { freePort } from '../../../servers/free-port.ts'
 import { describeWithRegistry } from '../../../servers/registry.ts'
+import { serve, serveAnswers } from './fake-registry.ts'
 import { planFor } from './framed-messages.ts'
 
 const never = new AbortController().signal
 
 function open(url: string, more: { registryUsername?: string; registryPassword?: string; registryTimeoutMs?: number } = {}): Registry {
-  return openRegistry({ registry: url, registryTimeoutMs: 20_000, ...more }, pino({ level: 'silent' }))
+  return openRegistry({ registry: url, registryTimeoutMs: 20_000, topic: 'messages', ...more }, pino({ level: 'silent' }))
 }
 
-function reasonOf(decoding: Decoding | undefined): string | undefined {
-  return decoding !== undefined && 'rule' in decoding ? `${decoding.rule}: ${decoding.reason}` : undefined
+function reasonOf(decoding: Decoding | ForNow): string | undefined {
+  return 'rule' in decoding ? `${decoding.rule}: ${decoding.reason}` : undefined
 }
 
 describeWithRegistry('on a schema registry', registry => {
@@ -62,8 +63,7 @@ describeWithRegistry('on a schema registry', registry => {
   })
 
   test('an id that it does not have is no schema', async () => {
-    expect(await open(registry.url).lookUp(2 ** 31 - 1, never)).toBeUndefined()
-    expect(await open(registry.url).lookUp(0, never)).toBeUndefined()
+    for (const id of [2 ** 31 - 1, 0]) expect(await open(registry.url).lookUp(id, never)).toEqual({ forNow: unknownSchema(id) })
   })
 
   test('a schema of another kind, or without a payload, is one that no message can be read by', { timeout: 60_000 }, async () => {
@@ -105,17 +105,6 @@ describeWithRegistry('on a schema registry', registry => {
   })
 })
 
-/** Something that answers as it is told. */
-async function serve(listener: RequestListener): Promise<{ url: string; server: Server }> {
-  const server = createServer(listener)
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }
-}
-
 describe('an outage makes no dead letters', () => {
   test.each([
     ['a registry that is not there', undefined],
@@ -130,8 +119,7 @@ describe('an outage makes no dead letters', () => {
     const url =
       answer === undefined
         ? `http://127.0.0.1:${await freePort()}`
-        : (await serve((_request, response) => void response.writeHead(answer[0], { 'content-type': 'application/json' }).end(answer[1])))
-            .url
+        : await serve((_request, response) => void response.writeHead(answer[0], { 'content-type': 'application/json' }).end(answer[1]))
     for (const asking of [open(url).lookUp(7, never), open(url).register('messages-value')]) {
       const error: unknown = await asking.then(undefined, (error: unknown) => error)
       expect(error).toBeInstanceOf(LogUnavailableError)
@@ -139,18 +127,8 @@ describe('an outage makes no dead letters', () => {
     }
   })
 
-  test('one that ends while what a schema refers to is asked for', async () => {
-    const schema = JSON.stringify({ type: 'record', name: 'Reading', fields: [{ name: 'site', type: 'Site' }] })
-    const references = [{ name: 'Site', subject: 'sites', version: 1 }]
-    const { url } = await serve((request, response) => {
-      const status = request.url === '/schemas/ids/7' ? 200 : 503
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ schema, references }))
-    })
-    await expect(open(url).lookUp(7, never)).rejects.toThrow(LogUnavailableError)
-  })
-
   test('one that does not answer is given up in time', async () => {
-    const { url } = await serve(() => undefined)
+    const url = await serve(() => undefined)
     const startedMs = performance.now()
     const impatient = open(url, { registryTimeoutMs: 150 })
     await expect(impatient.lookUp(7, never)).rejects.toThrow('no answer within 150 ms')
@@ -161,7 +139,7 @@ describe('an outage makes no dead letters', () => {
 
 test('who is not let in is told so, and no error shows the password', async () => {
   const seen = new Set<string | undefined>()
-  const { url } = await serve((request, response) => {
+  const url = await serve((request, response) => {
     seen.add(request.headers.authorization)
     response.writeHead(401, { 'content-type': 'application/json' }).end('{"error_code":401,"message":"Unauthorized"}')
   })
@@ -178,7 +156,7 @@ test('who is not let in is told so, and no error shows the password', async () =
 test('a level that may not be set is no reason to stop', async () => {
   let registered = false
   const asked: string[] = []
-  const { url } = await serve((request, response) => {
+  const url = await serve((request, response) => {
     asked.push(`${request.method} ${request.url}`)
     const answer = (status: number, body: object): void =>
       void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
@@ -195,4 +173,23 @@ test('a level that may not be set is no reason to stop', async () => {
     'PUT /config/messages-value',
     'POST /subjects/messages-value',
   ])
+})
+
+test.each([null, -5, 2 ** 31, 1.5, '7', undefined])('an id that is none is no answer: no message is framed under it (%j)', async id => {
+  const known = await serveAnswers({ '/subjects/messages-value': [200, { id }] })
+  const fresh = await serveAnswers({
+    '/subjects/messages-value': [404, { error_code: 40401, message: 'no subject' }],
+    '/config/messages-value': [200, { compatibilityLevel: 'FULL' }],
+    '/subjects/messages-value/versions': [200, { id }],
+  })
+  for (const { url } of [known, fresh]) {
+    const registering = open(url).register('messages-value')
+    await expect(registering).rejects.toThrow(LogUnavailableError)
+    await expect(registering).rejects.toThrow('it gave no id')
+  }
+})
+
+test.each([0, 2 ** 31 - 1])('the least and the most that an id may be are ids (%d)', async id => {
+  const { url } = await serveAnswers({ '/subjects/messages-value': [200, { id }] })
+  expect(await open(url).register('messages-value')).toBe(id)
 })

@@ -1,28 +1,33 @@
 // What is known of schemas, and when the registry is asked.
 
+import { setTimeout } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import { unknownSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
 import type { Decoding } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
-import { openSchemas, type Schemas, type SchemasOptions } from '../../../../pipeline/kafka/confluent/schemas.ts'
+import { openSchemas, patience, type Schemas, type SchemasOptions } from '../../../../pipeline/kafka/confluent/schemas.ts'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
 import { ourPlan } from './framed-messages.ts'
 
 const never = new AbortController().signal
 
-/** A registry that has the schemas below `known`, and counts what it is asked. */
+/** A registry that has the schemas below `known`, from its instant on, and counts what it is asked. Waiting takes none of our time. */
 function world(options: Partial<SchemasOptions> = {}): {
   schemas: Schemas
   asked: number[]
-  state: { away: boolean; known: number; nowMs: number }
+  state: { away: boolean; known: number; nowMs: number; lagsUntilMs: number }
 } {
-  const state = { away: false, known: 100, nowMs: 0 }
+  const state = { away: false, known: 100, nowMs: 0, lagsUntilMs: 0 }
   const asked: number[] = []
   const schemas = openSchemas({
     async lookUp(id) {
       asked.push(id)
       if (state.away) throw new LogUnavailableError('the registry is away')
-      return id < state.known ? ourPlan : undefined
+      return id < state.known && state.nowMs >= state.lagsUntilMs ? ourPlan : { forNow: unknownSchema(id) }
     },
     clock: () => state.nowMs,
+    async wait(waitMs) {
+      state.nowMs += waitMs
+    },
     ...options,
   })
   return { schemas, asked, state }
@@ -49,13 +54,90 @@ test('a schema is asked for once', async () => {
 test('what the registry does not have is a dead letter, and asked for again only after a while', async () => {
   const { schemas, asked, state } = world({ missingMs: 1000 })
   expect(ruleOf((await schemas.decodings([100], never)).get(100))).toBe('schema-unknown')
-  state.nowMs = 999
+  state.nowMs += 999
   expect(ruleOf(schemas.known([100])?.get(100))).toBe('schema-unknown')
-  state.nowMs = 1000
+  state.nowMs += 1
   expect(schemas.known([100])).toBeUndefined()
   state.known = 101
+  const askedBefore = asked.length
   expect((await schemas.decodings([100], never)).get(100)).toBe(ourPlan)
-  expect(asked).toEqual([100, 100])
+  expect(asked).toHaveLength(askedBefore + 1)
+})
+
+describe('a registry that lags behind the one where a schema was registered', () => {
+  test.each([1, 500, patience.ms - 1])('for %d ms makes no dead letter', async lagsUntilMs => {
+    const { schemas, state } = world()
+    state.lagsUntilMs = lagsUntilMs
+    expect((await schemas.decodings([1], never)).get(1)).toBe(ourPlan)
+  })
+
+  test('is asked again for its patience, and believed then', async () => {
+    const { schemas, asked, state } = world({ wait: async () => void (state.nowMs += patience.ms / 2) })
+    expect(ruleOf((await schemas.decodings([100], never)).get(100))).toBe('schema-unknown')
+    expect(state.nowMs).toBe(patience.ms)
+    expect(asked).toEqual([100, 100, 100])
+    expect(schemas.known([100])).toBeDefined()
+  })
+
+  test('leaves nothing behind that counts as missing while it is asked again', async () => {
+    const waited = Promise.withResolvers<void>()
+    const waiting = Promise.withResolvers<void>()
+    const { schemas, state } = world({
+      wait() {
+        waiting.resolve()
+        return waited.promise
+      },
+    })
+    const first = schemas.decodings([100], never)
+    await waiting.promise
+    expect(schemas.known([100])).toBeUndefined()
+    state.known = 101
+    waited.resolve()
+    expect((await first).get(100)).toBe(ourPlan)
+  })
+
+  test('is given its patience after an answer that took long', async () => {
+    let nowMs = 0
+    const askedMs: number[] = []
+    const schemas = openSchemas({
+      async lookUp(id) {
+        if (askedMs.push(nowMs) === 1) nowMs += 10 * patience.ms
+        return { forNow: unknownSchema(id) }
+      },
+      clock: () => nowMs,
+      wait: async waitMs => void (nowMs += waitMs),
+    })
+    await schemas.decodings([100], never)
+    expect(askedMs.at(-1)! - 10 * patience.ms).toBeGreaterThanOrEqual(patience.ms)
+  })
+
+  test('is waited for once, however many schemas it lacks', async () => {
+    const { schemas, state } = world()
+    await schemas.decodings(
+      Array.from({ length: 1000 }, (_, at) => 1000 + at),
+      never,
+    )
+    expect(state.nowMs).toBeGreaterThanOrEqual(patience.ms)
+    expect(state.nowMs).toBeLessThan(patience.ms + patience.waitMsMax)
+  })
+
+  test('an outage in that time is no answer', async () => {
+    const { schemas, state } = world({ wait: async () => void (state.away = true) })
+    await expect(schemas.decodings([100], never)).rejects.toThrow(LogUnavailableError)
+    expect(schemas.known([100])).toBeUndefined()
+  })
+
+  test('an abort ends the wait', async () => {
+    const ending = new AbortController()
+    const { schemas } = world({
+      wait(_waitMs, signal) {
+        const waiting = setTimeout(60_000, undefined, { signal })
+        ending.abort()
+        return waiting
+      },
+    })
+    await expect(schemas.decodings([100], ending.signal)).rejects.toThrow('aborted')
+  })
 })
 
 describe('a registry that is away', () => {
@@ -73,7 +155,7 @@ describe('a registry that is away', () => {
   test('makes no dead letters of what it did not have before', async () => {
     const { schemas, state } = world({ missingMs: 1000 })
     await schemas.decodings([100], never)
-    state.nowMs = 1000
+    state.nowMs += 1000
     state.away = true
     await expect(schemas.decodings([100], never)).rejects.toThrow(LogUnavailableError)
   })
@@ -88,10 +170,11 @@ test('a producer of ids that nobody has fills no memory, and pushes nothing out 
   expect(decodings.size).toBe(1000)
   expect(schemas.known([1, 2])).toBeDefined()
   expect(hostile.filter(id => schemas.known([id]) !== undefined)).toEqual(hostile.slice(-10))
+  const askedBefore = asked.length
   await schemas.decodings([3], never)
   expect(schemas.known([1])).toBeUndefined()
   expect(schemas.known([2, 3])).toBeDefined()
-  expect(asked).toHaveLength(1003)
+  expect(asked).toHaveLength(askedBefore + 1)
 })
 
 test('the registry is asked for four at once, and for no more after an abort', async () => {
