@@ -8,7 +8,10 @@
 //   a dead letter                           none             yes           dead-lettered
 //   a dead letter                           none             no            missing dead letter
 //   empty, filtered                         none             no            empty, filtered
-//   anything                                rows, replayed   any           dead-lettered, and stored since
+//   n rows                                  n, replayed      any           dead-lettered, and stored since
+//   n rows                                  fewer / more     any           the same, and rows missing / surplus rows
+//   a dead letter, empty, filtered          rows, replayed   any           dead-lettered, and stored since (by other options)
+//   n rows, a dead letter                   none             replayed      dead-lettered, and replay missing if none waits
 //   a dead letter, empty, filtered, nothing rows             any           surplus rows
 //   anything                                a row twice      any           doubled
 
@@ -17,6 +20,7 @@ import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import type { Decoder } from '../decode.ts'
 import type { LetterState } from '../letters/index-of-letters.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
+import { openStoredMessages } from './stored-messages.ts'
 
 export interface PartitionParts {
   readonly reader: TopicReader
@@ -26,6 +30,8 @@ export interface PartitionParts {
   readonly letters: ReadonlyMap<number, LetterState>
   /** The topic of the dead letters still has its beginning, so that one that is not there was never written. */
   readonly lettersComplete: boolean
+  /** No replay waits: a letter that says `replayed` was followed by rows, or by another letter. */
+  readonly replaysPassed: boolean
   /** The number under which the store knows the log. */
   readonly log: number
   readonly partition: number
@@ -36,7 +42,15 @@ export interface PartitionParts {
   readonly onProgress?: (offsets: number) => void
 }
 
-export type FaultKind = 'missing' | 'rows missing' | 'surplus rows' | 'doubled' | 'missing dead letter' | 'ledger' | 'log'
+export type FaultKind =
+  | 'missing'
+  | 'rows missing'
+  | 'surplus rows'
+  | 'doubled'
+  | 'missing dead letter'
+  | 'replay missing'
+  | 'ledger'
+  | 'log'
 
 export interface PartitionFault {
   readonly kind: FaultKind
@@ -98,22 +112,34 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     fault('surplus rows', offset, `the store has ${rows} rows of an offset at which the log has no message`)
   }
 
+  /** The rows of a message that is there must be as many as it has. */
+  function countRows(offset: number, rows: number, expected: number): void {
+    if (rows < expected) fault('rows missing', offset, `it has ${expected} rows, and the store ${rows} of them`)
+    if (rows > expected) fault('surplus rows', offset, `it has ${expected} rows, and the store ${rows}`)
+  }
+
   function judge(offset: number, outcome: number, expected: number, rule: string | undefined, found: AuditedMessage | undefined): void {
     recount.received++
-    const lettered = letters.has(offset)
+    const letter = letters.get(offset)
     if (found !== undefined && found.doubled > 0) fault('doubled', offset, `${found.doubled} of its ${found.rows} rows are there twice`)
     const rows = found === undefined ? 0 : found.rows - found.doubled
     if (found?.replayed === true) {
       recount.dead_lettered++
       recount.replayed++
+      // Where it is none today, it was stored by other options.
+      if (outcome === Outcome.stored) countRows(offset, rows, expected)
     } else if (rows > 0 && outcome === Outcome.stored) {
       recount.stored++
-      if (rows < expected) fault('rows missing', offset, `it has ${expected} rows, and the store ${rows} of them`)
-      if (rows > expected) fault('surplus rows', offset, `it has ${expected} rows, and the store ${rows}`)
+      countRows(offset, rows, expected)
     } else {
       if (rows > 0) fault('surplus rows', offset, `the store has ${rows} rows of a message that is ${wordsOf(outcome, rule)}`)
-      if (lettered) recount.dead_lettered++
-      else if (outcome === Outcome.stored) fault('missing', offset, `none of its ${expected} rows is there, and no dead letter`)
+      if (letter !== undefined) {
+        recount.dead_lettered++
+        const isNothing = outcome === Outcome.empty || outcome === Outcome.filtered
+        if (rows === 0 && letter === 'replayed' && parts.replaysPassed && !isNothing) {
+          fault('replay missing', offset, 'it was replayed, and the writer has passed the replays without storing it or a dead letter')
+        }
+      } else if (outcome === Outcome.stored) fault('missing', offset, `none of its ${expected} rows is there, and no dead letter`)
       else if (outcome === Outcome.empty) recount.empty++
       else if (outcome === Outcome.filtered) recount.filtered++
       else if (parts.lettersComplete) fault('missing dead letter', offset, `it breaks the rule ${rule}, and has no dead letter`)
@@ -129,7 +155,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     )
   }
   if (from < to) {
-    const stored = openMerge(audit.messages(log, partition, from, to))
+    const stored = openStoredMessages(audit.messages(log, partition, from, to))
     try {
       let at = from
       for await (const run of reader.read(partition, from, to)) {
@@ -204,38 +230,4 @@ function wordsOf(outcome: number, rule: string | undefined): string {
   if (outcome === Outcome.empty) return 'empty'
   if (outcome === Outcome.filtered) return 'filtered by the subjects of the writer'
   return `a dead letter by the rule ${rule}`
-}
-
-/** The store's messages, taken in step with the log. */
-function openMerge(messages: AsyncIterable<AuditedMessage>) {
-  const iterator = messages[Symbol.asyncIterator]()
-  let head: AuditedMessage | undefined
-  let ended = false
-
-  async function peek(): Promise<AuditedMessage | undefined> {
-    if (head === undefined && !ended) {
-      const { value, done } = await iterator.next()
-      if (done === true) ended = true
-      else head = value
-    }
-    return head
-  }
-
-  return {
-    async below(offset: number, each: (message: AuditedMessage) => void): Promise<void> {
-      for (let found = await peek(); found !== undefined && found.offset < offset; found = await peek()) {
-        each(found)
-        head = undefined
-      }
-    },
-    async at(offset: number): Promise<AuditedMessage | undefined> {
-      const found = await peek()
-      if (found?.offset !== offset) return undefined
-      head = undefined
-      return found
-    },
-    async close(): Promise<void> {
-      await iterator.return?.()
-    },
-  }
 }

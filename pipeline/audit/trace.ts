@@ -3,7 +3,8 @@
 import type { AuditedLog, StoreAudit, Whereabouts } from '../../sinks/audit.ts'
 import { Outcome, RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
 import type { Decoder } from '../decode.ts'
-import type { Letter, Letters } from '../letters/letters.ts'
+import type { Letter } from '../letters/letter.ts'
+import type { Letters } from '../letters/letters.ts'
 import type { MessageId } from '../message-id.ts'
 import type { RawMessage } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
@@ -16,8 +17,8 @@ export interface TraceParts {
   readonly audit: StoreAudit
   /** As the writer's: its transformer, its subjects, its limits. */
   readonly decoder: Decoder
-  /** Undefined where there is no topic of dead letters. */
-  readonly letters: Pick<Letters, 'list'> | undefined
+  /** The dead letters of the writer that the store belongs to; undefined where there is no such topic. */
+  readonly lettersOf: (writer: string) => Promise<Pick<Letters, 'list'> | undefined>
   /** Where the writer runs in this process: why it tries again, or has failed; undefined while it runs. */
   readonly trouble?: () => string | undefined
 }
@@ -57,7 +58,7 @@ export interface TraceReport {
 }
 
 /** @throws SystemicError where the id names another log, or a partition that there is none of */
-export async function trace({ id, reader, audit, decoder, letters, trouble }: TraceParts): Promise<TraceReport> {
+export async function trace({ id, reader, audit, decoder, lettersOf, trouble }: TraceParts): Promise<TraceReport> {
   const { partition, offset } = id
   const known = knownLog(await audit.logs(), reader)
   checkLog(id, known)
@@ -65,6 +66,7 @@ export async function trace({ id, reader, audit, decoder, letters, trouble }: Tr
   if (bounds === undefined) throw new SystemicError(`the topic ${reader.name} has no partition ${partition}`)
   const position = known.partitions.get(partition)?.nextOffset
   const messageId = `${known.number}-${partition}-${offset}`
+  const letters = await lettersOf(known.writer)
   const letter = (await letters?.list({ ids: [messageId] }, 1))?.letters[0]
   const base = {
     id: messageId,

@@ -12,8 +12,10 @@ export interface VerifyParts {
   readonly audit: StoreAudit
   /** As the writer's: its transformer, its subjects, its limits. */
   readonly decoder: Decoder
-  /** Of the writer's dead letters; undefined where there is no such topic, so that there can be none. */
-  readonly letters: TopicReader | undefined
+  /** The dead letters of the writer that the store belongs to; undefined where there is no such topic, so that there can be none. */
+  readonly lettersOf: (writer: string) => Promise<TopicReader | undefined>
+  /** Its replays, likewise. */
+  readonly replaysOf: (writer: string) => Promise<TopicReader | undefined>
   /** Offsets compared so far, and how many there are to compare. */
   readonly onProgress?: (done: number, total: number) => void
 }
@@ -36,11 +38,15 @@ export interface VerifyReport {
  * @throws SystemicError where the store does not know the log
  * @throws LogUnavailableError, and the errors of the store
  */
-export async function verify({ reader, audit, decoder, letters, onProgress }: VerifyParts): Promise<VerifyReport> {
-  const known = knownLog(await audit.logs(), reader)
+export async function verify({ reader, audit, decoder, lettersOf, replaysOf, onProgress }: VerifyParts): Promise<VerifyReport> {
+  const logs = await audit.logs()
+  const known = knownLog(logs, reader)
   // After the positions, so that every letter of a message below them is there, and the end is above them.
   const bounds = await reader.bounds()
+  const letters = await lettersOf(known.writer)
   const index = letters === undefined ? undefined : await openLetterIndex(letters)
+  // After the letters, so that every message that one of them calls replayed is among the replays.
+  const replaysPassed = await arePassed(logs, await replaysOf(known.writer))
   const lost = lostBelow(index)
   let total = 0
   for (const [partition, { start, end }] of bounds) {
@@ -56,6 +62,7 @@ export async function verify({ reader, audit, decoder, letters, onProgress }: Ve
         decoder,
         letters: index?.of(known.number, partition) ?? new Map(),
         lettersComplete: lost === undefined,
+        replaysPassed,
         log: known.number,
         partition,
         bounds: bound,
@@ -84,6 +91,14 @@ export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicRe
       ? `the store knows nothing of the log "${name}": no writer has written to it from there yet`
       : `the log "${name}" is another one (id ${id}) than the store was written from (id ${named[0]!.id}): there is nothing to compare`,
   )
+}
+
+/** Whether nothing waits in the topic: the store, by positions that were read before, has passed all that there is now. */
+async function arePassed(logs: readonly AuditedLog[], replays: TopicReader | undefined): Promise<boolean> {
+  if (replays === undefined) return true
+  const known = logs.find(({ name, id }) => name === replays.name && id === replays.id)
+  const bounds = await replays.bounds()
+  return [...bounds].every(([partition, { end }]) => (known?.partitions.get(partition)?.nextOffset ?? 0) >= end)
 }
 
 function lostBelow(index: LetterIndex | undefined): Record<string, number> | undefined {

@@ -1,16 +1,17 @@
 // What lies in a topic of dead letters: a letter, or the word that one is settled.
 //
 //   letter       the message untouched · its sender's headers · those of dead-letters.ts
-//   settlement   key of the letter · nothing · sluice.log, sluice.partition, sluice.offset, sluice.settled: dropped | replayed
+//   settlement   key of the letter · nothing · sluice.log, sluice.partition, sluice.offset, sluice.settles: <partition>-<offset> of the
+//                letter in this topic, sluice.settled: dropped | replayed
 //
 // A sender may give its message headers of the same names. Ours stand behind them, so that the end decides: a message whose last header
 // is `sluice.settled` is a settlement, and a letter's own headers begin at the last `__connect.errors.topic`.
 
 import type { Original } from '../../transformers/record-batch.ts'
 import { shortenedHeader } from '../dead-letters.ts'
-import type { Header, OutgoingMessage } from '../log.ts'
+import type { Header, LogPosition, OutgoingMessage } from '../log.ts'
 import type { RawCursor, RawMessage } from '../source.ts'
-import { firstLetterHeader, originalHeaders, originalOf, ownHeaders, settledHeader, textOf } from './headers.ts'
+import { firstLetterHeader, originalHeaders, originalOf, ownHeaders, settledHeader, settlesHeader, settlesOf, textOf } from './headers.ts'
 
 export type Settled = 'dropped' | 'replayed'
 
@@ -36,6 +37,8 @@ export interface SettlementEntry {
   readonly kind: 'settlement'
   readonly original: Original
   readonly settled: Settled
+  /** Where the letter lies that it settles; undefined for the word of an older tool, which settles whatever lies before it. */
+  readonly settles: LogPosition | undefined
 }
 
 /** The message that the cursor stands on; undefined for one that no writer and no tool of ours has put there. */
@@ -68,11 +71,21 @@ function settlementOf(headers: readonly Header[]): SettlementEntry | undefined {
   const original = originalOf(headers)
   const settled = textOf(headers, settledHeader)
   if (original === undefined || (settled !== 'dropped' && settled !== 'replayed')) return undefined
-  return { kind: 'settlement', original, settled }
+  return { kind: 'settlement', original, settled, settles: settlesOf(headers) }
 }
 
-/** The word that a letter is settled, to lie behind it in the same topic. */
-export function settlement({ original }: LetterEntry, message: KeyedMessage, settled: Settled, nowUs: number): OutgoingMessage {
+/**
+ * The word that a letter is settled, to lie behind it in the same topic. Another letter of the message may come before it.
+ *
+ * @param position of the letter in that topic
+ */
+export function settlement(
+  { original }: LetterEntry,
+  message: KeyedMessage,
+  position: LogPosition,
+  settled: Settled,
+  nowUs: number,
+): OutgoingMessage {
   return {
     ...keyOf(message),
     subtopic: '',
@@ -82,7 +95,11 @@ export function settlement({ original }: LetterEntry, message: KeyedMessage, set
     createdUs: nowUs,
     createdRestNs: 0,
     payload: new Uint8Array(0),
-    headers: [...originalHeaders(original), { key: settledHeader, value: settled }],
+    headers: [
+      ...originalHeaders(original),
+      { key: settlesHeader, value: `${position.partition}-${position.offset}` },
+      { key: settledHeader, value: settled },
+    ],
   }
 }
 

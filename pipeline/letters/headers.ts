@@ -3,9 +3,12 @@
 import { limits } from '../../sinks/sink.ts'
 import type { Original } from '../../transformers/record-batch.ts'
 import { envelopeHeaderNames } from '../envelope-headers.ts'
-import type { Header } from '../log.ts'
+import type { Header, LogPosition } from '../log.ts'
+import { parseMessageId } from '../message-id.ts'
 
 export const settledHeader = 'sluice.settled'
+/** Of a settlement: the letter that it settles, `<partition>-<offset>` in the topic of dead letters. */
+export const settlesHeader = 'sluice.settles'
 const logHeader = 'sluice.log'
 const partitionHeader = 'sluice.partition'
 const offsetHeader = 'sluice.offset'
@@ -34,6 +37,12 @@ export function originalOf(headers: readonly Header[]): Original | undefined {
   const offset = integerOf(headers, offsetHeader, limits.offset)
   if (log === undefined || log === 0 || partition === undefined || offset === undefined) return undefined
   return { log, partition, offset }
+}
+
+/** The place that a settlement names; undefined where it names none. */
+export function settlesOf(headers: readonly Header[]): LogPosition | undefined {
+  const place = parseMessageId(textOf(headers, settlesHeader) ?? '')
+  return place?.log === '' ? place : undefined
 }
 
 /** A replayed message as `originalHeaders` marked it: its first position, and the headers that its sender gave. */

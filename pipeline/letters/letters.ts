@@ -1,46 +1,17 @@
 // The dead letters of one writer: listed, shown, replayed and dropped, by reading their topic and adding to its end.
 //
-// Nothing in the topic is ever changed. What is last about a message counts: a letter is open until a settlement comes behind it, and
+// Nothing in the topic is ever changed. What is last about a message counts: a letter is open until a settlement of it comes, and
 // open again when the message fails once more, after a replay. So a letter that a crash doubled is one, everything survives a restart,
 // and any number of tools may work at once. To know the last word the topic is read twice: about 150 bytes of memory for each letter.
 
-import { type Log, messageSize, type OutgoingMessage } from '../log.ts'
-import { parseMessageId } from '../message-id.ts'
+import { type Log, MessageRefusedError, messageSize, type OutgoingMessage } from '../log.ts'
+import { type MessageId, parseMessageId } from '../message-id.ts'
 import type { RawCursor } from '../source.ts'
+import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import { entryAt, type LetterEntry, replay, type Settled, settlement } from './entry.ts'
 import { type LetterIndex, type LetterState, openLetterIndex } from './index-of-letters.ts'
-
-/** A dead letter without what its device sent. Its texts are the device's all the same: escape them before a terminal sees them. */
-export interface Letter {
-  /** `<log>-<partition>-<offset>` of the message in its log. */
-  readonly id: string
-  readonly state: LetterState
-  readonly topic: string
-  readonly stage: string
-  readonly rule: string
-  readonly reason: string
-  readonly record?: number
-  readonly hint?: string
-  readonly channel: string
-  readonly subtopic: string
-  readonly publisher: string
-  readonly protocol: string
-  readonly content_type: string
-  /** Nanoseconds since 1970, decimal; 0 where the message had none that could be read. */
-  readonly created: string
-  readonly payload_bytes: number
-  /** Where the message was too large for its letter, which holds nothing of it: its bytes. Its log has it, while it keeps it. */
-  readonly shortened_bytes?: number
-}
-
-/** A dead letter with everything. Bytes are base64. */
-export interface FullLetter extends Letter {
-  readonly key: string | null
-  /** As the sender gave them; `base64` is true of a value that is no text. */
-  readonly headers: readonly { readonly name: string; readonly value: string | null; readonly base64?: boolean }[]
-  readonly payload: string
-}
+import { type Found, type FullLetter, fullLetterOf, idOf, type Letter, letterOf } from './letter.ts'
 
 /** Which letters; what is given must all be so. Without ids only those that are open, unless `all` is true. */
 export interface Selection {
@@ -51,12 +22,19 @@ export interface Selection {
   readonly all?: boolean
 }
 
+/** Every method throws LogUnavailableError, SystemicError, and RangeError for an id that is none. */
 export interface Letters {
   /** Those that came last, at most `limit`, in the order in which they came; and how many there are. */
   list(selection: Selection, limit: number): Promise<{ readonly letters: readonly Letter[]; readonly total: number }>
+  /** All of them, in the order in which they came, each as it is asked for. */
+  each(selection: Selection): AsyncGenerator<Letter>
   /** More than one where an id that names no log is of several. */
   show(id: string): Promise<readonly FullLetter[]>
-  /** Hands messages to the writer once more; it stores them where they were at first. */
+  /**
+   * Hands messages to the writer once more; it stores them where they were at first.
+   *
+   * @throws SystemicError for an id that is of letters of several logs, as `drop` does
+   */
   replay(selection: Selection): Promise<Settlement>
   /** Puts letters aside for good: they stay in their topic and are no longer listed as open. */
   drop(selection: Selection): Promise<Settlement>
@@ -69,6 +47,8 @@ export interface Settlement {
   readonly missing: readonly string[]
   /** The ids of letters that cannot be replayed, since their messages were too large for them. They stay as they are. */
   readonly shortened: readonly string[]
+  /** The ids of letters whose messages the log of replays refuses, since they are too large for it. They stay as they are. */
+  readonly refused: readonly string[]
 }
 
 export interface LettersParts {
@@ -86,54 +66,51 @@ const appendBytesMax = 1024 * 1024
 
 export function openLetters({ reader, log, replays, clock = Date.now }: LettersParts): Letters {
   /** The letters that are selected, each with its cursor: read from it before the next one is asked for. */
-  async function* selected(selection: Selection): AsyncGenerator<Found> {
-    const index = await openLetterIndex(reader)
-    const wanted = wantedBy(selection)
+  async function* selected(selection: Selection, ids = idsOf(selection), opened?: LetterIndex): AsyncGenerator<Found> {
+    const index = opened ?? (await openLetterIndex(reader))
+    const wanted = wantedBy(selection, ids)
     for await (const { cursor, partition } of messagesOf(reader, index)) {
       const entry = entryAt(cursor)
       if (entry?.kind !== 'letter' || !index.isLast(entry.original, partition, cursor.message.offset)) continue
       const state = index.stateOf(entry.original)!
-      if (wanted(entry, cursor, state)) yield { entry, cursor, state }
+      if (wanted(entry, cursor, state)) yield { entry, cursor, partition, state }
     }
   }
 
   async function settle(selection: Selection, as: Settled): Promise<Settlement> {
-    const missing = new Set(selection.ids)
+    const ids = idsOf(selection)
+    const index = await openLetterIndex(reader)
+    for (const [text, id] of ids ?? []) checkOneLog(text, id, index)
+    const missing = new Map(ids)
     const nowUs = clock() * 1000
     const target = as === 'replayed' ? await replays() : undefined
-    const shortened: string[] = []
+    const [shortened, refused]: [string[], string[]] = [[], []]
     let settled = 0
-    let messages: OutgoingMessage[] = []
-    let words: OutgoingMessage[] = []
+    let group: Settling[] = []
     let bytes = 0
     // A crash between the two leaves a letter open that was replayed: it is stored once, however often it is replayed.
     const flush = async (): Promise<void> => {
-      if (target !== undefined && messages.length > 0) await target.append(messages)
-      if (words.length > 0) await log.append(words)
-      settled += words.length
-      messages = []
-      words = []
+      const taken = target === undefined ? group : await replayed(target, group, refused)
+      if (taken.length > 0) await log.append(taken.map(({ word }) => word))
+      settled += taken.length
+      group = []
       bytes = 0
     }
-    for await (const { entry, cursor } of selected(selection)) {
-      for (const id of missing) if (names(id, entry)) missing.delete(id)
+    for await (const { entry, cursor, partition } of selected(selection, ids, index)) {
+      for (const [text, id] of missing) if (names(id, entry)) missing.delete(text)
       if (target !== undefined && entry.shortenedBytes !== undefined) {
         shortened.push(idOf(entry))
         continue
       }
       const found = { message: cursor.message, key: cursor.key() }
-      const word = settlement(entry, found, as, nowUs)
-      words.push(word)
-      bytes += messageSize(word)
-      if (target !== undefined) {
-        const message = replay(entry, found)
-        messages.push(message)
-        bytes += messageSize(message)
-      }
+      const word = settlement(entry, found, { partition, offset: cursor.message.offset }, as, nowUs)
+      const message = replay(entry, found)
+      group.push({ id: idOf(entry), word, message })
+      bytes += messageSize(word) + messageSize(message)
       if (bytes >= appendBytesMax) await flush()
     }
     await flush()
-    return { settled, missing: [...missing], shortened }
+    return { settled, missing: [...missing.keys()], shortened, refused }
   }
 
   return {
@@ -148,6 +125,10 @@ export function openLetters({ reader, log, replays, clock = Date.now }: LettersP
       return { letters: limit === 0 ? [] : letters.slice(-limit), total }
     },
 
+    async *each(selection) {
+      for await (const found of selected(selection)) yield letterOf(found)
+    },
+
     async show(id) {
       const letters: FullLetter[] = []
       for await (const found of selected({ ids: [id] })) letters.push(fullLetterOf(found))
@@ -159,10 +140,31 @@ export function openLetters({ reader, log, replays, clock = Date.now }: LettersP
   }
 }
 
-interface Found {
-  readonly entry: LetterEntry
-  readonly cursor: RawCursor
-  readonly state: LetterState
+/** A letter with the word that settles it, and its message as it is replayed. */
+interface Settling {
+  readonly id: string
+  readonly word: OutgoingMessage
+  readonly message: OutgoingMessage
+}
+
+/**
+ * Those whose messages the log has taken. What it refuses for good it refuses as part of a group, too, whose others may be there then:
+ * a message that is replayed twice is stored once.
+ */
+async function replayed(log: Log, group: readonly Settling[], refused: string[]): Promise<readonly Settling[]> {
+  try {
+    if (group.length > 0) await log.append(group.map(({ message }) => message))
+    return group
+  } catch (error) {
+    if (!(error instanceof MessageRefusedError)) throw error
+    if (group.length === 1) {
+      refused.push(group[0]!.id)
+      return []
+    }
+    const taken: Settling[] = []
+    for (const one of group) taken.push(...(await replayed(log, [one], refused)))
+    return taken
+  }
 }
 
 /** Every message of the topic as far as the index knows it. */
@@ -175,61 +177,38 @@ async function* messagesOf(reader: TopicReader, { bounds }: LetterIndex): AsyncG
   }
 }
 
-/** @throws RangeError for an id that is none */
-function wantedBy({ ids, rule, channel, all = false }: Selection): (entry: LetterEntry, cursor: RawCursor, state: LetterState) => boolean {
-  for (const id of ids ?? []) if (parseMessageId(id) === undefined) throw new RangeError(`${JSON.stringify(id)} is no id of a message`)
+/** By their texts; undefined where none are given. @throws RangeError for an id that is none */
+function idsOf({ ids }: Selection): ReadonlyMap<string, MessageId> | undefined {
+  if (ids === undefined) return undefined
+  return new Map(
+    ids.map(text => {
+      const id = parseMessageId(text)
+      if (id === undefined) throw new RangeError(`${JSON.stringify(text)} is no id of a message`)
+      return [text, id]
+    }),
+  )
+}
+
+/** A topic that was made anew gives its offsets again, so that an id without the log's number can be of a message of each. */
+function checkOneLog(text: string, id: MessageId, index: LetterIndex): void {
+  const logs = index.logsOf(id)
+  if (logs.length < 2) return
+  const each = logs.map(log => `${log}-${id.partition}-${id.offset}`).join(' or ')
+  throw new SystemicError(`the id ${text} is of letters of several logs: give ${each}`)
+}
+
+function wantedBy(
+  { rule, channel, all = false }: Selection,
+  ids: ReadonlyMap<string, MessageId> | undefined,
+): (entry: LetterEntry, cursor: RawCursor, state: LetterState) => boolean {
+  const listed = ids === undefined ? undefined : [...ids.values()]
   return (entry, { message }, state) =>
-    (ids === undefined ? all || state === 'open' : ids.some(id => names(id, entry))) &&
+    (listed === undefined ? all || state === 'open' : listed.some(id => names(id, entry))) &&
     (rule === undefined || entry.rule === rule) &&
     (channel === undefined || message.channel === channel)
 }
 
-function names(id: string, { original, topic }: LetterEntry): boolean {
-  const { log, partition, offset } = parseMessageId(id)!
+function names({ log, partition, offset }: MessageId, { original, topic }: LetterEntry): boolean {
   if (partition !== original.partition || offset !== original.offset) return false
   return log === '' || log === String(original.log) || log === topic
-}
-
-function idOf({ original: { log, partition, offset } }: LetterEntry): string {
-  return `${log}-${partition}-${offset}`
-}
-
-function letterOf({ entry, cursor, state }: Found): Letter {
-  const { topic, stage, rule, reason, record, hint, shortenedBytes } = entry
-  const { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload } = cursor.message
-  return {
-    id: idOf(entry),
-    state,
-    topic,
-    stage,
-    rule,
-    reason,
-    ...(record === undefined ? {} : { record }),
-    ...(hint === undefined ? {} : { hint }),
-    channel,
-    subtopic,
-    publisher,
-    protocol,
-    content_type: contentType,
-    created: String(BigInt(createdUs) * 1000n + BigInt(createdRestNs)),
-    payload_bytes: payload.byteLength,
-    ...(shortenedBytes === undefined ? {} : { shortened_bytes: shortenedBytes }),
-  }
-}
-
-function fullLetterOf(found: Found): FullLetter {
-  const { entry, cursor } = found
-  const key = cursor.key()
-  return {
-    ...letterOf(found),
-    key: key === null ? null : base64(key),
-    headers: entry.headers.map(({ key: name, value }) =>
-      value instanceof Uint8Array ? { name, value: base64(value), base64: true } : { name, value },
-    ),
-    payload: base64(cursor.message.payload),
-  }
-}
-
-function base64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
 }

@@ -1,12 +1,14 @@
 // The HTTP door for dead letters, an administrator's: what `sluice dlq --url` asks of a running platform.
 
+import { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { type Administration, administratorRoute } from '../administration.ts'
-import type { FullLetter, Letter, Letters, Selection, Settlement } from './letters.ts'
+import type { FullLetter, Letter } from './letter.ts'
+import type { Letters, Selection, Settlement } from './letters.ts'
 
 const idSchema = Type.String({
   pattern: '^(.{1,249}-)?\\d{1,4}-\\d{1,14}$',
@@ -15,6 +17,13 @@ const idSchema = Type.String({
 })
 const rule = Type.String({ minLength: 1, maxLength: 100, description: 'Only those that broke this rule.' })
 const channel = Type.String({ minLength: 1, maxLength: 1024, description: 'Only those of this channel.' })
+
+const which = {
+  rule: Type.Optional(rule),
+  channel: Type.Optional(channel),
+  all: Type.Optional(Type.Boolean({ default: false, description: 'Those that are settled, too.' })),
+}
+const lines = 'application/x-ndjson'
 
 const letterSchema = Type.Object(
   {
@@ -61,8 +70,13 @@ const pageSchema = Type.Unsafe<{ readonly total: number; readonly letters: reado
 const lettersSchema = Type.Unsafe<{ readonly letters: readonly FullLetter[] }>(Type.Object({ letters: Type.Array(fullLetterSchema) }))
 const settlementSchema = Type.Unsafe<Settlement>(
   Type.Object(
-    { settled: Type.Integer(), missing: Type.Array(Type.String()), shortened: Type.Array(Type.String()) },
-    { description: 'How many letters; the ids that no letter has; and those whose messages were too large for their letters.' },
+    {
+      settled: Type.Integer({ description: 'How many letters.' }),
+      missing: Type.Array(Type.String(), { description: 'The ids that no letter has.' }),
+      shortened: Type.Array(Type.String(), { description: 'Those of messages that were too large for their letters.' }),
+      refused: Type.Array(Type.String(), { description: 'Those of messages that are too large for the log of replays.' }),
+    },
+    { description: 'What became of the letters.' },
   ),
 )
 
@@ -80,9 +94,7 @@ export function letterRoutes(letters: Letters, administration: Administration): 
         summary: 'List dead letters, the newest last',
         querystring: Type.Object(
           {
-            rule: Type.Optional(rule),
-            channel: Type.Optional(channel),
-            all: Type.Optional(Type.Boolean({ default: false, description: 'Those that are settled, too.' })),
+            ...which,
             limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 50, description: 'The newest so many.' })),
           },
           { additionalProperties: false },
@@ -93,6 +105,23 @@ export function letterRoutes(letters: Letters, administration: Administration): 
         await demand(request)
         const { limit = 50, ...selection } = request.query as Selection & { limit?: number }
         return failures(() => letters.list(selection, limit))
+      },
+    })
+
+    app.get('/admin/dead-letters/export', {
+      onRequest,
+      schema: {
+        ...common,
+        summary: 'Every dead letter, the newest last: a JSON object on each line',
+        querystring: Type.Object(which, { additionalProperties: false }),
+        response: { 200: { content: { [lines]: { schema: Type.Unsafe<Readable>(letterSchema) } } }, ...refusals },
+      },
+      handler: async (request, reply) => {
+        await demand(request)
+        const found = letters.each(request.query)
+        // What fails before the first one is an answer; behind it, the connection breaks off.
+        const first = await failures(() => found.next())
+        return reply.type(lines).send(Readable.from(linesOf(first, found)))
       },
     })
 
@@ -141,4 +170,14 @@ function selectionOf(request: FastifyRequest): Selection {
     throw new HttpError('malformed_request', 'say which dead letters: ids, rule, channel, or all')
   }
   return selection
+}
+
+async function* linesOf(first: IteratorResult<Letter>, rest: AsyncIterable<Letter>): AsyncGenerator<string> {
+  if (first.done === true) return
+  yield lineOf(first.value)
+  for await (const letter of rest) yield lineOf(letter)
+}
+
+function lineOf(letter: Letter): string {
+  return `${JSON.stringify(letter)}\n`
 }

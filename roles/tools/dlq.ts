@@ -3,9 +3,11 @@
 import { createInterface } from 'node:readline/promises'
 import { type Command, InvalidArgumentError } from 'commander'
 import { ToolError, writeOutput } from '../../bin/streams.ts'
-import type { FullLetter, Letter, Letters, Selection } from '../../pipeline/letters/letters.ts'
+import type { FullLetter, Letter } from '../../pipeline/letters/letter.ts'
+import type { Letters, Selection, Settlement } from '../../pipeline/letters/letters.ts'
 import { parseMessageId } from '../../pipeline/message-id.ts'
 import { explained } from './failure.ts'
+import { writeLines } from './output.ts'
 import { openRemote } from './remote.ts'
 import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
 import { jsonLine, payloadLines, plain, short, table } from './text.ts'
@@ -21,6 +23,8 @@ interface SelectionFlags extends DlqFlags {
   readonly yes?: boolean
 }
 
+/** As many as a person looks through. */
+const listedMax = 50
 const reasonCharactersMax = 60
 const nameCharactersMax = 40
 
@@ -32,7 +36,7 @@ export function addCommands(dlq: Command, sources: Sources): void {
     .description('Lists the dead letters that nobody has done anything about, the newest last.')
     .option('--rule <rule>', 'only those that broke this rule')
     .option('--channel <id>', 'only those of this channel')
-    .option('--limit <n>', 'the newest so many', parseLimit, 50)
+    .option('--limit <n>', `the newest so many (default: ${listedMax}; all with --json)`, parseLimit)
     .option('--all', 'those that were replayed or dropped, too')
     .option('--json', 'a JSON object on each line')
     .addHelpText(
@@ -45,10 +49,14 @@ Examples:
   sluice dlq ls --url http://127.0.0.1:8080 --token "$TOKEN"
 `,
     )
-    .action(async ({ limit, json = false, ...flags }: SelectionFlags & { limit: number; json?: boolean }) => {
+    .action(async ({ limit, json = false, ...flags }: SelectionFlags & { limit?: number; json?: boolean }) => {
       const { rule, channel, all } = flags
-      const { letters, total } = await withLetters(flags, sources, letters => letters.list(selectionOf({ rule, channel, all }), limit))
-      await writeOutput(json ? letters.map(jsonLine).join('') : listing(letters, total, limit))
+      const selection = selectionOf({ rule, channel, all })
+      await withLetters(flags, sources, async letters => {
+        if (json && limit === undefined) return writeLines(linesOf(letters.each(selection)))
+        const page = await letters.list(selection, limit ?? listedMax)
+        return writeOutput(json ? page.letters.map(jsonLine).join('') : listing(page.letters, page.total))
+      })
     })
 
   addDlqCommand(dlq, 'show')
@@ -110,6 +118,7 @@ async function settle(action: 'replay' | 'drop', ids: readonly string[], flags: 
   if (ids.length === 0 && rule === undefined && channel === undefined && all !== true) {
     throw new ToolError(`say which dead letters to ${action}: ids, --rule, --channel, or --all`)
   }
+  if (ids.length > 0 && all === true) throw new ToolError(`give the ids of dead letters to ${action}, or --all`)
   // Here, --all is every open one, and no wider than a rule or a channel beside it.
   const selection = selectionOf({ rule, channel, ...(ids.length > 0 ? { ids } : {}) })
   const settled = await withLetters(flags, sources, async letters => {
@@ -119,12 +128,25 @@ async function settle(action: 'replay' | 'drop', ids: readonly string[], flags: 
   if (settled === undefined) throw new ToolError('nothing was done')
   const done = action === 'replay' ? 'replayed: the writer stores them now, or they are dead letters again' : 'dropped'
   await writeOutput(`${settled.settled} dead ${settled.settled === 1 ? 'letter' : 'letters'} ${done}\n`)
-  if (settled.shortened.length > 0) {
-    throw new ToolError(
-      `of ${settled.shortened.join(', ')} the letters hold nothing, since the messages were too large for them: read them from their topic, where they lie at these positions, or drop the letters`,
+  const left = leftWords(settled)
+  if (left.length > 0) throw new ToolError(left.join('\n'))
+}
+
+/** What was not done, and what can be done about it. */
+function leftWords({ shortened, refused, missing }: Settlement): string[] {
+  const words: string[] = []
+  if (shortened.length > 0) {
+    words.push(
+      `of ${shortened.join(', ')} the letters hold nothing, since the messages were too large for them: read them from their topic, where they lie at these positions, or drop the letters`,
     )
   }
-  if (settled.missing.length > 0) throw new ToolError(`no dead letter has the id ${settled.missing.join(', ')}`)
+  if (refused.length > 0) {
+    words.push(
+      `the messages ${refused.join(', ')} are too large for the topic of replays: raise its max.message.bytes to that of the topic of dead letters, and replay them again`,
+    )
+  }
+  if (missing.length > 0) words.push(`no dead letter has the id ${missing.join(', ')}`)
+  return words
 }
 
 async function confirmed(letters: Letters, action: string, selection: Selection): Promise<boolean> {
@@ -164,7 +186,7 @@ function parseLimit(text: string): number {
   return limit
 }
 
-function listing(letters: readonly Letter[], total: number, limit: number): string {
+function listing(letters: readonly Letter[], total: number): string {
   if (total === 0) return 'there are no such dead letters\n'
   const rows = letters.map(({ id, state, rule, channel, subtopic, record, reason }) => [
     id,
@@ -175,8 +197,13 @@ function listing(letters: readonly Letter[], total: number, limit: number): stri
     record === undefined ? '-' : String(record),
     short(reason, reasonCharactersMax),
   ])
-  const more = total > limit ? `and ${total - letters.length} older ones: see them with --limit\n` : ''
+  const older = total - letters.length
+  const more = older > 0 ? `and ${older} older ones: see them with --limit, or all of them with --json\n` : ''
   return table([['ID', 'STATE', 'RULE', 'CHANNEL', 'SUBTOPIC', 'RECORD', 'REASON'], ...rows]) + more
+}
+
+async function* linesOf(letters: AsyncIterable<Letter>): AsyncGenerator<string> {
+  for await (const letter of letters) yield jsonLine(letter)
 }
 
 function portrait(letter: FullLetter): string {

@@ -66,7 +66,7 @@ export interface AdministrationParts {
 export function administrationRoutes(parts: AdministrationParts): (app: HttpServer) => Promise<void> {
   const { logs, database, writer, transformer, options, isAdministrator } = parts
   const reader = openEmbeddedTopicReader(logs.messages)
-  const lettersReader = openEmbeddedTopicReader(logs.letters)
+  const [lettersReader, replaysReader] = [openEmbeddedTopicReader(logs.letters), openEmbeddedTopicReader(logs.replays)]
   const letters = openLetters({ reader: lettersReader, log: logs.letters, replays: async () => logs.replays })
   const audit = openAudit(database)
   const decoder = openDecoder({ transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message })
@@ -79,8 +79,8 @@ export function administrationRoutes(parts: AdministrationParts): (app: HttpServ
     await app.register(
       auditRoutes(
         {
-          verify: () => verify({ reader, audit, decoder, letters: lettersReader }),
-          trace: id => trace({ id, reader, audit, decoder, letters, trouble }),
+          verify: () => verify({ reader, audit, decoder, lettersOf: async () => lettersReader, replaysOf: async () => replaysReader }),
+          trace: id => trace({ id, reader, audit, decoder, lettersOf: async () => letters, trouble }),
         },
         administration,
       ),

@@ -13,6 +13,7 @@ import { kafkaFaults } from '../../pipeline/kafka/options.ts'
 import { openKafkaTopicReader } from '../../pipeline/kafka/topic-reader.ts'
 import { describeTopic } from '../../pipeline/kafka/topics.ts'
 import { type Letters, openLetters } from '../../pipeline/letters/letters.ts'
+import { lettersTopicConfig, replaysTopicConfig } from '../../pipeline/letters/topic-config.ts'
 import type { Log } from '../../pipeline/log.ts'
 import { deadLettersTopic, replaysTopic } from '../../pipeline/replays.ts'
 import { subjectFilter } from '../../pipeline/subject-filter.ts'
@@ -35,12 +36,16 @@ export interface SiteFlags {
 const siteOptions = Type.Object({ ...writerOptions.properties, store: Type.Optional(writerOptions.properties.store) })
 
 export interface Site {
-  readonly writer: string
-  readonly subjects: readonly string[]
   /** Of the messages. */
   openTopic(): Promise<TopicReader>
-  /** Of the dead letters; undefined where there is no such topic. */
-  openLettersTopic(): Promise<TopicReader | undefined>
+  /**
+   * Of the dead letters of the writer that the store belongs to; undefined where there is no such topic.
+   *
+   * @throws ToolError where another writer was asked for
+   */
+  openLettersTopic(owner: string): Promise<TopicReader | undefined>
+  /** Of its replays, likewise. */
+  openReplaysTopic(owner: string): Promise<TopicReader | undefined>
   /** @throws ToolError where there is no topic of dead letters */
   openLetters(): Promise<Letters>
   /** @throws ToolError where no store is given */
@@ -53,7 +58,7 @@ export interface Site {
 /** The options that every tool has. */
 export function addSiteOptions(command: Command): Command {
   return command
-    .option('--writer <name>', "the writer's name, where it is not the store's (log.group)")
+    .option('--writer <name>', "the writer's name (dlq: log.group, or that of the store; else the one that the store belongs to)")
     .option('--config <file>', "the writer's TOML file (default: what SVC_RELATIONAL_WRITER_CONFIG_PATH names)")
     .option('--url <url>', 'a running `sluice up` in place of Kafka and a store: http://127.0.0.1:8080')
     .addOption(new Option('--token <token>', 'of an administrator, for --url').env('SVC_TOKEN'))
@@ -75,7 +80,6 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
   const options = loadOptions(siteOptions, await sources(flags.config ?? process.env[configPathVariable(store)]))
   const faults = kafkaFaults(options.log, options.env)
   if (faults.length > 0) throw new OptionsError(faults)
-  const writer = flags.writer ?? options.log.group ?? store
   const { topic, fetchBytes } = options.log
   const logger: Logger = openLogger({ ...options.logging, level: 'error' })
   const connection: KafkaConnection = await kafkaConnection(options.log)
@@ -86,10 +90,10 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
   }
 
   const openReader = async (name: string): Promise<TopicReader> => kept(await openKafkaTopicReader({ connection, topic: name, fetchBytes }))
-  const openLog = async (name: string): Promise<Log> => kept(await openKafkaLog({ ...options.log, topic: name, partitions: 1 }, logger))
+  const openLog = async (name: string, config: Record<string, string>): Promise<Log> =>
+    kept(await openKafkaLog({ ...options.log, topic: name, partitions: 1 }, logger, config))
 
-  async function openLettersTopic(): Promise<TopicReader | undefined> {
-    const name = deadLettersTopic(topic, writer)
+  async function openIfThere(name: string): Promise<TopicReader | undefined> {
     const admin = await openAdmin(connection)
     try {
       if ((await describeTopic(admin, name)) === undefined) return undefined
@@ -99,22 +103,41 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
     return openReader(name)
   }
 
+  /** The name of a writer is an option, and the store knows whose it is: with the letters of another, what it lacks could seem right. */
+  function checkOwner(owner: string): void {
+    if (flags.writer === undefined || flags.writer === owner) return
+    throw new ToolError(`the store belongs to writer ${owner}: give --writer ${owner}, or leave it out`)
+  }
+
   return {
-    writer,
-    subjects: options.subscriber.subjects,
     openTopic: async () => messagesReader(await openReader(topic), options.log, logger),
-    openLettersTopic,
+
+    async openLettersTopic(owner) {
+      checkOwner(owner)
+      return openIfThere(deadLettersTopic(topic, owner))
+    },
+
+    async openReplaysTopic(owner) {
+      checkOwner(owner)
+      return openIfThere(replaysTopic(topic, owner))
+    },
 
     async openLetters() {
-      const reader = await openLettersTopic()
+      const writer = flags.writer ?? options.log.group ?? store
+      const reader = await openIfThere(deadLettersTopic(topic, writer))
       if (reader === undefined) {
         throw new ToolError(
           `there is no topic ${deadLettersTopic(topic, writer)}: no writer of this name has run on it; name another with --writer, or look at SVC_LOG_TOPIC`,
         )
       }
-      const log = await openLog(reader.name)
+      const { payloadBytes } = options.message
+      const log = await openLog(reader.name, lettersTopicConfig(payloadBytes))
       let replays: Promise<Log> | undefined
-      return openLetters({ reader, log, replays: () => (replays ??= openLog(replaysTopic(topic, writer))) })
+      return openLetters({
+        reader,
+        log,
+        replays: () => (replays ??= openLog(replaysTopic(topic, writer), replaysTopicConfig(payloadBytes))),
+      })
     },
 
     async openAudit() {

@@ -1,11 +1,11 @@
-// `sluice trace`: the way of one message, from its receipt to where it can be read.
+// `sluice trace`: the way of one message, from its receipt to where it can be read. Exit code 1: it is missing; 2: it could not be asked.
 
 import { Argument, type Command } from 'commander'
 import { ToolError, writeOutput } from '../../bin/streams.ts'
 import { type TraceReport, trace } from '../../pipeline/audit/trace.ts'
-import { openLetters } from '../../pipeline/letters/letters.ts'
+import { type Letters, openLetters } from '../../pipeline/letters/letters.ts'
 import { parseMessageId } from '../../pipeline/message-id.ts'
-import { explained } from './failure.ts'
+import { answered, answering } from './failure.ts'
 import { openRemote } from './remote.ts'
 import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
 import { jsonLine, plain } from './text.ts'
@@ -17,7 +17,7 @@ interface TraceFlags extends SiteFlags {
 
 /** Makes `sluice trace`. */
 export function addCommands(command: Command, sources: Sources): void {
-  addSiteOptions(command)
+  answering(addSiteOptions(command))
     .argument('<id>', 'of the message, as ingest answered it: <log>-<partition>-<offset>; the log is its topic, or its number in the store')
     .addArgument(new Argument('[store]', 'relational (or postgres)').default('relational'))
     .option('--reader <url>', 'of the reader, for the last line: http://127.0.0.1:9092')
@@ -25,12 +25,15 @@ export function addCommands(command: Command, sources: Sources): void {
     .description('Says what has become of a message: received, matched, decoded, stored or dead-lettered, and where it can be read.')
     .addHelpText(
       'after',
-      '\nExamples:\n  sluice trace messages-3-1234\n  sluice trace 1-3-1234 relational --config writer.toml --reader http://reader:9092\n  sluice trace 1-0-17 --url http://127.0.0.1:8080 --token "$TOKEN"\n',
+      '\nExit code 0: it is told. 1: the message is missing. 2: it could not be asked.\n\nExamples:\n  sluice trace messages-3-1234\n  sluice trace 1-3-1234 relational --config writer.toml --reader http://reader:9092\n  sluice trace 1-0-17 --url http://127.0.0.1:8080 --token "$TOKEN"\n',
     )
-    .action(async (id: string, store: string, { json = false, ...flags }: TraceFlags) => {
-      const report = await explained(() => traced(id, store, flags, sources))
-      await writeOutput(json ? jsonLine(report) : words(report, flags.reader ?? flags.url))
-    })
+    .action((id: string, store: string, { json = false, ...flags }: TraceFlags) =>
+      answered(async () => {
+        const report = await traced(id, store, flags, sources)
+        await writeOutput(json ? jsonLine(report) : words(report, flags.reader ?? flags.url))
+        return report.state !== 'missing'
+      }),
+    )
 }
 
 async function traced(text: string, storeName: string, flags: TraceFlags, sources: Sources): Promise<TraceReport> {
@@ -41,10 +44,12 @@ async function traced(text: string, storeName: string, flags: TraceFlags, source
   if (flags.url !== undefined) return openRemote(flags.url, flags.token).trace(text)
   const site = await openSite(store, flags, sources)
   try {
-    const [reader, audit, lettersReader] = [await site.openTopic(), await site.openAudit(), await site.openLettersTopic()]
-    const letters =
-      lettersReader === undefined ? undefined : openLetters({ reader: lettersReader, log: readOnly, replays: async () => readOnly })
-    return await trace({ id, reader, audit, decoder: site.decoder(), letters })
+    const [reader, audit] = [await site.openTopic(), await site.openAudit()]
+    const lettersOf = async (owner: string): Promise<Letters | undefined> => {
+      const letters = await site.openLettersTopic(owner)
+      return letters === undefined ? undefined : openLetters({ reader: letters, log: readOnly, replays: async () => readOnly })
+    }
+    return await trace({ id, reader, audit, decoder: site.decoder(), lettersOf })
   } finally {
     await site.close()
   }

@@ -1,10 +1,10 @@
 // `sluice verify`: holds a store against its log. Exit code 0: it holds; 1: it does not; 2: it could not be asked.
 
-import { type Command, CommanderError } from 'commander'
-import { ToolError, writeOutput } from '../../bin/streams.ts'
+import type { Command } from 'commander'
+import { writeOutput } from '../../bin/streams.ts'
 import type { PartitionReport } from '../../pipeline/audit/partition.ts'
 import { type VerifyReport, verify } from '../../pipeline/audit/verify.ts'
-import { explained } from './failure.ts'
+import { answered, answering } from './failure.ts'
 import { openProgress } from './progress.ts'
 import { openRemote } from './remote.ts'
 import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
@@ -14,11 +14,9 @@ interface VerifyFlags extends SiteFlags {
   readonly json?: boolean
 }
 
-const misuse = 2
-
 /** Makes `sluice verify`. */
 export function addCommands(command: Command, sources: Sources): void {
-  addSiteOptions(command)
+  answering(addSiteOptions(command))
     .argument('<store>', 'relational (or postgres)')
     .option('--json', 'as a JSON object')
     .description('Compares a store with its log, message by message: each is there exactly once, or it is a dead letter.')
@@ -42,17 +40,13 @@ Examples:
   sluice verify relational --url http://127.0.0.1:8080 --token "$TOKEN"
 `,
     )
-    .exitOverride(error => process.exit(error instanceof CommanderError && error.exitCode === 0 ? 0 : misuse))
-    .action(async (store: string, { json = false, ...flags }: VerifyFlags) => {
-      try {
-        const report = await explained(() => reported(store, flags, sources))
-        await writeOutput(json ? jsonLine(report) : words(report))
-        process.exitCode = report.holds ? 0 : 1
-      } catch (error) {
-        console.error(error instanceof ToolError ? error.message : error)
-        process.exitCode = misuse
-      }
-    })
+    .action((store: string, { json = false, ...flags }: VerifyFlags) =>
+      answered(async () => {
+        const report = await reported(store, flags, sources)
+        await writeOutput(json ? jsonLine(report) : verifyWords(report))
+        return report.holds
+      }),
+    )
 }
 
 async function reported(storeName: string, flags: SiteFlags, sources: Sources): Promise<VerifyReport> {
@@ -61,15 +55,23 @@ async function reported(storeName: string, flags: SiteFlags, sources: Sources): 
   const site = await openSite(store, flags, sources)
   const progress = openProgress('offsets compared')
   try {
-    const [reader, letters, audit] = [await site.openTopic(), await site.openLettersTopic(), await site.openAudit()]
-    return await verify({ reader, letters, audit, decoder: site.decoder(), onProgress: progress.show })
+    const [reader, audit] = [await site.openTopic(), await site.openAudit()]
+    return await verify({
+      reader,
+      audit,
+      decoder: site.decoder(),
+      lettersOf: owner => site.openLettersTopic(owner),
+      replaysOf: owner => site.openReplaysTopic(owner),
+      onProgress: progress.show,
+    })
   } finally {
     progress.end()
     await site.close()
   }
 }
 
-function words(report: VerifyReport): string {
+/** What a person reads of it. */
+export function verifyWords(report: VerifyReport): string {
   const { topic, writer, log, partitions, letters_lost_below: lost, holds } = report
   const lines = [`log ${topic} (${log} in the store), writer ${writer}`, '']
   for (const partition of partitions) lines.push(...partitionWords(partition), '')
@@ -78,11 +80,13 @@ function words(report: VerifyReport): string {
   }
   const received = partitions.reduce((sum, { recount }) => sum + recount.received, 0)
   const inFlight = partitions.reduce((sum, partition) => sum + partition.in_flight, 0)
+  const unread = partitions.reduce((sum, { ledger }) => sum + (ledger?.lost ?? 0), 0)
+  const lostWords = unread > 0 ? `; lost ${unread}, which the log deleted unread` : ''
   const wrong = partitions.filter(partition => !partition.holds).length
   lines.push(
     holds
-      ? `it holds: ${received} messages in ${partitions.length} ${partitions.length === 1 ? 'partition' : 'partitions'}, ${inFlight} more in flight`
-      : `it does not hold in ${wrong} of ${partitions.length} partitions`,
+      ? `it holds: ${received} messages in ${partitions.length} ${partitions.length === 1 ? 'partition' : 'partitions'}, ${inFlight} more in flight${lostWords}`
+      : `it does not hold in ${wrong} of ${partitions.length} partitions${lostWords}`,
   )
   return `${lines.join('\n')}\n`
 }
@@ -114,7 +118,7 @@ function partitionWords(report: PartitionReport): string[] {
   if (replayed > 0) lines.push(`           of the dead-lettered, ${replayed} were replayed and are stored`)
   if (ledger !== undefined) {
     lines.push(
-      `  books    received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${coversMore ? '; they cover more than could be compared' : ''}`,
+      `  books    received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; they cover more than could be compared' : ''}`,
     )
   }
   if (!holds) {

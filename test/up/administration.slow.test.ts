@@ -50,12 +50,16 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
     for (const words of [
       ['dlq', 'ls'],
       ['dlq', 'drop', '--all'],
-      ['trace', good],
     ]) {
       const { code, errors } = await sluice([...words, '--url', platform.url, '--token', other])
       expect([code, errors]).toEqual([1, expect.stringMatching(says)])
     }
-    expect((await sluice(['verify', 'relational', '--url', platform.url, '--token', other])).code).toBe(2)
+    for (const words of [
+      ['verify', 'relational'],
+      ['trace', good],
+    ]) {
+      expect((await sluice([...words, '--url', platform.url, '--token', other])).code).toBe(2)
+    }
   }
 
   await platform.stop()

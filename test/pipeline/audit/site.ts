@@ -8,13 +8,14 @@ import { subjectFilter } from '../../../pipeline/subject-filter.ts'
 import type { StoreAudit } from '../../../sinks/audit.ts'
 import type { MessageCounts } from '../../../sinks/sink.ts'
 import { openFakeAudit } from '../../sinks/fake-audit.ts'
-import { openFakeLog } from '../fake-log.ts'
+import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import { openFakeTopicReader } from '../fake-topic-reader.ts'
 import { numbers } from '../numbers.ts'
 import { defaults, makeWorld, type Settings, startWriter, type World } from '../parts.ts'
 
 export interface Site {
   readonly world: World
+  readonly replays: FakeLog
   readonly books: Map<string, MessageCounts>
   readonly parts: VerifyParts
   readonly audit: StoreAudit
@@ -32,14 +33,17 @@ export async function siteWith(messages: readonly OutgoingMessage[], settings: S
   await writer.stop()
   const books = new Map([['1/0', writer.counts().get(0)!]])
   const audit = openFakeAudit(world.store, books)
+  const replays = openFakeLog('messages.replays.writer-1')
   const parts: VerifyParts = {
     reader: openFakeTopicReader(world.log),
     audit,
-    letters: openFakeTopicReader(world.letters),
+    lettersOf: async () => openFakeTopicReader(world.letters),
+    replaysOf: async () => openFakeTopicReader(replays),
     decoder: decoderFor(settings.subjects),
   }
   return {
     world,
+    replays,
     books,
     parts,
     audit,
@@ -47,7 +51,7 @@ export async function siteWith(messages: readonly OutgoingMessage[], settings: S
       openLetters({
         reader: openFakeTopicReader(world.letters),
         log: world.letters,
-        replays: async () => openFakeLog('messages.replays.writer'),
+        replays: async () => replays,
       }),
     verify: more => verify({ ...parts, ...more }),
   }

@@ -7,7 +7,7 @@ import { pack, text } from '../numbers.ts'
 import { decoderFor, type Site, siteWith } from './site.ts'
 
 async function traced(site: Site, id: string, more: Partial<TraceParts> = {}): Promise<TraceReport> {
-  return trace({ ...site.parts, letters: site.letters(), id: parseMessageId(id)!, ...more })
+  return trace({ ...site.parts, lettersOf: async () => site.letters(), id: parseMessageId(id)!, ...more })
 }
 
 const site = (): Promise<Site> => siteWith([pack(1, 2), text('no numbers'), pack(), { ...pack(3), channel: 'c2' }])

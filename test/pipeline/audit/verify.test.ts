@@ -64,6 +64,63 @@ test('a dead letter that was replayed and stored since is counted once, as both'
   expect(report.partitions[0]).toMatchObject({ recount: { stored: 3, dead_lettered: 3, replayed: 1 }, holds: true })
 })
 
+test('the rows of a replayed message are counted like those of any other that can be decoded', async () => {
+  const site = await everyKind()
+  const { world, verify } = site
+  world.store.replayed.add((1n << 56n) | 4n)
+  const books = site.books.get('1/0')!
+  site.books.set('1/0', { ...books, stored: books.stored - 1, deadLettered: books.deadLettered + 1 })
+  expect((await verify()).partitions[0]).toMatchObject({ recount: { dead_lettered: 4, replayed: 1 }, holds: true })
+  const at = rowAt(site, 4)
+  const [row] = world.store.rows.splice(at, 1)
+  expect((await verify()).partitions[0]!.faults).toEqual({ 'rows missing': 1 })
+  world.store.rows.push(row!, { ...row!, index: 7 })
+  expect((await verify()).partitions[0]!.faults).toEqual({ 'surplus rows': 1 })
+})
+
+test('a replay that the writer has passed without rows or another dead letter is missing', async () => {
+  const { world, replays, letters, verify } = await everyKind()
+  expect((await letters().replay({ ids: ['0-2', '0-5'] })).settled).toBe(2)
+  // It waits.
+  expect((await verify()).holds).toBe(true)
+  world.store.logs.push({ name: replays.name, id: replays.id, writer: 'writer-1' })
+  world.store.nextOffsets.set('2/0', 1)
+  expect((await verify()).holds).toBe(true)
+  world.store.nextOffsets.set('2/0', 2)
+  const report = await verify()
+  expect(report.partitions[0]).toMatchObject({ recount: { dead_lettered: 3 }, faults: { 'replay missing': 2 }, holds: false })
+  expect(report.partitions[0]!.first.map(({ id }) => id)).toEqual(['1-0-2', '1-0-5'])
+  // The topic is gone, or another one: nothing waits in it.
+  expect((await verify({ replaysOf: async () => undefined })).partitions[0]!.faults).toEqual({ 'replay missing': 2 })
+})
+
+test('a replay after which the message was stored, or failed again, is not missing', async () => {
+  const { world, letters, verify } = await everyKind()
+  await letters().replay({ ids: ['0-2', '0-5'] })
+  world.store.rows.push({ ...world.store.rows[0]!, position: (1n << 56n) | 2n })
+  world.store.replayed.add((1n << 56n) | 2n)
+  await world.letters.append([world.letters.messages.find(({ headers }) => headers!.some(({ value }) => value === 'store-refused'))!])
+  expect((await verify({ replaysOf: async () => undefined })).partitions[0]).toMatchObject({ recount: { replayed: 1 }, holds: true })
+})
+
+test('a replayed message that is empty or filtered by now has no rows, and is not missing', async () => {
+  const { letters, verify } = await everyKind()
+  await letters().replay({ ids: ['0-2', '0-5'] })
+  const more = { replaysOf: async () => undefined, decoder: decoderFor(['channels.none']) }
+  expect((await verify(more)).partitions[0]!.faults['replay missing']).toBeUndefined()
+})
+
+test('the letters are those of the writer that the store belongs to', async () => {
+  const site = await everyKind()
+  const asked: string[] = []
+  const { lettersOf, replaysOf } = site.parts
+  await site.verify({
+    lettersOf: writer => (asked.push(`letters of ${writer}`), lettersOf(writer)),
+    replaysOf: writer => (asked.push(`replays of ${writer}`), replaysOf(writer)),
+  })
+  expect(asked).toEqual(['letters of writer-1', 'replays of writer-1'])
+})
+
 /** What is done to the store, or the letters, and what must be found. */
 const damages: Record<string, [damage: (site: Site) => void, faults: object, id: string]> = {
   'a message is gone': [site => remove(site, 6), { missing: 1, ledger: 1 }, '1-0-6'],
@@ -182,9 +239,9 @@ test('where the dead letters have lost their beginning, one that is not there is
 
 test('without a topic of dead letters there are none', async () => {
   const site = await siteWith([pack(1)])
-  expect((await site.verify({ letters: undefined })).holds).toBe(true)
+  expect((await site.verify({ lettersOf: async () => undefined })).holds).toBe(true)
   const bad = await siteWith([pack(1), text('bad')])
-  expect((await bad.verify({ letters: undefined })).partitions[0]!.faults).toEqual({ 'missing dead letter': 1, ledger: 1 })
+  expect((await bad.verify({ lettersOf: async () => undefined })).partitions[0]!.faults).toEqual({ 'missing dead letter': 1, ledger: 1 })
 })
 
 test('a log that the store does not know is nothing to compare with', async () => {

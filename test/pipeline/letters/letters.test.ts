@@ -6,6 +6,7 @@ import { openEmbeddedLog } from '../../../pipeline/embedded-log/index.ts'
 import { openEmbeddedTopicReader } from '../../../pipeline/embedded-log/topic-reader.ts'
 import { type Letters, openLetters } from '../../../pipeline/letters/letters.ts'
 import { type Header, type Log, MessageRefusedError, type OutgoingMessage } from '../../../pipeline/log.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import { makeFolder, silent } from '../embedded-log/folder.ts'
 import { openFakeLog } from '../fake-log.ts'
@@ -135,7 +136,7 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
 
   test('what is dropped is no longer open, also after a restart, and is kept', async () => {
     const { tool } = await withLetters([letter(1), letter(2), letter(3, 'time-range')])
-    expect(await tool().drop({ rule: 'one-value' })).toEqual({ settled: 2, missing: [], shortened: [] })
+    expect(await tool().drop({ rule: 'one-value' })).toEqual({ settled: 2, missing: [], shortened: [], refused: [] })
     expect(await ids(tool())).toEqual(['1-3-3'])
     const { letters } = await tool().list({ all: true }, 10)
     expect(letters.map(({ id, state }) => [id, state])).toEqual([
@@ -143,14 +144,19 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
       ['1-3-2', 'dropped'],
       ['1-3-3', 'open'],
     ])
-    expect(await tool().drop({})).toEqual({ settled: 1, missing: [], shortened: [] })
-    expect(await tool().drop({})).toEqual({ settled: 0, missing: [], shortened: [] })
+    expect(await tool().drop({})).toEqual({ settled: 1, missing: [], shortened: [], refused: [] })
+    expect(await tool().drop({})).toEqual({ settled: 0, missing: [], shortened: [], refused: [] })
     expect((await tool().show('3-1'))[0]!.state).toBe('dropped')
   })
 
   test('ids that no letter has are named, and the others settled', async () => {
     const { tool } = await withLetters([letter(1)])
-    expect(await tool().drop({ ids: ['3-1', '3-2', '9-3-1'] })).toEqual({ settled: 1, missing: ['3-2', '9-3-1'], shortened: [] })
+    expect(await tool().drop({ ids: ['3-1', '3-2', '9-3-1'] })).toEqual({
+      settled: 1,
+      missing: ['3-2', '9-3-1'],
+      shortened: [],
+      refused: [],
+    })
   })
 
   test('a replay is the message untouched, with its first position, in the topic of replays', async () => {
@@ -163,7 +169,7 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
       ],
     })
     const { tool } = await withLetters([letter(1, 'one-value', sent)])
-    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [] })
+    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [], refused: [] })
     const [replayed] = await messagesOf(topics!.replaysReader())
     const { headers, ...rest } = sent
     expect(replayed).toEqual({
@@ -185,15 +191,76 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     await put([letter(1, 'time-range')])
     const { letters } = await tool().list({}, 10)
     expect(letters.map(({ id, rule, state }) => [id, rule, state])).toEqual([['1-3-1', 'time-range', 'open']])
-    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [] })
+    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [], refused: [] })
     expect(await messagesOf(topics!.replaysReader())).toHaveLength(2)
+  })
+
+  test.each(['replay', 'drop'] as const)('a letter that comes while an older one is settled (%s) stays open', async action => {
+    const { tool, put } = await withLetters([letter(1), letter(2)])
+    const append = topics!.letters.append.bind(topics!.letters)
+    topics!.letters.append = async words => {
+      topics!.letters.append = append
+      await put([letter(1, 'time-range')])
+      return append(words)
+    }
+    expect(await tool()[action]({})).toMatchObject({ settled: 2 })
+    const { letters } = await tool().list({}, 10)
+    expect(letters.map(({ id, rule, state }) => [id, rule, state])).toEqual([['1-3-1', 'time-range', 'open']])
+  })
+
+  test('the word of an older tool, which names no letter, settles whatever lies before it', async () => {
+    const { tool, put } = await withLetters([letter(1), letter(1)])
+    const word = (offset: string) =>
+      outgoing({
+        payload: new Uint8Array(0),
+        headers: Object.entries({ log: '1', partition: '3', offset, settled: 'dropped' }).map(([name, value]) => ({
+          key: `sluice.${name}`,
+          value,
+        })),
+      })
+    await topics!.letters.append([word('1')])
+    expect(await ids(tool())).toEqual([])
+    await put([letter(1)])
+    expect(await ids(tool())).toEqual(['1-3-1'])
+  })
+
+  test('a message that the log of replays refuses leaves its letter open, is named, and stops no other', async () => {
+    const { tool } = await withLetters([letter(1), letter(2, 'one-value', { payload: new Uint8Array(5000) }), letter(3)])
+    const append = topics!.replays.append.bind(topics!.replays)
+    topics!.replays.append = async messages => {
+      if (messages.some(({ payload }) => payload.byteLength > 1000)) throw new MessageRefusedError('too large')
+      return append(messages)
+    }
+    expect(await tool().replay({})).toEqual({ settled: 2, missing: [], shortened: [], refused: ['1-3-2'] })
+    expect(await ids(tool())).toEqual(['1-3-2'])
+    expect(await messagesOf(topics!.replaysReader())).toHaveLength(2)
+  })
+
+  test('an id that names letters of several logs settles none, and says which there are', async () => {
+    const { tool } = await withLetters([letter(1), letter(1, 'time-range', {}, 2), letter(2, 'time-range', {}, 2)])
+    for (const id of ['3-1', 'messages-3-1']) {
+      await expect(tool().drop({ ids: ['3-2', id] })).rejects.toThrow(`the id ${id} is of letters of several logs: give 1-3-1 or 2-3-1`)
+      await expect(tool().replay({ ids: [id] })).rejects.toThrow(SystemicError)
+    }
+    expect(await ids(tool())).toEqual(['1-3-1', '2-3-1', '2-3-2'])
+    expect(await tool().drop({ ids: ['2-3-1', 'messages-3-2', 'others-3-1'] })).toMatchObject({ settled: 2, missing: ['others-3-1'] })
+    expect(await ids(tool())).toEqual(['1-3-1'])
+  })
+
+  test('all of them can be had one after the other', async () => {
+    const { tool } = await withLetters(
+      Array.from({ length: 1100 }, (_, offset) => letter(offset, offset % 2 === 0 ? 'one-value' : 'other')),
+    )
+    const found: string[] = []
+    for await (const { id } of tool().each({ rule: 'other' })) found.push(id)
+    expect([found.length, found[0], found.at(-1)]).toEqual([550, '1-3-1', '1-3-1099'])
   })
 
   test('one that was dropped by mistake is replayed by its id', async () => {
     const { tool } = await withLetters([letter(1)])
     await tool().drop({})
-    expect(await tool().replay({})).toEqual({ settled: 0, missing: [], shortened: [] })
-    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [] })
+    expect(await tool().replay({})).toEqual({ settled: 0, missing: [], shortened: [], refused: [] })
+    expect(await tool().replay({ ids: ['1-3-1'] })).toEqual({ settled: 1, missing: [], shortened: [], refused: [] })
   })
 
   test('a letter is replayed before it is settled: where the log of replays is away, it stays open', async () => {
@@ -251,16 +318,16 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     await put([letter(8, 'payload-size', { payload: new Uint8Array(5000), headers: [{ key: 'trace', value: 'x' }] })])
     const [shown] = await tool().show('1-3-8')
     expect(shown).toMatchObject({ rule: 'payload-size', channel: 'c1', payload_bytes: 0, shortened_bytes: 5282, headers: [] })
-    expect(await tool().replay({})).toEqual({ settled: 1, missing: [], shortened: ['1-3-8'] })
+    expect(await tool().replay({})).toEqual({ settled: 1, missing: [], shortened: ['1-3-8'], refused: [] })
     expect(await ids(tool())).toEqual(['1-3-8'])
-    expect(await tool().drop({})).toEqual({ settled: 1, missing: [], shortened: [] })
+    expect(await tool().drop({})).toEqual({ settled: 1, missing: [], shortened: [], refused: [] })
   })
 
   test('thousands of letters are settled in bounded pieces', async () => {
     const { tool } = await withLetters(
       Array.from({ length: 4000 }, (_, offset) => letter(offset, 'one-value', { payload: new Uint8Array(2000) })),
     )
-    expect(await tool().replay({})).toEqual({ settled: 4000, missing: [], shortened: [] })
+    expect(await tool().replay({})).toEqual({ settled: 4000, missing: [], shortened: [], refused: [] })
     expect((await messagesOf(topics!.replaysReader())).length).toBe(4000)
     expect((await tool().list({}, 10)).total).toBe(0)
   })

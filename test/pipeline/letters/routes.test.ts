@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createServer, type HttpServer } from '../../../config/http/server.ts'
 import { auditRoutes } from '../../../pipeline/audit/routes.ts'
+import type { Letter } from '../../../pipeline/letters/letter.ts'
 import type { Letters, Selection } from '../../../pipeline/letters/letters.ts'
 import { letterRoutes } from '../../../pipeline/letters/routes.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
@@ -15,6 +16,24 @@ let app: HttpServer
 let asked: [what: string, selection: Selection | string, limit?: number][]
 let failure: Error | undefined
 let verifying: Promise<void>
+let lettersMany: number
+let failsAt: number | undefined
+
+const someLetter: Letter = {
+  id: '1-0-0',
+  state: 'open',
+  topic: 'messages',
+  stage: 'VALUE_CONVERTER',
+  rule: 'one-value',
+  reason: 'both v and vs',
+  channel: 'c1',
+  subtopic: '',
+  publisher: 't1',
+  protocol: 'http',
+  content_type: '',
+  created: '0',
+  payload_bytes: 3,
+}
 
 async function note<Answer>(what: string, selection: Selection | string, answer: Answer, limit?: number): Promise<Answer> {
   if (failure !== undefined) throw failure
@@ -24,14 +43,23 @@ async function note<Answer>(what: string, selection: Selection | string, answer:
 
 const letters: Letters = {
   list: (selection, limit) => note('list', selection, { letters: [], total: 0 }, limit),
+  async *each(selection) {
+    yield* await note('each', selection, [])
+    for (let at = 0; at < lettersMany; at++) {
+      if (at === failsAt) throw new LogUnavailableError('gone meanwhile')
+      yield { ...someLetter, id: `1-0-${at}` }
+    }
+  },
   show: id => note('show', id, []),
-  replay: selection => note('replay', selection, { settled: 2, missing: [], shortened: [] }),
-  drop: selection => note('drop', selection, { settled: 1, missing: ['0-9'], shortened: ['1-0-3'] }),
+  replay: selection => note('replay', selection, { settled: 2, missing: [], shortened: [], refused: [] }),
+  drop: selection => note('drop', selection, { settled: 1, missing: ['0-9'], shortened: ['1-0-3'], refused: ['1-0-4'] }),
 }
 
 beforeEach(() => {
   asked = []
   failure = undefined
+  lettersMany = 0
+  failsAt = undefined
   verifying = Promise.resolve()
   app = createServer({ logger: pino({ level: 'silent' }) })
   const administration = {
@@ -64,6 +92,7 @@ async function ask(method: 'GET' | 'POST', url: string, { token = 'chief', body 
 
 const doors = [
   ['GET', '/admin/dead-letters', undefined],
+  ['GET', '/admin/dead-letters/export', undefined],
   ['GET', '/admin/dead-letters/1-0-1', undefined],
   ['POST', '/admin/dead-letters/replay', { all: true }],
   ['POST', '/admin/dead-letters/drop', { all: true }],
@@ -105,10 +134,27 @@ test('letters are listed by rule, channel and state, 50 unless said otherwise', 
   ])
 })
 
+test('all letters are one line after another, as many as there are', async () => {
+  lettersMany = 2500
+  const headers = { authorization: 'Bearer chief' }
+  const answer = await app.inject({ method: 'GET', url: '/admin/dead-letters/export?rule=one-value&all=true', headers })
+  expect([answer.statusCode, answer.headers['content-type']]).toEqual([200, 'application/x-ndjson'])
+  const lines = answer.body.trimEnd().split('\n')
+  expect([lines.length, JSON.parse(lines[2499]!)]).toEqual([2500, { ...someLetter, id: '1-0-2499' }])
+  expect(asked).toEqual([['each', { rule: 'one-value', all: true }]])
+})
+
+test('an answer that the log breaks off does not end as if it were whole', async () => {
+  ;[lettersMany, failsAt] = [2500, 1500]
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const answer = await fetch(`${url}/admin/dead-letters/export`, { headers: { authorization: 'Bearer chief' } })
+  await expect(answer.text()).rejects.toThrow()
+})
+
 test('replay and drop are told what they are to settle, and never take nothing for everything', async () => {
   expect(await ask('POST', '/admin/dead-letters/replay', { body: { all: true } })).toMatchObject({
     status: 200,
-    json: { settled: 2, missing: [], shortened: [] },
+    json: { settled: 2, missing: [], shortened: [], refused: [] },
   })
   await ask('POST', '/admin/dead-letters/drop', { body: { ids: ['1-0-1', '0-2'], rule: 'x' } })
   expect(asked).toEqual([

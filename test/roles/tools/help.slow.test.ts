@@ -26,7 +26,10 @@ test.each([
   [['dlq', 'ls', '--url', 'nonsense', '--token', 'x'], 1, /--url "nonsense" is none/],
   [['dlq', 'ls', '--url', 'http://127.0.0.1:8080'], 1, /needs the token of an administrator/],
   [['dlq', 'ls', '--store', 'graph'], 1, /there is no store "graph": the stores are relational/],
-  [['trace', 'nonsense'], 1, /no id of a message/],
+  [['dlq', 'drop', '1-0-1', '--all'], 1, /^give the ids of dead letters to drop, or --all\n$/],
+  [['dlq', 'replay', '1-0-1', '--all', '--url', 'http://127.0.0.1:9', '--token', 'x'], 1, /^give the ids .* or --all\n$/],
+  [['trace', 'nonsense'], 2, /no id of a message/],
+  [['trace'], 2, /missing required argument/],
   [['verify'], 2, /missing required argument/],
   [['verify', 'graph'], 2, /there is no store "graph"/],
 ] as const)('%j ends with %i and a sentence', async (words, code, says) => {

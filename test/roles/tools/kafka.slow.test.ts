@@ -5,9 +5,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import type { VerifyReport } from '../../../pipeline/audit/verify.ts'
+import { type DeadLetter, openDeadLetters } from '../../../pipeline/dead-letters.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
+import { lettersTopicConfig } from '../../../pipeline/letters/topic-config.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
+import { deadLettersTopic, replaysTopic } from '../../../pipeline/replays.ts'
 import { main } from '../../bin/command.ts'
 import { connectionTo } from '../../pipeline/kafka/source-parts.ts'
 import { logSettings, silent } from '../../pipeline/kafka/stored-messages.ts'
@@ -159,6 +162,53 @@ describeWithKafka('the tools', kafka =>
       expect((await tool('trace', 'others-0-0')).errors).toMatch(/^the message is of the log "others"/)
     })
 
+    test('verify and trace look at the letters of the writer that the store belongs to, and at no others', async () => {
+      const says = 'the store belongs to writer relational: give --writer relational, or leave it out\n'
+      for (const words of [
+        ['verify', 'relational'],
+        ['trace', bad],
+      ]) {
+        expect(await tool(...words, '--writer', 'beta')).toEqual({ code: 2, output: '', errors: says })
+        expect((await tool(...words, '--writer', 'relational')).code).toBe(0)
+      }
+      const before = environment
+      environment = { ...before, SVC_LOG_GROUP: 'beta' }
+      expect(await said('verify', 'relational')).toMatch(/it holds/)
+      expect(await said('trace', bad)).toMatch(/^dead letter {2}open: /m)
+      environment = before
+    })
+
+    /** A topic of dead letters that no writer works on: 60 small ones around one of more than a mebibyte. */
+    async function lettersOf(name: string): Promise<void> {
+      const settings = logSettings(kafka.brokers, deadLettersTopic(topic, name), { partitions: 1 })
+      const log = await openKafkaLog(settings, silent, lettersTopicConfig(256 * 1024))
+      const letter = (offset: number, payload: string): DeadLetter => {
+        const rejection = { message: 0, rule: 'payload-size', reason: 'too large' }
+        return { stage: 'decode', partition: 0, offset, rejection, message: senml(payload) }
+      }
+      const letters = Array.from({ length: 61 }, (_, at) => letter(at, at === 30 ? 'x'.repeat(1100 * 1024) : '[]'))
+      await openDeadLetters({ log, topic, logNumber: 1, writer: name }).put(letters)
+      await log.close()
+    }
+
+    test('a letter of more than a mebibyte is replayed: the tool makes the topic for it; and ls --json lists them all', async () => {
+      await lettersOf('large')
+      const listed = (await said('dlq', 'ls', '--writer', 'large', '--json')).trim().split('\n')
+      expect(listed.map(line => JSON.parse(line).id)).toEqual(Array.from({ length: 61 }, (_, at) => `1-0-${at}`))
+      expect((await said('dlq', 'ls', '--writer', 'large', '--json', '--limit', '7')).trim().split('\n')).toHaveLength(7)
+      expect(await said('dlq', 'ls', '--writer', 'large')).toMatch(/\nand 11 older ones: see them with --limit/)
+      expect(await said('dlq', 'replay', '--all', '--writer', 'large')).toMatch(/^61 dead letters replayed/)
+    })
+
+    test('one that the topic of replays refuses stays open and is named, and stops no other', async () => {
+      await kafka.createTopic({ name: replaysTopic(topic, 'small') })
+      await lettersOf('small')
+      const { code, output, errors } = await tool('dlq', 'replay', '--rule', 'payload-size', '--writer', 'small')
+      expect([code, output]).toEqual([1, expect.stringMatching(/^60 dead letters replayed/)])
+      expect(errors).toMatch(/^the messages 1-0-30 are too large for the topic of replays: raise its max\.message\.bytes [^\n]+\n$/)
+      expect(await said('dlq', 'ls', '--writer', 'small')).toMatch(/^1-0-30 +open /m)
+    })
+
     test('a writer with other options stores what is replayed, once; verify still holds', async () => {
       expect(await said('dlq', 'replay', '--rule', 'payload-size')).toMatch(/^1 dead letter replayed/)
       await settled(`${topic}.replays.relational`)
@@ -220,7 +270,9 @@ describeWithKafka('the tools', kafka =>
 
       await database.query('DELETE FROM public.messages WHERE position = $1', [position])
       expect((await tool('verify', 'relational')).output).toContain(`${good} missing: none of its 2 rows is there, and no dead letter`)
-      expect(await said('trace', good)).toContain('NO, and there is no dead letter: it is missing')
+      const missing = await tool('trace', good)
+      expect([missing.code, missing.errors]).toEqual([1, ''])
+      expect(missing.output).toContain('NO, and there is no dead letter: it is missing')
       await database.execute(`INSERT INTO public.messages SELECT * FROM public.messages LIMIT 1`)
       const { partitions } = await report()
       expect(partitions.map(({ faults }) => faults.doubled ?? 0).reduce((one, other) => one + other)).toBe(1)
