@@ -54,15 +54,20 @@ export async function describeTopic(admin: Admin, name: string, attempt = 0): Pr
   }
   if (found.topicId === noId) throw tooOld(name)
   const count = found.partitions.length
+  checkPartitions(name, count)
+  const leaders: (Broker | undefined)[] = Array.from({ length: count }, () => undefined)
+  const byNode = new Map(brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]))
+  for (const { partitionIndex, leaderId } of found.partitions) leaders[partitionIndex] = byNode.get(leaderId)
+  return { name, id: found.topicId, partitions: count, leaders }
+}
+
+/** @throws SystemicError where they are more than a position can tell apart */
+export function checkPartitions(name: string, count: number): void {
   if (count > partitionsMax) {
     throw new SystemicError(
       `the topic ${name} has ${count} partitions, and a stored position has room for ${partitionsMax}: use a topic with fewer`,
     )
   }
-  const leaders: (Broker | undefined)[] = Array.from({ length: count }, () => undefined)
-  const byNode = new Map(brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]))
-  for (const { partitionIndex, leaderId } of found.partitions) leaders[partitionIndex] = byNode.get(leaderId)
-  return { name, id: found.topicId, partitions: count, leaders }
 }
 
 async function readMetadata(admin: Admin, name: string, attempt: number): Promise<MetadataResponse> {
@@ -105,7 +110,8 @@ const settleMsMax = 30_000
 const settleWaitMs = 50
 
 /**
- * The topic of the section `log`, made where it is missing and may be. Any number of processes may do that at once.
+ * The topic of the section `log`, made where it is missing and may be. Any number of processes may do that at once. Of a topic that was
+ * there partitions may have no leader now: who reads begins with the others.
  *
  * @throws SystemicError where it cannot be used or made
  * @throws LogUnavailableError while no broker answers
@@ -113,10 +119,13 @@ const settleWaitMs = 50
 export async function openTopic(
   connection: KafkaConnection,
   { topic, partitions, replicationFactor }: Pick<KafkaLogOptions, 'topic' | 'partitions' | 'replicationFactor'>,
+  config: TopicToMake['config'] = {},
 ): Promise<Topic> {
   const admin = await openAdmin(connection)
   try {
-    return await reachTopic(admin, topic, { partitions, replicationFactor })
+    const present = await describeTopic(admin, topic)
+    if (present !== undefined && present.partitions > 0) return present
+    return await reachTopic(admin, topic, { partitions, replicationFactor, config })
   } finally {
     await admin.close()
   }

@@ -1,6 +1,7 @@
-// The connections to a cluster: to any broker, to those that lead partitions, and to the coordinator of a group.
+// The connections to a cluster: to any broker, to those that lead partitions, and to the coordinator of a group, also for its commits.
 //
 // Each has connections of its own: a JoinGroup is answered when the whole group has joined, and what is behind it on its connection waits.
+// A commit there would be given up in its time, and with the connection the join: so it would go until the group gives up who it waits for.
 // A connection that failed is never used again, so its broker is dropped and made anew when it is needed.
 
 import { SystemicError } from '../../systemic-error.ts'
@@ -13,6 +14,8 @@ export interface Cluster {
   metadata(topic: string): Promise<Metadata>
   atLeader<Answer>(nodeId: number, call: (broker: KafkaBroker) => Promise<Answer>): Promise<Answer>
   atCoordinator<Answer>(group: string, call: (broker: KafkaBroker) => Promise<Answer>): Promise<Answer>
+  /** Of the group's coordinator too, and not behind a JoinGroup: for what is committed. */
+  atCommits<Answer>(group: string, call: (broker: KafkaBroker) => Promise<Answer>): Promise<Answer>
   /** It is asked for anew by the next call. */
   forgetCoordinator(): void
   /** Ends what is under way, without waiting for answers. */
@@ -97,6 +100,18 @@ export function openCluster(bootstrap: readonly string[], connectBroker: Connect
     return connect(address)
   }
 
+  async function openCoordinator(group: string): Promise<KafkaBroker> {
+    return connect(await at('any', openAny, broker => broker.coordinatorOf(group)))
+  }
+
+  function forget(role: string): void {
+    void brokers.get(role)?.then(
+      broker => broker.end(),
+      () => undefined,
+    )
+    brokers.delete(role)
+  }
+
   return {
     async metadata(topic) {
       const metadata = await at('any', openAny, broker => broker.metadata(topic))
@@ -104,24 +119,15 @@ export function openCluster(bootstrap: readonly string[], connectBroker: Connect
       return metadata
     },
     atLeader: (nodeId, call) => at(`leader ${nodeId}`, () => openLeader(nodeId), call),
-    atCoordinator: (group, call) =>
-      at('coordinator', async () => connect(await at('any', openAny, broker => broker.coordinatorOf(group))), call),
+    atCoordinator: (group, call) => at('coordinator', () => openCoordinator(group), call),
+    atCommits: (group, call) => at('commits', () => openCoordinator(group), call),
     forgetCoordinator() {
-      const present = brokers.get('coordinator')
-      brokers.delete('coordinator')
-      void present?.then(
-        broker => broker.end(),
-        () => undefined,
-      )
+      forget('coordinator')
+      forget('commits')
     },
     close() {
       closed = true
-      for (const broker of brokers.values())
-        void broker.then(
-          broker => broker.end(),
-          () => undefined,
-        )
-      brokers.clear()
+      for (const role of brokers.keys()) forget(role)
     },
   }
 }

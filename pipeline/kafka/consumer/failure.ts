@@ -20,6 +20,16 @@ export function logFailure(error: unknown, doing: string): SystemicError | LogUn
   return systemicFault(error, doing) ?? new LogUnavailableError(`${doing} now (${reasonOf(error)})`, { cause: error })
 }
 
+/** Waits for all of them. `failure` is the first of those that failed, and what no retry can mend before all others. */
+export async function settle<Value>(calls: readonly Promise<Value>[]): Promise<{ values: Value[]; failure: unknown }> {
+  const outcomes = await Promise.allSettled(calls)
+  const failures = outcomes.flatMap((outcome): unknown[] => (outcome.status === 'rejected' ? [outcome.reason] : []))
+  return {
+    values: outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : [])),
+    failure: failures.find(one => one instanceof SystemicError) ?? failures[0],
+  }
+}
+
 /** What a broker said of one partition when it was fetched. */
 export function partitionFailure(error: number, topic: string, partition: number, offset: number): SystemicError | LogUnavailableError {
   const where = `partition ${partition} of the topic ${topic}`

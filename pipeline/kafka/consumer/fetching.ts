@@ -9,6 +9,9 @@
 // when nothing waits and nothing is on its way, one fetch goes whatever the room. An answer counts until the last of its record sets was
 // released, since they are views into it.
 //
+// What has no leader, or one that does not answer, is asked for again and again while the rest goes on. Only where nothing of the share can be
+// fetched is the log away.
+//
 // Where an answer ends is read from the heads of its batches, so that the next fetch is on its way before anything is decoded.
 
 import type { Logger } from '../../../config/logger.ts'
@@ -19,8 +22,9 @@ import type { AbortedTransaction } from '../aborted-transactions.ts'
 import { code } from '../failure.ts'
 import { endOf } from './batch-ends.ts'
 import type { Cluster } from './cluster.ts'
-import { logFailure, partitionFailure } from './failure.ts'
+import { logFailure, partitionFailure, settle } from './failure.ts'
 import type { FetchedPartition } from './fetch-request.ts'
+import { nobody } from './metadata-request.ts'
 import type { Topic } from './topic.ts'
 
 export interface FetchBounds {
@@ -31,7 +35,7 @@ export interface FetchBounds {
   readonly queueBytes: number
   /** How long a broker waits for a first message. */
   readonly waitMs: number
-  /** After so long without an answer from a partition's leader the log counts as away. */
+  /** After so long without an answer from any leader of the share the log counts as away. */
   readonly patienceMs: number
 }
 
@@ -48,9 +52,9 @@ export interface FetchedSet {
 
 /** Where a partition goes on. */
 export interface Place {
-  /** The next record set covers the offsets from here on. */
-  readonly from: number
-  /** The offset to ask for: above `from` where messages are lost. */
+  /** The next record set covers the offsets from here on; undefined is from the log's start on, which is not known yet. */
+  readonly from: number | undefined
+  /** The offset to ask for: above `from` where messages are lost; 0 where that is not known. */
   readonly next: number
 }
 
@@ -65,11 +69,19 @@ export interface Fetching {
 
 interface PartitionState extends Place {
   readonly partition: number
-  from: number
+  from: number | undefined
   next: number
   leader: number
   /** Grows: who was served last is asked for last, since a broker fills its answer in the order of the question. */
   servedAt: number
+}
+
+/** Failures in a row of a leader, or of the look who leads. */
+interface Failures {
+  count: number
+  readonly sinceMs: number
+  /** A person was told that they have lasted. */
+  isTold: boolean
 }
 
 const backOff = { waitMsMin: 50, waitMsMax: 2000 }
@@ -83,17 +95,17 @@ export function openFetching(
   topic: Topic,
   places: ReadonlyMap<number, Place>,
   bounds: FetchBounds,
-  relocate: (partition: number, from: number) => Promise<Place>,
+  relocate: (partition: number, from: number | undefined) => Promise<Place>,
   logger: Logger,
   ending: AbortSignal,
 ): Fetching {
   const states = new Map<number, PartitionState>()
-  for (const [partition, { from, next }] of places) states.set(partition, { partition, from, next, leader: -1, servedAt: 0 })
+  for (const [partition, { from, next }] of places) states.set(partition, { partition, from, next, leader: nobody, servedAt: 0 })
   const queue: FetchedSet[] = []
   const busy = new Set<number>()
   /** Of leaders that failed: when they are asked again. */
   const resting = new Map<number, NodeJS.Timeout>()
-  const failures = new Map<number, { count: number; sinceMs: number }>()
+  const failures = new Map<number, Failures>()
   let topicId = ''
   let takenBytes = 0
   let served = 0
@@ -126,7 +138,7 @@ export function openFetching(
     if (lookup.isNeeded && !lookup.running && !resting.has(nobody)) void lookUp()
     const idle = Map.groupBy(states.values(), ({ leader }) => leader)
     for (const [leader, led] of [...idle].sort(([, left], [, right]) => leastServed(left) - leastServed(right))) {
-      if (leader < 0 || busy.has(leader) || resting.has(leader)) continue
+      if (leader === nobody || busy.has(leader) || resting.has(leader)) continue
       if (!hasRoom()) return
       busy.add(leader)
       takenBytes += bounds.fetchBytes
@@ -147,10 +159,13 @@ export function openFetching(
         const state = states.get(partition)
         if (state !== undefined) state.leader = leader
       }
-      const leaderless = [...states.values()].filter(({ leader }) => leader < 0)
+      const leaders = new Set([...states.values()].map(({ leader }) => leader))
+      // Of a broker that leads nothing of the share, nothing will be known until it does.
+      for (const leader of failures.keys()) if (leader !== nobody && !leaders.has(leader)) failures.delete(leader)
+      const leaderless = [...states.values()].filter(({ leader }) => leader === nobody).map(({ partition }) => partition)
       if (leaderless.length > 0)
-        throw new LogUnavailableError(`partition ${leaderless[0]!.partition} of the topic ${topic.name} has no leader`)
-      failures.delete(nobody)
+        throw new LogUnavailableError(`the partitions ${leaderless.join(', ')} of the topic ${topic.name} have no leader`)
+      recover(nobody)
     } catch (error) {
       lookup.isNeeded = true
       rest(nobody, error)
@@ -170,9 +185,11 @@ export function openFetching(
       const filled = answer.partitions.filter(({ records }) => records.length > 0)
       if (filled.length > 0) answerBytes = filled[0]!.records.buffer.byteLength
       take(filled, answerBytes)
-      for (const { partition, error } of answer.partitions) if (error !== code.none) await mend(partition, error)
+      const faulty = answer.partitions.filter(({ error }) => error !== code.none)
+      const { failure } = await settle(faulty.map(({ partition, error }) => mend(partition, error)))
+      if (failure !== undefined) throw failure
       if (answer.error !== code.none) throw new LogUnavailableError(`a broker refuses to be fetched from (error ${answer.error})`)
-      failures.delete(leader)
+      recover(leader)
     } catch (error) {
       if (!ending.aborted) rest(leader, error)
     } finally {
@@ -186,7 +203,7 @@ export function openFetching(
     let held = filled.length
     for (const { partition, records, aborted } of filled) {
       const state = states.get(partition)!
-      const { from, next } = state
+      const { next, from = next } = state
       state.servedAt = ++served
       state.from = state.next = endOf(records, next)
       let isHeld = true
@@ -211,7 +228,10 @@ export function openFetching(
   async function mend(partition: number, error: number): Promise<void> {
     const state = states.get(partition)!
     if (error === code.offsetOutOfRange) {
-      const place = await relocate(partition, state.from)
+      const { from } = state
+      const place = await relocate(partition, from)
+      // The next leader may have been fetched from meanwhile.
+      if (state.from !== from) return
       state.from = place.from
       state.next = place.next
       return
@@ -219,15 +239,18 @@ export function openFetching(
     throw partitionFailure(error, topic.name, partition, state.next)
   }
 
-  /** Leaves a leader alone for a while, and looks who leads; gives up what has failed for too long. */
+  /** Leaves a leader alone for a while, and looks who leads; gives up where all have failed for too long. `nobody` is the look who leads. */
   function rest(leader: number, error: unknown): void {
     const found = logFailure(error, `the topic ${topic.name} cannot be fetched`)
     if (found instanceof SystemicError) return fail(found)
-    const before = failures.get(leader) ?? { count: 0, sinceMs: performance.now() }
+    const before = failures.get(leader) ?? { count: 0, sinceMs: performance.now(), isTold: false }
     before.count++
     failures.set(leader, before)
-    if (performance.now() - before.sinceMs >= bounds.patienceMs) return fail(found)
-    logger.debug({ err: found, broker: leader, failures: before.count }, 'trying to fetch again')
+    const lasts = hasLasted(before)
+    if (lasts && isAway()) return fail(found)
+    const isNews = lasts && !before.isTold
+    before.isTold ||= isNews
+    logger[isNews ? 'warn' : 'debug']({ err: found, broker: leader, failures: before.count }, 'trying to fetch again, the others go on')
     if (leader !== nobody) lookup.isNeeded = true
     const timer = setTimeout(
       () => {
@@ -237,6 +260,20 @@ export function openFetching(
       waitBefore(before.count, backOff),
     )
     resting.set(leader, timer)
+  }
+
+  function hasLasted(failed: Failures | undefined): boolean {
+    return failed !== undefined && performance.now() - failed.sinceMs >= bounds.patienceMs
+  }
+
+  /** Nothing of the share can be fetched. */
+  function isAway(): boolean {
+    return [...states.values()].every(({ leader }) => hasLasted(failures.get(leader)))
+  }
+
+  function recover(leader: number): void {
+    if (failures.get(leader)?.isTold === true) logger.info({ broker: leader }, 'fetched again')
+    failures.delete(leader)
   }
 
   return {
@@ -252,9 +289,6 @@ export function openFetching(
     },
   }
 }
-
-/** In the place of a leader: the look who leads. */
-const nobody = -1
 
 function leastServed(states: readonly PartitionState[]): number {
   return states.reduce((least, { servedAt }) => Math.min(least, servedAt), Number.POSITIVE_INFINITY)

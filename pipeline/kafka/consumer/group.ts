@@ -57,7 +57,7 @@ export async function syncGroup(
 export async function readCommitted(cluster: Cluster, topic: Topic, group: string, partitions: readonly number[]): Promise<Positions> {
   if (partitions.length === 0) return new Map()
   try {
-    return await cluster.atCoordinator(group, broker => broker.committed(group, topic.name, partitions))
+    return await cluster.atCommits(group, broker => broker.committed(group, topic.name, partitions))
   } catch (error) {
     followCoordinator(cluster, error)
     throw logFailure(error, `the offsets of the consumer group ${group} cannot be read`)
@@ -67,7 +67,7 @@ export async function readCommitted(cluster: Cluster, topic: Topic, group: strin
 /** Throws what brokers throw: what it means depends on what became of the share. */
 export async function writeCommitted(cluster: Cluster, topic: Topic, member: InGeneration, positions: Positions): Promise<void> {
   try {
-    await cluster.atCoordinator(member.group, broker => broker.commit(member, topic.name, positions))
+    await cluster.atCommits(member.group, broker => broker.commit(member, topic.name, positions))
   } catch (error) {
     followCoordinator(cluster, error)
     throw error

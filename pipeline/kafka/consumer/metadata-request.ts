@@ -21,9 +21,12 @@ export interface TopicMetadata {
   /** Kafka's number of it; 0 is none. */
   readonly error: number
   readonly id: string
-  /** By their numbers. A leader of -1 is being elected. */
+  /** By their numbers. The leader may be `nobody`. */
   readonly partitions: readonly { readonly partition: number; readonly leader: number }[]
 }
+
+/** In the place of a leader: it is being elected, or all that could be are away. */
+export const nobody = -1
 
 export interface Metadata {
   readonly brokers: readonly BrokerAddress[]

@@ -78,11 +78,13 @@ export function kafkaSourceBytesMax(
 /** @throws SystemicError for options that are right by themselves and wrong together */
 export function checkKafkaConsumer({ fetchBytes, queueBytes, sessionMs, heartbeatMs, rebalanceMs }: KafkaConsumerOptions): void {
   if (queueBytes < fetchBytes)
-    throw new SystemicError(`log.queue_bytes of ${queueBytes} is below log.fetch_bytes of ${fetchBytes}: an answer must have room`)
+    throw new SystemicError(
+      `consumer.queue_bytes of ${queueBytes} is below consumer.fetch_bytes of ${fetchBytes}: an answer must have room`,
+    )
   if (heartbeatMs * 3 > sessionMs)
     throw new SystemicError(
-      `log.heartbeat_ms of ${heartbeatMs} leaves fewer than three heartbeats in log.session_ms of ${sessionMs}: lower it`,
+      `consumer.heartbeat_ms of ${heartbeatMs} leaves fewer than three heartbeats in consumer.session_ms of ${sessionMs}: lower it`,
     )
   if (rebalanceMs < sessionMs)
-    throw new SystemicError(`log.rebalance_ms of ${rebalanceMs} is below log.session_ms of ${sessionMs}: raise it`)
+    throw new SystemicError(`consumer.rebalance_ms of ${rebalanceMs} is below consumer.session_ms of ${sessionMs}: raise it`)
 }

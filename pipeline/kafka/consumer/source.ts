@@ -57,7 +57,10 @@ export function openConsumer(options: ConsumerSettings): Source {
   /** The share of the runs that were asked for last: what is committed comes from them. */
   let working: Share | undefined
 
-  /** Where to go on: asked of the store, or of the group, and of the log. */
+  /**
+   * Where to go on: asked of the store, or of the group, and of the log. Where a partition's leader does not answer, its first fetch will
+   * show whether the log holds that offset, as any fetch does.
+   */
   async function positions(partitions: readonly number[]): Promise<Map<number, Place>> {
     const stored = await options.startAt?.(partitions)
     const committed = stored === undefined ? await membership.committed(partitions) : undefined
@@ -65,17 +68,14 @@ export function openConsumer(options: ConsumerSettings): Source {
     const losses: [number, number][] = []
     const places = new Map<number, Place>()
     for (const partition of partitions) {
-      const { start, end } = bounds.get(partition)!
-      const question = {
-        log: name,
-        partition,
-        stored: stored?.get(partition),
-        committed: committed?.get(partition),
-        start,
-        end,
-        acceptLost,
+      const said = { stored: stored?.get(partition), committed: committed?.get(partition) }
+      const found = bounds.get(partition)
+      if (found === undefined) {
+        const from = said.stored ?? said.committed
+        places.set(partition, { from, next: from ?? 0 })
+        continue
       }
-      const { from, next, lost } = startOffset(question)
+      const { from, next, lost } = startOffset({ log: name, partition, ...said, ...found, acceptLost })
       if (lost > 0) losses.push([partition, lost])
       places.set(partition, { from, next })
     }
@@ -83,14 +83,14 @@ export function openConsumer(options: ConsumerSettings): Source {
     return places
   }
 
-  /** A broker does not hold the offset `from` any more: never a reset, the same question as at the start. */
-  async function relocate(partition: number, from: number): Promise<Place> {
-    const { start, end } = (await topic.bounds([partition])).get(partition)!
+  /** A broker does not hold the offset `from`: never a reset, the same question as at the start. */
+  async function relocate(partition: number, from: number | undefined): Promise<Place> {
+    const found = (await topic.bounds([partition])).get(partition)!
     const isStore = options.startAt !== undefined
-    const asked = { stored: isStore ? from : undefined, committed: isStore ? undefined : from }
-    const { next, lost } = startOffset({ log: name, partition, ...asked, start, end, acceptLost })
+    const said = { stored: isStore ? from : undefined, committed: isStore ? undefined : from }
+    const { lost, ...place } = startOffset({ log: name, partition, ...said, ...found, acceptLost })
     if (lost > 0) options.onLost?.(partition, lost)
-    return { from, next }
+    return place
   }
 
   async function* runsOfShare(share: Share, places: ReadonlyMap<number, Place>, ending: AbortSignal): AsyncGenerator<RawRun> {
@@ -133,7 +133,7 @@ export function openConsumer(options: ConsumerSettings): Source {
         // Taken away while it was looked where to go on: nobody has heard of it.
         if (share.revoked.aborted) continue
         if (ending.aborted) return
-        const starts = new Map([...places].map(([partition, { from }]) => [partition, from]))
+        const starts = new Map([...places].flatMap(([partition, { from }]) => (from === undefined ? [] : [[partition, from]])))
         passed.set(share, new Map(starts))
         working = share
         onStart?.(starts, share.revoked)

@@ -5,29 +5,31 @@ import { LogUnavailableError } from '../../log.ts'
 import { waitBefore } from '../../retry.ts'
 import { SystemicError } from '../../systemic-error.ts'
 import { code } from '../failure.ts'
+import { type Bounds, checkPartitions } from '../topics.ts'
 import { OffsetAt } from './broker.ts'
 import type { Cluster } from './cluster.ts'
-import { codeOf, logFailure } from './failure.ts'
-import type { TopicMetadata } from './metadata-request.ts'
+import { codeOf, logFailure, settle } from './failure.ts'
+import { nobody, type TopicMetadata } from './metadata-request.ts'
 
 export interface Topic {
   readonly name: string
   /**
    * Asks a broker.
    *
-   * @throws SystemicError where it is missing, was made anew, or may not be seen
+   * @throws SystemicError where it is missing, was made anew, may not be seen, or has more partitions than a position can hold
    * @throws LogUnavailableError where no broker can say
    */
   now(): Promise<TopicMetadata>
   /**
-   * The first offset that each partition still holds, and the one that its next message will get.
+   * The first offset that each partition still holds, and the one that its next message will get. Of partitions whose leaders answer: one
+   * may have none, or be so new that the broker that was asked does not know it.
    *
-   * @throws RangeError for a partition that it does not have; else as `now`
+   * @throws LogUnavailableError where none of them answers; else as `now`
    */
-  bounds(partitions: readonly number[]): Promise<ReadonlyMap<number, { readonly start: number; readonly end: number }>>
+  bounds(partitions: readonly number[]): Promise<ReadonlyMap<number, Bounds>>
 }
 
-/** A topic that was made just now is not known to every broker at once, nor is any to a broker that starts. */
+/** A topic that was made just now is not known to every broker at once, nor is any to a broker that starts: so long every answer must say so. */
 const missingMsMax = 5000
 /** So long a partition may be on its way to another leader before the log counts as away. */
 const movingMsMax = 2000
@@ -49,6 +51,7 @@ export function openTopic(cluster: Cluster, name: string, meantId: string | unde
     try {
       topic = (await cluster.metadata(name)).topic
     } catch (error) {
+      missingSinceMs = undefined
       throw logFailure(error, `the topic ${name} cannot be looked up`)
     }
     if (topic.error === code.unknownTopic) throw missing()
@@ -58,6 +61,7 @@ export function openTopic(cluster: Cluster, name: string, meantId: string | unde
     // Its leader is being elected: what is known of it is right.
     if (topic.id === '' || topic.partitions.length === 0)
       throw new LogUnavailableError(`the topic ${name} is not ready (error ${topic.error})`)
+    checkPartitions(name, topic.partitions.length)
     id ??= normalized(topic.id)
     if (normalized(topic.id) !== id) throw madeAnew(topic.id)
     return topic
@@ -76,22 +80,21 @@ export function openTopic(cluster: Cluster, name: string, meantId: string | unde
     )
   }
 
-  async function boundsNow(partitions: readonly number[]): Promise<Map<number, { start: number; end: number }>> {
-    const { partitions: known } = await now()
-    const leaders = new Map(known.map(({ partition, leader }) => [partition, leader]))
-    const byLeader = Map.groupBy(partitions, partition => leaders.get(partition))
-    const starts = new Map<number, number>()
-    const ends = new Map<number, number>()
-    for (const [leader, led] of byLeader) {
-      if (leader === undefined) throw new RangeError(`the topic ${name} has no partition ${led.join(', ')}`)
-      if (leader < 0) throw new LogUnavailableError(`the partitions ${led.join(', ')} of the topic ${name} have no leader`)
-      // The start first: after the end it might be one that is above it.
-      for (const [partition, offset] of await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.start)))
-        starts.set(partition, offset)
-      for (const [partition, offset] of await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.end)))
-        ends.set(partition, offset)
-    }
-    return new Map(partitions.map(partition => [partition, { start: starts.get(partition)!, end: ends.get(partition)! }]))
+  /** Throws what brokers throw where none of the partitions' leaders answers. */
+  async function boundsNow(partitions: readonly number[]): Promise<Map<number, Bounds>> {
+    const leaders = new Map((await now()).partitions.map(({ partition, leader }) => [partition, leader]))
+    const byLeader = Map.groupBy(partitions, partition => leaders.get(partition) ?? nobody)
+    const { values, failure } = await settle([...byLeader].map(([leader, led]) => boundsAt(leader, led)))
+    if (values.length === 0 && failure !== undefined) throw failure
+    return new Map(values.flat())
+  }
+
+  async function boundsAt(leader: number, led: readonly number[]): Promise<[number, Bounds][]> {
+    if (leader === nobody) throw new LogUnavailableError(`the partitions ${led.join(', ')} of the topic ${name} have no leader`)
+    // The start first: after the end it might be one that is above it.
+    const starts = await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.start))
+    const ends = await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.end))
+    return led.map(partition => [partition, { start: starts.get(partition)!, end: ends.get(partition)! }])
   }
 
   return {
@@ -103,7 +106,6 @@ export function openTopic(cluster: Cluster, name: string, meantId: string | unde
         try {
           return await boundsNow(partitions)
         } catch (error) {
-          if (error instanceof RangeError) throw error
           if (!moving.has(codeOf(error)) || performance.now() > untilMs)
             throw logFailure(error, `the offsets of the topic ${name} cannot be read`)
         }

@@ -28,11 +28,11 @@ export function connectWithKafkajs(connection: KafkaConnection, logger: Logger):
       end(broker)
       throw brokerFailure(error)
     }
-    return brokerOf(broker)
+    return brokerOf(broker, connection.requestTimeoutMs)
   }
 }
 
-function brokerOf(broker: InnerBroker): KafkaBroker {
+function brokerOf(broker: InnerBroker, requestTimeoutMs: number): KafkaBroker {
   async function call<Answer>(called: Promise<Answer>): Promise<Answer> {
     try {
       return await called
@@ -42,7 +42,7 @@ function brokerOf(broker: InnerBroker): KafkaBroker {
   }
 
   function send<Answer>(request: WireRequest<Answer>): Promise<Answer> {
-    return call(broker.connectionPool.send(innerRequest(request)))
+    return call(broker.connectionPool.send(innerRequest(request, requestTimeoutMs)))
   }
 
   return {

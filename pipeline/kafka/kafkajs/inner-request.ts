@@ -4,12 +4,13 @@ import { openWireReader, openWireWriter } from '../consumer/wire.ts'
 import type { WireRequest } from '../consumer/wire-request.ts'
 import type { InnerRequest } from './inner.ts'
 
-/** What the broker may take longer than it was allowed to, before its answer is given up. */
-const delayMs = 100
-
-/** Its answer waits for as long as the broker says that it throttles us. */
-export function innerRequest<Answer>(request: WireRequest<Answer>): InnerRequest<Answer> {
-  const { apiKey, apiVersion, apiName, waitMs } = request
+/**
+ * Its answer waits for as long as the broker says that it throttles us.
+ *
+ * @param requestTimeoutMs after which any request is given up; this one so much later as the broker may wait before it answers
+ */
+export function innerRequest<Answer>(request: WireRequest<Answer>, requestTimeoutMs: number): InnerRequest<Answer> {
+  const { apiKey, apiVersion, apiName, waitMs = 0 } = request
   return {
     request: {
       apiKey,
@@ -29,6 +30,6 @@ export function innerRequest<Answer>(request: WireRequest<Answer>): InnerRequest
       },
       parse: async answer => answer,
     },
-    ...(waitMs === undefined ? {} : { requestTimeout: waitMs + delayMs }),
+    requestTimeout: waitMs + requestTimeoutMs,
   }
 }

@@ -1,7 +1,7 @@
 // A broker by `@platformatic/kafka`: its connections, and its calls of a group.
 //
 // Of its three connections one is for what is answered at once, one for fetches, and one for joining, whose answers wait for the whole
-// group. So a commit is answered while the group rebalances.
+// group. So what is asked of the coordinator beside a join is answered while the group rebalances.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { KafkaConnection } from '../connection.ts'

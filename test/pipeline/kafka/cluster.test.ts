@@ -1,46 +1,9 @@
 // The connections of a consumer: which broker is asked, when one is opened, and what becomes of one that failed.
 
 import { expect, test } from 'vitest'
-import { type Address, BrokerError, type KafkaBroker } from '../../../pipeline/kafka/consumer/broker.ts'
-import { type Cluster, openCluster } from '../../../pipeline/kafka/consumer/cluster.ts'
-
-interface FakeBroker extends KafkaBroker {
-  readonly address: Address
-  isThere: boolean
-  ended: number
-}
-
-/** Brokers that know where the others are, and whatever else a test says. */
-function clusterOf(bootstrap: readonly string[], own: (address: Address) => Partial<KafkaBroker> = () => ({})) {
-  const opened: FakeBroker[] = []
-  const brokers = [1, 2].map(nodeId => ({ nodeId, host: `node${nodeId}`, port: 9092 }))
-  const unused = (): never => {
-    throw new Error('not asked for here')
-  }
-  const cluster: Cluster = openCluster(bootstrap, async address => {
-    const broker: FakeBroker = {
-      address,
-      isThere: true,
-      ended: 0,
-      isWhole: () => broker.isThere,
-      metadata: async () => ({ brokers, topic: { error: 0, id: 'x', partitions: [] } }),
-      coordinatorOf: async () => ({ host: 'node2', port: 9092 }),
-      fetch: unused,
-      offsets: unused,
-      join: unused,
-      sync: unused,
-      heartbeat: unused,
-      leave: unused,
-      committed: unused,
-      commit: unused,
-      end: () => void broker.ended++,
-      ...own(address),
-    }
-    opened.push(broker)
-    return broker
-  })
-  return { cluster, opened, hosts: () => opened.map(({ address }) => address.host) }
-}
+import { BrokerError, type KafkaBroker } from '../../../pipeline/kafka/consumer/broker.ts'
+import { openCluster } from '../../../pipeline/kafka/consumer/cluster.ts'
+import { clusterOf, type FakeBroker } from './fake-brokers.ts'
 
 const hostOf = async (broker: KafkaBroker): Promise<string> => (broker as FakeBroker).address.host
 
@@ -54,6 +17,20 @@ test('each role has a broker of its own, which is opened once', async () => {
   ])
   expect(await cluster.atCoordinator('g', hostOf)).toBe('node2')
   expect(hosts()).toEqual(['seed', 'node1', 'node2', 'node2'])
+})
+
+test('commits have a broker apart from the coordinator, and both are forgotten with it', async () => {
+  const { cluster, opened } = clusterOf(['seed:9092'])
+  await cluster.metadata('t')
+  await cluster.atCoordinator('g', hostOf)
+  const failing = cluster.atCommits('g', async () => {
+    throw new Error('late')
+  })
+  await expect(failing).rejects.toThrow('late')
+  expect(opened.map(({ ended }) => ended)).toEqual([0, 0, 1])
+  await cluster.atCommits('g', hostOf)
+  cluster.forgetCoordinator()
+  await expect.poll(() => opened.map(({ ended }) => ended)).toEqual([0, 1, 1, 1])
 })
 
 test('a broker whose connection is gone is replaced before it is asked', async () => {

@@ -4,11 +4,8 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import * as client from '@platformatic/kafka'
 import { expect, test } from 'vitest'
-import type { BrokerError, Joined, KafkaBroker } from '../../../pipeline/kafka/consumer/broker.ts'
 import { metadataRequest } from '../../../pipeline/kafka/consumer/metadata-request.ts'
-import { connectWithPlatformatic } from '../../../pipeline/kafka/platformatic/broker.ts'
 import { type Line, openLine, sendOn } from '../../../pipeline/kafka/platformatic/line.ts'
-import { describeWithKafka } from '../../servers/kafka.ts'
 import { connectionTo } from './source-parts.ts'
 
 /** A server that does with a connection what it is told, and a line to it. */
@@ -73,59 +70,3 @@ test('a line that was ended opens no connection', () =>
       await expect(ask(line, 1000)).rejects.toThrow(/given up/)
     },
   ))
-
-describeWithKafka('a broker by @platformatic/kafka', kafka => {
-  const protocol = 'roundrobin'
-  const [sessionMs, rebalanceMs] = [6000, 6000]
-  const rebalancing = 27
-
-  function open(): Promise<KafkaBroker> {
-    const [host, port] = kafka.brokers[0]!.split(':') as [string, string]
-    return connectWithPlatformatic(connectionTo(kafka.brokers))({ host, port: Number(port) })
-  }
-
-  test('a commit is answered while the group waits for a member to join again', async () => {
-    const topic = await kafka.createTopic()
-    const group = `group-${topic}`
-    const [first, second] = await Promise.all([open(), open()])
-    const join = (broker: KafkaBroker, memberId = ''): Promise<Joined> =>
-      broker.join({ group, memberId, sessionMs, rebalanceMs, protocol, metadata: Buffer.from('any') })
-    const sync = (broker: KafkaBroker, { memberId, generation }: Joined): Promise<Buffer> =>
-      broker.sync({ group, memberId, generation, protocol, rebalanceMs, assignments: new Map() })
-    const untilRebalancing = (broker: KafkaBroker, { memberId, generation }: Joined): Promise<void> =>
-      expect
-        .poll(() =>
-          broker.heartbeat({ group, memberId, generation }).then(
-            () => 0,
-            (error: BrokerError) => error.apiCode,
-          ),
-        )
-        .toBe(rebalancing)
-
-    // The first use of groups on a broker takes a while.
-    let alone: Joined | undefined
-    async function joinFirst(): Promise<boolean> {
-      await first.coordinatorOf(group).catch(() => undefined)
-      alone = await join(first).catch(() => undefined)
-      return alone !== undefined
-    }
-    await expect.poll(joinFirst, { timeout: 15_000 }).toBe(true)
-    await sync(first, alone!)
-    const joining = join(second)
-    await untilRebalancing(first, alone!)
-    const [one, other] = await Promise.all([join(first, alone!.memberId), joining])
-    await Promise.all([sync(first, one), sync(second, other)])
-
-    let isJoined = false
-    const waiting = join(first, one.memberId).finally(() => {
-      isJoined = true
-    })
-    await untilRebalancing(second, other)
-    await first.commit({ group, memberId: one.memberId, generation: one.generation }, topic, new Map([[0, 7]]))
-    expect(await first.committed(group, topic, [0])).toEqual(new Map([[0, 7]]))
-    expect(isJoined).toBe(false)
-    await second.leave(group, other.memberId)
-    expect((await waiting).generation).toBe(one.generation + 1)
-    for (const broker of [first, second]) broker.end()
-  })
-})

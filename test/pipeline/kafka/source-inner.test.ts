@@ -7,7 +7,7 @@ import { assign, decodeAssignment, encodeAssignment, encodeSubscription } from '
 import { endOf } from '../../../pipeline/kafka/consumer/batch-ends.ts'
 import { logFailure } from '../../../pipeline/kafka/consumer/failure.ts'
 import { fetchRequest } from '../../../pipeline/kafka/consumer/fetch-request.ts'
-import { kafkaSourceBytesMax } from '../../../pipeline/kafka/consumer/options.ts'
+import { checkKafkaConsumer, kafkaSourceBytesMax } from '../../../pipeline/kafka/consumer/options.ts'
 import { openWireReader, openWireWriter } from '../../../pipeline/kafka/consumer/wire.ts'
 import { brokerFailure as ofKafkajs } from '../../../pipeline/kafka/kafkajs/failure.ts'
 import { openInner } from '../../../pipeline/kafka/kafkajs/inner.ts'
@@ -15,6 +15,7 @@ import { innerRequest } from '../../../pipeline/kafka/kafkajs/inner-request.ts'
 import { brokerFailure as ofPlatformatic } from '../../../pipeline/kafka/platformatic/failure.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { batch } from './fake-brokers.ts'
 import { quickConsumer } from './source-parts.ts'
 
 test('kafkajs is the version that was read, and has what is used of it: look at inner.ts where this fails', async () => {
@@ -88,6 +89,7 @@ test('what is written flexibly is read back, and a cut answer is an error', () =
 test('an answer with an error for a partition is read, and kafkajs does not throw it for all', async () => {
   const { request, response } = innerRequest(
     fetchRequest({ topicId: '0'.repeat(32), partitions: [{ partition: 1, offset: 5 }], waitMs: 1, bytesMax: 2, partitionBytesMax: 3 }),
+    2000,
   )
   expect((await request.encode()).buf).toHaveLength(1 + 29 - 4 + 1 + 16 + 1 + 33 + 1 + 1 + 1 + 1)
   const uuid = '0'.repeat(32)
@@ -120,16 +122,13 @@ test('an answer with an error for a partition is read, and kafkajs does not thro
   ])
 })
 
+test('by kafkajs too a fetch has the time of any request, beyond the time that its broker may wait', () => {
+  const question = { topicId: '0'.repeat(32), partitions: [], waitMs: 700, bytesMax: 2, partitionBytesMax: 3 }
+  expect(innerRequest(fetchRequest(question), 2000).requestTimeout).toBe(2700)
+})
+
 test('the end of a set that is cut is that of its last whole batch', () => {
-  const batch = (base: number, lastDelta: number): Buffer => {
-    const bytes = Buffer.alloc(70)
-    bytes.writeBigInt64BE(BigInt(base))
-    bytes.writeInt32BE(58, 8)
-    bytes.writeInt8(2, 16)
-    bytes.writeInt32BE(lastDelta, 23)
-    return bytes
-  }
-  const set = Buffer.concat([batch(10, 4), batch(15, 0), batch(16, 9)])
+  const set = Buffer.concat([batch(10, 15), batch(15, 16), batch(16, 26)])
   expect(endOf(set, 12)).toBe(26)
   expect(endOf(set.subarray(0, 200), 12)).toBe(16)
   expect(endOf(set.subarray(0, 30), 12)).toBe(12)
@@ -168,6 +167,22 @@ test('what a failure means, by either client: away for now, or not to be mended 
     [failure(network, failure(refused, failure(network))), false],
   ] as const) {
     expect([error, isSystemic(ofPlatformatic(error))]).toEqual([error, expected])
+  }
+})
+
+test('options that do not fit together are told by their names', () => {
+  for (const [wrong, sentence] of [
+    [
+      { queueBytes: 1024, fetchBytes: 2048 },
+      'consumer.queue_bytes of 1024 is below consumer.fetch_bytes of 2048: an answer must have room',
+    ],
+    [
+      { heartbeatMs: 800, sessionMs: 2000 },
+      'consumer.heartbeat_ms of 800 leaves fewer than three heartbeats in consumer.session_ms of 2000: lower it',
+    ],
+    [{ rebalanceMs: 1500, sessionMs: 2000 }, 'consumer.rebalance_ms of 1500 is below consumer.session_ms of 2000: raise it'],
+  ] as const) {
+    expect(() => checkKafkaConsumer({ ...quickConsumer, ...wrong })).toThrow(new SystemicError(sentence))
   }
 })
 

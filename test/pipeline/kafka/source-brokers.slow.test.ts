@@ -1,0 +1,195 @@
+// The source on two brokers, of which one dies: what the other leads goes on, and the rest goes on where it stopped when it is led again.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { Admin } from '@platformatic/kafka'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { openTopic, readCommitted } from '../../../pipeline/kafka/topics.ts'
+import { LogUnavailableError } from '../../../pipeline/log.ts'
+import type { Source, StartAt } from '../../../pipeline/source.ts'
+import type { Positions } from '../../../sinks/sink.ts'
+import { describeWithOwnKafka } from '../../servers/kafka.ts'
+import { joinCluster, type SecondBroker } from './second-broker.ts'
+import { clients, connectionTo, openTools, quickConsumer, sourcesOf, type Tools, textsOf } from './source-parts.ts'
+
+const soon = { timeout: 30_000 }
+const texts = (name: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${name}${at}`)
+
+interface Reader {
+  /** By partition, in the order in which it was handed out. */
+  readonly taken: Map<number, string[]>
+  /** What was told at each start. */
+  readonly starts: Positions[]
+  readonly failures: Error[]
+  stop(): Promise<void>
+}
+
+/** Takes until it stops, as a pipeline does, and commits what it took: what is away now is asked for again. */
+function reader(source: Source): Reader {
+  const stopping = new AbortController()
+  const reading = { taken: new Map<number, string[]>(), starts: [] as Positions[], failures: [] as Error[] }
+  async function read(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const next = new Map<number, number>()
+      try {
+        for await (const run of source.runs(stopping.signal, positions => void reading.starts.push(positions))) {
+          const told = next.get(run.partition) ?? reading.starts.at(-1)!.get(run.partition)
+          if (told !== undefined) expect(run.from).toBe(told)
+          next.set(run.partition, run.to)
+          reading.taken.set(run.partition, [...(reading.taken.get(run.partition) ?? []), ...textsOf(run)])
+          await source.commit(new Map([[run.partition, run.to]]))
+        }
+      } catch (error) {
+        reading.failures.push(error as Error)
+        if (!(error instanceof LogUnavailableError)) return
+      }
+      await wait(50)
+    }
+  }
+  const done = read()
+  return {
+    ...reading,
+    async stop() {
+      stopping.abort()
+      await done
+    },
+  }
+}
+
+describeWithOwnKafka('two brokers', kafka => {
+  let second: SecondBroker
+  let admin: Admin
+  /** Of one test: kafkajs looks at every topic that it has seen, and can do nothing where a partition of one has no leader. */
+  let tools: Tools
+  beforeAll(async () => {
+    const first = await openTools(kafka.brokers)
+    // The topic of the groups is made at their first use: here, where only the broker is that stays.
+    await first.committed(await kafka.createTopic(), 'first')
+    await first.close()
+    second = await joinCluster(kafka)
+    admin = new Admin({ clientId: 'test', bootstrapBrokers: [...kafka.brokers], retries: 20, retryDelay: 100 })
+  })
+  beforeEach(async () => {
+    tools = await openTools(kafka.brokers)
+  })
+  afterEach(() => tools.close())
+  afterAll(async () => {
+    await admin.close()
+    await second.stop()
+  })
+
+  async function leadersOf(topic: string): Promise<number[]> {
+    return (await admin.metadata({ topics: [topic], forceUpdate: true })).topics.get(topic)!.partitions.map(({ leader }) => leader)
+  }
+
+  async function makeTopic(name: string, ...brokers: number[][]): Promise<void> {
+    await admin.createTopics({ topics: [name], assignments: brokers.map((brokers, partition) => ({ partition, brokers })) })
+    await expect.poll(() => leadersOf(name), soon).toEqual(brokers.map(([leader]) => leader))
+  }
+
+  /** What the admin says of a partition without a leader is an error. */
+  const hasNoLeader = async (topic: string): Promise<boolean> =>
+    leadersOf(topic).then(
+      leaders => leaders.includes(-1),
+      (error: unknown) => /leader/i.test(String((error as AggregateError).errors?.[0] ?? error)),
+    )
+
+  for (const client of clients) {
+    test(`by ${client}, a partition whose only broker is away leaves the others going on, and loses and doubles nothing when it is back`, async () => {
+      const topic = `apart-${client}`
+      await makeTopic(topic, [1], [2], [2])
+      await tools.appendTexts(topic, texts('a', 5), 0)
+      await tools.appendTexts(topic, texts('b', 5), 1)
+      await tools.appendTexts(topic, texts('c', 5), 2)
+      const sources = sourcesOf(kafka.brokers, topic, client)
+      const source = sources.open()
+      const first = reader(source)
+      await expect
+        .poll(() => first.taken, soon)
+        .toEqual(
+          new Map([
+            [0, texts('a', 5)],
+            [1, texts('b', 5)],
+            [2, texts('c', 5)],
+          ]),
+        )
+      await tools.appendTexts(topic, ['b5'], 1)
+      await expect.poll(() => first.taken.get(1), soon).toEqual([...texts('b', 5), 'b5'])
+      await second.kill()
+      for (const at of [5, 6]) {
+        // The second time the leader has been missing for longer than a session.
+        await tools.appendTexts(topic, [`a${at}`], 0)
+        await expect.poll(() => first.taken.get(0)?.at(-1), soon).toBe(`a${at}`)
+        await wait(2 * quickConsumer.sessionMs)
+      }
+      expect([first.failures, first.starts.length]).toEqual([[], 1])
+      await first.stop()
+      await source.close()
+
+      // Whoever starts meanwhile has the same share, of which two partitions have no leader; a store knows one of them.
+      expect(await hasNoLeader(topic)).toBe(true)
+      const found = await openTopic(connectionTo(kafka.brokers), { topic, partitions: 1, replicationFactor: 1 })
+      expect(found).toMatchObject({ partitions: 3, leaders: [{}, undefined, undefined] })
+      const startAt: StartAt = async () =>
+        new Map([
+          [0, 6],
+          [1, 4],
+        ])
+      const next = reader(sources.open({ consumer: 'store', startAt }))
+      await expect.poll(() => next.taken, soon).toEqual(new Map([[0, ['a6']]]))
+      expect(next.starts).toEqual([
+        new Map([
+          [0, 6],
+          [1, 4],
+        ]),
+      ])
+      expect(await readCommitted(admin, sources.group('store'), topic, [0, 1, 2])).toEqual(new Map([[0, 7]]))
+      await second.restart()
+      await expect.poll(() => leadersOf(topic), soon).toEqual([1, 2, 2])
+      await tools.appendTexts(topic, ['b6'], 1)
+      await expect
+        .poll(() => next.taken, soon)
+        .toEqual(
+          new Map([
+            [0, ['a6']],
+            [1, ['b4', 'b5', 'b6']],
+            [2, texts('c', 5)],
+          ]),
+        )
+      expect([next.failures, next.starts.length]).toEqual([[], 1])
+      await next.stop()
+      await sources.close()
+    })
+
+    test(`by ${client}, a leader that dies is followed to the next one and back, and nothing is lost or doubled`, async () => {
+      const topic = `moving-${client}`
+      await makeTopic(topic, [1, 2], [2, 1])
+      const sources = sourcesOf(kafka.brokers, topic, client)
+      const source = reader(sources.open())
+      const sent: [string[], string[]] = [[], []]
+      async function append(name: string): Promise<void> {
+        for (const partition of [0, 1] as const) {
+          sent[partition].push(...texts(name, 20))
+          await tools.appendTexts(topic, texts(name, 20), partition)
+        }
+        await expect.poll(() => [source.taken.get(0), source.taken.get(1)], soon).toEqual(sent)
+      }
+      await append('before ')
+      await second.kill()
+      await expect.poll(() => leadersOf(topic), soon).toEqual([1, 1])
+      await append('moved ')
+      await second.restart()
+      await kafka.tool('LeaderElectionCommand', [
+        '--bootstrap-server',
+        kafka.brokers.join(),
+        '--election-type',
+        'preferred',
+        '--all-topic-partitions',
+      ])
+      await expect.poll(() => leadersOf(topic), soon).toEqual([1, 2])
+      await append('back ')
+      expect([source.failures, source.starts.length]).toEqual([[], 1])
+      await source.stop()
+      await sources.close()
+    })
+  }
+})
