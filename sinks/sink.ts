@@ -60,6 +60,9 @@ export interface Sink<Encoded = unknown> {
   /**
    * Where this store says to go on, for stores that commit offsets with their rows. A partition it does not know is absent.
    * A store without this goes on at the log's committed offset.
+   *
+   * Asked before the first batch of a partition that was given to the caller, and after each fenced write: the store may have gone back, and
+   * what this sink took for known of it is forgotten then.
    */
   positions?(partitions: readonly number[]): Promise<Positions>
 

@@ -17,8 +17,13 @@ export interface Transaction extends Queries {
    * @throws DatabaseError whose `line` is the row at fault, from 1, where the server names one
    */
   copy(target: string, binary: Uint8Array): Promise<number>
-  /** Several statements without values. */
-  execute(sql: string): Promise<void>
+  /**
+   * Several statements without values.
+   *
+   * @param options unhurried: how long the answer takes says nothing about the connection. The server's own statement timeout is for
+   * the statements to put off (`SET LOCAL statement_timeout = 0`)
+   */
+  execute(sql: string, options?: { readonly unhurried?: boolean }): Promise<void>
 }
 
 /** A statement whose rows nobody looks at, or a COPY as of `Transaction.copy`. */

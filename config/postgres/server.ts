@@ -2,7 +2,7 @@
 
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream/promises'
-import type { PoolClient } from 'pg'
+import type { ClientBase, PoolClient } from 'pg'
 import { unlessAborted } from './aborting.ts'
 import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
 import { exchange } from './exchange.ts'
@@ -29,6 +29,8 @@ export interface ServerOptions {
   onConnectionLost?: (error: Error) => void
 }
 
+/** Connections that are of no more use: the pool does not get them back. */
+const spent = new WeakSet<ClientBase>()
 /** How much longer than its statement timeout a connection may stay silent: the server's answer needs its time on the way. */
 const answerGraceMs = 5_000
 /** A peer that vanished is noticed while we wait for its answer: after 10 s, then ten probes, one each second (libuv's interval). */
@@ -45,6 +47,10 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000 } = options
   const where = locationOf(options.url)
   const gate = openGate(where)
+  /** How long an answer may take: 0 is for ever. */
+  const answerMsMax = statementTimeoutMs === 0 ? 0 : statementTimeoutMs + answerGraceMs
+  const settings = `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
+    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}`
   const pool = new pg.Pool({
     connectionString: options.url,
     application_name: options.applicationName,
@@ -54,25 +60,24 @@ export async function openServer(options: ServerOptions): Promise<Database> {
     keepAliveInitialDelayMillis: keepAliveInitialDelayMs,
     types: { getTypeParser: (typeId: number) => parserOf(typeId) },
     // By SET and not in the startup packet, which PgBouncer refuses. Times and bytes then have one text form on both drivers.
+    // The pool's own time limit ends before it.
     // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it, which its types do not say.
-    onConnect: client =>
-      client.query(
-        `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
-         SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}`,
-      ),
+    onConnect: client => ask(client, () => client.query(settings), connectTimeoutMs),
   })
   pool.on('error', error => options.onConnectionLost?.(toDatabaseError(error, where)))
   // The pool listens to its idle connections only, and an 'error' event that nobody listens to ends the process. One in use
   // gives the same error to the statement that waits for it.
   pool.on('connect', client => client.on('error', () => undefined))
 
-  /** One exchange with the server, under the deadline for connections that went silent. */
-  async function ask<Answer>(client: PoolClient, exchange: () => Promise<Answer>): Promise<Answer> {
-    const deadline = statementTimeoutMs === 0 ? undefined : setTimeout(() => abandon(client), statementTimeoutMs + answerGraceMs)
+  /** One exchange with the server, under the deadline for connections that went silent; 0 is none. */
+  async function ask<Answer>(client: ClientBase, exchange: () => Promise<Answer>, msMax = answerMsMax): Promise<Answer> {
+    const deadline = msMax === 0 ? undefined : setTimeout(() => abandon(client), msMax)
     try {
       return await exchange()
     } catch (error) {
-      throw toDatabaseError(error, where)
+      const failure = toDatabaseError(error, where)
+      if (!(failure instanceof DatabaseError) || lostWith(failure)) spent.add(client)
+      throw failure
     } finally {
       clearTimeout(deadline)
     }
@@ -94,14 +99,10 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   /** Lends a connection for one exchange outside a transaction of ours. */
   async function once<Answer>(exchange: (client: PoolClient) => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
     const client = await connect(signal)
-    let broken = false
     try {
       return await breakable(client, signal, () => ask(client, () => exchange(client)))
-    } catch (error) {
-      broken = !(error instanceof DatabaseError) || lostWith(error)
-      throw error
     } finally {
-      client.release(broken)
+      client.release(spent.has(client))
     }
   }
 
@@ -113,7 +114,8 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   function transactionOf(client: PoolClient, turn: ReturnType<typeof oneAtATime>): Transaction {
     return {
       query: (sql, values = []) => turn(() => ask(client, () => rows(client, sql, values))),
-      execute: sql => turn(() => ask(client, async () => void (await client.query(sql)))),
+      execute: (sql, { unhurried = false } = {}) =>
+        turn(() => ask(client, async () => void (await client.query(sql)), unhurried ? 0 : answerMsMax)),
       copy: (target, binary) =>
         turn(() =>
           ask(client, async () => {
@@ -144,7 +146,7 @@ export async function openServer(options: ServerOptions): Promise<Database> {
       } catch (error) {
         await turn.end()
         // A rollback that fails is not the news: the connection is dropped below, and the server rolls back.
-        settled = await client.query('ROLLBACK').then(
+        settled = await ask(client, () => client.query('ROLLBACK'), answerGraceMs).then(
           () => true,
           () => false,
         )
@@ -156,7 +158,7 @@ export async function openServer(options: ServerOptions): Promise<Database> {
       if (committed.command !== 'COMMIT') throw abortedTransaction()
       return result
     } finally {
-      client.release(!settled)
+      client.release(!settled || spent.has(client))
     }
   }
 
@@ -170,13 +172,17 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   }
 }
 
-/** True where the connection is of no more use: it failed, or the server is ending it (57P01 to 57P05). */
+/**
+ * True where the connection is of no more use: it failed, the server is ending it (57P01 to 57P05), or that server has become a standby
+ * (25006) and another one may be behind the same name.
+ */
 function lostWith(error: DatabaseError): boolean {
-  return error.sqlState === '' || error.sqlState.startsWith('57P')
+  return error.sqlState === '' || error.sqlState === '25006' || error.sqlState.startsWith('57P')
 }
 
 /** Ends a connection: whoever waits on it gets the error. The socket is pg's own, which its types do not show. */
-function abandon(client: PoolClient, reason = 'no answer came in time'): void {
+function abandon(client: ClientBase, reason = 'no answer came in time'): void {
+  spent.add(client)
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
   stream.destroy(new Error(reason))
 }

@@ -117,10 +117,6 @@ export const kafkaSourceOptions = Type.Object({
     }),
   ),
   client: Type.Enum(['kafkajs', 'platformatic'], { default: 'platformatic', description: 'The Kafka client that reads.' }),
-  fetchBytes: Type.Integer({
-    ...logOptions.properties.fetchBytes,
-    description: 'Bytes of messages that a tool (dlq, verify, trace) takes from a topic at once. A writer has consumer.fetch_bytes.',
-  }),
   acceptNew: logOptions.properties.acceptNew,
   acceptLost: logOptions.properties.acceptLost,
 })

@@ -80,7 +80,8 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
   const options = loadOptions(siteOptions, await sources(flags.config ?? process.env[configPathVariable(store)]))
   const faults = kafkaFaults(options.log, options.env)
   if (faults.length > 0) throw new OptionsError(faults)
-  const { topic, fetchBytes } = options.log
+  const { topic } = options.log
+  const { fetchBytes } = options.consumer
   const logger: Logger = openLogger({ ...options.logging, level: 'error' })
   const connection: KafkaConnection = await kafkaConnection(options.log)
   const closings: (() => Promise<void>)[] = []

@@ -11,11 +11,15 @@ import { positionHigh, positionLow } from '../sink.ts'
 
 const pageRows = 5_000
 const embeddedRangeOffsets = 50_000
+/** A registered format whose table was dropped has no rows until it gets the table anew. */
+const isThere = `to_regclass(format('formats.%I', table_name)) IS NOT NULL`
 
 /** @param database stays the caller's; one that is a server's is opened without a statement timeout, since a sort may take its time */
 export function openAudit(database: Database): StoreAudit {
   async function tables(): Promise<string[]> {
-    const formats = await database.query<{ table_name: string }>('SELECT table_name FROM sluice.formats ORDER BY table_name')
+    const formats = await database.query<{ table_name: string }>(
+      `SELECT table_name FROM sluice.formats WHERE ${isThere} ORDER BY table_name`,
+    )
     return ['public.messages', ...formats.map(({ table_name }) => `formats.${quoted(table_name)}`)]
   }
 
@@ -58,7 +62,8 @@ export function openAudit(database: Database): StoreAudit {
         return countOf(await database.query(sql, [channel, position, earliestUs, latestUs]))
       }
       if (format.includes('\0')) return 0
-      const [table] = await database.query<{ table_name: string }>('SELECT table_name FROM sluice.formats WHERE format = $1', [format])
+      const sqlOfTable = `SELECT table_name FROM sluice.formats WHERE format = $1 AND ${isThere}`
+      const [table] = await database.query<{ table_name: string }>(sqlOfTable, [format])
       if (table === undefined) return 0
       const sql = `SELECT count(*) AS rows FROM formats.${quoted(table.table_name)}
         WHERE channel = $1 AND position = $2 AND created BETWEEN $3 AND $4`

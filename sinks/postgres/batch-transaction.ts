@@ -56,10 +56,12 @@ async function storeAtOnce(database: Database, offsets: Offsets, { encoded, tabl
 
 async function storeStepwise(transaction: Transaction, offsets: Offsets, parts: BatchParts): Promise<MessageCounts[]> {
   const { encoded, tables } = parts
-  const { messages, ranges, rejected, replays } = encoded
+  const { messages, ranges, rejected } = encoded
   const next = await offsets.lock(transaction, ranges)
-  const leftOut = settledMessages(encoded, next)
-  for (const message of rejected.keys()) leftOut.add(message)
+  const settled = settledMessages(encoded, next)
+  // What became of a settled one, stored or refused, is no matter of this batch: it neither stands for a later copy nor is noted.
+  const replays = encoded.replays?.filter(({ message }) => !settled.has(message))
+  const leftOut = new Set([...settled, ...rejected.keys()])
   const known = replays === undefined ? undefined : await knownReplays(transaction, replays, tables)
   if (known !== undefined) for (const message of known.duplicates) leftOut.add(message)
   for (const table of encoded.tables) {
@@ -67,7 +69,7 @@ async function storeStepwise(transaction: Transaction, offsets: Offsets, parts: 
     if (target === undefined) continue
     for (const rejection of await copyTable(transaction, target, table, leftOut)) rejected.set(rejection.message, rejection)
   }
-  if (known !== undefined) await settleReplays(transaction, encoded, known)
+  if (replays !== undefined && known !== undefined) await settleReplays(transaction, replays, rejected, known)
   await acknowledge(parts, next)
   await writeDays(transaction, encoded.days)
   const counts = countMessages(messages, ranges, rejected, next, known?.duplicates)

@@ -8,10 +8,14 @@ import { SinkError } from '../sink-error.ts'
 import type { ConnectionNames } from './connections.ts'
 
 export interface Offsets {
+  /** By partition, where the store says to go on. One that it does not know is absent, and may be begun by `prepare`. */
   positions(partitions: readonly number[]): Promise<Positions>
   /**
    * Makes the rows of partitions that the store does not know: they go on where the range begins. On its own and before the
    * transaction, so that whoever holds a partition holds a row that others can see; what it says is true with or without the batch.
+   *
+   * A row that was there once is never made again unless `positions` has found that it is not: a store that has gone back to before it
+   * would take the rows below the range for stored.
    */
   prepare(ranges: readonly Range[], cut: AbortSignal): Promise<void>
   /**
@@ -27,8 +31,6 @@ export interface Offsets {
   steps(ranges: readonly Range[], counts: readonly MessageCounts[]): Step[]
   /** Asked after a lock timed out: ends the connections of this same writer that hold the partitions. Returns how many. */
   endHolders(ranges: readonly Range[]): Promise<number>
-  /** Forgets which partitions have their row. */
-  forget(): void
 }
 
 interface OffsetRow extends Record<string, number | bigint> {
@@ -67,6 +69,7 @@ const advanceSql = (guard: boolean) => `
   SELECT ${guard ? '1 / (count(*) = cardinality($3::int[]))::int' : 'count(*)'} FROM advanced`
 
 export function openOffsets(database: Database, { writer, log, names, lockTimeoutMs }: OffsetsOf): Offsets {
+  /** Partitions that had their row, whatever may have become of it. */
   const prepared = new Set<number>()
   const partitionsOf = (ranges: readonly Range[]) => ranges.map(range => range.partition)
   const positionsOf = (rows: readonly OffsetRow[]) => new Map(rows.map(row => [row.partition, Number(row.next_offset)]))
@@ -92,12 +95,17 @@ export function openOffsets(database: Database, { writer, log, names, lockTimeou
 
   return {
     async positions(partitions) {
-      return positionsOf(
+      const positions = positionsOf(
         await database.query<OffsetRow>(
           'SELECT partition, next_offset FROM sluice.offsets WHERE writer = $1 AND log = $2 AND partition = ANY ($3::int[])',
           [writer, log, partitions],
         ),
       )
+      for (const partition of partitions) {
+        if (positions.has(partition)) prepared.add(partition)
+        else prepared.delete(partition)
+      }
+      return positions
     },
 
     async prepare(ranges, cut) {
@@ -154,8 +162,6 @@ export function openOffsets(database: Database, { writer, log, names, lockTimeou
       )
       return ended.length
     },
-
-    forget: () => prepared.clear(),
   }
 }
 

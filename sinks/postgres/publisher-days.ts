@@ -3,8 +3,10 @@
 // In the steady state every row finds its day remembered, which costs two look-ups a message and a comparison a row.
 
 import type { SqlValue, Transaction } from '../../config/postgres/database.ts'
+import { oldestKept } from './retention.ts'
 
 const dayUs = 86_400_000_000
+const dayMs = 86_400_000
 
 /** A row of sluice.publisher_days that may not be there yet. `day` counts from 1970-01-01. */
 export interface PublisherDay {
@@ -55,12 +57,32 @@ export interface PublisherDays {
   of(channel: string, publisher: string, format: string): DaysOfPublisher
   /** Says that these days are in the table for certain: their transaction has committed. */
   remember(days: readonly PublisherDay[]): void
+  /** Forgets them all: the table may be another one than it was. Each is written once more when it is met again. */
+  forget(): void
 }
 
-/** @param rememberedMax beyond it all is forgotten, and found in the table again */
-export function openPublisherDays(rememberedMax = 200_000): PublisherDays {
+export interface PublisherDaysOptions {
+  /** Beyond it all is forgotten, and found in the table again. */
+  readonly rememberedMax?: number
+  /** As of `maintain`. Days before the retention may be deleted at any time: they are not remembered but written with each batch that has them. */
+  readonly retentionMonths?: number
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+export function openPublisherDays({
+  rememberedMax = 200_000,
+  retentionMonths = 0,
+  now = Date.now,
+}: PublisherDaysOptions = {}): PublisherDays {
   const formats = new Map<string, Map<string, Map<string, DaysOfPublisher>>>()
   let remembered = 0
+  let oldestDay = Number.NEGATIVE_INFINITY
+
+  function forget(): void {
+    formats.clear()
+    remembered = 0
+  }
 
   function of(channel: string, publisher: string, format: string): DaysOfPublisher {
     let channels = formats.get(format)
@@ -71,8 +93,7 @@ export function openPublisherDays(rememberedMax = 200_000): PublisherDays {
     if (days === undefined) {
       // Counted too: a batch whose rows are never committed must not leave entries without bound.
       if (remembered++ >= rememberedMax) {
-        formats.clear()
-        remembered = 0
+        forget()
         return of(channel, publisher, format)
       }
       publishers.set(publisher, (days = new DaysOfPublisher(channel, publisher, format)))
@@ -81,13 +102,19 @@ export function openPublisherDays(rememberedMax = 200_000): PublisherDays {
   }
 
   function remember(days: readonly PublisherDay[]): void {
+    const oldest = retentionMonths === 0 ? Number.NEGATIVE_INFINITY : oldestKept(new Date(now()), retentionMonths).getTime() / dayMs
+    if (oldest !== oldestDay) {
+      forget()
+      oldestDay = oldest
+    }
     for (const { channel, publisher, format, day } of days) {
+      if (day < oldest) continue
       of(channel, publisher, format).committed.add(day)
       remembered++
     }
   }
 
-  return { of, remember }
+  return { of, remember, forget }
 }
 
 /**

@@ -49,7 +49,11 @@ export interface KnownReplays {
   readonly twins: ReadonlyMap<number, number>
 }
 
-/** Holds off every other writer of replays until the transaction ends: they are rare, and two must not store the same message. */
+/**
+ * Holds off every other writer of replays until the transaction ends: they are rare, and two must not store the same message.
+ *
+ * @param replays without those that were settled before this batch
+ */
 export async function knownReplays(transaction: Transaction, replays: readonly Replay[], tables: FormatTables): Promise<KnownReplays> {
   const duplicates = new Set<number>()
   const twins = new Map<number, number>()
@@ -89,10 +93,15 @@ function storedAmong(transaction: Transaction, table: string, format: string, re
   )
 }
 
-/** What was refused goes with those that came again: then none of them is in the store. The others are stored, which is noted. */
+/**
+ * What was refused goes with those that came again: then none of them is in the store. The others are stored, which is noted.
+ *
+ * @param replays those that `knownReplays` was asked for
+ */
 export async function settleReplays(
   transaction: Transaction,
-  { replays = [], rejected }: EncodedBatch,
+  replays: readonly Replay[],
+  rejected: EncodedBatch['rejected'],
   { duplicates, twins }: KnownReplays,
 ): Promise<void> {
   for (const [message, first] of twins) {

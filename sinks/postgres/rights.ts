@@ -1,7 +1,7 @@
-// A role that may write but not create: what it does without, and what an operator is told.
+// What a writer does without: months that cannot be made now, and tables that its role may not make; and what an operator is told.
 
 import { type Database, DatabaseError } from '../../config/postgres/database.ts'
-import { maintain } from './schema.ts'
+import { makeMonths } from './schema.ts'
 
 /** True for 42501, insufficient_privilege. */
 export function isDenied(error: unknown): error is DatabaseError {
@@ -9,18 +9,21 @@ export function isDenied(error: unknown): error is DatabaseError {
 }
 
 /**
- * Makes the months that are missing, where the role may; without them rows lie in the default partition until somebody makes them.
+ * Makes the months that are missing, where the role may and nobody is in the way (a dump, say); without them rows lie in the default
+ * partition until somebody makes them, so no writer waits for one.
  *
- * @returns what the role may not do, and what then happens, a sentence each
+ * @returns what cannot be done, and what then happens, a sentence each
+ * @throws DatabaseError where the table `messages` is missing, or the server away
  */
-export async function missingRights(database: Database): Promise<string[]> {
+export async function shortcomings(database: Database, retentionMonths: number): Promise<string[]> {
   const sentences: string[] = []
-  try {
-    await maintain(database)
-  } catch (error) {
-    if (!isDenied(error)) throw error
+  const { failure } = await makeMonths(database, { retentionMonths })
+  if (failure !== undefined) {
+    const until = isDenied(failure)
+      ? 'the owner of the table starts a writer, or does what sinks/postgres/README.md says'
+      : 'they are made, which is tried again daily and when a writer starts'
     sentences.push(
-      `months of the table messages cannot be made (${error.message}): their rows go to sluice.messages_default until the owner of the table starts a writer, or does what sinks/postgres/README.md says`,
+      `months of the table messages cannot be made (${failure.message}): their rows go to sluice.messages_default until ${until}`,
     )
   }
   const [right] = await database.query<{ create: boolean; role: string }>(

@@ -13,7 +13,7 @@ import { type LogIdentity, registerLog } from './logs.ts'
 import { isLockTimeout, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
 import { openPublisherDays } from './publisher-days.ts'
-import { explained, missingRights } from './rights.ts'
+import { explained, shortcomings } from './rights.ts'
 import { migrateStore } from './schema.ts'
 import { meaningOf } from './sql-states.ts'
 
@@ -24,24 +24,24 @@ export interface PostgresSinkOptions extends LogIdentity {
    */
   readonly database: Database
   readonly options: SinkOptions
-  /** Told what the role may not do, and what to grant; the sink works without. */
+  /** Told which months cannot be made, what the role may not do, and what to do about it; the sink works without. */
   readonly onNotice?: (sentence: string) => void
 }
 
 /**
- * Opens a sink: brings the schema to this version, makes the months that are missing, and registers the log.
+ * Opens a sink: brings the schema to this version, makes the months that are missing where it can, and registers the log.
  *
  * @throws SinkError (systemic) where the store belongs to another writer or to another log of this name
  * @throws DatabaseError; `classify` says what it means
  */
 export async function openSink({ database, options, onNotice, ...identity }: PostgresSinkOptions): Promise<Sink<EncodedBatch>> {
   await migrateStore(database)
-  for (const sentence of await missingRights(database)) onNotice?.(sentence)
+  for (const sentence of await shortcomings(database, options.retentionMonths)) onNotice?.(sentence)
   const logNumber = await registerLog(database, identity)
   const formats = openFormats(database, options)
   const names = connectionNames(identity.writer, logNumber)
   const offsets = openOffsets(database, { writer: identity.writer, log: logNumber, names, lockTimeoutMs: options.lockTimeoutMs })
-  const publisherDays = openPublisherDays()
+  const publisherDays = openPublisherDays({ retentionMonths: options.retentionMonths })
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
@@ -63,8 +63,8 @@ export async function openSink({ database, options, onNotice, ...identity }: Pos
         publisherDays.remember(encoded.days)
         return counts
       } catch (error) {
-        // Whatever was taken for known may be what failed.
-        offsets.forget()
+        // Whatever was taken for known may be what failed. Not so the partitions: a row of theirs that is gone is fenced, not begun anew.
+        publisherDays.forget()
         formats.forget()
         if (isLockTimeout(error)) throw await unheld(encoded, error)
         if (attempt > 1 || tables.names.size === 0 || !isMissingTable(error)) throw explained(error)
@@ -88,7 +88,12 @@ export async function openSink({ database, options, onNotice, ...identity }: Pos
 
   return {
     logNumber,
-    positions: partitions => offsets.positions(partitions),
+    async positions(partitions) {
+      const positions = await offsets.positions(partitions)
+      // What this sink remembers of partitions that it had before may be of a store that has gone back since.
+      publisherDays.forget()
+      return positions
+    },
     encode: (batch: RecordBatch) => encode(batch, logNumber, publisherDays),
     async write(encoded, reject, signal) {
       if (closed) throw new Error('the sink is closed')

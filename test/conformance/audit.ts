@@ -13,6 +13,8 @@ export interface AuditedStore {
   readonly double: (position: bigint) => Promise<void>
   /** Takes them away. */
   readonly remove: (position: bigint) => Promise<void>
+  /** Drops the table of a format, as an operator may. */
+  readonly dropFormat: (format: string) => Promise<void>
   readonly close: () => Promise<void>
 }
 
@@ -120,6 +122,17 @@ export function auditConformance(name: string, openStore: () => Promise<AuditedS
         expect(await audit.rowsOf(sink.logNumber, 0, 0, where)).toBe(2)
         expect(await audit.rowsOf(sink.logNumber, 0, 1, { ...where, format: 'engine', latestUs: noonUs })).toBe(1)
         expect(await audit.rowsOf(sink.logNumber, 0, 7, where)).toBe(0)
+      }))
+
+    test('a format whose table was dropped has no rows, and those of the others are found', () =>
+      withStore(async ({ audit, dropFormat }, sink) => {
+        const document = (offset: number, format: string): TestMessage => ({ offset, documents: [{ format, payload: {} }] })
+        await sink.write(sink.encode(batchOf(0, 3, [plain(0), document(1, 'engine'), document(2, 'gearbox')])), keep, signal)
+        await dropFormat('engine')
+        expect(await all(audit.messages(sink.logNumber, 0, 0, 3))).toEqual([message(0), message(2)])
+        const where = { channel: 'channel-1', earliestUs: noonUs, latestUs: noonUs }
+        expect(await audit.rowsOf(sink.logNumber, 0, 1, { ...where, format: 'engine' })).toBe(0)
+        expect(await audit.rowsOf(sink.logNumber, 0, 2, { ...where, format: 'gearbox' })).toBe(1)
       }))
   })
 }

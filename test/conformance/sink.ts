@@ -369,6 +369,29 @@ export function sinkConformance(name: string, openStore: () => Promise<SinkStore
         await writeReplays(batchOf(3, 4, [replayed(100, 3)]))
         expect(await values()).toEqual([100, 100.5, 101, 101.5])
       })
+
+      test('that another worker wrote meanwhile and that were refused there are stored by a later replay', async () => {
+        const refused = { ...Object.values(store.poisons)[0]!(0), original: original(100) }
+        const other = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
+        const late = other.encode(batchOf(0, 2, [refused, replayed(101, 1)]))
+        await writeReplays(batchOf(0, 2, [refused, replayed(101, 1)]))
+        expect(await other.write(late, keep, signal)).toEqual([counts({ received: 2, duplicate: 2 })])
+        expect(rejections.map(({ message }) => message)).toEqual([0])
+        await writeReplays(batchOf(2, 3, [replayed(100, 2)]))
+        expect(await values()).toEqual([100, 100.5, 101, 101.5])
+        await other.close()
+      })
+
+      test('that come again behind one which another worker wrote, and which was refused there, are stored', async () => {
+        const refused = { ...Object.values(store.poisons)[0]!(0), original: original(100) }
+        const other = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
+        const late = other.encode(batchOf(0, 2, [refused, replayed(100, 1)]))
+        await writeReplays(batchOf(0, 1, [refused]))
+        expect(await other.write(late, keep, signal)).toEqual([counts({ received: 2, duplicate: 1, stored: 1 })])
+        await writeReplays(batchOf(2, 3, [replayed(100, 2)]))
+        expect(await values()).toEqual([100, 100.5])
+        await other.close()
+      })
     })
 
     test('a store belongs to one writer for each log', async () => {

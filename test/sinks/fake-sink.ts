@@ -83,7 +83,7 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
     }
     const isSettled = (message: number) => batch.messages.offset[message]! < next.get(batch.messages.partition[message]!)!
     const rows = new Map<number, StoredRow[]>()
-    const duplicates = duplicatesOf(batch, logNumber)
+    const duplicates = duplicatesOf(batch, logNumber, isSettled)
     for (const [message, row] of rowsOf(batch, logNumber)) {
       if (isSettled(message) || duplicates.has(message)) continue
       const refusal = refusalOf(store, row)
@@ -113,12 +113,12 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
     return countMessages(batch.messages, batch.ranges, rejected, next, duplicates)
   }
 
-  /** By replayed message that is in the store or comes again, the one before it in the batch, or itself. */
-  function duplicatesOf(batch: RecordBatch, logNumber: number): Map<number, number> {
+  /** By replayed message that is in the store or comes again, the one before it in the batch, or itself. Settled ones are no matter of it. */
+  function duplicatesOf(batch: RecordBatch, logNumber: number, isSettled: (message: number) => boolean): Map<number, number> {
     const duplicates = new Map<number, number>()
     const firsts = new Map<bigint, number>()
     for (const [message, { position }] of rowsOf(batch, logNumber)) {
-      if (batch.originals?.has(message) !== true) continue
+      if (batch.originals?.has(message) !== true || isSettled(message)) continue
       const first = firsts.get(position) ?? message
       firsts.set(position, first)
       const stored = store.replayed.has(position) || store.rows.some(row => row.position === position)

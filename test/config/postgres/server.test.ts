@@ -140,6 +140,65 @@ describeWithPostgres('PostgreSQL server', postgres => {
     expect(await database.query(`SELECT current_setting('application_name') AS name`)).toEqual([{ name: 'sluice writer greenhouse' }])
   })
 
+  test.each([
+    ['its first settings', 0, 500],
+    ['a ROLLBACK', 2, 5_000],
+  ])(
+    'a server that goes silent at %s is given up too, and closing does not wait for it',
+    { timeout: 20_000 },
+    async (_what, answers, leastMs) => {
+      const silent = await openSilentServer(answers)
+      const database = await open({ url: silent.url, connectTimeoutMs: 500, statementTimeoutMs: 500 })
+      const begun = performance.now()
+      const letters = new Error('the dead letters are away')
+      const failure = await database.transaction(() => Promise.reject(letters)).catch((error: unknown) => error)
+      const tookMs = performance.now() - begun
+      if (answers === 0) expect(failure).toMatchObject({ sqlState: '', transient: true })
+      else expect(failure).toBe(letters)
+      expect(tookMs).toBeGreaterThan(leastMs - 50)
+      expect(tookMs).toBeLessThan(leastMs + 3_000)
+      await database.close()
+      silent.close()
+    },
+  )
+
+  test('connections to a server that has become read-only (25006) are not kept, in a transaction and outside', async () => {
+    const url = await postgres.createDatabase()
+    const other = await open({ url })
+    await other.execute('CREATE TABLE written (id int4)')
+    const readOnly = (to: 'on' | 'off') =>
+      other.execute(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = ${to}`)
+    const insert = [{ sql: 'INSERT INTO written VALUES (1)', values: [] }]
+    const ways: ((database: Database) => Promise<unknown>)[] = [
+      database => database.query(insert[0]!.sql),
+      database => database.run(insert),
+      database => database.transaction(transaction => transaction.query(insert[0]!.sql)),
+      database =>
+        database.transaction(async transaction => {
+          await transaction.query(insert[0]!.sql).catch(() => undefined)
+          throw new Error('what the work made of it')
+        }),
+    ]
+    for (const write of ways) {
+      const database = await open({ url, connectionsMax: 1 })
+      await readOnly('on')
+      await expect(write(database)).rejects.toThrow()
+      await readOnly('off')
+      await write(database).catch((error: unknown) => expect(error).not.toMatchObject({ sqlState: '25006' }))
+    }
+    // The last way stores nothing, since it throws.
+    expect(await other.query('SELECT count(*)::int FROM written')).toEqual([{ count: 3 }])
+  })
+
+  test('a statement of a transaction that is said to be unhurried may take longer than any timeout', { timeout: 20_000 }, async () => {
+    const database = await open({ statementTimeoutMs: 300 })
+    const done = database.transaction(async transaction => {
+      await transaction.execute('SET LOCAL statement_timeout = 0; SELECT pg_sleep(6)', { unhurried: true })
+      return 'done'
+    })
+    expect(await done).toBe('done')
+  })
+
   test('a connection that went silent is given up 5 s after the statement timeout', { timeout: 20_000 }, async () => {
     const proxy = await openProxy(Number(new URL(postgres.url).port))
     const database = await open({ url: postgres.url.replace(`:${new URL(postgres.url).port}`, `:${proxy.port}`), statementTimeoutMs: 100 })
@@ -151,6 +210,40 @@ describeWithPostgres('PostgreSQL server', postgres => {
     proxy.close()
   })
 })
+
+/** Lets everybody in, answers so many queries as it should, and no other. */
+async function openSilentServer(answers: number): Promise<{ url: string; close(): void }> {
+  const sockets = new Set<Socket>()
+  const message = (type: string, body: Buffer): Buffer => {
+    const header = Buffer.alloc(5)
+    header.write(type)
+    header.writeInt32BE(body.length + 4, 1)
+    return Buffer.concat([header, body])
+  }
+  const ready = (state: 'I' | 'T') => message('Z', Buffer.from(state))
+  const completed = (command: string) => message('C', Buffer.from(`${command}\0`))
+  const server: Server = createServer(socket => {
+    let answered = -1
+    sockets.add(socket)
+    socket.on('error', () => undefined)
+    socket.on('data', bytes => {
+      const text = bytes.toString('latin1')
+      if (answered++ === -1) socket.write(Buffer.concat([message('R', Buffer.alloc(4)), ready('I')]))
+      else if (answered > answers) return
+      else if (text.includes('BEGIN')) socket.write(Buffer.concat([completed('BEGIN'), ready('T')]))
+      else socket.write(Buffer.concat([...text.matchAll(/SET /g)].map(() => completed('SET')).concat(ready('I'))))
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `postgres://ann@127.0.0.1:${(server.address() as AddressInfo).port}/site?sslmode=disable`,
+    close: () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
+  }
+}
 
 /** Passes bytes on until it is told to swallow them, as a network does that lost one end. */
 async function openProxy(target: number): Promise<{ port: number; silence(): void; close(): void }> {

@@ -31,7 +31,6 @@ test('without anything given it is a broker on this machine, the topic messages,
     queueBytes: 16 * 1024 * 1024,
     appendTimeoutMs: 10_000,
     client: expect.stringMatching(/^(kafkajs|platformatic)$/) as string,
-    fetchBytes: 1024 * 1024,
     acceptNew: false,
     acceptLost: false,
   })
@@ -120,5 +119,5 @@ test('in production a password that everybody knows is a fault, and no fault sho
 
 test('a log of its own needs nothing of what a source has', () => {
   const log = loadOptions(Type.Object({ log: kafkaLogOptions }), { environment: {} }).log
-  expect(Object.keys(log)).not.toContain('fetchBytes')
+  expect(Object.keys(log)).not.toContain('group')
 })

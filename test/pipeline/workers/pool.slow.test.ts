@@ -4,27 +4,37 @@ import { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import { afterEach, expect, test } from 'vitest'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
-import { openWorkerPool, type WorkerPool } from '../../../pipeline/workers/pool.ts'
+import { openWorkerPool, type WorkerPool, type WorkerPoolOptions } from '../../../pipeline/workers/pool.ts'
+import { recordingLogger } from './recording-logger.ts'
 import type { ThreadPlan } from './thread.ts'
 
 const pools: WorkerPool[] = []
+const started: Worker[] = []
 afterEach(async () => {
-  for (const pool of pools.splice(0)) await pool.stop()
+  const stops = pools.splice(0).map(pool => pool.stop())
+  // Also where the pool itself would wait for them for ever.
+  for (const thread of started.splice(0)) await thread.terminate()
+  await Promise.all(stops)
 })
 
 /** A pool whose nth thread of a worker, counted from 0, does what `plan` says. */
-function openPool(count: number, plan: (worker: number, life: number) => Omit<ThreadPlan, 'worker'>, stopMsMax = 4500) {
+function openPool(
+  count: number,
+  plan: (worker: number, life: number) => Omit<ThreadPlan, 'worker'>,
+  options: Partial<WorkerPoolOptions> = {},
+) {
   const lives: number[] = Array.from({ length: count }, () => 0)
   const threads: Worker[] = []
   const pool = openWorkerPool({
     count,
     logger: pino({ level: 'silent' }),
     backOff: { waitMsMin: 1, waitMsMax: 20 },
-    stopMsMax,
+    ...options,
     start(worker) {
       const workerData: ThreadPlan = { worker, ...plan(worker, lives[worker]!++) }
       const thread = new Worker(new URL('./thread.ts', import.meta.url), { workerData })
       threads[worker] = thread
+      started.push(thread)
       return thread
     },
   })
@@ -80,6 +90,79 @@ test.each(['systemic-at-open', 'systemic-at-work'] as const)(
   },
 )
 
+test('a systemic fault of one worker ends the pool in the time of a stop, also beside one that does not stop', async () => {
+  const { pool } = openPool(2, worker => ({ messages: 3, fate: worker === 0 ? 'systemic-at-work' : 'never-stop' }), { stopMsMax: 200 })
+  // Threads need up to some seconds to begin; nobody calls `stop`.
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('failed')
+  const failedMs = performance.now()
+  await expect(pool.done).rejects.toThrow('the fake store fails: systemic')
+  expect(performance.now() - failedMs).toBeLessThan(2_000)
+})
+
+test('a systemic fault stays the news where a part does not close after it', async () => {
+  const { pool, lives } = openPool(1, () => ({ messages: 3, fate: 'systemic-and-unclosable' }))
+  await expect(pool.done).rejects.toThrow('the fake store fails: systemic')
+  expect(lives).toEqual([1])
+})
+
+test('the wait doubles for a worker that says that it runs and dies before it has settled anything', async () => {
+  const { logger, lines } = recordingLogger()
+  const backOff = { waitMsMin: 2, waitMsMax: 10_000, random: () => 0 }
+  const { lives } = openPool(1, () => ({ messages: 0, fate: 'die-at-start' }), { logger, backOff })
+  await expect.poll(() => lives[0], { timeout: 20_000 }).toBeGreaterThan(4)
+  expect(lines().flatMap(({ deaths, wait_ms }) => (deaths === undefined ? [] : [[deaths, wait_ms]]))).toEqual(
+    expect.arrayContaining([
+      [1, 1],
+      [2, 2],
+      [3, 4],
+      [4, 8],
+    ]),
+  )
+})
+
+test('the wait does not grow for a worker that had settled messages, or that had worked for longer than the longest wait', async () => {
+  const { logger, lines } = recordingLogger()
+  const backOff = { waitMsMin: 2, waitMsMax: 10_000 }
+  const settling = openPool(1, () => ({ messages: 1, fate: 'die-at-work' }), { logger, backOff })
+  await expect.poll(() => settling.lives[0], { timeout: 20_000 }).toBeGreaterThan(3)
+  const lasting = openPool(1, () => ({ messages: 0, fate: 'die-at-start' }), { logger, backOff: { waitMsMin: 2, waitMsMax: 10 } })
+  await expect.poll(() => lasting.lives[0], { timeout: 20_000 }).toBeGreaterThan(3)
+  expect(new Set(lines().map(({ deaths }) => deaths))).toEqual(new Set([1]))
+})
+
+/** Reports come once a second. */
+const silence = { lookMs: 100, readyMsMax: 2_000, aliveMsMax: 6_000 }
+
+test('a worker whose thread is blocked is not running, says so, and is ended and started anew', async () => {
+  const { pool, lives } = openPool(2, (worker, life) => ({ messages: 0, fate: worker === 0 && life === 0 ? 'block' : 'work' }), { silence })
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('retrying')
+  expect(pool.failure()?.message).toMatch(/^worker 0 has said nothing for \d s$/)
+  expect(lives).toEqual([1, 1])
+  await expect.poll(() => lives, { timeout: 20_000 }).toEqual([2, 1])
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
+  expect(pool.failure()).toBeUndefined()
+}, 60_000)
+
+test('a worker that stood still for a while is not running meanwhile, and goes on by itself', async () => {
+  const { pool, lives } = openPool(1, () => ({ messages: 0, fate: 'pause' }), { silence })
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('retrying')
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
+  expect(lives).toEqual([1])
+}, 60_000)
+
+test('a main thread that stood still itself ends no worker', async () => {
+  const { pool, lives } = openPool(1, () => ({ messages: 0, fate: 'work' }), {
+    silence: { lookMs: 10, readyMsMax: 1_200, aliveMsMax: 1_500 },
+  })
+  await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000)
+  await new Promise(resolve => setTimeout(resolve, 50))
+  expect(pool.state()).toBe('running')
+  expect(lives).toEqual([1])
+})
+
 test('a worker that waits for its store says so, and a stop ends the wait', async () => {
   const { pool } = openPool(1, () => ({ messages: 0, fate: 'store-away' }))
   await expect.poll(() => pool.failure()?.message, { timeout: 10_000 }).toBe('the store is away')
@@ -99,7 +182,7 @@ test('a stop while a worker waits to be started again does not start it', async 
 })
 
 test('a worker that does not stop in time is ended', async () => {
-  const { pool } = openPool(1, () => ({ messages: 1, fate: 'never-stop' }), 100)
+  const { pool } = openPool(1, () => ({ messages: 1, fate: 'never-stop' }), { stopMsMax: 100 })
   await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
   await pool.stop()
   expect(pool.state()).toBe('stopped')

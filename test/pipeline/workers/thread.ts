@@ -10,8 +10,22 @@ export interface ThreadPlan {
   readonly worker: number
   /** Messages that are stored right away. */
   readonly messages: number
-  readonly fate: 'work' | 'die-at-open' | 'die-at-work' | 'systemic-at-open' | 'systemic-at-work' | 'store-away' | 'never-stop'
+  readonly fate:
+    | 'work'
+    | 'die-at-open'
+    | 'die-at-start'
+    | 'die-at-work'
+    | 'systemic-at-open'
+    | 'systemic-at-work'
+    | 'systemic-and-unclosable'
+    | 'store-away'
+    | 'never-stop'
+    | 'block'
+    | 'pause'
 }
+
+/** Longer than a worker may be silent to be ready, and shorter than it may be to stay. */
+const pauseMs = 4_000
 
 const { messages, fate } = workerData as ThreadPlan
 
@@ -24,11 +38,24 @@ await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
     signal.addEventListener('abort', () => ended.reject(new Error('gave up waiting')))
     return await ended.promise
   }
+  // After it has reported that it runs, and before it has read anything.
+  const whenReported = (then: () => void): void => void setTimeout(then, 20)
   const world = makeWorld()
   const { writer } = await startWriter(world, { onStateChange })
   await world.log.append(Array.from({ length: messages }, (_, at) => pack(at)))
-  if (fate === 'systemic-at-work') world.store.failures.push({ errorClass: 'systemic' })
+  if (fate === 'systemic-at-work' || fate === 'systemic-and-unclosable') world.store.failures.push({ errorClass: 'systemic' })
   if (fate === 'never-stop') world.store.gate = new Promise(() => undefined)
+  if (fate === 'die-at-start') {
+    whenReported(() => {
+      throw new Error('a fault of the program')
+    })
+  }
+  if (fate === 'block') {
+    whenReported(() => {
+      for (;;);
+    })
+  }
+  if (fate === 'pause') whenReported(() => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs))
   if (fate === 'die-at-work') {
     const dying = setInterval(() => {
       if (world.store.rows.length < messages) return
@@ -39,5 +66,11 @@ await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
       })
     }, 1)
   }
-  return { writers: [writer], registry: world.registry, close: async () => undefined }
+  return {
+    writers: [writer],
+    registry: world.registry,
+    async close() {
+      if (fate === 'systemic-and-unclosable') throw new Error('the sink does not close')
+    },
+  }
 })

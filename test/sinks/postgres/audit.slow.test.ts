@@ -22,6 +22,10 @@ auditConformance('the fake audit', async () => {
       const kept = store.rows.filter(row => row.position !== position)
       store.rows.splice(0, store.rows.length, ...kept)
     },
+    dropFormat: async format => {
+      const kept = store.rows.filter(row => row.table !== format)
+      store.rows.splice(0, store.rows.length, ...kept)
+    },
     close: async () => undefined,
   }
 })
@@ -35,6 +39,7 @@ async function storeOf(database: Database): Promise<AuditedStore> {
     double: async position =>
       void (await database.query('INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1', [position])),
     remove: async position => void (await database.query('DELETE FROM public.messages WHERE position = $1', [position])),
+    dropFormat: format => database.execute(`DROP TABLE formats."${format}"`),
     close: async () => undefined,
   }
 }

@@ -11,6 +11,7 @@ const insert = (time: string) =>
   `INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, position, index) VALUES ('${time}', 'c', '', 'p', 'http', 'n', 1, 0);`
 
 describeWithPostgres('the months of the PostgreSQL store', postgres => {
+  let url: string
   let database: Database
   const partitions = async () =>
     (
@@ -20,7 +21,8 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     ).map(row => `${row.table} ${row.rows}`)
 
   beforeEach(async () => {
-    database = await openServer({ url: await postgres.createDatabase(), applicationName: 'test', connectionsMax: 4 })
+    url = await postgres.createDatabase()
+    database = await openServer({ url, applicationName: 'test', connectionsMax: 4 })
     await migrateStore(database)
   })
   afterEach(() => database.close())
@@ -82,6 +84,46 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     }
   }
 
+  test('a month takes over many rows although each statement has a time limit, and keeps no CHECK of its own', async () => {
+    await database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, position, index)
+      SELECT timestamptz '2026-03-01' + n * interval '1 second', 'c', '', 'p', 'http', 'n', n, 0 FROM generate_series(0, 59999) AS n`)
+    const hurried = await openServer({ url, applicationName: 'test', connectionsMax: 2, statementTimeoutMs: 60 })
+    const patience = new Set<boolean | undefined>()
+    const watched: Database = {
+      ...hurried,
+      transaction: work =>
+        hurried.transaction(transaction =>
+          work({
+            ...transaction,
+            execute: (sql, options) => {
+              if (/moved|ATTACH/.test(sql)) patience.add(options?.unhurried)
+              return transaction.execute(sql, options)
+            },
+          }),
+        ),
+    }
+    await maintain(watched, { now: new Date('2026-05-15T00:00:00Z') })
+    expect(patience).toEqual(new Set([true]))
+    expect(await database.query('SELECT count(*)::int FROM sluice.messages_2026_03')).toEqual([{ count: 60_000 }])
+    expect(
+      await database.query(`SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = 'sluice.messages_2026_03'::regclass`),
+    ).toEqual([])
+    await hurried.close()
+  })
+
+  test('a month that others keep from being made is an error after 2 s, holds nobody up for longer, and is made by the next call', async () => {
+    const now = new Date('2026-05-15T00:00:00Z')
+    await maintain(database, { now })
+    await database.execute('DROP TABLE sluice.messages_2026_08')
+    await database.transaction(async dump => {
+      await dump.execute('LOCK TABLE sluice.messages_default IN ACCESS SHARE MODE')
+      const begun = performance.now()
+      await expect(maintain(database, { now })).rejects.toMatchObject({ sqlState: '55P03' })
+      expect(performance.now() - begun).toBeLessThan(4_000)
+    })
+    expect(await maintain(database, { now })).toEqual(['messages_2026_08'])
+  })
+
   test('a month has its index, and the planner uses it and no other month', async () => {
     await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
     await database.execute('SET enable_seqscan = off')
@@ -128,7 +170,8 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
         'sluice.messages_2026_06 2026-06-15 00:00:00+00',
         'sluice.messages_default 2026-12-24 00:00:00+00',
       ])
-      expect(await kept()).toEqual({ messages: 3, documents: 3, days: 3 })
+      // Days are listed for a month longer.
+      expect(await kept()).toEqual({ messages: 3, documents: 3, days: 4 })
       const months = await database.query<{ name: string }>(
         `SELECT relname AS name FROM pg_class WHERE relname ~ '^messages_\\d{4}_\\d{2}$' ORDER BY 1`,
       )
@@ -141,10 +184,40 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
       expect(await kept()).toEqual({ messages: 7, documents: 7, days: 7 })
     })
 
-    test('more rows than one statement deletes are deleted too', async () => {
-      await database.execute('INSERT INTO formats.engine SELECT 0 FROM generate_series(1, 25000)')
+    test('each page of a table is read once, however many rows are deleted', async () => {
+      await database.execute(`CREATE TABLE formats.long (created bigint) WITH (fillfactor = 10, autovacuum_enabled = off);
+        INSERT INTO formats.long SELECT CASE WHEN n % 10 = 0 THEN 4000000000000000000 ELSE 0 END FROM generate_series(1, 100000) AS n;
+        INSERT INTO sluice.formats (format, table_name, channel) VALUES ('long', 'long', 'c')`)
+      const [before] = await touched()
       await maintain(database, { now, retentionMonths: 1 })
-      expect(await kept()).toMatchObject({ documents: 3 })
+      const [after] = await touched()
+      expect(await database.query('SELECT count(*)::int FROM formats.long')).toEqual([{ count: 10_000 }])
+      // Beside that, a row that is deleted touches its page once.
+      expect(after!.blocks - before!.blocks).toBeLessThan(90_000 + 2 * after!.pages)
+      expect(after!.pages).toBeGreaterThan(2_000)
+    })
+
+    const touched = async () => {
+      await database.query('SELECT pg_stat_force_next_flush()')
+      return database.query<{ blocks: number; pages: number }>(
+        `SELECT (heap_blks_hit + heap_blks_read)::float8 AS blocks, (pg_relation_size(relid) / 8192)::float8 AS pages
+         FROM pg_statio_user_tables WHERE relname = 'long'`,
+      )
+    }
+
+    test('where one table fails the others are gone on with, and the days stay', async () => {
+      await database.execute(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not these''; END';
+        CREATE TABLE formats.before AS SELECT * FROM formats.engine;
+        INSERT INTO sluice.formats (format, table_name, channel) VALUES ('before', 'before', 'c');
+        CREATE TRIGGER refuse BEFORE DELETE ON sluice.messages_default FOR EACH ROW EXECUTE FUNCTION refuse();
+        CREATE TRIGGER refuse BEFORE DELETE ON formats.before FOR EACH ROW EXECUTE FUNCTION refuse()`)
+      await expect(maintain(database, { now, retentionMonths: 1 })).rejects.toThrow(/not these.*not these/)
+      expect(await kept()).toMatchObject({ documents: 3, days: 7 })
+      await database.execute('DROP TRIGGER refuse ON sluice.messages_default')
+      await expect(maintain(database, { now, retentionMonths: 1 })).rejects.toThrow('not these')
+      await database.execute('DROP TRIGGER refuse ON formats.before')
+      await maintain(database, { now, retentionMonths: 1 })
+      expect(await kept()).toEqual({ messages: 3, documents: 3, days: 4 })
     })
   })
 })

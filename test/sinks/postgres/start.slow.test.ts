@@ -55,6 +55,47 @@ describeWithPostgres('the start of a PostgreSQL sink', postgres => {
     for (const sink of sinks) await sink.close()
   })
 
+  const monthsOf = async (): Promise<string[]> => {
+    const rows = await owner.query<{ name: string }>(
+      `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'messages'::regclass ORDER BY 1`,
+    )
+    return rows.map(row => row.name)
+  }
+
+  test('a month that a dump keeps from being made is said, and the sink opens and stores', async () => {
+    await (await openSink({ database: owner, ...identity })).close()
+    const months = await monthsOf()
+    await owner.execute(`DROP TABLE ${months.at(-2)}`)
+    const database = await connect('postgres')
+    const notices: string[] = []
+    await owner.transaction(async dump => {
+      await dump.execute('LOCK TABLE sluice.messages_default IN ACCESS SHARE MODE')
+      const sink = await openSink({ database, ...identity, onNotice: sentence => void notices.push(sentence) })
+      await sink.write(sink.encode(plainBatch(0, 2)), nobody, signal)
+      await sink.close()
+    })
+    expect(notices).toEqual([
+      expect.stringMatching(/months of the table messages cannot be made.*lock timeout.*sluice\.messages_default.*tried again/),
+    ])
+    expect(await owner.query('SELECT count(*)::int FROM messages')).toEqual([{ count: 2 }])
+    await (await openSink({ database, ...identity })).close()
+    expect(await monthsOf()).toEqual(months)
+  })
+
+  test('a store without the table messages is not opened', async () => {
+    await (await openSink({ database: owner, ...identity })).close()
+    await owner.execute('DROP TABLE messages')
+    await expect(openSink({ database: owner, ...identity })).rejects.toMatchObject({ sqlState: '42P01' })
+  })
+
+  test('months that the retention does not keep are not made', async () => {
+    await (await openSink({ database: owner, ...identity, options: { ...options, retentionMonths: 1 } })).close()
+    const [oldest] = await monthsOf()
+    const now = new Date()
+    const before = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1)).toISOString().slice(0, 7).replace('-', '_')
+    expect(oldest).toBe(`sluice.messages_${before}`)
+  })
+
   describe('with a role that may not create', () => {
     let limited: Database
     let notices: string[]

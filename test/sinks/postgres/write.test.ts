@@ -327,6 +327,23 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     expect(await stored()).toBe(2)
   })
 
+  test('and it is fenced after a connection that was lost in between, however often it is tried', async () => {
+    await write(plainBatch(0, 2))
+    const encoded = sink.encode(plainBatch(2, 3))
+    const attempt = () => sink.write(encoded, keep, signal).catch((error: unknown) => sink.classify(error))
+    await others.transaction(async transaction => {
+      await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+      const lost = attempt()
+      await blocked(1)
+      await others.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE starts_with(application_name, 'sluice')`)
+      expect(await lost).toBe('transient')
+    })
+    await others.execute('DELETE FROM sluice.offsets')
+    expect([await attempt(), await attempt(), await attempt()]).toEqual(['fenced', 'fenced', 'fenced'])
+    expect(await others.query('SELECT FROM sluice.offsets')).toEqual([])
+    expect(await stored()).toBe(2)
+  })
+
   test('the days of a publisher are kept for each channel and format, each once', async () => {
     const day = 86_400_000_000
     const messages = [

@@ -1,0 +1,123 @@
+// A store that goes back under a running sink: to what it was some commits ago, as after an asynchronous failover or a restored backup.
+
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { openSink } from '../../../sinks/postgres/sink.ts'
+import type { MessageCounts } from '../../../sinks/sink.ts'
+import type { RecordBatch } from '../../../transformers/record-batch.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { batchOf, noonUs, plain, plainBatch, type TestMessage } from '../batches.ts'
+import { options } from './store.ts'
+
+type PostgresSink = Awaited<ReturnType<typeof openSink>>
+const signal = new AbortController().signal
+const nobody = async () => undefined
+const dayUs = 86_400_000_000
+
+describeWithPostgres('a store that goes back', postgres => {
+  let url: string
+  let database: Database
+  /** Connected to another database of the server, so that it can put another one in the place of the sink's. */
+  let operator: Database
+  let sink: PostgresSink
+  const write = (batch: RecordBatch) => sink.write(sink.encode(batch), nobody, signal)
+  const name = () => new URL(url).pathname.slice(1)
+
+  beforeEach(async () => {
+    url = await postgres.createDatabase()
+    operator = await openServer({ url: postgres.url, applicationName: 'operator', connectionsMax: 1 })
+    database = await openServer({ url, applicationName: 'sluice', connectionsMax: 3 })
+    sink = await openSink({ database, options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false })
+  })
+  afterEach(async () => {
+    await sink.close()
+    await database.close()
+    await operator.close()
+  })
+
+  /** The database as it is now; connections to it are ended, since PostgreSQL copies none that is in use. */
+  async function keep(): Promise<void> {
+    await endConnections()
+    await operator.execute(`CREATE DATABASE ${name()}_before TEMPLATE ${name()}`)
+  }
+
+  async function goBack(): Promise<void> {
+    await endConnections()
+    await operator.execute(`ALTER DATABASE ${name()} RENAME TO ${name()}_lost`)
+    await operator.execute(`ALTER DATABASE ${name()}_before RENAME TO ${name()}`)
+  }
+
+  async function endConnections(): Promise<void> {
+    await operator.query('SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = $1', [name()])
+  }
+
+  /** Writes until the connections that were ended are replaced, as the pipeline does after a transient error. */
+  async function writeAgain(batch: RecordBatch): Promise<readonly MessageCounts[] | 'fenced'> {
+    const encoded = sink.encode(batch)
+    for (;;) {
+      try {
+        return await sink.write(encoded, nobody, signal)
+      } catch (error) {
+        const errorClass = sink.classify(error)
+        if (errorClass === 'fenced') return 'fenced'
+        expect(errorClass).toBe('transient')
+      }
+    }
+  }
+
+  const rows = async () => (await database.query<{ value: number }>('SELECT value FROM messages ORDER BY position')).map(row => row.value)
+  const unlisted = () =>
+    database.query(`SELECT DISTINCT publisher, time::date::text AS day FROM messages
+      WHERE NOT EXISTS (SELECT FROM sluice.publisher_days AS days WHERE days.publisher = messages.publisher AND days.day = time::date)`)
+
+  const dayLater = (offset: number): TestMessage => ({ offset, records: [{ value: offset, timeUs: noonUs + dayUs }] })
+
+  test('a batch above what it knows is fenced, and what it lost is stored again, with its days', async () => {
+    await write(plainBatch(0, 2))
+    await keep()
+    expect(await writeAgain(batchOf(2, 4, [dayLater(2), dayLater(3)]))).toMatchObject([{ stored: 2 }])
+    await goBack()
+    expect(await writeAgain(batchOf(4, 5, [dayLater(4)]))).toBe('fenced')
+    expect(await database.query('SELECT next_offset FROM sluice.offsets')).toEqual([{ next_offset: 2n }])
+    expect(await writeAgain(batchOf(2, 5, [dayLater(2), dayLater(3), dayLater(4)]))).toMatchObject([{ stored: 3 }])
+    expect(await rows()).toEqual([0, 1, 2, 3, 4])
+    expect(await unlisted()).toEqual([])
+  })
+
+  test('one that no longer knows the partition at all fences it too, and begins it anew only once it was asked for the position', async () => {
+    await keep()
+    expect(await writeAgain(plainBatch(0, 2))).toMatchObject([{ stored: 2 }])
+    await goBack()
+    expect(await writeAgain(plainBatch(2, 3))).toBe('fenced')
+    expect(await writeAgain(plainBatch(2, 3))).toBe('fenced')
+    expect(await sink.positions?.([0])).toEqual(new Map())
+    expect(await writeAgain(plainBatch(0, 3))).toMatchObject([{ stored: 3 }])
+    expect(await rows()).toEqual([0, 1, 2])
+    expect(await unlisted()).toEqual([])
+  })
+
+  test('a partition whose position was asked, and that is lost before its first batch, is fenced', async () => {
+    await keep()
+    await writeAgain(plainBatch(0, 2))
+    const other = await openSink({ database, options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false })
+    expect(await other.positions?.([0])).toEqual(new Map([[0, 2]]))
+    await goBack()
+    await sink.close()
+    sink = other
+    expect(await writeAgain(plainBatch(2, 3))).toBe('fenced')
+    expect(await writeAgain(batchOf(2, 3, [plain(2)]))).toBe('fenced')
+  })
+
+  test('days that a sink wrote for a partition it has lost and got again are written again', async () => {
+    await write(plainBatch(0, 2))
+    await keep()
+    await writeAgain(batchOf(2, 3, [dayLater(2)]))
+    await goBack()
+    // Nothing fails: its connections are replaced before it writes again, and it is told where to go on.
+    await database.query('SELECT 1').catch(() => undefined)
+    expect(await sink.positions?.([0])).toEqual(new Map([[0, 2]]))
+    expect(await writeAgain(batchOf(2, 3, [dayLater(2)]))).toMatchObject([{ stored: 1 }])
+    expect(await unlisted()).toEqual([])
+  })
+})
