@@ -2,8 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
-import type { TObject } from 'typebox'
-import type { OptionSources } from './config/options.ts'
+import { type Role, roles, sources } from './roles/roles.ts'
 
 const { version, description } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as Record<string, string>
 
@@ -95,50 +94,13 @@ listeningRole('writer', 'takes messages from the log into a store', 9082)
     const store = storeOf(name)
     if (store === undefined)
       program.error(`there is no store ${JSON.stringify(name)}: the stores are ${Object.keys(storeNames).join(', ')}`)
-    const options = loadWriterOptions(await sources(path ?? process.env[configPathVariable(store)], { http: { ...http } }))
+    const options = loadWriterOptions(await sources(path, { http: { ...http } }, configPathVariable(store)))
     const { writer } = await import('./roles/writer.ts')
     await writer(store, options, version!)
     process.exit(0) // everything is closed: see the end of this file
   })
 
-/** A role's options: what they are, and how they are read and checked. */
-interface Role {
-  readonly schema: TObject
-  readonly load: (sources: OptionSources) => unknown
-}
-
-const roles: Readonly<Record<string, () => Promise<Role>>> = {
-  async up() {
-    const { upOptions, loadUpOptions } = await import('./up-options.ts')
-    return { schema: upOptions, load: loadUpOptions }
-  },
-  async api() {
-    const { apiOptions, loadApiOptions } = await import('./roles/api-options.ts')
-    return { schema: apiOptions, load: loadApiOptions }
-  },
-  async writer() {
-    const { writerOptions, loadWriterOptions } = await import('./roles/writer-options.ts')
-    return { schema: writerOptions, load: loadWriterOptions }
-  },
-  async ingest() {
-    const { ingestRoleOptions, loadIngestOptions } = await import('./roles/ingest-options.ts')
-    return { schema: ingestRoleOptions, load: loadIngestOptions }
-  },
-}
 const roleNames = Object.keys(roles).join(', ')
-
-/** What tools are given beside the options of roles. */
-const toolVariables = ['SVC_TOKEN']
-
-/** The variables of every role are known to each, so that all processes of a platform can be given one environment. */
-async function sources(file: string | undefined, overrides: OptionSources['overrides'] = {}): Promise<OptionSources> {
-  const { variablesOf } = await import('./config/options.ts')
-  const all = await Promise.all(Object.values(roles).map(role => role()))
-  const { configPathVariables } = await import('./roles/writer-options.ts')
-  const otherVariables = [...toolVariables, ...configPathVariables, ...all.flatMap(({ schema }) => variablesOf(schema))]
-  return { environment: process.env, overrides, otherVariables, ...(file === undefined ? {} : { file }) }
-}
-
 const config = program
   .command('config')
   .summary('check, print or sample the options of a role')
@@ -152,11 +114,11 @@ config
   .description('Says ok, or every fault of the options at once.')
   .addHelpText(
     'after',
-    '\nExample:\n  sluice config check up --config sluice.toml\n  npm exec --no sluice -- config check up --config sluice.toml\n',
+    '\nExample:\n  sluice config check up --config sluice.toml\n  npm exec --no sluice -- config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice config check writer\n',
   )
   .action(async (name: string, flags: { config?: string }) => {
-    const { load } = await roleOf(name)
-    load(await sources(flags.config))
+    const { load, fileVariable } = await roleOf(name)
+    load(await sources(flags.config, {}, fileVariable))
     console.log('ok')
   })
 
@@ -168,8 +130,8 @@ config
   .addHelpText('after', '\nExample:\n  SVC_HTTP_PORT=9000 sluice config print up\n')
   .action(async (name: string, flags: { config?: string }) => {
     const { printOptions } = await import('./config/options.ts')
-    const { schema, load } = await roleOf(name)
-    console.log(printOptions(schema, load(await sources(flags.config))))
+    const { schema, load, fileVariable } = await roleOf(name)
+    console.log(printOptions(schema, load(await sources(flags.config, {}, fileVariable))))
   })
 
 config

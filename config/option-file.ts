@@ -19,7 +19,7 @@ export class OptionFileError extends Error {
   override readonly name = 'OptionFileError'
   readonly place: string
 
-  constructor(place: string, message: string, cause: unknown) {
+  constructor(place: string, message: string, cause?: unknown) {
     super(message, { cause })
     this.place = place
   }
@@ -27,6 +27,7 @@ export class OptionFileError extends Error {
 
 /** @throws OptionFileError */
 export function readOptionFile(path: string): OptionFile {
+  if (path === '') throw new OptionFileError('the file of the options', 'its path is empty: give the path of a TOML file')
   let text: string
   try {
     text = readFileSync(path, 'utf8')
@@ -48,24 +49,37 @@ export function placeInFile(path: string, file: OptionFile, keys: readonly strin
   return path
 }
 
+/** What the parser throws: from its grammar with `location` and `found`, from its own rules with `line` and a sentence. */
+interface TomlError {
+  readonly message: string
+  readonly line?: number
+  readonly location?: { readonly start: { readonly line: number; readonly column: number } }
+  readonly found?: string | null
+}
+
 function parse(path: string, text: string): OptionTable {
   try {
     return toml.parse(text) as OptionTable
   } catch (error) {
-    const { line, location, found, message } = error as {
-      line?: number
-      location?: { start: { line: number } }
-      found?: string | null
-      message: string
-    }
+    const { line, location, found, message } = error as TomlError
     const at = line ?? location?.start.line
-    // The grammar's own message lists every character that could follow, which helps nobody.
-    const what =
-      found === undefined
-        ? message
-        : `${found === null ? 'the file ends too early' : `${JSON.stringify(found)} is not expected here`}; text stands in quotes, a section in [brackets]`
-    throw new OptionFileError(at === undefined ? path : `${path}:${at}`, `this is not TOML: ${what}`, error)
+    const problem = found === undefined ? ruleBroken(message) : unexpected(found, location?.start.column)
+    // Without its cause, whose message may hold a value.
+    throw new OptionFileError(at === undefined ? path : `${path}:${at}`, `this is not TOML: ${problem}`)
   }
+}
+
+const howToWrite = 'text stands in quotes, a section in [brackets]'
+
+/** The parser's sentences about keys are shown; others may repeat a value, which may be a secret. */
+function ruleBroken(message: string): string {
+  return /^(Cannot |Maximum nesting)/.test(message) ? message : `a value here is none that TOML has; ${howToWrite}`
+}
+
+/** Without the character: it may be one of a secret. The grammar's own message lists every one that could follow, which helps nobody. */
+function unexpected(found: string | null, column: number | undefined): string {
+  const what = found === null ? 'the file ends too early' : `what stands at column ${column} is not expected there`
+  return `${what}; ${howToWrite}`
 }
 
 /**

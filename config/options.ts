@@ -15,6 +15,8 @@ export { optionTable, printOptions, sampleFile } from './option-table.ts'
 export interface OptionSources {
   /** Path of a TOML file. */
   readonly file?: string
+  /** The variable that holds the path where `file` is not given. Empty, as compose files leave what nobody set, it names none. */
+  readonly fileVariable?: string
   readonly environment: Readonly<Record<string, string | undefined>>
   /** From the command line, by section and key as the schema names them; texts are converted, undefined is not given. */
   readonly overrides?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
@@ -35,14 +37,17 @@ export interface OptionSources {
 export function loadOptions<Schema extends TObject>(schema: Schema, sources: OptionSources): Static<Schema> {
   const specs = listOptions(schema)
   const faults: OptionFault[] = []
-  const file = readFile(sources.file, faults)
-  if (file !== undefined) faults.push(...unknownKeys(schema, specs, sources.file!, file))
-  faults.push(...unknownVariables(specs, sources.environment, sources.otherVariables ?? []))
+  const path = sources.file ?? pathInVariable(sources)
+  const file = readFile(path, sources, faults)
+  if (file !== undefined) faults.push(...unknownKeys(schema, specs, path!, file))
+  const others = sources.otherVariables ?? []
+  const named = sources.fileVariable === undefined ? others : [...others, sources.fileVariable]
+  faults.push(...unknownVariables(specs, sources.environment, named))
 
   const values = new Map<OptionSpec, unknown>()
   for (const spec of specs) {
     const given = [
-      file === undefined ? undefined : fromFile(spec, sources.file!, file),
+      file === undefined ? undefined : fromFile(spec, path!, file),
       fromEnvironment(spec, sources.environment, faults),
       fromOverrides(spec, sources.overrides ?? {}),
     ]
@@ -50,7 +55,7 @@ export function loadOptions<Schema extends TObject>(schema: Schema, sources: Opt
       if (one !== undefined) values.set(spec, takeIn(spec, one, faults))
     }
   }
-  addDefaults(specs, values, sources.file, faults)
+  addDefaults(specs, values, path, faults)
   if (faults.length > 0) throw new OptionsError(faults)
   return nest(specs, values) as Static<Schema>
 }
@@ -60,13 +65,18 @@ export function variablesOf(schema: TObject): string[] {
   return variablesOfSpecs(listOptions(schema))
 }
 
-function readFile(path: string | undefined, faults: OptionFault[]): OptionFile | undefined {
+function pathInVariable({ environment, fileVariable }: OptionSources): string | undefined {
+  return (fileVariable === undefined ? undefined : environment[fileVariable]) || undefined
+}
+
+function readFile(path: string | undefined, { file, fileVariable }: OptionSources, faults: OptionFault[]): OptionFile | undefined {
   if (path === undefined) return undefined
   try {
     return readOptionFile(path)
   } catch (error) {
     if (!(error instanceof OptionFileError)) throw error
-    faults.push({ place: error.place, problem: error.message })
+    const named = file === undefined ? ` (${fileVariable})` : ''
+    faults.push({ place: error.place + named, problem: error.message })
     return undefined
   }
 }

@@ -51,10 +51,3 @@ export function knownSecretFaults(env: 'development' | 'production', secrets: Re
       problem: `with env = production it may not be ${secret === '' ? 'empty' : 'a secret that everybody knows'}: make a random one`,
     }))
 }
-
-/** The password of a URL, as it is sent; undefined where there is none. */
-export function passwordOf(url: string): string | undefined {
-  if (!URL.canParse(url)) return undefined
-  const { password } = new URL(url)
-  return password === '' ? undefined : decodeURIComponent(password)
-}

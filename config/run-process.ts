@@ -2,6 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from './logger.ts'
+import { unlessAborted } from './postgres/aborting.ts'
 import { stopOnSignals } from './signals.ts'
 
 export interface ProcessScope {
@@ -44,6 +45,8 @@ export async function runProcess(logger: Logger, work: (scope: ProcessScope) => 
 
 export interface Waiting<Part> {
   readonly open: () => Promise<Part>
+  /** Closes a part that opens when the process is to stop already: nobody else knows of it. */
+  readonly closeLate?: (part: Part) => Promise<void>
   /** Whether what it needs is only away, and the opening worth another try. */
   readonly isAway: (error: unknown) => boolean
   /** Of the line that says so: `the database is away`. */
@@ -56,16 +59,22 @@ export interface Waiting<Part> {
 const retryMs = 1_000
 
 /**
- * Opens a part, again and again while what it needs is away.
+ * Opens a part, again and again while what it needs is away. The stop does not wait for an attempt: what says nothing would hold it up.
  *
  * @returns undefined when the process is to stop before
  * @throws what no waiting mends
  */
-export async function openWhenThere<Part>({ open, isAway, message, logger, signal }: Waiting<Part>): Promise<Part | undefined> {
+export async function openWhenThere<Part>({ open, closeLate, isAway, message, logger, signal }: Waiting<Part>): Promise<Part | undefined> {
   while (!signal.aborted) {
+    const opening = open()
     try {
-      return await open()
+      return await unlessAborted(opening, signal)
     } catch (error) {
+      if (signal.aborted) {
+        // The process ends: an attempt that fails now, or a part that does not close, is nobody's concern.
+        opening.then(closeLate).catch(() => undefined)
+        return undefined
+      }
       if (!isAway(error)) throw error
       logger.warn({ err: error }, `${message}: the start waits for it`)
       // Aborted by the stop, which the loop looks at.

@@ -60,18 +60,29 @@ export interface ControlPlane {
   close(): Promise<void>
 }
 
+export interface UnstartedControlPlane extends ControlPlane {
+  /**
+   * Brings the database up to date, and installs what the first start needs. May be called again where it failed; routes and answers are
+   * for afterwards.
+   *
+   * @throws ControlPlaneStartError when the database is written under another master key
+   * @throws DatabaseError when the database cannot be reached or brought up to date
+   */
+  start(): Promise<void>
+}
+
 const migrationsFolder = fileURLToPath(new URL('./migrations', import.meta.url))
 
-/**
- * @throws ControlPlaneStartError when the database is written under another master key
- * @throws DatabaseError when the database cannot be reached or brought up to date
- */
-export async function openControlPlane({ database, masterKey, options, logger }: ControlPlaneParts): Promise<ControlPlane> {
-  await migrate(database, { folder: migrationsFolder, schema: 'control_plane', table: 'migrations' })
-  const policies = openRelationalPolicies(database)
-  const start = await install(database, policies, masterKey)
-  if (start === 'installed') logger.info('control plane installed')
+/** Prepared and started; throws what `start` does. */
+export async function openControlPlane(parts: ControlPlaneParts): Promise<ControlPlane> {
+  const controlPlane = prepareControlPlane(parts)
+  await controlPlane.start()
+  return controlPlane
+}
 
+/** Wires the parts, and asks nothing of the database yet. */
+export function prepareControlPlane({ database, masterKey, options, logger }: ControlPlaneParts): UnstartedControlPlane {
+  const policies = openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const users = openUsers({ database, policies, passwords: openPasswords(), versions: openTokenVersions(database), changes })
@@ -84,9 +95,14 @@ export async function openControlPlane({ database, masterKey, options, logger }:
   const authorization = openAuthorization(policies)
 
   return {
+    async start() {
+      await migrate(database, { folder: migrationsFolder, schema: 'control_plane', table: 'migrations' })
+      const outcome = await install(database, policies, masterKey)
+      if (outcome === 'installed') logger.info('control plane installed')
+    },
     async routes(app) {
       decorateCaller(app)
-      userRoutes(app, { users, authentication, authorization, allowSelfRegister: options.users.allowSelfRegister })
+      userRoutes(app, { users, authentication, authorization, allowSelfRegister: options.users.allowSelfRegister, logger })
       tokenRoutes(app, { users, tokens })
       thingRoutes(app, { things, authentication, authorization })
       channelRoutes(app, { channels, authentication })

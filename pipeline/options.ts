@@ -97,9 +97,8 @@ export const logOptions = Type.Object({
 })
 export type LogOptions = Static<typeof logOptions>
 
-/** In `up`, whose log belongs to the main thread. */
+/** Of whoever works on messages; a writer has its number of threads beside. */
 export const workersOptions = Type.Object({
-  count: Type.Integer({ default: 0, minimum: 0, maximum: 0, description: 'Worker threads of a writer; 0 works in the main thread.' }),
   memoryBytes: Type.Integer({
     default: 512 * mebibyte,
     minimum: 16 * mebibyte,
@@ -124,16 +123,14 @@ export interface MemoryParts {
   readonly batch: BatchOptions
   readonly message: Pick<MessageOptions, 'payloadBytes'>
   readonly log: Pick<LogOptions, 'queueBytes' | 'fetchBytes'>
-  readonly workers: WorkersOptions
 }
 
-/** What queues and batches can hold at most, in bytes: the sum that is asserted at start. A batch and a run exceed their bounds by one message. */
-export function memoryBytesMax({ batch, message, log, workers }: MemoryParts): number {
+/** What the queues and batches of one worker can hold at most, in bytes: the sum that is asserted at start. A batch and a run exceed their bounds by one message. */
+export function memoryBytesMax({ batch, message, log }: MemoryParts): number {
   const runBytes = log.fetchBytes + message.payloadBytes
   const rowsMax = batch.rows + message.payloadBytes / bytesPerRecordMin
   const batchBytes = (batch.bytes + message.payloadBytes) * bytesPerPayloadByte + rowsMax * bytesPerRow
-  const perWorker = runsInFlight * runBytes + batchesInFlight * (runBytes + batchBytes)
-  return Math.ceil(log.queueBytes + Math.max(workers.count, 1) * perWorker)
+  return Math.ceil(log.queueBytes + runsInFlight * runBytes + batchesInFlight * (runBytes + batchBytes))
 }
 
 /**
@@ -142,7 +139,7 @@ export function memoryBytesMax({ batch, message, log, workers }: MemoryParts): n
  * @returns the sum in bytes, to be printed
  * @throws SystemicError that names the options to change
  */
-export function assertMemory(parts: MemoryParts): number {
+export function assertMemory(parts: MemoryParts & { readonly workers: WorkersOptions }): number {
   const sum = memoryBytesMax(parts)
   if (sum > parts.workers.memoryBytes) {
     throw new SystemicError(

@@ -1,10 +1,11 @@
 // The options of the role `api`: the control plane on a PostgreSQL server, for users and for the other processes.
 
 import { type Static, Type } from 'typebox'
+import { databaseUrlFaults, passwordOf } from '../config/database-url.ts'
 import { httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
-import { environmentOption, knownSecretFaults, passwordOf } from '../config/production.ts'
+import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { parseMasterKey } from '../config/secrets.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
 import { adminFaults, adminOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
@@ -58,9 +59,7 @@ export function loadApiOptions(sources: OptionSources): ApiOptions {
   } catch (error) {
     faults.push({ place: 'master_key', problem: (error as Error).message })
   }
-  if (!URL.canParse(database.url)) {
-    faults.push({ place: 'database.url', problem: 'cannot be read: give a URL such as postgres://user:password@host:5432/database' })
-  }
+  faults.push(...databaseUrlFaults('database.url', database.url))
   const secrets = {
     master_key: masterKey,
     'internal.token': internal.token,

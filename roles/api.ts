@@ -1,7 +1,8 @@
 // The role `api`: the control plane over a PostgreSQL server, for users on one port and for the other processes on another.
 
+import { setTimeout as wait } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { silent } from '../config/http/health.ts'
+import { silent } from '../config/http/health-checks.ts'
 import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
 import { DatabaseError } from '../config/postgres/database.ts'
@@ -11,7 +12,7 @@ import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config
 import { parseMasterKey } from '../config/secrets.ts'
 import { readTlsFiles } from '../config/tls-files.ts'
 import { changesChannel } from '../control-plane/changes.ts'
-import { type ControlPlane, type ControlPlaneParts, ControlPlaneStartError, openControlPlane } from '../control-plane/index.ts'
+import { type ControlPlane, ControlPlaneStartError, prepareControlPlane, type UnstartedControlPlane } from '../control-plane/index.ts'
 import { openFeed } from '../control-plane/internal/feed.ts'
 import { internalRoutes } from '../control-plane/internal/routes.ts'
 import type { AdminOptions } from '../control-plane/options.ts'
@@ -20,9 +21,12 @@ import type { ApiOptions } from './api-options.ts'
 const applicationName = 'sluice-api'
 /** No statement of the control plane takes nearly as long; one that does holds a connection that others wait for. */
 const statementMsMax = 30_000
+/** Of the five seconds that a stop may take. */
+const databaseCloseMsMax = 500
 
 /**
- * Starts the control plane, prints where it is ready, and resolves when it has stopped after a signal.
+ * Starts the control plane, prints where it is ready, and resolves when it has stopped after a signal. It starts also while its database is
+ * away, and is not ready until it is there.
  *
  * @throws ListenError, SecretError, ControlPlaneStartError, NewerSchemaError: what a person can mend, with a message that says how
  */
@@ -41,16 +45,10 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
     statementTimeoutMs: statementMsMax,
     onConnectionLost: error => logger.warn({ err: error }, 'an idle connection to the database was lost'),
   })
-  closeLater(() => database.close())
+  // By then nobody waits for an answer, and a database that gives none would hold up the stop.
+  closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
   const masterKey = parseMasterKey(options.masterKey, 'SVC_MASTER_KEY')
-  const controlPlane = await openWhenThere({
-    open: () => openOnServer({ database, masterKey, options, logger }, options.admin),
-    isAway: error => error instanceof DatabaseError,
-    message: 'the database is away',
-    logger,
-    signal,
-  })
-  if (controlPlane === undefined) return
+  const controlPlane = prepareControlPlane({ database, masterKey, options, logger })
   closeLater(() => controlPlane.close())
   const feed = openFeed({
     openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: changesChannel }, listener),
@@ -60,7 +58,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
 
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  await openRoleListeners(
+  const listeners = await openRoleListeners(
     {
       logger,
       version,
@@ -76,15 +74,23 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
     },
     closeLater,
   )
+  await openWhenThere({
+    open: () => start(controlPlane, options.admin, logger),
+    isAway: error => error instanceof DatabaseError,
+    message: 'the database is away',
+    logger,
+    signal,
+  })
+  if (signal.aborted) return
+  listeners.ready()
   await aborted(signal)
 }
 
 /** @throws ControlPlaneStartError where no waiting helps: a wrong password, a database that does not exist */
-async function openOnServer(parts: ControlPlaneParts, admin: AdminOptions): Promise<ControlPlane> {
+async function start(controlPlane: UnstartedControlPlane, admin: AdminOptions, logger: Logger): Promise<void> {
   try {
-    const controlPlane = await openControlPlane(parts)
-    await makeAdministrator(controlPlane, admin, parts.logger)
-    return controlPlane
+    await controlPlane.start()
+    await makeAdministrator(controlPlane, admin, logger)
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.transient) throw error
     const reason = `the database refuses the control plane (${error.sqlState}): ${error.message}: look at SVC_DATABASE_URL`

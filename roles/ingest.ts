@@ -1,12 +1,12 @@
 // The role `ingest`: takes messages from devices over HTTP into the log, and asks the control plane in another process who may publish.
 
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { silent } from '../config/http/health.ts'
+import { silent } from '../config/http/health-checks.ts'
 import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
 import { readTlsFiles } from '../config/tls-files.ts'
-import { cacheAccess } from '../control-plane/client.ts'
+import { cacheAccess } from '../control-plane/access-cache.ts'
 import { openRemoteAccess } from '../control-plane/remote/access.ts'
 import { openIngestMetrics } from '../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../pipeline/ingest/routes.ts'
@@ -30,7 +30,7 @@ const unheardMsMax = 5_000
 
 /**
  * Starts ingest, prints where it is ready, and resolves when it has stopped after a signal, with every request under way answered. It
- * starts also while the control plane is away, and answers 503 until it is there.
+ * starts also while the log or the control plane is away, and answers 503 until it is there; without the log it is not ready.
  *
  * @throws ListenError, SecretError …: what a person can mend, with a message that says how
  */
@@ -51,27 +51,21 @@ async function serve(
   closeLater(() => remote.close())
   const access = cacheAccess(remote, { lifetimeMs: grantSeconds * 1000, unheardMsMax, entriesMax: grantsMax })
   closeLater(async () => access.close())
-  const log = await openWhenThere({
-    open: () => openLog(options.log, logger),
-    isAway: error => error instanceof LogUnavailableError,
-    message: 'the log is away',
-    logger,
-    signal,
-  })
-  if (log === undefined) return
+  let log = absentLog(options.log.topic)
   closeLater(() => log.close())
 
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const metrics = openIngestMetrics(registry)
-  await openRoleListeners(
+  const listeners = await openRoleListeners(
     {
       logger,
       version,
       http: options.http,
       // The store, which numbers logs, is not at hand here: the topic's name says as well which log it is.
       routes: async app => {
-        await app.register(ingestRoutes({ log, logLabel: () => log.name, access, metrics, options: options.ingest }))
+        const append: Log['append'] = messages => log.append(messages)
+        await app.register(ingestRoutes({ log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest }))
       },
       internal: { address: options.internal.listen },
       registry,
@@ -79,5 +73,22 @@ async function serve(
     },
     closeLater,
   )
+  const opened = await openWhenThere({
+    open: () => openLog(options.log, logger),
+    closeLate: late => late.close(),
+    isAway: error => error instanceof LogUnavailableError,
+    message: 'the log is away',
+    logger,
+    signal,
+  })
+  if (opened === undefined) return
+  log = opened
+  listeners.ready()
   await aborted(signal)
+}
+
+/** Stands for the log until it is there. */
+function absentLog(name: string): IngestLog {
+  const refuse = (): Promise<never> => Promise.reject(new LogUnavailableError(`the log ${name} is waited for`))
+  return { name, id: '', append: refuse, check: refuse, close: async () => undefined }
 }

@@ -22,31 +22,19 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** Connects when it is first used. */
-export async function openStore(_name: StoreName, options: WriterOptions['store'], writer: string): Promise<Store> {
-  const { openServer } = await import('../config/postgres/server.ts')
-  const { classify, openSink } = await import('../sinks/postgres/sink.ts')
-  const { maintain } = await import('../sinks/postgres/schema.ts')
-  const database = await openServer({
-    url: options.url,
-    applicationName: `sluice-writer-${writer}`,
-    connectionsMax: 3,
-    statementTimeoutMs: options.statementTimeoutMs,
-    lockTimeoutMs: options.lockTimeoutMs,
-  })
-  return {
-    openSink: (identity, onNotice) => openSink({ database, options, onNotice, ...identity }),
-    classify,
-    async maintain() {
-      await maintain(database, options)
-    },
-    close: () => database.close(),
+/**
+ * Opens the store of this name, whose folder and driver are loaded here. It connects when it is first used.
+ *
+ * @throws SystemicError for a name that is none
+ */
+export async function openStore(name: StoreName, options: WriterOptions['store'], writer: string): Promise<Store> {
+  switch (name) {
+    case 'relational': {
+      const { openRelationalStore } = await import('./relational-store.ts')
+      return await openRelationalStore(options, writer)
+    }
+    default:
+      // The compiler asks for a case of each name; plain JavaScript and a thread's data may hold another.
+      throw new SystemicError(`there is no store ${JSON.stringify(name satisfies never)}: a worker was told to open what no writer can`)
   }
-}
-
-/** An error of a store's opening that no waiting can mend, as one that stops the process. */
-export function asSystemic(error: unknown): SystemicError {
-  return error instanceof SystemicError
-    ? error
-    : new SystemicError(error instanceof Error ? error.message : String(error), { cause: error })
 }

@@ -8,18 +8,21 @@ import type { KafkaConnection } from '../pipeline/kafka/connection.ts'
 import { openKafkaLog } from '../pipeline/kafka/log.ts'
 import { openKafkaSource } from '../pipeline/kafka/source.ts'
 import { openTopic } from '../pipeline/kafka/topics.ts'
+import { lettersTopicConfig, replaysTopicConfig } from '../pipeline/letters/topic-config.ts'
 import { LogUnavailableError } from '../pipeline/log.ts'
 import { pipelineMetrics } from '../pipeline/metrics.ts'
 import { deadLettersTopic, replaying, replaysTopic } from '../pipeline/replays.ts'
 import { defaultBackOff, retry } from '../pipeline/retry.ts'
 import type { Source } from '../pipeline/source.ts'
 import { SystemicError } from '../pipeline/systemic-error.ts'
+import { openClosings } from '../pipeline/workers/closings.ts'
 import type { OnWaiting, OpenWorker } from '../pipeline/workers/worker.ts'
 import { openWriter, type Writer } from '../pipeline/writer.ts'
 import type { Sink } from '../sinks/sink.ts'
 import { openTransformer } from '../transformers/select.ts'
 import { openStore } from './stores.ts'
-import { deadLetterQueueBytes, type StoreName, type WriterOptions } from './writer-options.ts'
+import { deadLetterQueueBytes, type FlowLimits, flowsOf } from './writer-flows.ts'
+import type { StoreName, WriterOptions } from './writer-options.ts'
 
 /** Plain data: it is handed to a thread. */
 export interface WorkerSettings {
@@ -32,20 +35,23 @@ export interface WorkerSettings {
   readonly topicId: string
 }
 
-/** Of the five seconds that a stop may take, for what the worker has taken. */
-const drainMsMax = 3_000
+/**
+ * Of the four seconds that the workers have at a stop, for what this one has taken. A store that does not answer needs two more until the
+ * write is given up, and then there is still the group to leave: who does not leave it holds its share for a session.
+ */
+const drainMsMax = 1_500
 const replayDrainMsMax = 500
 
-interface RunLimits {
-  readonly runBytesMax: number
-  readonly runMessagesMax: number
+/** What the source of a flow is made of. */
+interface FlowParts {
+  readonly sink: Sink
+  readonly logName: string
+  readonly logId: string
+  readonly group: string
+  readonly limits: FlowLimits
+  /** The flow's own, which is opened after its source, and told what the log has deleted unread. */
+  readonly writer: () => Writer
 }
-
-/** They stay until a person has settled them, and one is larger than its message by its headers. */
-function deadLettersConfig(payloadBytes: number): Record<string, string> {
-  return { 'retention.ms': '-1', 'max.message.bytes': String(payloadBytes + letterHeadersBytes) }
-}
-const letterHeadersBytes = 1024 * 1024
 
 /**
  * Opens a worker, waiting for a log or a store that is away.
@@ -59,14 +65,11 @@ export async function openWriterWorker(
   signal: AbortSignal,
 ): Promise<OpenWorker> {
   const logger = openLogger(options.logging).child({ worker })
-  const closings: (() => Promise<void>)[] = []
-  const close = async (): Promise<void> => {
-    for (const closing of closings.toReversed()) await closing()
-  }
+  const closings = openClosings(logger)
 
   try {
     const store = await openStore(storeName, options.store, name)
-    closings.push(() => store.close())
+    closings.add(() => store.close())
     /** Until it opens: what is away is waited for. */
     const opened = <Part>(open: () => Promise<Part>): Promise<Part> =>
       retry(
@@ -88,11 +91,11 @@ export async function openWriterWorker(
     const sinkOf = async (logName: string, logId: string): Promise<Sink> => {
       const identity = { logName, logId, writer: name, acceptNewLog: acceptNew }
       const sink = await opened(() => store.openSink(identity, sentence => logger.warn(sentence)))
-      closings.push(() => sink.close())
+      closings.add(() => sink.close())
       return sink
     }
-    let writer = undefined as Writer | undefined
-    const sourceOf = (sink: Sink, logName: string, logId: string, group: string, limits: RunLimits): Source => {
+    const sourceOf = ({ sink, logName, logId, group, limits, writer }: FlowParts): Source => {
+      const { consumer, runBytesMax, runMessagesMax } = limits
       const source = openKafkaSource({
         client: options.log.client,
         connection,
@@ -100,13 +103,14 @@ export async function openWriterWorker(
         topicId: logId,
         group,
         ...(sink.positions === undefined ? {} : { startAt: (partitions: readonly number[]) => sink.positions!(partitions) }),
-        consumer: options.consumer,
-        ...limits,
+        consumer,
+        runBytesMax,
+        runMessagesMax,
         acceptLost,
-        onLost: (partition, messages) => writer?.lost(partition, messages),
+        onLost: (partition, messages) => writer().lost(partition, messages),
         logger,
       })
-      closings.push(() => source.close())
+      closings.add(() => source.close())
       return messagesSource(source, options.log, logger)
     }
 
@@ -115,10 +119,10 @@ export async function openWriterWorker(
       openKafkaLog(
         { ...options.log, topic: deadLettersTopic(topic, name), partitions: 1, queueBytes: deadLetterQueueBytes },
         logger,
-        deadLettersConfig(options.message.payloadBytes),
+        lettersTopicConfig(options.message.payloadBytes),
       ),
     )
-    closings.push(() => letters.close())
+    closings.add(() => letters.close())
     const deadLetters = openDeadLetters({ log: letters, topic, logNumber: sink.logNumber, writer: name })
     const transformer = openTransformer(
       options.transformer,
@@ -126,26 +130,41 @@ export async function openWriterWorker(
       { payloadBytesMax: options.message.payloadBytes },
     )
     const registry = new Registry()
-    const parts = { transformer, deadLetters, options, onStateChange, logger }
+    const parts = { transformer, deadLetters, onStateChange, logger }
+    const flows = flowsOf(options)
 
+    const replaysName = `${name}.replays`
     const replays = replaysTopic(topic, name)
-    const { id: replaysId } = await opened(() => openTopic(connection, { ...options.log, topic: replays, partitions: 1 }))
+    const { id: replaysId } = await opened(() =>
+      openTopic(connection, { ...options.log, topic: replays, partitions: 1 }, replaysTopicConfig(options.message.payloadBytes)),
+    )
     const replaySink = await sinkOf(replays, replaysId)
-    const replaySource = sourceOf(replaySink, replays, replaysId, `${name}.replays`, { runBytesMax: 256 * 1024, runMessagesMax: 100 })
+    const ofReplays = { sink: replaySink, logName: replays, logId: replaysId, group: replaysName, limits: flows.replays }
+    const replaySource = sourceOf({ ...ofReplays, writer: () => replayWriter })
 
-    const source = sourceOf(sink, topic, topicId, name, { runBytesMax: options.batch.bytes, runMessagesMax: options.batch.rows })
-    writer = openWriter({ ...parts, name, source, sink, metrics: pipelineMetrics(registry, name), drainMsMax })
-    const replayWriter = openWriter({
+    const ofMessages = { sink, logName: topic, logId: topicId, group: name, limits: flows.messages }
+    const source = sourceOf({ ...ofMessages, writer: () => writer })
+    const writer: Writer = openWriter({
       ...parts,
-      name: `${name}.replays`,
+      name,
+      source,
+      sink,
+      options: { ...options, batch: flows.messages.batch },
+      metrics: pipelineMetrics(registry, name),
+      drainMsMax,
+    })
+    const replayWriter: Writer = openWriter({
+      ...parts,
+      name: replaysName,
       sink: replaySink,
-      metrics: pipelineMetrics(registry, `${name}.replays`),
+      options: { ...options, batch: flows.replays.batch },
+      metrics: pipelineMetrics(registry, replaysName),
       drainMsMax: replayDrainMsMax,
       ...replaying({ source: replaySource, transformer, deadLetters, logNumber: replaySink.logNumber }),
     })
-    return { writers: [writer, replayWriter], registry, close }
+    return { writers: [writer, replayWriter], registry, close: () => closings.close() }
   } catch (error) {
-    await close()
+    await closings.close()
     throw error
   }
 }

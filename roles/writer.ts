@@ -1,28 +1,28 @@
 // The role `writer`: a pool of workers that take messages from Kafka and store them, each once; this thread supervises and tells its health.
 
 import { Worker } from 'node:worker_threads'
-import { collectDefaultMetrics, Registry } from 'prom-client'
-import { healthRoutes } from '../config/http/health.ts'
-import { closeServer, listen } from '../config/http/listen.ts'
-import { createServer } from '../config/http/server.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
 import { aborted, type ProcessScope, runProcess } from '../config/run-process.ts'
 import { kafkaConnection } from '../pipeline/kafka/connection.ts'
-import { openTopic } from '../pipeline/kafka/topics.ts'
+import { openTopic, type Topic } from '../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../pipeline/log.ts'
 import { defaultBackOff, retry } from '../pipeline/retry.ts'
+import { SystemicError } from '../pipeline/systemic-error.ts'
 import { workInMainThread } from '../pipeline/workers/main-thread.ts'
 import { openWorkerPool, type WorkerPool, type WorkerThread } from '../pipeline/workers/pool.ts'
 import { serveWorker } from '../pipeline/workers/worker.ts'
 import { giveBackMemory } from './spare-memory.ts'
 import { openStore } from './stores.ts'
-import { type StoreName, type WriterOptions, writerMemoryBytesMax } from './writer-options.ts'
+import { assertWriterMemory, writerMemoryBytesMax } from './writer-flows.ts'
+import { openHealth } from './writer-health.ts'
+import type { StoreName, WriterOptions } from './writer-options.ts'
 import { openWriterWorker, type WorkerSettings } from './writer-worker.ts'
 
 const maintenanceIntervalMs = 6 * 3600 * 1000
 /** By then the workers have made the schema, where it was missing. */
 const firstMaintenanceMs = 60_000
-const requestDrainMsMax = 500
+/** Of the five seconds that a stop may take; the rest is for what closes after the workers. */
+const stopMsMax = 4_000
 /**
  * Of a worker's heap, where new objects are made: 16 MB stay of these, and 64 of what V8 would take. A message with three rows costs 10.9 µs of
  * the processor and not 10.2, which is less than two runs differ by; two workers are 96 MB smaller.
@@ -53,25 +53,16 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     if (met !== undefined && concerns(met)) throw met
   }
 
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  const app = createServer({ logger, ...options.http })
-  healthRoutes(app, {
-    version,
-    registry: { contentType: registry.contentType, metrics: async () => (await registry.metrics()) + ((await pool?.metrics()) ?? '') },
-    ready: () => pool?.state() === 'running',
-    checks: {
-      writer: async () => {
-        if (pool?.state() === 'running') return 'running'
-        throw failure() ?? new Error('the writer is not running')
-      },
-      log: async () => unless(isOfLog),
-      store: async () => unless(error => !isOfLog(error)),
+  const checks = {
+    writer: async () => {
+      if (pool?.state() === 'running') return 'running'
+      throw failure() ?? new Error('the writer is not running')
     },
-  })
-  closeLater(() => closeServer(app, requestDrainMsMax))
-  const url = await listen(app, options.http)
-  console.log(`health on ${url}/health`)
+    log: async () => unless(isOfLog),
+    store: async () => unless(error => !isOfLog(error)),
+  }
+  const ready = (): boolean => pool?.state() === 'running'
+  await openHealth({ options, version, logger, checks, ready, metrics: async () => (await pool?.metrics()) ?? '' }, closeLater)
 
   const connection = await kafkaConnection(options.log)
   const topic = await whenLogIsThere(
@@ -84,11 +75,18 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   waitsFor = undefined
   const settings = { store, name, options, connection, topicId: topic.id }
   const count = Math.min(options.workers.count, topic.partitions)
-  pool = openWorkerPool({ count: Math.max(count, 1), start: worker => startWorker({ ...settings, worker }, count === 0), logger })
+  const memoryBytes = memoryOf({ ...options, workers: { ...options.workers, count } }, topic)
+  // Before the pool, and so closed after it: nothing keeps the workers from storing what they took.
+  await keepUp(store, options, name, logger, closeLater)
+  pool = openWorkerPool({
+    count: Math.max(count, 1),
+    start: worker => startWorker({ ...settings, worker }, count === 0),
+    logger,
+    stopMsMax,
+  })
   const opened = pool
   closeLater(() => opened.stop())
-  await keepUp(store, options, name, logger, closeLater)
-  logger.info({ workers: count, partitions: topic.partitions, memory_bytes_max: writerMemoryBytesMax(options), version }, 'writer started')
+  logger.info({ workers: count, partitions: topic.partitions, memory_bytes_max: memoryBytes, version }, 'writer started')
   await giveBackMemory()
   await Promise.race([aborted(signal), pool.done])
 }
@@ -137,6 +135,18 @@ async function whenLogIsThere<Topic>(
   }
 }
 
+/** @throws SystemicError where it is above the bound: the options alone do not say how many brokers lead partitions */
+function memoryOf(options: WriterOptions, { leaders }: Topic): number {
+  // A partition without a leader gets one that leads another, or one more broker.
+  const count = new Set(leaders.map(leader => `${leader?.host}:${leader?.port}`)).size
+  try {
+    assertWriterMemory(options, count)
+  } catch (error) {
+    throw new SystemicError((error as Error).message, { cause: error })
+  }
+  return writerMemoryBytesMax(options, count)
+}
+
 /** What the store needs beside writing, now and then. Its workers do without where it fails, and it is tried again. */
 async function keepUp(
   storeName: StoreName,
@@ -146,13 +156,23 @@ async function keepUp(
   closeLater: ProcessScope['closeLater'],
 ): Promise<void> {
   const store = await openStore(storeName, options.store, name)
-  closeLater(() => store.close())
-  const maintain = (): void =>
-    void store.maintain().catch((error: unknown) => logger.error({ err: error }, 'upkeep of the store failed, and is tried again'))
-  const first = setTimeout(maintain, firstMaintenanceMs)
-  const later = setInterval(maintain, maintenanceIntervalMs)
+  let isUnderWay = false
+  async function maintain(): Promise<void> {
+    isUnderWay = true
+    try {
+      await store.maintain()
+    } catch (error) {
+      logger.error({ err: error }, 'upkeep of the store failed, and is tried again')
+    } finally {
+      isUnderWay = false
+    }
+  }
+  const first = setTimeout(() => void maintain(), firstMaintenanceMs)
+  const later = setInterval(() => void maintain(), maintenanceIntervalMs)
   closeLater(async () => {
     clearTimeout(first)
     clearInterval(later)
+    // It may wait for a lock for longer than a stop may take. Each of its steps is done or not at all, and the process ends now.
+    if (!isUnderWay) await store.close()
   })
 }

@@ -3,18 +3,8 @@
 import fastifyPlugin from 'fastify-plugin'
 import type { Registry } from 'prom-client'
 import { Type } from 'typebox'
+import { type HealthCheck, openHealthChecks } from './health-checks.ts'
 import type { HttpServer } from './server.ts'
-
-/** One dependency. Resolves with what is worth saying (a version, a lag), or throws when it does not answer as it should. */
-export type HealthCheck = (signal: AbortSignal) => Promise<string | undefined>
-
-/** A check that has nothing to tell when it passes. */
-export function silent(check: () => Promise<void>): HealthCheck {
-  return async () => {
-    await check()
-    return undefined
-  }
-}
 
 export interface HealthOptions {
   readonly version: string
@@ -26,6 +16,8 @@ export interface HealthOptions {
   readonly registry?: Pick<Registry, 'contentType' | 'metrics'>
   /** Milliseconds that one check may take. */
   readonly timeoutMs?: number
+  /** Milliseconds for which one run of the checks is told to all who ask. */
+  readonly sharedMs?: number
 }
 
 const Observation = Type.Object({
@@ -44,13 +36,14 @@ const Health = Type.Object({
 const Live = Type.Object({ status: Type.Enum(['pass', 'fail']) })
 
 /**
- * `/health` runs every check (application/health+json, 503 when one fails or does not answer in time), `/livez` says that the
+ * `/health` tells what every check observed within the last second (application/health+json, 503 when one fails or does not answer in time), `/livez` says that the
  * process answers, `/readyz` that it takes work, `/metrics` what it counts (Prometheus).
  *
- * `/health` tells the checks' names and states to whoever asks, and never an error's text: that is in the log.
+ * `/health` tells the checks' names and states to whoever asks, and never an error's text: that is in the log, once for each outage.
  */
 export function healthRoutes(app: HttpServer, options: HealthOptions): void {
-  const { version, checks, ready, registry, timeoutMs = 2000 } = options
+  const { version, checks, ready, registry, timeoutMs = 2000, sharedMs = 1000 } = options
+  const observe = openHealthChecks({ checks, timeoutMs, sharedMs, logger: app.log })
   app.register(
     fastifyPlugin(async (app: HttpServer) => {
       app.get('/livez', { schema: { tags: ['operation'], response: { 200: Live } } }, async () => ({ status: 'pass' as const }))
@@ -60,20 +53,15 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
         return reply.code(503).header('retry-after', '1').send({ status: 'fail' })
       })
 
-      app.get('/health', { schema: { tags: ['operation'], response: { 200: Health, 503: Health } } }, async (request, reply) => {
-        const names = Object.keys(checks)
-        const observations = await Promise.all(
-          names.map(name =>
-            observe(checks[name]!, timeoutMs, error => request.log.warn({ check: name, err: error }, 'health check failed')),
-          ),
-        )
-        const status = observations.every(one => one.status === 'pass') ? 'pass' : 'fail'
+      app.get('/health', { schema: { tags: ['operation'], response: { 200: Health, 503: Health } } }, async (_request, reply) => {
+        const observed = Object.entries(await observe())
+        const status = observed.every(([, { status }]) => status === 'pass') ? 'pass' : 'fail'
         reply.type('application/health+json').header('cache-control', 'no-store')
         if (status === 'fail') reply.header('retry-after', '1')
         return reply.code(status === 'pass' ? 200 : 503).send({
           status,
           version,
-          checks: Object.fromEntries(names.map((name, index) => [name, [observations[index]!]])),
+          checks: Object.fromEntries(observed.map(([name, one]) => [name, [one]])),
         })
       })
 
@@ -87,35 +75,4 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
       )
     }),
   )
-}
-
-interface Observed {
-  status: 'pass' | 'fail'
-  observedValue: number
-  observedUnit: 'ms'
-  output?: string
-}
-
-async function observe(check: HealthCheck, timeoutMs: number, onFailure: (error: unknown) => void): Promise<Observed> {
-  const startedMs = performance.now()
-  const observed = (status: 'pass' | 'fail', output: string | undefined): Observed => ({
-    status,
-    observedValue: Math.round((performance.now() - startedMs) * 100) / 100,
-    observedUnit: 'ms',
-    ...(output === undefined ? {} : { output }),
-  })
-  const timeout = AbortSignal.timeout(timeoutMs)
-  try {
-    // A check may ignore its signal: the answer does not wait for it.
-    return observed('pass', await Promise.race([check(timeout), aborted(timeout)]))
-  } catch (error) {
-    onFailure(error)
-    return observed('fail', timeout.aborted ? `no answer within ${timeoutMs} ms` : 'see the log')
-  }
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
-  })
 }

@@ -3,7 +3,9 @@
 import type { Registry } from 'prom-client'
 import type { Logger } from '../logger.ts'
 import type { ProcessScope } from '../run-process.ts'
-import { type HealthCheck, healthRoutes } from './health.ts'
+import { HttpError } from './errors.ts'
+import { healthRoutes } from './health.ts'
+import type { HealthCheck } from './health-checks.ts'
 import { closeServer, listen } from './listen.ts'
 import { parseListenAddress } from './listen-address.ts'
 import { openapiRoutes } from './openapi.ts'
@@ -31,33 +33,52 @@ export interface RoleListenersOptions {
 const requestDrainMsMax = 2_000
 const internalDrainMsMax = 1_000
 
+export interface RoleListeners {
+  /** What the role depends on is there: requests are served from here on. Prints where. */
+  ready(): void
+}
+
 /**
- * Opens both, and prints where they are when requests are taken. Health is told on both, metrics on the internal one alone. At the stop a
- * process is not ready at first, then takes no requests and answers those under way.
+ * Opens both, so that a role which waits for what it depends on can be asked for its health. Until `ready` is called the process is alive
+ * and not ready, and everything but health and metrics is answered 503. Health is told on both, metrics on the internal one alone. At the
+ * stop a process is not ready at first, then takes no requests and answers those under way.
  *
  * @throws ListenError
  */
-export async function openRoleListeners(options: RoleListenersOptions, closeLater: ProcessScope['closeLater']): Promise<void> {
+export async function openRoleListeners(options: RoleListenersOptions, closeLater: ProcessScope['closeLater']): Promise<RoleListeners> {
   const { logger, version, http, routes, internal, registry, checks } = options
+  let started = false
   let isReady = false
   const health = { version, checks, ready: () => isReady }
+  const onceStarted = (routes: (app: HttpServer) => Promise<void>) => async (app: HttpServer) => {
+    app.addHook('onRequest', (_request, _reply, done) =>
+      started ? done() : done(new HttpError('unavailable', 'this process starts, and waits for what it depends on: come again')),
+    )
+    await routes(app)
+  }
 
   const inside = createServer({ logger, ...(internal.tls === undefined ? {} : { tls: internal.tls }) })
   healthRoutes(inside, { ...health, registry })
-  if (internal.routes !== undefined) inside.register(internal.routes)
+  if (internal.routes !== undefined) inside.register(onceStarted(internal.routes))
   closeLater(() => closeServer(inside, internalDrainMsMax))
   const insideUrl = await listen(inside, parseListenAddress(internal.address), { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
 
   const outside = createServer({ logger, ...http })
   openapiRoutes(outside, { version })
   healthRoutes(outside, health)
-  outside.register(routes)
+  outside.register(onceStarted(routes))
   closeLater(() => closeServer(outside, requestDrainMsMax))
   const url = await listen(outside, http)
   closeLater(async () => {
     isReady = false
   })
-  isReady = true
-  logger.info({ url, internal: insideUrl, version }, 'ready')
-  console.log(`internal on ${insideUrl}\nready on ${url}`)
+  logger.info({ url, internal: insideUrl }, 'listening')
+  return {
+    ready() {
+      started = true
+      isReady = true
+      logger.info({ url, internal: insideUrl, version }, 'ready')
+      console.log(`internal on ${insideUrl}\nready on ${url}`)
+    },
+  }
 }

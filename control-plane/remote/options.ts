@@ -28,7 +28,7 @@ export const controlOptions = Type.Object({
     default: 100_000,
     minimum: 1,
     maximum: 10_000_000,
-    description: 'Grants to remember, of about 450 bytes each.',
+    description: 'Grants to remember, of about 1 KB each.',
   }),
 })
 export type ControlOptions = Static<typeof controlOptions>
@@ -42,8 +42,11 @@ export function controlFaults({ url, certFile, keyFile, caFile }: ControlOptions
     note('url', 'is no address of an HTTP server: give a URL such as http://api:9080')
   } else if (parsed.username !== '' || parsed.password !== '') {
     note('url', 'holds a user or a password: give the token in SVC_CONTROL_TOKEN instead')
-  } else if (parsed.protocol === 'http:' && (certFile !== undefined || caFile !== undefined)) {
-    note('url', 'is without TLS, where certificates are for TLS: write https://, or leave control.cert_file and control.ca_file out')
+  } else if (parsed.protocol === 'http:' && [certFile, keyFile, caFile].some(file => file !== undefined)) {
+    note(
+      'url',
+      'is without TLS, where certificates are for TLS: write https://, or leave control.cert_file, control.key_file and control.ca_file out',
+    )
   }
   if ((certFile === undefined) !== (keyFile === undefined)) {
     note('cert_file', 'a certificate needs its key, and a key its certificate: give both or none')

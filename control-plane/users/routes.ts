@@ -2,6 +2,7 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
+import type { Logger } from '../../config/logger.ts'
 import { type Authentication, optionalCallerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import type { UserId } from '../ids.ts'
@@ -15,9 +16,10 @@ interface Parts {
   readonly authorization: Authorization
   /** False closes self-registration, whatever the policies say. */
   readonly allowSelfRegister: boolean
+  readonly logger: Logger
 }
 
-export function userRoutes(app: HttpServer, { users, authentication, authorization, allowSelfRegister }: Parts): void {
+export function userRoutes(app: HttpServer, { users, authentication, authorization, allowSelfRegister, logger }: Parts): void {
   const mayRegister = async (caller: UserId | '*'): Promise<boolean> =>
     allowSelfRegister && (await authorization.allows(caller, 'create', 'users'))
   const onRequest = authentication.optional(() => mayRegister('*'))
@@ -28,7 +30,8 @@ export function userRoutes(app: HttpServer, { users, authentication, authorizati
     const allowed = caller === undefined || (await mayRegister(caller)) || (await authorization.isAdministrator(caller))
     if (!allowed) throw new HttpError('forbidden')
     const user = await users.register(request.body, 'user')
-    request.log.info({ user }, 'user registered')
+    // The server's own logger keeps silent below warn.
+    logger.info({ user, request_id: request.id }, 'user registered')
     return reply.code(201).header('location', `/users/${user}`).send()
   })
 }

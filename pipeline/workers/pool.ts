@@ -2,7 +2,8 @@
 //
 //   starting ──► working ──► stopped          the pool was told to stop
 //      ▲            │
-//      └── waiting ◄┤                         the thread died: started again, after a wait that doubles while it dies at once
+//      └── waiting ◄┤                         the thread died, or was silent so long that it was ended: started again, after a wait
+//                   │                         that doubles from death to death, until one has worked
 //                   └──► systemic             no retry can mend it: the whole pool stops with that error
 
 import type { Logger } from '../../config/logger.ts'
@@ -11,6 +12,7 @@ import { type BackOff, defaultBackOff, waitBefore } from '../retry.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { WriterState } from '../writer.ts'
 import { arrived, type Metrics, type StopWorker, type WorkerEnd, type WorkerReport } from './messages.ts'
+import { defaultSilence, type SilenceLimits } from './silence.ts'
 import { addCounts, keepCounters, textOfMetrics, withoutInFlight } from './sums.ts'
 
 /** Of a thread, what the pool uses: a `Worker`, or one that works in the main thread. */
@@ -30,6 +32,7 @@ export interface WorkerPoolOptions {
   readonly backOff?: BackOff
   /** How long a stop waits for the workers; those that still work then are ended, and what they had not stored stays in the log. */
   readonly stopMsMax?: number
+  readonly silence?: SilenceLimits
 }
 
 export interface WorkerPool {
@@ -53,17 +56,23 @@ interface Place {
   report: WorkerReport | undefined
   /** Why the thread is not there. */
   failure: Error | undefined
-  /** Deaths in a row, since a worker of this place last ran. */
+  /** Since the last report, or the start. */
+  silentMs: number
+  beganMs: number
+  /** Deaths in a row, of workers that had not worked. */
   deaths: number
   restart: NodeJS.Timeout | undefined
 }
 
-export function openWorkerPool({ count, start, logger, backOff = defaultBackOff, stopMsMax = 4500 }: WorkerPoolOptions): WorkerPool {
+export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
+  const { count, start, logger, backOff = defaultBackOff, stopMsMax = 4500, silence = defaultSilence } = options
   const places: Place[] = Array.from({ length: count }, (_, number) => ({
     number,
     thread: undefined,
     report: undefined,
     failure: undefined,
+    silentMs: 0,
+    beganMs: 0,
     deaths: 0,
     restart: undefined,
   }))
@@ -72,6 +81,7 @@ export function openWorkerPool({ count, start, logger, backOff = defaultBackOff,
   let goneMetrics: Promise<Metrics> = Promise.resolve([])
   let stopping = false
   let systemic: SystemicError | undefined
+  let deadline: NodeJS.Timeout | undefined
   const ended = Promise.withResolvers<void>()
   // Who watches the state need not wait for the end as well.
   ended.promise.catch(() => undefined)
@@ -81,6 +91,8 @@ export function openWorkerPool({ count, start, logger, backOff = defaultBackOff,
     let end: WorkerEnd | undefined
     let crash: Error | undefined
     place.thread = thread
+    place.silentMs = 0
+    place.beganMs = performance.now()
     thread.on('message', message => {
       if (message.kind === 'report') take(place, message)
       else end = message
@@ -89,24 +101,52 @@ export function openWorkerPool({ count, start, logger, backOff = defaultBackOff,
       crash = error instanceof Error ? error : new Error(String(error))
     })
     thread.on('exit', code => {
+      const failure = crash ?? silenceOf(place) ?? new Error(`its thread ended with code ${code}`)
+      if (hasWorked(place)) place.deaths = 0
       settle(place)
       if (end?.kind === 'systemic') stopAll(new SystemicError(end.failure?.message ?? 'a worker stopped', { cause: arrivedCause(end) }))
-      else if (!stopping) again(place, crash ?? new Error(`its thread ended with code ${code}`))
+      else if (!stopping) again(place, failure)
       if (places.every(({ thread }) => thread === undefined) && stopping) finish()
     })
   }
 
   function take(place: Place, report: WorkerReport): void {
     place.report = report
-    if (report.state === 'running') {
-      place.deaths = 0
-      place.failure = undefined
+    place.silentMs = 0
+    if (report.state === 'running') place.failure = undefined
+  }
+
+  /** To say that it runs is not enough: that is said before anything was read. */
+  function hasWorked({ report, beganMs }: Place): boolean {
+    const settled = report?.counts.some(([, { received, inFlight }]) => received > inFlight) ?? false
+    return settled || performance.now() - beganMs > backOff.waitMsMax
+  }
+
+  /**
+   * Adds up what this thread has seen of each worker's silence, and not by the clock: it may have stood still itself, with the whole
+   * process, and have the reports of that time still before it.
+   */
+  function look(): void {
+    for (const place of places) {
+      if (place.thread === undefined) continue
+      const before = silenceOf(place)
+      place.silentMs += silence.lookMs
+      const now = silenceOf(place)
+      if (before === undefined && now !== undefined) logger.warn({ err: now, worker: place.number }, 'a worker is silent: not ready')
+      if (place.silentMs <= silence.aliveMsMax) continue
+      logger.error({ worker: place.number, silent_ms: place.silentMs }, 'a worker does nothing any more, and is ended')
+      void place.thread.terminate()
     }
+  }
+
+  function silenceOf({ silentMs, number }: Place): Error | undefined {
+    return silentMs > silence.readyMsMax ? new Error(`worker ${number} has said nothing for ${Math.round(silentMs / 1000)} s`) : undefined
   }
 
   /** The thread is gone; what it counted stays. */
   function settle(place: Place): void {
     place.thread = undefined
+    place.silentMs = 0
     const { report } = place
     if (report === undefined) return
     addCounts(goneCounts, withoutInFlight(report.counts))
@@ -133,10 +173,21 @@ export function openWorkerPool({ count, start, logger, backOff = defaultBackOff,
       clearTimeout(place.restart)
       place.thread?.postMessage({ kind: 'stop' } satisfies StopWorker)
     }
+    deadline = setTimeout(endAll, stopMsMax)
     if (places.every(({ thread }) => thread === undefined)) finish()
   }
 
+  function endAll(): void {
+    for (const { thread, number } of places) {
+      if (thread === undefined) continue
+      logger.error({ worker: number }, 'a worker did not stop in time: what it had not stored is taken again by the next start')
+      void thread.terminate()
+    }
+  }
+
   function finish(): void {
+    clearTimeout(deadline)
+    clearInterval(looking)
     if (systemic === undefined) ended.resolve()
     else ended.reject(systemic)
   }
@@ -144,17 +195,19 @@ export function openWorkerPool({ count, start, logger, backOff = defaultBackOff,
   function state(): WriterState {
     if (systemic !== undefined) return 'failed'
     if (stopping) return places.every(({ thread }) => thread === undefined) ? 'stopped' : 'stopping'
-    return places.every(({ report }) => report?.state === 'running') ? 'running' : 'retrying'
+    return places.every(place => place.report?.state === 'running' && silenceOf(place) === undefined) ? 'running' : 'retrying'
   }
 
   for (const place of places) begin(place)
+  const looking = setInterval(look, silence.lookMs)
 
   return {
     state,
     failure() {
       if (systemic !== undefined) return systemic
-      for (const { report, failure } of places) {
-        if (report?.failure !== undefined) return arrived(report.failure)
+      for (const place of places) {
+        const met = place.report?.failure
+        const failure = silenceOf(place) ?? (met === undefined ? place.failure : arrived(met))
         if (failure !== undefined) return failure
       }
       return undefined
@@ -171,15 +224,7 @@ export function openWorkerPool({ count, start, logger, backOff = defaultBackOff,
     done: ended.promise,
     async stop() {
       stopAll()
-      const deadline = setTimeout(() => {
-        for (const { thread, number } of places) {
-          if (thread === undefined) continue
-          logger.error({ worker: number }, 'a worker did not stop in time: what it had not stored is taken again by the next start')
-          void thread.terminate()
-        }
-      }, stopMsMax)
       await ended.promise.catch(() => undefined)
-      clearTimeout(deadline)
     },
   }
 }

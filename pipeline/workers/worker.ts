@@ -12,7 +12,7 @@ export interface OpenWorker {
   /** Its flows: of the messages, first, and of what is replayed. */
   readonly writers: readonly [Writer, ...Writer[]]
   readonly registry: Registry
-  /** After the writers have stopped: sources, sinks and dead letters. */
+  /** After the writers have stopped: sources, sinks and dead letters. What does not close is its own to log, and keeps no other from closing. */
   close(): Promise<void>
 }
 
@@ -58,13 +58,8 @@ export async function serveWorker(
     )
     waiting = undefined
     report()
-    try {
-      if (stopping.signal.aborted) await stopAll(opened)
-      await Promise.race(opened.writers.map(writer => writer.done))
-    } finally {
-      await stopAll(opened)
-      await opened.close()
-    }
+    if (stopping.signal.aborted) await stopAll(opened)
+    await work(opened)
     await end(port, { kind: 'stopped' })
   } catch (error) {
     if (stopping.signal.aborted) await end(port, { kind: 'stopped', failure: carried(error) })
@@ -81,6 +76,18 @@ export async function serveWorker(
     to.postMessage(last)
     to.close()
   }
+}
+
+/**
+ * Until one of its writers ends; then the others are stopped and the parts closed.
+ *
+ * @throws what ended the writer: a part that does not close after it is not the news
+ */
+async function work(opened: OpenWorker): Promise<void> {
+  const [worked] = await Promise.allSettled([Promise.race(opened.writers.map(writer => writer.done))])
+  await stopAll(opened)
+  const [closed] = await Promise.allSettled([opened.close()])
+  for (const outcome of [worked, closed]) if (outcome.status === 'rejected') throw outcome.reason
 }
 
 async function stopAll({ writers }: OpenWorker): Promise<void> {

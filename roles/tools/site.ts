@@ -23,7 +23,7 @@ import { openTransformer } from '../../transformers/select.ts'
 import { configPathVariable, type StoreName, storeNames, storeOf, writerOptions } from '../writer-options.ts'
 
 /** Reads the environment and a file, with the variables of all roles known. */
-export type Sources = (file: string | undefined) => Promise<OptionSources>
+export type Sources = (file: string | undefined, overrides: OptionSources['overrides'], fileVariable: string) => Promise<OptionSources>
 
 export interface SiteFlags {
   readonly config?: string
@@ -77,7 +77,7 @@ export function storeNamed(name: string): StoreName {
  * @throws SecretError for a certificate that cannot be used
  */
 export async function openSite(store: StoreName, flags: SiteFlags, sources: Sources): Promise<Site> {
-  const options = loadOptions(siteOptions, await sources(flags.config ?? process.env[configPathVariable(store)]))
+  const options = loadOptions(siteOptions, await sources(flags.config, {}, configPathVariable(store)))
   const faults = kafkaFaults(options.log, options.env)
   if (faults.length > 0) throw new OptionsError(faults)
   const { topic } = options.log

@@ -154,10 +154,32 @@ test('a file that is missing, or is not TOML, is a fault with its line', () => {
   expect(faultsOf({ file: '/nowhere.toml' })).toEqual(['/nowhere.toml: there is no such file: give the path of a TOML file'])
   const broken = fileOf('[http]\nport = 80\nhost = ::\n')
   expect(faultsOf({ file: broken })).toEqual([
-    `${broken}:3: this is not TOML: ":" is not expected here; text stands in quotes, a section in [brackets]`,
+    `${broken}:3: this is not TOML: what stands at column 8 is not expected there; text stands in quotes, a section in [brackets]`,
   ])
   const twice = fileOf('[http]\nport = 80\nport = 81\n')
   expect(faultsOf({ file: twice })).toEqual([`${twice}:3: this is not TOML: Cannot redefine existing key 'http.port'.`])
+})
+
+test.each([
+  ['98765432109876543', 'a value here is none that TOML has'],
+  ['99999999999999999999', 'a value here is none that TOML has'],
+  ['1987-65-43', 'a value here is none that TOML has'],
+  ['"\\uDEAD-more"', 'a value here is none that TOML has'],
+  ['zZ9-plural', 'what stands at column 9 is not expected there'],
+  ['"zZ9-plural', 'what stands at column 20 is not expected there'],
+])('a secret that is written as no text, %s, is in no message', (secret, problem) => {
+  const file = fileOf(`[control]\ntoken = ${secret}\n`)
+  const faults = faultsOf({ file })
+  expect(faults).toEqual([`${file}:2: this is not TOML: ${problem}; text stands in quotes, a section in [brackets]`])
+})
+
+test('a path that is empty, and a variable of a path, are told', () => {
+  expect(faultsOf({ file: '' })).toEqual(['the file of the options: its path is empty: give the path of a TOML file'])
+  const environment = { SVC_WRITER_CONFIG_PATH: '/nowhere.toml' }
+  expect(faultsOf({ environment, fileVariable: 'SVC_WRITER_CONFIG_PATH' })).toEqual([
+    '/nowhere.toml (SVC_WRITER_CONFIG_PATH): there is no such file: give the path of a TOML file',
+  ])
+  expect(load({ environment: { SVC_WRITER_CONFIG_PATH: '' }, fileVariable: 'SVC_WRITER_CONFIG_PATH' }).http.port).toBe(8080)
 })
 
 test('a prototype key in a file is an unknown key', () => {

@@ -1,7 +1,7 @@
 // Secrets that everybody knows: which they are, and that only production refuses them.
 
 import { expect, test } from 'vitest'
-import { isKnownSecret, knownSecretFaults, passwordOf } from '../../config/production.ts'
+import { isKnownSecret, knownSecretFaults } from '../../config/production.ts'
 
 test.each([
   'admin',
@@ -29,10 +29,4 @@ test('only production refuses them, all at once and without showing them', () =>
   const faults = knownSecretFaults('production', secrets)
   expect(faults.map(({ place }) => place)).toEqual(['admin.password', 'master_key'])
   expect(JSON.stringify(faults)).not.toMatch(/password1|AAAA/)
-})
-
-test('the password of a URL is taken as it is sent', () => {
-  expect(passwordOf('postgres://user:p%40ss@host/db')).toBe('p@ss')
-  expect(passwordOf('postgres://user@host/db')).toBeUndefined()
-  expect(passwordOf('no URL')).toBeUndefined()
 })

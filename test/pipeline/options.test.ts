@@ -15,7 +15,7 @@ import {
 
 const mebibyte = 1024 * 1024
 
-function parts(): MemoryParts {
+function parts() {
   return {
     batch: Value.Create(batchOptions),
     message: Value.Create(messageOptions),
@@ -32,10 +32,6 @@ test('the defaults are valid and fit into the memory they are given', () => {
   expect(Value.Check(workersOptions, workers)).toBe(true)
   expect(Value.Create(subscriberOptions)).toEqual({ subjects: ['channels.>'] })
   expect(assertMemory(parts())).toBeLessThan(64 * mebibyte)
-})
-
-test('the only number of workers is 0: the log belongs to the main thread', () => {
-  expect(Value.Check(workersOptions, { ...Value.Create(workersOptions), count: 1 })).toBe(false)
 })
 
 test('every bound is in the sum', () => {

@@ -44,6 +44,7 @@ describeWithKafka('framed messages', kafka =>
         SVC_LOG_REGISTRY_TIMEOUT_MS: '1000',
         SVC_RELATIONAL_URL: url,
         SVC_HTTP_PORT: '0',
+        SVC_INTERNAL_LISTEN: '127.0.0.1:0',
         SVC_WORKERS_COUNT: '1',
       }
     }, 300_000)

@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { readTopic } from '../pipeline/kafka/stored-messages.ts'
 import { describeWithOwnKafka } from '../servers/kafka.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
-import { expectStatus, makeSite, publish } from '../up/operator.ts'
-import { ingestWords, spawnRole, startApi, token, untilHealth, untilPrinted, whenReady } from './processes.ts'
+import { call, expectStatus, makeSite, publish } from '../up/operator.ts'
+import { ingestWords, internalAddress, spawnRole, startApi, token, untilHealth, untilPrinted, whenReady } from './processes.ts'
 
 describeWithOwnKafka('ingest on Kafka', kafka =>
   describeWithPostgres('with an api', postgres => {
@@ -14,7 +14,9 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
       const site = await makeSite(api.url)
       const topic = 'field-7.messages'
       await kafka.kill()
-      const spawned = spawnRole(ingestWords, {
+      const address = await internalAddress()
+      const url = `http://${address}`
+      const spawned = spawnRole([...ingestWords.slice(0, -1), address.split(':')[1]!], {
         SVC_CONTROL_URL: api.internalUrl,
         SVC_CONTROL_TOKEN: token,
         SVC_INTERNAL_LISTEN: '127.0.0.1:0',
@@ -25,8 +27,16 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
         SVC_LOG_APPEND_TIMEOUT_MS: '2000',
       })
       await untilPrinted(spawned, /the log is away: the start waits for it/)
+      // Devices are told to come again, and whoever watches the process what it waits for.
+      expect((await call(url, 'GET', '/livez')).status).toBe(200)
+      expect((await call(url, 'GET', '/readyz')).status).toBe(503)
+      const health = await call(url, 'GET', '/health')
+      expect([health.status, health.json]).toMatchObject([503, { checks: { log: [{ status: 'fail' }] } }])
+      const early = await publish(url, site, [{ n: 'count', v: 0 }])
+      expect([early.status, early.headers.get('retry-after')]).toEqual([503, '1'])
       await kafka.restart()
       const ingest = await whenReady(spawned)
+      expect((await call(url, 'GET', '/readyz')).status).toBe(200)
       await untilHealth(ingest, 'log', 'pass')
       await untilHealth(ingest, 'control-plane', 'pass')
 

@@ -1,10 +1,12 @@
 // The options of the roles `api` and `ingest`: what is right by itself and wrong together, and what they share.
 
 import { expect, test } from 'vitest'
+import { listOptions } from '../../config/option-schema.ts'
 import type { OptionSources } from '../../config/options.ts'
 import { variablesOf } from '../../config/options.ts'
 import { apiOptions, loadApiOptions } from '../../roles/api-options.ts'
 import { ingestRoleOptions, loadIngestOptions } from '../../roles/ingest-options.ts'
+import { loadRoles } from '../tidy/write-readme.ts'
 
 type Environment = Record<string, string>
 
@@ -86,6 +88,12 @@ test.each([
     /database\.url is set to a text that is not shown: give a URL such as postgres:/,
   ],
   ['of a database URL that cannot be read', api, { SVC_DATABASE_URL: 'postgres://x:y@[/z' }, /database\.url: cannot be read/],
+  [
+    'of a database password with a bare %',
+    api,
+    { SVC_DATABASE_URL: 'postgres://x:hidden%@db/z' },
+    /database\.url: its password holds a % that is not an escape: write %25/,
+  ],
   ['of a master key that is none', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not hold a master key/],
   ["of an administrator's email", api, { SVC_ADMIN_EMAIL: 'nonsense' }, /admin\.email: is not an email/],
   ['of a control plane that is no URL', ingest, { SVC_CONTROL_URL: 'api:9080' }, /control\.url: is no address of an HTTP server/],
@@ -110,6 +118,13 @@ test.each([
   expect(found.join()).not.toMatch(/hidden|a token with|x{42}/)
 })
 
+test('a key alone is for TLS, too', () => {
+  expect(ingest({ SVC_CONTROL_URL: 'http://api', SVC_CONTROL_KEY_FILE: 'k.pem' })).toEqual([
+    expect.stringMatching(/control\.url: is without TLS, .*leave control\.cert_file, control\.key_file and control\.ca_file out/),
+    expect.stringMatching(/control\.cert_file: a certificate needs its key/),
+  ])
+})
+
 test('known secrets are faults in production alone', () => {
   const known = { SVC_CONTROL_TOKEN: 'changeme-changeme', SVC_ADMIN_PASSWORD: 'password1' }
   expect(api(known)).toEqual([])
@@ -118,4 +133,17 @@ test('known secrets are faults in production alone', () => {
     expect.stringMatching(/control\.token: with env = production/),
   ])
   expect(api({ SVC_ENV: 'production', SVC_CONTROL_TOKEN: aToken })).toEqual([])
+  for (const url of ['postgres://sluice:postgres@db/z', 'postgres://sluice@db/z?password=postgres']) {
+    expect(api({ SVC_ENV: 'production', SVC_DATABASE_URL: url })).toEqual([expect.stringMatching(/database\.url: with env = production/)])
+  }
+})
+
+test('what several roles have in one variable takes the same in each, so that one environment serves all processes', async () => {
+  const found = new Map<string, Set<string>>()
+  for (const schema of Object.values(await loadRoles())) {
+    for (const { variable, kind, allowed } of listOptions(schema)) {
+      if (variable !== undefined) found.set(variable, (found.get(variable) ?? new Set()).add(`${kind}: ${allowed}`))
+    }
+  }
+  expect([...found].filter(([, meanings]) => meanings.size > 1)).toEqual([])
 })

@@ -1,11 +1,29 @@
 // Starting the roles as processes: what stops a start, and what a start waits for.
 
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { expect, test } from 'vitest'
 import { freePort } from '../servers/free-port.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { openProxy } from '../servers/proxy.ts'
 import { call, expectStatus } from '../up/operator.ts'
-import { administrator, apiEnvironment, apiWords, masterKey, spawnRole, startApi, startIngest, token, untilPrinted } from './processes.ts'
+import {
+  administrator,
+  apiEnvironment,
+  apiWords,
+  ingestWords,
+  internalAddress,
+  masterKey,
+  spawnRole,
+  startApi,
+  startIngest,
+  token,
+  untilPrinted,
+  whenReady,
+} from './processes.ts'
+
+/** How a check that fails is told to strangers. */
+const away = expect.objectContaining({ status: 'fail', output: 'see the log' }) as unknown
 
 /** What a start that must fail printed. */
 async function failedStart(words: readonly string[], environment: Readonly<Record<string, string>>): Promise<string> {
@@ -81,6 +99,59 @@ describeWithPostgres('start of the roles', postgres => {
     expect(await ended).toBe(0)
     await proxy.close()
   })
+
+  test('while its database is away an api listens, is alive and not ready, and answers 503; then it works', async () => {
+    const database = new URL(await postgres.createDatabase())
+    const proxy = await openProxy({ port: Number(database.port) })
+    proxy.refuse()
+    database.port = String(proxy.port)
+    const [url, internal] = [await internalAddress(), await internalAddress()]
+    const spawned = spawnRole(
+      [...apiWords.slice(0, -1), url.split(':')[1]!],
+      apiEnvironment(database.href, { SVC_INTERNAL_LISTEN: internal }),
+    )
+    await untilPrinted(spawned, /the database is away: the start waits for it/)
+    for (const base of [`http://${url}`, `http://${internal}`]) {
+      expect((await call(base, 'GET', '/livez')).status).toBe(200)
+      expect((await call(base, 'GET', '/readyz')).status).toBe(503)
+      const { status, json } = await call(base, 'GET', '/health')
+      expect([status, json]).toEqual([503, expect.objectContaining({ checks: expect.objectContaining({ database: [away] }) })])
+    }
+    const refused = await call(`http://${url}`, 'POST', '/tokens', { body: administrator })
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+    const question = { scheme: 'Thing', secret: 'x', channel: '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11', action: 'publish' }
+    const asked = await call(`http://${internal}`, 'POST', '/internal/authorize', { authorization: `Bearer ${token}`, body: question })
+    expect([asked.status, asked.headers.get('retry-after')]).toEqual([503, '1'])
+    expect((await call(`http://${internal}`, 'GET', '/metrics')).status).toBe(200)
+    expect(spawned.printed()).not.toMatch(/^ready on /m)
+
+    await proxy.heal()
+    const api = await whenReady(spawned)
+    expect((await call(api.url, 'GET', '/readyz')).status).toBe(200)
+    await expectStatus(call(api.url, 'POST', '/tokens', { body: administrator }), 201)
+    expect(await api.stop()).toBe(0)
+    await proxy.close()
+  })
+
+  test.each([
+    ['an api', apiWords, (port: number) => apiEnvironment(`postgres://127.0.0.1:${port}/x`)],
+    ['ingest', ingestWords, (port: number) => ({ SVC_INTERNAL_LISTEN: '127.0.0.1:0', SVC_LOG_BROKERS: `127.0.0.1:${port}` })],
+  ] as const)(
+    '%s whose start waits for a server that takes connections and says nothing stops at once',
+    async (_role, words, environment) => {
+      const connected = Promise.withResolvers<void>()
+      const silent = createServer(() => connected.resolve())
+      silent.listen(0, '127.0.0.1')
+      await once(silent, 'listening')
+      const { child, ended } = spawnRole(words, environment((silent.address() as AddressInfo).port))
+      await connected.promise
+      const startedMs = performance.now()
+      child.kill('SIGTERM')
+      expect(await ended).toBe(0)
+      expect(performance.now() - startedMs).toBeLessThan(2_000)
+      silent.close()
+    },
+  )
 
   test('an api that waits for its database stops at once', async () => {
     const { child, printed, ended } = spawnRole(apiWords, apiEnvironment(`postgres://127.0.0.1:${await freePort()}/x`))

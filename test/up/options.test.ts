@@ -36,3 +36,9 @@ test("a short administrator's password is a fault, and its text is in no message
   expect(faultsOf({ SVC_ADMIN_PASSWORD: 'short7x' }).join()).toMatch(/password/)
   expect(faultsOf({ SVC_ADMIN_PASSWORD: 'short7x' }).join()).not.toContain('short7x')
 })
+
+test('one environment for all processes holds the threads of writers, of which `up` has none', () => {
+  expect(faultsOf({ SVC_WORKERS_COUNT: '2' })).toEqual([expect.stringMatching(/SVC_WORKERS_COUNT: there is no such variable/)])
+  const options = loadUpOptions({ environment: { SVC_WORKERS_COUNT: '2' }, otherVariables: ['SVC_WORKERS_COUNT'] })
+  expect(options.workers).toEqual({ memoryBytes: 512 * 1024 * 1024 })
+})

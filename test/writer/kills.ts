@@ -2,6 +2,7 @@
 // where it should be. Used by the suite, in its short form, and by `npm run soak`.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import type { KafkaSourceOptions } from '../../pipeline/kafka/options.ts'
 import { openRandom, type Random } from '../fuzz/random.ts'
 import type { Counted } from './check.ts'
 import { calm, type FaultKind, faultKinds, faultNames, usualLatencyMs } from './faults.ts'
@@ -15,6 +16,10 @@ export interface KillPlan {
   readonly seed: number
   /** How often each kind of fault strikes. */
   readonly rounds: number
+  /** All if not given. */
+  readonly kinds?: readonly FaultKind[]
+  /** The Kafka client that the writers read with. */
+  readonly client?: KafkaSourceOptions['client']
   /** After so long no further round begins, however many were asked for. */
   readonly msMax?: number
   readonly perSecond: number
@@ -43,10 +48,11 @@ export interface KillReport {
 const recoveryMsMax = 60_000
 const inFlightMsMax = 20_000
 
-export async function killRun({ seed, rounds, msMax = Number.POSITIVE_INFINITY, perSecond, onProgress }: KillPlan): Promise<KillReport> {
+export async function killRun(plan: KillPlan): Promise<KillReport> {
+  const { seed, rounds, kinds = faultNames, client = 'platformatic', msMax = Number.POSITIVE_INFINITY, perSecond, onProgress } = plan
   const random = openRandom(seed, 'kills', 0)
   // Batches are small and often on their way.
-  const environment = { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20' }
+  const environment = { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20', SVC_LOG_CLIENT: client }
   const site = await openSite({ places: 2, environment })
   const startedMs = performance.now()
   try {
@@ -57,7 +63,7 @@ export async function killRun({ seed, rounds, msMax = Number.POSITIVE_INFINITY, 
     const strikes: Strike[] = []
     const faults: string[] = []
     for (let round = 0; round < rounds && performance.now() - startedMs < msMax; round++) {
-      for (const kind of shuffled(faultNames, random)) {
+      for (const kind of shuffled(kinds, random)) {
         const strike = await struck(site, load, kind, random, faults)
         strikes.push(strike)
         onProgress?.(lineOf(strikes.length, strike, performance.now() - startedMs))

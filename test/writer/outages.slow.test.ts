@@ -155,7 +155,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const sentences = writer
       .printed()
       .split('\n')
-      .filter(line => line !== '' && !line.startsWith('{') && !line.startsWith('health on'))
+      .filter(line => line !== '' && !line.startsWith('{') && !/^(internal|health) on /.test(line))
     expect(sentences).toEqual([expect.stringMatching(/password authentication failed for user "sluice_writer"/)])
     expect(writer.printed()).not.toContain(role.password)
     expect(site.unexpected).toHaveLength(1)

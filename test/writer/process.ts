@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { EndWorker } from './workers-of-writer.ts'
+import type { BeginUpkeep, EndWorker } from './workers-of-writer.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 
@@ -13,6 +13,9 @@ export type Environment = Readonly<Record<string, string>>
 
 export interface WriterProcess {
   readonly pid: number
+  /** For everybody. */
+  readonly url: string
+  readonly internalUrl: string
   /** All that was printed so far, standard output and standard error. */
   printed(): string
   /** The exit code, or the signal's name. */
@@ -27,6 +30,8 @@ export interface WriterProcess {
   residentMib(): Promise<number>
   /** Ends one of its worker threads, as if it had crashed. False where it has none. */
   endWorker(nth: number): Promise<boolean>
+  /** Begins the upkeep of the store that a writer does now and then. */
+  beginUpkeep(): void
   /** Sends the signal; resolves with how it ended. */
   stop(signal?: NodeJS.Signals): Promise<number | string>
 }
@@ -63,11 +68,12 @@ export async function runSluice(words: readonly string[], environment: Environme
  * @throws Error with what it printed, where it ends before
  */
 export async function startWriter(environment: Environment): Promise<WriterProcess> {
-  const { child, ended, printed } = spawnSluice(['writer', 'relational', '--port', '0'], environment)
-  const url = await new Promise<string>((resolve, reject) => {
+  const words = ['writer', 'relational', '--port', '0']
+  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...environment })
+  const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
     const look = (): void => {
-      const found = /^health on (http\S+)\/health$/m.exec(printed())
-      if (found !== null) resolve(found[1]!)
+      const found = /^internal on (http\S+)\nhealth on (http\S+)\/health$/m.exec(printed())
+      if (found !== null) resolve([found[1]!, found[2]!])
     }
     child.stdout!.on('data', look)
     void ended.then(code => reject(new Error(`the writer ended before its health could be asked (${code}):\n${printed()}`)))
@@ -75,6 +81,8 @@ export async function startWriter(environment: Environment): Promise<WriterProce
 
   return {
     pid: child.pid!,
+    url,
+    internalUrl,
     printed,
     ended,
     ready: async () => (await fetch(`${url}/readyz`)).status,
@@ -84,7 +92,7 @@ export async function startWriter(environment: Environment): Promise<WriterProce
       return { status: answer.status, checks: Object.fromEntries(Object.entries(checks).map(([name, [one]]) => [name, one.status])) }
     },
     async metric(name) {
-      const text = await (await fetch(`${url}/metrics`)).text()
+      const text = await (await fetch(`${internalUrl}/metrics`)).text()
       const values = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))]
       return values.length === 0 ? Number.NaN : values.reduce((sum, [, value]) => sum + Number(value), 0)
     },
@@ -96,6 +104,9 @@ export async function startWriter(environment: Environment): Promise<WriterProce
       const answer = once(child, 'message') as Promise<[{ ended: boolean }]>
       child.send({ endWorker: nth } satisfies EndWorker)
       return (await answer)[0].ended
+    },
+    beginUpkeep() {
+      child.send({ beginUpkeep: true } satisfies BeginUpkeep)
     },
     async stop(signal = 'SIGTERM') {
       if (child.exitCode === null && child.signalCode === null) child.kill(signal)

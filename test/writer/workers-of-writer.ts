@@ -1,4 +1,5 @@
-// Loaded before `sluice writer` by `node --import`: ends one of its worker threads when its parent says so, as if it had crashed.
+// Loaded before `sluice writer` by `node --import`: when its parent says so, it ends one of the worker threads, as if that had crashed, or
+// begins the upkeep of the store, which is otherwise due a minute after the start.
 
 import { isMainThread, type Worker } from 'node:worker_threads'
 
@@ -7,13 +8,33 @@ export interface EndWorker {
   readonly endWorker: number
 }
 
+export interface BeginUpkeep {
+  readonly beginUpkeep: true
+}
+
+/** Nothing else of the main thread's is due after a minute. */
+const upkeepMs = 60_000
+
 if (isMainThread && process.send !== undefined) {
   const workers = new Set<Worker>()
   process.on('worker', (worker: Worker) => {
     workers.add(worker)
     worker.on('exit', () => workers.delete(worker))
   })
-  process.on('message', ({ endWorker }: EndWorker) => {
+  const upkeep: (() => void)[] = []
+  const { setTimeout } = globalThis
+  globalThis.setTimeout = new Proxy(setTimeout, {
+    apply(set, self, [callback, ms, ...values]: Parameters<typeof setTimeout>) {
+      if (ms === upkeepMs) upkeep.push(callback)
+      return Reflect.apply(set, self, [callback, ms, ...values])
+    },
+  })
+  process.on('message', (message: EndWorker | BeginUpkeep) => {
+    if ('beginUpkeep' in message) {
+      for (const begin of upkeep.splice(0)) begin()
+      return
+    }
+    const { endWorker } = message
     const worker = [...workers][endWorker % Math.max(workers.size, 1)]
     void Promise.resolve(worker?.terminate()).then(code => process.send?.({ ended: code !== undefined }))
   })

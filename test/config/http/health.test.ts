@@ -52,6 +52,14 @@ test('503 when a check fails or does not answer in time; why is in the log and n
   ])
 })
 
+test('a hundred requests in an outage write one line of it', async () => {
+  const checks = { database: () => Promise.reject(new Error('hidden')), log: async () => undefined }
+  const server = await start({ checks })
+  const statuses = await Promise.all(Array.from({ length: 100 }, async () => (await server.ask('/health')).status))
+  expect(new Set(statuses)).toEqual(new Set([503]))
+  expect(server.lines().map(({ check, msg }) => [check, msg])).toEqual([['database', 'health check failed']])
+})
+
 test('alive as long as it answers; ready when it says so', async () => {
   let ready = false
   const server = await start({ ready: () => ready })

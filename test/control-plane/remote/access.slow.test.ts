@@ -2,7 +2,8 @@
 
 import { once } from 'node:events'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { type Access, type AccessChange, AccessUnavailableError, cacheAccess } from '../../../control-plane/client.ts'
+import { cacheAccess } from '../../../control-plane/access-cache.ts'
+import { type Access, type AccessChange, AccessUnavailableError } from '../../../control-plane/client.ts'
 import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
 import { freePort } from '../../servers/free-port.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'

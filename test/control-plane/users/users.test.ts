@@ -61,6 +61,19 @@ describePlatform('users', platform => {
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="sluice", error="invalid_token"')
   })
 
+  test('a registration is one line of the log, with the id of the user and without the email', async () => {
+    const answer = await register({ email: 'logged@sluice.example', password })
+    const id = answer.headers.get('location')!.slice('/users/'.length)
+    const lines = platform()
+      .logged()
+      .split('\n')
+      .filter(line => line.includes(id))
+    expect(lines.map(line => JSON.parse(line) as unknown)).toEqual([
+      expect.objectContaining({ level: 'info', user: id, msg: 'user registered', request_id: answer.headers.get('x-request-id') }),
+    ])
+    expect(platform().logged()).not.toContain('logged@sluice')
+  })
+
   test('no password and no email is in the log or in an answer', async () => {
     const secret = 'a password that is nowhere'
     const answers = [

@@ -1,0 +1,98 @@
+// Grants that are remembered, found by what was asked and by what a change may end.
+
+import type { Access, AccessChange } from './client.ts'
+
+export interface Grant {
+  readonly access: Promise<Access>
+  readonly publisher: string | null
+  readonly owner: string
+  readonly channel: string
+  readonly askedMs: number
+  readonly endsMs: number
+}
+
+export interface Grants {
+  get(key: string): Grant | undefined
+  /** In place of the one under this key; the oldest of all goes where there would be too many. */
+  keep(key: string, grant: Grant): void
+  drop(key: string): void
+  /** Drops what the change may end; costs what it looks at, which are the grants of one thing, channel or user. */
+  dropConcerned(change: AccessChange): void
+  /** From the oldest on, up to the first that lives beyond this moment by `performance.now()`. */
+  dropEnded(nowMs: number): void
+  clear(): void
+}
+
+export function openGrants(entriesMax: number): Grants {
+  // In the order in which they came.
+  const grants = new Map<string, Grant>()
+  /** The keys of the grants of a thing, channel or user, by its id. Most have one, and a set for each would be 150 bytes. */
+  const keysOf = new Map<string, string | Set<string>>()
+
+  function link(id: string, key: string): void {
+    const keys = keysOf.get(id)
+    if (keys instanceof Set) keys.add(key)
+    else keysOf.set(id, keys === undefined ? key : new Set([keys, key]))
+  }
+
+  function unlink(id: string, key: string): void {
+    const keys = keysOf.get(id)
+    if (keys instanceof Set) keys.delete(key)
+    if (keys === key || (keys instanceof Set && keys.size === 0)) keysOf.delete(id)
+  }
+
+  function drop(key: string): void {
+    const grant = grants.get(key)
+    if (grant === undefined) return
+    grants.delete(key)
+    for (const id of idsOf(grant)) unlink(id, key)
+  }
+
+  function clear(): void {
+    grants.clear()
+    keysOf.clear()
+  }
+
+  return {
+    get: key => grants.get(key),
+    keep(key, grant) {
+      drop(key)
+      const oldest = grants.keys().next()
+      if (grants.size >= entriesMax && !oldest.done) drop(oldest.value)
+      grants.set(key, grant)
+      for (const id of idsOf(grant)) link(id, key)
+    },
+    drop,
+    dropConcerned(change) {
+      if (change.kind === 'unheard') return clear()
+      const keys = keysOf.get(idOf(change)) ?? []
+      for (const key of typeof keys === 'string' ? [keys] : keys) if (concerns(change, grants.get(key)!)) drop(key)
+    },
+    dropEnded(nowMs) {
+      for (const [key, grant] of grants) {
+        if (grant.endsMs > nowMs) return
+        drop(key)
+      }
+    },
+    clear,
+  }
+}
+
+/** Whether the change may end such a grant. */
+export function concerns(change: AccessChange, { publisher, owner, channel }: Pick<Grant, 'publisher' | 'owner' | 'channel'>): boolean {
+  if (change.kind === 'unheard') return true
+  if (change.kind === 'disconnected') return publisher === change.thing && channel === change.channel
+  if (change.kind === 'thing') return publisher === change.thing
+  if (change.kind === 'channel') return channel === change.channel
+  return owner === change.user
+}
+
+function idsOf({ publisher, owner, channel }: Grant): string[] {
+  return publisher === null ? [owner, channel] : [publisher, owner, channel]
+}
+
+/** Of what every grant that the change concerns is a grant. */
+function idOf(change: Exclude<AccessChange, { kind: 'unheard' }>): string {
+  if (change.kind === 'channel') return change.channel
+  return change.kind === 'user' ? change.user : change.thing
+}

@@ -1,0 +1,69 @@
+// The roles of the command by name, each with its options, and where options come from: of all roles, whichever is started.
+
+import type { TObject } from 'typebox'
+import type { OptionSources } from '../config/options.ts'
+
+/** A role's options: what they are, and how they are read and checked. */
+export interface Role {
+  readonly schema: TObject
+  readonly load: (sources: OptionSources) => unknown
+  /** The variable that names its file, where there is one. */
+  readonly fileVariable?: string
+}
+
+export const roles: Readonly<Record<string, () => Promise<Role>>> = {
+  async up() {
+    const { upOptions, loadUpOptions } = await import('../up-options.ts')
+    return { schema: upOptions, load: loadUpOptions }
+  },
+  async api() {
+    const { apiOptions, loadApiOptions } = await import('./api-options.ts')
+    return { schema: apiOptions, load: loadApiOptions }
+  },
+  async writer() {
+    const { configPathVariable, loadWriterOptions, writerOptions } = await import('./writer-options.ts')
+    return { schema: writerOptions, load: loadWriterOptions, fileVariable: configPathVariable('relational') }
+  },
+  async ingest() {
+    const { ingestRoleOptions, loadIngestOptions } = await import('./ingest-options.ts')
+    return { schema: ingestRoleOptions, load: loadIngestOptions }
+  },
+}
+
+/** What tools are given beside the options of roles. */
+const toolVariables = ['SVC_TOKEN']
+
+/** Of stores and services beside ours (SPEC §5): an environment that holds them is right, whoever reads them. */
+const platformVariables = [
+  'SVC_PROVISION_USER',
+  ...['SVC_PROVISION_PASSWORD', 'SVC_PROVISION_API_KEY', 'SVC_TIMESERIES_TOKEN'].flatMap(name => [name, `${name}_FILE`]),
+  ...['SVC_WIDECOLUMN_URL', 'SVC_TIMESERIES_URL', 'SVC_DOCUMENT_URL'].flatMap(name => [name, `${name}_FILE`]),
+]
+
+/**
+ * The variables of every role are known to each, so that all processes of a platform can be given one environment.
+ *
+ * @param fileVariable names the file where `file` is not given
+ */
+export async function sources(
+  file: string | undefined,
+  overrides: OptionSources['overrides'] = {},
+  fileVariable?: string,
+): Promise<OptionSources> {
+  const { variablesOf } = await import('../config/options.ts')
+  const all = await Promise.all(Object.values(roles).map(role => role()))
+  const { configPathVariables } = await import('./writer-options.ts')
+  const otherVariables = [
+    ...toolVariables,
+    ...platformVariables,
+    ...configPathVariables,
+    ...all.flatMap(({ schema }) => variablesOf(schema)),
+  ]
+  return {
+    environment: process.env,
+    overrides,
+    otherVariables,
+    ...(file === undefined ? {} : { file }),
+    ...(fileVariable === undefined ? {} : { fileVariable }),
+  }
+}

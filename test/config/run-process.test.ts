@@ -1,0 +1,63 @@
+// Waiting for what a start needs: it ends with the signal, also in the middle of an attempt, and what opens too late is closed.
+
+import { PassThrough } from 'node:stream'
+import { expect, test } from 'vitest'
+import { createLogger } from '../../config/logger.ts'
+import { openWhenThere, type Waiting } from '../../config/run-process.ts'
+
+class AwayError extends Error {}
+
+function waiting<Part>(parts: Pick<Waiting<Part>, 'open'> & Partial<Waiting<Part>>): Waiting<Part> {
+  return {
+    isAway: error => error instanceof AwayError,
+    message: 'the thing is away',
+    logger: createLogger({ level: 'debug', pretty: false }, new PassThrough()),
+    signal: new AbortController().signal,
+    ...parts,
+  }
+}
+
+test('what is away is opened again until it is there', async () => {
+  let attempts = 0
+  const open = async (): Promise<string> => {
+    if (++attempts === 1) throw new AwayError('away')
+    return 'there'
+  }
+  expect(await openWhenThere(waiting({ open }))).toBe('there')
+  expect(attempts).toBe(2)
+})
+
+test('what no waiting mends is thrown at once', async () => {
+  const open = (): Promise<string> => Promise.reject(new Error('a wrong password'))
+  await expect(openWhenThere(waiting({ open }))).rejects.toThrow('a wrong password')
+})
+
+test('the signal ends the wait in the middle of an attempt, and a part that opens later is closed', async () => {
+  const stop = new AbortController()
+  const opening = Promise.withResolvers<string>()
+  const closed = Promise.withResolvers<string>()
+  const open = (): Promise<string> => {
+    stop.abort()
+    return opening.promise
+  }
+  expect(await openWhenThere(waiting({ open, signal: stop.signal, closeLate: async part => closed.resolve(part) }))).toBeUndefined()
+  opening.resolve('too late')
+  expect(await closed.promise).toBe('too late')
+})
+
+test('an attempt that fails after the signal, and a late part that does not close, are nobody’s fault', async () => {
+  for (const ending of ['opening', 'closing']) {
+    const stop = new AbortController()
+    const opening = Promise.withResolvers<string>()
+    const open = (): Promise<string> => {
+      stop.abort()
+      return opening.promise
+    }
+    const closeLate = (): Promise<void> => Promise.reject(new Error('does not close'))
+    expect(await openWhenThere(waiting({ open, signal: stop.signal, closeLate }))).toBeUndefined()
+    if (ending === 'opening') opening.reject(new Error('broken'))
+    else opening.resolve('too late')
+    // An unhandled rejection would fail the run.
+    await new Promise(resolve => setImmediate(resolve))
+  }
+})

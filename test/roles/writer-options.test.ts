@@ -1,0 +1,71 @@
+// The options of the role `writer`: what is right by itself and wrong together, and the names of its store.
+
+import { expect, test } from 'vitest'
+import { configPathVariable, configPathVariables, loadWriterOptions, storeOf } from '../../roles/writer-options.ts'
+
+const url = 'postgres://sluice:x7kq2m3p4d@db:5432/sluice'
+const mebibyte = 1024 * 1024
+
+function faultsOf(environment: Record<string, string>): string[] {
+  try {
+    loadWriterOptions({ environment: { SVC_RELATIONAL_URL: url, SVC_WORKERS_COUNT: '2', ...environment } })
+  } catch (error) {
+    return (error as Error).message.split('\n').slice(1)
+  }
+  return []
+}
+
+test('a writer needs its store, and nothing else', () => {
+  expect(faultsOf({})).toEqual([])
+  expect(() => loadWriterOptions({ environment: {} })).toThrow(/store\.url: it is required: set SVC_RELATIONAL_URL/)
+})
+
+test('a store has the name of SPEC and that of its database, and the variable of its file', () => {
+  expect(['relational', 'postgres', 'postgresql', ''].map(storeOf)).toEqual(['relational', 'relational', undefined, undefined])
+  expect(configPathVariable('relational')).toBe('SVC_RELATIONAL_WRITER_CONFIG_PATH')
+  expect(configPathVariables).toContain('SVC_RELATIONAL_WRITER_CONFIG_PATH')
+  expect(configPathVariables).toHaveLength(4)
+})
+
+test.each([
+  ['of subjects that are none', { SVC_SUBSCRIBER_SUBJECTS: 'channels.>.x' }, /subscriber\.subjects: .*only the last part may be ">"/],
+  [
+    'of memory that does not hold the queues',
+    { SVC_WORKERS_MEMORY_BYTES: String(32 * mebibyte) },
+    /workers\.memory_bytes: queues and batches of 2 workers add up to \d+ MiB, above 32 MiB: lower workers\.count/,
+  ],
+  [
+    'of memory that holds the queues of fewer workers',
+    { SVC_WORKERS_COUNT: '200' },
+    /workers\.memory_bytes: queues and batches of 200 workers add up to \d+ MiB, above \d+ MiB: lower workers\.count/,
+  ],
+  ['of a queue below an answer', { SVC_CONSUMER_QUEUE_BYTES: '1048576' }, /consumer: .*queue_bytes of 1048576 is below .*fetch_bytes/],
+  ['of rare heartbeats', { SVC_CONSUMER_HEARTBEAT_MS: '5000' }, /consumer: .*fewer than three heartbeats/],
+  ['of a store that cannot be read', { SVC_RELATIONAL_URL: 'postgres://x:hidden@[/z' }, /store\.url: cannot be read: give a URL such as/],
+  ['of a password with a bare %', { SVC_RELATIONAL_URL: 'postgres://x:hidden%@db/z' }, /store\.url: its password holds a % that is not/],
+  [
+    'of a store of another kind',
+    { SVC_RELATIONAL_URL: 'mysql://x:hidden@db/z' },
+    /store\.url is set to a text that is not shown: give a URL/,
+  ],
+  ['of an encoding without its registry', { SVC_LOG_ENCODING: 'confluent' }, /log\.registry: .*needs a schema registry/],
+  [
+    'of a known password in production',
+    { SVC_ENV: 'production', SVC_RELATIONAL_URL: 'postgres://sluice:postgres@db/z' },
+    /store\.url: with env = production it may not be a secret that everybody knows/,
+  ],
+  [
+    'of a known password in the query',
+    { SVC_ENV: 'production', SVC_RELATIONAL_URL: 'postgres://sluice@db/z?password=changeme' },
+    /store\.url: with env = production it may not be a secret that everybody knows/,
+  ],
+])('a fault %s is told with what to do', (_name, environment: Record<string, string>, text) => {
+  const found = faultsOf(environment)
+  expect(found).toEqual([expect.stringMatching(text)])
+  expect(found.join()).not.toMatch(/hidden|changeme|:postgres@/)
+})
+
+test('what is wrong is told all at once', () => {
+  const wrong = { SVC_SUBSCRIBER_SUBJECTS: 'channels.>.x', SVC_WORKERS_COUNT: '200', SVC_RELATIONAL_URL: 'postgres://x:y@[/z' }
+  expect(faultsOf(wrong).map(fault => fault.trim().split(':')[0])).toEqual(['subscriber.subjects', 'workers.memory_bytes', 'store.url'])
+})
