@@ -18,6 +18,8 @@ interface OptionKeywords extends Keywords {
   flag?: string
   /** Never printed; may come from a file named by `<VARIABLE>_FILE`. */
   secret?: boolean
+  /** What a table says of a default that differs from machine to machine: `one for each core`. */
+  defaultText?: string
 }
 
 export interface OptionSpec {
@@ -40,6 +42,8 @@ export interface OptionSpec {
   /** Names of the sections around it that may be absent as a whole. */
   readonly optionalSections: readonly string[]
   readonly default: unknown
+  /** Stands for it in tables; undefined without one. */
+  readonly defaultText: string | undefined
   /** undefined without one. */
   readonly example: unknown
   readonly description: string
@@ -101,6 +105,7 @@ function specOf(schema: OptionKeywords, path: readonly string[], optional: boole
     columns,
     choices: choicesOf(schema),
     secret: schema.secret ?? false,
+    defaultText: schema.defaultText,
     optional,
     optionalSections,
     default: schema.default,

@@ -19,6 +19,7 @@ function rowOf(spec: OptionSpec, name: string, variable: string): string[] {
 }
 
 function defaultOf(spec: OptionSpec): string {
+  if (spec.defaultText !== undefined) return spec.defaultText
   if (spec.default !== undefined)
     return `\`${spec.kind === 'list' ? (spec.default as unknown[]).join(',') : valueText(spec, spec.default)}\``
   return spec.optional ? 'none' : 'required'

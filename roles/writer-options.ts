@@ -49,15 +49,15 @@ const bytesPerCore = 256 * 1024 * 1024
 const threadsOptions = Type.Object({
   count: Type.Integer({
     default: availableParallelism(),
+    defaultText: 'one for each core',
     minimum: 0,
     maximum: 256,
-    description: 'Worker threads; never more than the topic has partitions. 0 works in the main thread. The default is one for each core.',
+    description: 'Worker threads; never more than the topic has partitions. 0 works in the main thread.',
   }),
   memoryBytes: Type.Integer({
     ...workersOptions.properties.memoryBytes,
     default: Math.max(availableParallelism(), 4) * bytesPerCore,
-    description:
-      'Bytes of memory that queues and batches may add up to; larger sums stop the start. The default is 256 MiB for each core, and 1 GiB at least.',
+    defaultText: '256 MiB for each core, 1 GiB at least',
   }),
 })
 

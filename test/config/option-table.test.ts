@@ -29,6 +29,13 @@ test('the table has a row for each option, and a pipe in a text does not break i
   ])
 })
 
+test('a default that differs from machine to machine is told in words, so that the table is the same on each', () => {
+  const workers = Type.Object({ count: Type.Integer({ default: 7, defaultText: 'one for each core' }) })
+  expect(optionTable(Type.Object({ workers })).split('\n').at(-1)).toBe(
+    '| `workers.count` | `SVC_WORKERS_COUNT` | a whole number | one for each core |  |',
+  )
+})
+
 const tables = Type.Object({
   transformer: Type.Object({
     timeFields: Type.Array(

@@ -87,6 +87,7 @@ export async function writer(
       SVC_LOG_GROUP: group,
       SVC_RELATIONAL_URL: url,
       SVC_WORKERS_COUNT: String(workers),
+      SVC_INTERNAL_LISTEN: '127.0.0.1:0',
       SVC_LOGGING_LEVEL: 'warn',
     },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -30,6 +30,8 @@ export interface JoinQuestion {
   readonly rebalanceMs: number
   readonly protocol: string
   readonly metadata: Buffer
+  /** Told of the id that the group gives a new member, as early as the client says it: the answer itself waits for the whole group. */
+  readonly onMemberId?: (memberId: string) => void
 }
 
 export interface Joined {

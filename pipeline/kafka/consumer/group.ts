@@ -16,6 +16,7 @@ export interface Joining {
   readonly memberId: string
   /** The partitions that it has. */
   readonly owned: readonly number[]
+  readonly onMemberId: (memberId: string) => void
 }
 
 export interface Joined {

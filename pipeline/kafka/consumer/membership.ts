@@ -91,6 +91,14 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
     changed = Promise.withResolvers()
   }
 
+  /** Whoever leaves while it joins waits for its id, without which it cannot say so. */
+  let identified = Promise.withResolvers<void>()
+  function identify(id: string): void {
+    memberId = id
+    if (id === '') identified = Promise.withResolvers()
+    else identified.resolve()
+  }
+
   function lose(reason?: Error): void {
     share?.revoking.abort(reason)
     share = undefined
@@ -113,7 +121,7 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
           const said = codeOf(error)
           isIn = isIn && said !== code.rebalancing && !lost.has(said)
           if (lost.has(said)) lose()
-          if (said === code.unknownMember) memberId = ''
+          if (said === code.unknownMember) identify('')
           else if (said !== code.rebalancing && !lost.has(said)) patient(error)
           if (said !== code.rebalancing) await pause(waitBefore(++failures, backOff))
         }
@@ -149,9 +157,10 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
 
   async function joinAndSync(): Promise<void> {
     const owned = share?.partitions ?? []
-    const { generation, members, ...joined } = await joinGroup(cluster, topic, { group, sessionMs, rebalanceMs, memberId, owned })
+    const joining = { group, sessionMs, rebalanceMs, memberId, owned, onMemberId: identify }
+    const { generation, members, ...joined } = await joinGroup(cluster, topic, joining)
     heardMs = performance.now()
-    memberId = joined.memberId
+    identify(joined.memberId)
     leads = joined.leads
     const all = leads ? (await topic.now()).partitions.map(({ partition }) => partition) : []
     partitionsGiven = all.length
@@ -260,15 +269,18 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
     },
 
     async leave() {
-      const id = memberId
       leaving.abort()
       lose()
+      const over = wait(leaveMsMax, undefined, { ref: false })
+      // A group that has given an id to a member that joins waits for it, be it gone.
+      if (memberId === '' && living !== undefined) await Promise.race([identified.promise, living, over]).catch(() => undefined)
+      const id = memberId
       if (id === '') return
       // What is behind a JoinGroup on its connection waits for the whole group.
       if (!isIn) cluster.forgetCoordinator()
       const told = cluster.atCoordinator(group, broker => broker.leave(group, id))
       // Where it cannot be told, the session's end tells it.
-      await Promise.race([told, wait(leaveMsMax, undefined, { ref: false })]).catch((error: unknown) =>
+      await Promise.race([told, over]).catch((error: unknown) =>
         logger.debug({ err: error, group }, 'the consumer group was not told of the leave'),
       )
     },

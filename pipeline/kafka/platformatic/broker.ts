@@ -85,6 +85,7 @@ function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Add
         // A group gives a new member its id first, and is to be asked again with it.
         const memberId = error instanceof BrokerError && error.apiCode === code.memberIdRequired ? givenId(error) : undefined
         if (memberId === undefined) throw error
+        question.onMemberId?.(memberId)
         return join({ ...question, memberId })
       }
     },
