@@ -130,6 +130,9 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const disk = await smallDisk(site)
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 1000, poison: false })
     await untilReady(writer, 503)
+    // Where one batch found no room a smaller one may: not when nothing is left.
+    await disk.fill()
+    await untilReady(writer, 503)
     const { ready } = await statesWhileAway(writer, 2_000)
     expect([...ready]).toEqual([503])
     expect(writer.printed()).toMatch(/"code":"53100"/)
@@ -168,6 +171,8 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
 })
 
 interface SmallDisk {
+  /** Takes what room is left. */
+  fill(): Promise<void>
   grow(): Promise<void>
   remove(): Promise<void>
 }
@@ -196,6 +201,9 @@ async function smallDisk(site: Site): Promise<SmallDisk> {
   )
   for (const { name } of tables) await site.store.query(`ALTER TABLE ${name} SET TABLESPACE small`)
   return {
+    fill: async () => {
+      await run('sh', ['-c', `cat /dev/zero > '${join(folder, 'filler')}'`]).catch(() => undefined) // until no space is left
+    },
     grow: async () => void (await run('mount', ['-o', 'remount,size=512m', folder])),
     remove: async () => {
       await site.close()
@@ -211,6 +219,7 @@ async function fullByTrigger(site: Site): Promise<SmallDisk> {
      CREATE TRIGGER full_disk BEFORE INSERT ON public.messages FOR EACH ROW EXECUTE FUNCTION full_disk()`,
   )
   return {
+    fill: async () => undefined,
     grow: async () => void (await site.store.query('DROP TRIGGER full_disk ON public.messages')),
     remove: async () => undefined,
   }
