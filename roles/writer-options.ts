@@ -34,16 +34,16 @@ export function configPathVariable(store: StoreName): string {
 export const configPathVariables = ['WIDECOLUMN', 'RELATIONAL', 'TIMESERIES', 'DOCUMENT'].map(store => `SVC_${store}_WRITER_CONFIG_PATH`)
 
 /**
- * Batches are larger than those of `up`, which hold up its main thread. A server is given 5,000 rows at once: PostgreSQL stores
+ * Batches are larger than those of `up`, which hold up its main thread. A server is given 10,000 rows at once: PostgreSQL stores
  * 0.8 times as many a second then as by one raw COPY, and 0.6 times with 2,000.
  */
 const largeBatchOptions = Type.Object({
   ...batchOptions.properties,
-  rows: Type.Integer({ ...batchOptions.properties.rows, default: 5000 }),
-  bytes: Type.Integer({ ...batchOptions.properties.bytes, default: 2 * 1024 * 1024 }),
+  rows: Type.Integer({ ...batchOptions.properties.rows, default: 10_000 }),
+  bytes: Type.Integer({ ...batchOptions.properties.bytes, default: 4 * 1024 * 1024 }),
 })
 
-/** A worker of the defaults adds up to 210 MiB, most of it for messages that are compressed as well as can be. */
+/** A worker of the defaults adds up to 235 MiB, most of it for messages that are compressed as well as can be. */
 const bytesPerCore = 256 * 1024 * 1024
 
 const threadsOptions = Type.Object({

@@ -20,8 +20,8 @@ test('memory grows with the workers, and one in the main thread counts as one', 
 test('the memory of a worker is that of both flows, with a batch of the log that is expanded in each, and of the dead letters', () => {
   const expanded = 64 * mebibyte
   // Rows at which a batch is cut, and those of its last message, of 400 bytes each.
-  const messageBatch = (2 + 0.25) * 4 * mebibyte + (5000 + 16_384) * 400
-  const messages = 2 * 2.25 * mebibyte + 2 * (2.25 * mebibyte + messageBatch) + (8 + 2) * mebibyte + expanded
+  const messageBatch = (4 + 0.25) * 4 * mebibyte + (10_000 + 16_384) * 400
+  const messages = 2 * 4.25 * mebibyte + 2 * (4.25 * mebibyte + messageBatch) + (8 + 2) * mebibyte + expanded
   const replayBatch = (0.25 + 0.25) * 4 * mebibyte + (500 + 16_384) * 400
   const replays = 2 * 0.5 * mebibyte + 2 * (0.5 * mebibyte + replayBatch) + (1.25 + 0.25 + 1.25) * mebibyte + expanded
   expect(writerMemoryBytesMax(optionsOf(), 1)).toBe(messages + replays + deadLetterQueueBytes)
@@ -31,7 +31,7 @@ test('the memory of a worker is that of both flows, with a batch of the log that
 
 test('the flow of replays is small, and smaller where that of the messages is', () => {
   const { messages, replays } = flowsOf(optionsOf())
-  expect(messages).toMatchObject({ consumer: { queueBytes: 8 * mebibyte }, batch: { rows: 5000 }, runBytesMax: 2 * mebibyte })
+  expect(messages).toMatchObject({ consumer: { queueBytes: 8 * mebibyte }, batch: { rows: 10_000 }, runBytesMax: 4 * mebibyte })
   expect(replays).toMatchObject({
     consumer: { queueBytes: mebibyte, fetchBytes: mebibyte },
     batch: { rows: 500 },

@@ -104,14 +104,16 @@ try {
     const load = { topic: `of-${records}`, messages: Math.ceil(messages / records), rows: Math.ceil(messages / records) * records }
     await fill(kafka.brokers, load.topic, load.messages, records)
     const rounds: Round[] = []
-    for (let turn = 0; turn < turns; turn++) {
+    // The first is not counted: the servers make their files in it, and the broker its code.
+    for (let turn = 0; turn <= turns; turn++) {
       const consumer = await consumerPerformance(kafka, load)
       const nothing = await nullSink(kafka, load)
       // A store belongs to one writer, so each turn has its own; \copy then takes the rows that the writer stored.
       const url = await postgres.createDatabase()
       const written = await writer(kafka, url, load, { group: `${load.topic}-${turn}`, workers })
       await execute('psql', [url, '-c', `\\copy (SELECT * FROM public.messages) TO '${file}'`])
-      rounds.push({ consumer, nothing, writer: written, copyRows: await copied(url, file, load.rows) })
+      const copyRows = await copied(url, file, load.rows)
+      if (turn > 0) rounds.push({ consumer, nothing, writer: written, copyRows })
     }
     print(load, asked, rounds)
   }
