@@ -1,15 +1,20 @@
 // The fake sink keeps the contract that the tests of the pipeline rely on, and fails as it is told.
 
 import { expect, test } from 'vitest'
-import { sinkConformance } from '../conformance/sink.ts'
+import type { Sink } from '../../sinks/sink.ts'
+import { type SinkStore, sinkConformance } from '../conformance/sink/index.ts'
 import { noonUs, plainBatch } from './batches.ts'
-import { createFakeStore, openFakeSink } from './fake-sink.ts'
+import { openFakeKeyedSink } from './fake-keyed-sink.ts'
+import { createFakeStore, type FakeSinkOptions, openFakeSink } from './fake-sink.ts'
 
-sinkConformance('the fake', async () => {
+sinkConformance('the fake', () => fakeStore(openFakeSink))
+sinkConformance('the fake without positions', () => fakeStore(openFakeKeyedSink), { transactional: false })
+
+async function fakeStore(open: (options: FakeSinkOptions) => Promise<Sink>): Promise<SinkStore> {
   const store = createFakeStore()
   store.refuses = row => (row.name?.includes('\0') === true ? 'NUL' : undefined)
   return {
-    open: identity => openFakeSink({ store, ...identity }),
+    open: identity => open({ store, ...identity }),
     rows: async () => store.rows.toSorted((a, b) => Number(a.position - b.position) || a.index - b.index),
     poisons: { 'a NUL': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', timeUs: noonUs }] }) },
     readableDuringWrite: true,
@@ -20,7 +25,7 @@ sinkConformance('the fake', async () => {
     formatsPerChannelMax: store.formatsPerChannelMax,
     close: async () => undefined,
   }
-})
+}
 
 test.each(['transient', 'systemic', 'fenced'] as const)('the fake sink fails once as told: %s', async errorClass => {
   const sink = await openFakeSink()

@@ -1,10 +1,10 @@
-// A sink in memory, by the same protocol as the real ones: for tests of what calls a sink. It passes test/conformance/sink.ts.
+// A sink in memory, by the same protocol as the real ones: for tests of what calls a sink. It passes test/conformance/sink/index.ts.
 
 import { countMessages } from '../../sinks/counts.ts'
 import { positionHigh, positionLow, type Rejection, type Sink } from '../../sinks/sink.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { type RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
-import type { SinkIdentity, StoredRow } from '../conformance/sink.ts'
+import type { SinkIdentity, StoredRow } from '../conformance/sink/index.ts'
 
 /** What the next write fails with, at its beginning or with its rows ready and its rejections acknowledged. */
 export interface FakeFailure {
@@ -148,11 +148,12 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
   }
 }
 
-function failed({ errorClass }: FakeFailure): SinkError {
+export function failed({ errorClass }: FakeFailure): SinkError {
   return new SinkError(errorClass, `the fake store fails: ${errorClass}`)
 }
 
-function register(store: FakeStore, options: FakeSinkOptions): number {
+/** The number of the log in the store, which belongs to one writer. */
+export function register(store: FakeStore, options: FakeSinkOptions): number {
   const { logName = 'messages', logId = 'id-1', writer = 'writer-1', acceptNewLog = false } = options
   const current = store.logs.findLast(({ name }) => name === logName)
   if (current !== undefined && current.writer !== writer)
@@ -164,7 +165,7 @@ function register(store: FakeStore, options: FakeSinkOptions): number {
   return store.logs.findLastIndex(({ name }) => name === logName) + 1
 }
 
-function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'message'> | undefined {
+export function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'message'> | undefined {
   const reason = store.refuses(row)
   if (reason !== undefined) return { rule: 'store-refused', reason }
   if (row.table === 'messages' || store.formats.has(row.table)) return undefined
@@ -176,7 +177,7 @@ function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'message'>
   return undefined
 }
 
-function* rowsOf(batch: RecordBatch, logNumber: number): Generator<[message: number, row: StoredRow]> {
+export function* rowsOf(batch: RecordBatch, logNumber: number): Generator<[message: number, row: StoredRow]> {
   const { messages, records, documents } = batch
   const origin = (message: number) => {
     const log = batch.originals?.get(message)?.log ?? logNumber

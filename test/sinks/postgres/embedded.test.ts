@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
-import { sinkConformance } from '../../conformance/sink.ts'
+import { sinkConformance } from '../../conformance/sink/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { emptyDatabase, storeOn } from './store.ts'
 

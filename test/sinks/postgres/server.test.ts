@@ -3,7 +3,7 @@
 import { afterAll, beforeAll } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
 import { openServer } from '../../../config/postgres/server.ts'
-import { sinkConformance } from '../../conformance/sink.ts'
+import { type SinkStore, sinkConformance } from '../../conformance/sink/index.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { emptyDatabase, storeOn } from './store.ts'
 
@@ -17,7 +17,9 @@ describeWithPostgres('server', postgres => {
   })
   afterAll(() => operator.close())
 
-  sinkConformance('PostgreSQL, server', async () => {
+  sinkConformance('PostgreSQL, server', openStore, { restarts: true })
+
+  async function openStore(): Promise<SinkStore> {
     await emptyDatabase(operator)
     const database = await openServer({ url, applicationName: 'writer-1', connectionsMax: 4 })
     return {
@@ -28,6 +30,7 @@ describeWithPostgres('server', postgres => {
           `SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
         )
       },
+      restart: () => postgres.restart('immediate'),
     }
-  })
+  }
 })

@@ -5,7 +5,7 @@ import { recordColumns } from '../../../sinks/postgres/encode.ts'
 import type { SinkOptions } from '../../../sinks/postgres/options.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
-import type { SinkStore, StoredRow } from '../../conformance/sink.ts'
+import type { SinkStore, StoredRow } from '../../conformance/sink/index.ts'
 
 export const options: SinkOptions = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 }
 

@@ -1,0 +1,46 @@
+// What a store refuses as data: the message is rejected, and no other.
+
+import { expect, test } from 'vitest'
+import { batchOf, plain } from '../../sinks/batches.ts'
+import { type Bench, signal } from './bench.ts'
+import { counts, packed, pair } from './fixture.ts'
+
+/** Each refused message is rejected alone and as a whole, before its batch is final. */
+export function refusalsSuite(bench: Bench, transactional: boolean): void {
+  test('what the store refuses is rejected alone, wherever it lies', async () => {
+    let from = 0
+    for (const [why, poison] of Object.entries(bench.store.poisons)) {
+      for (const at of [0, 4, 8]) {
+        const before = (await bench.store.rows()).length
+        const messages = Array.from({ length: 9 }, (_, index) => (index === at ? poison(from + at) : pair(from + index)))
+        expect(await bench.write(batchOf(from, from + 9, messages)), why).toEqual([counts({ received: 9, stored: 8, deadLettered: 1 })])
+        expect(bench.rejections.splice(0), why).toEqual([expect.objectContaining({ message: at, record: 1, rule: 'store-refused' })])
+        expect((await bench.store.rows()).length - before, why).toBe(16)
+        expect((await bench.store.rows()).some(row => row.position === packed(bench.sink, from + at))).toBe(false)
+        from += 9
+      }
+    }
+  })
+
+  test('a batch of nothing but refused messages moves on', async () => {
+    const kinds = Object.values(bench.store.poisons)
+    const messages = Array.from({ length: 200 }, (_, offset) => kinds[offset % kinds.length]!(offset))
+    expect(await bench.write(batchOf(0, 200, messages))).toEqual([counts({ received: 200, deadLettered: 200 })])
+    expect(bench.rejections.map(rejection => rejection.message)).toEqual(messages.map((_, index) => index))
+    expect(await bench.store.rows()).toEqual([])
+    await bench.expectPosition(200)
+  })
+
+  test('where rejections cannot be acknowledged the batch is not final; once they are, they are not asked for again', async () => {
+    const poison = Object.values(bench.store.poisons)[0]!
+    const encoded = bench.sink.encode(batchOf(0, 3, [plain(0), poison(1), plain(2)]))
+    const away = new Error('the dead letters are away')
+    await expect(bench.sink.write(encoded, () => Promise.reject(away), signal)).rejects.toBe(away)
+    if (transactional) expect(await bench.store.rows()).toEqual([])
+    expect((await bench.position()) ?? 0).toBe(0)
+    bench.expectStored(await bench.sink.write(encoded, bench.keep, signal), { received: 3, stored: 2, deadLettered: 1 })
+    await bench.sink.write(encoded, bench.keep, signal)
+    expect(bench.rejections).toHaveLength(1)
+    expect(await bench.values()).toEqual([0, 2])
+  })
+}
