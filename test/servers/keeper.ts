@@ -100,12 +100,22 @@ export async function keep(command: readonly string[], options: KeepOptions): Pr
   shell.unref()
   for (const stream of [shell.stdin, shell.stdout, shell.stderr]) (stream as unknown as { unref(): void }).unref()
 
+  const server = await pid.promise
   return {
-    pid: await pid.promise,
+    pid: server,
     get alive() {
       return isAlive()
     },
-    signal: send,
+    signal: name => {
+      if (!isAlive()) return
+      try {
+        // Halted is halted when this returns: by way of the shell it would answer for some milliseconds more.
+        process.kill(server, `SIG${name}`)
+      } catch (error) {
+        // It is gone, and the shell has not said so yet.
+        if ((error as { code?: string }).code !== 'ESRCH') throw error
+      }
+    },
     end: async name => {
       if (!isAlive()) return
       shell.ref()
