@@ -18,6 +18,11 @@ const starts: Readonly<Record<string, () => Promise<Shared>>> = {
     const { brokers, secured, classPath } = kafka
     return { address: { brokers, secured, classPath }, stop: () => kafka.stop() }
   },
+  cassandra: async () => {
+    const { startCassandra } = await import('./cassandra.ts')
+    const cassandra = await startCassandra()
+    return { address: cassandra.contactPoint, stop: () => cassandra.stop() }
+  },
   registry: async () => {
     const { startRegistry } = await import('./registry.ts')
     const registry = await startRegistry()
