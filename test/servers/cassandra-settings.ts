@@ -67,11 +67,11 @@ const exported = [
   'jdk.attach/sun.tools.attach',
   'jdk.compiler/com.sun.tools.javac.file',
 ]
-const opened = [
-  ...['java.lang', 'java.lang.module', 'java.lang.reflect', 'java.math', 'java.net', 'java.nio', 'java.io', 'java.util'],
-  ...['java.util.concurrent', 'java.util.concurrent.atomic', 'sun.nio.ch', 'jdk.internal.loader', 'jdk.internal.ref'],
-  ...['jdk.internal.reflect', 'jdk.internal.math', 'jdk.internal.module', 'jdk.internal.util.jar'],
-].map(name => `java.base/${name}`)
+const opened = `java.lang java.lang.module java.lang.reflect java.math java.net java.nio java.io java.util java.util.concurrent
+  java.util.concurrent.atomic sun.nio.ch jdk.internal.loader jdk.internal.ref jdk.internal.reflect jdk.internal.math jdk.internal.module
+  jdk.internal.util.jar`
+  .split(/\s+/)
+  .map(name => `java.base/${name}`)
 const openedBeside = [
   'java.rmi/sun.rmi.transport.tcp',
   'jdk.compiler/com.sun.tools.javac',
@@ -98,7 +98,12 @@ export function javaFlags(folder: string, agent: string): string[] {
     'cassandra-foreground': 'yes',
   }
   return [
-    ...['-Xms768m', '-Xmx768m', '-Xss512k', '-XX:MaxDirectMemorySize=256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'],
+    '-Xms768m',
+    '-Xmx768m',
+    '-Xss512k',
+    '-XX:MaxDirectMemorySize=256m',
+    '-XX:+UseSerialGC',
+    '-XX:TieredStopAtLevel=1',
     '-XX:+ExitOnOutOfMemoryError',
     ...exported.map(name => `--add-exports=${name}=ALL-UNNAMED`),
     ...[...opened, ...openedBeside].map(name => `--add-opens=${name}=ALL-UNNAMED`),

@@ -13,7 +13,7 @@ export interface Bench {
   /** Opened on an empty store; a test may open another one in its place, which is closed for it. */
   sink: Sink
   readonly rejections: Rejection[]
-  keep(some: readonly Rejection[]): Promise<void>
+  readonly keep: (some: readonly Rejection[]) => Promise<void>
   write(batch: RecordBatch): Promise<readonly MessageCounts[]>
   /** Of a sink that keeps positions; else undefined. */
   position(partition?: number): Promise<number | undefined>
