@@ -14,7 +14,7 @@ test('while a write takes long, no more is taken than the batch being written, t
   const gate = Promise.withResolvers<void>()
   world.store.gate = gate.promise
   await world.log.append(Array.from({ length: 1000 }, (_, at) => pack(at)))
-  const { writer, source } = await startWriter(world, { batch: { rows: 10 }, runMessagesMax: 4 })
+  const { writer, source } = await startWriter(world, { batch: { rows: 10, ageMs: 60_000 }, runMessagesMax: 4 })
   await expect.poll(() => source.handedOut).toBeGreaterThanOrEqual(20)
   await new Promise(resolve => setTimeout(resolve, 50))
   expect(source.handedOut).toBeLessThanOrEqual(2 * 10 + 4)
