@@ -3,14 +3,12 @@
 
 import { countMessages } from '../../sinks/counts.ts'
 import type { Rejection, Sink } from '../../sinks/sink.ts'
-import { SinkError } from '../../sinks/sink-error.ts'
 import type { StoredRow } from '../conformance/sink/index.ts'
-import { createFakeStore, type FakeEncoded, type FakeSinkOptions, failed, refusalOf, register, rowsOf } from './fake-sink.ts'
+import { createFakeStore, type FakeEncoded, type FakeSinkOptions, failed, refusalOf, register, rowsOf, sinkOf } from './fake-sink.ts'
 
 export async function openFakeKeyedSink(options: FakeSinkOptions = {}): Promise<Sink<FakeEncoded>> {
   const { store = createFakeStore() } = options
   const logNumber = register(store, options)
-  let underWay: Promise<unknown> = Promise.resolve()
 
   async function write({ batch, rejected, acknowledged }: FakeEncoded, reject: (some: readonly Rejection[]) => Promise<void>) {
     store.writes++
@@ -33,20 +31,7 @@ export async function openFakeKeyedSink(options: FakeSinkOptions = {}): Promise<
     return countMessages(batch.messages, batch.ranges, rejected)
   }
 
-  return {
-    logNumber,
-    encode: batch => ({ batch, rejected: new Map(), acknowledged: new Set() }),
-    async write(encoded, reject, signal) {
-      signal.throwIfAborted()
-      const writing = write(encoded, reject)
-      underWay = writing.catch(() => undefined)
-      return await writing
-    },
-    classify: error => (error instanceof SinkError ? error.errorClass : 'systemic'),
-    async close() {
-      await underWay
-    },
-  }
+  return sinkOf(logNumber, write)
 }
 
 function put(rows: StoredRow[], row: StoredRow): void {

@@ -1,7 +1,7 @@
 // A sink in memory, by the same protocol as the real ones: for tests of what calls a sink. It passes test/conformance/sink/index.ts.
 
 import { countMessages } from '../../sinks/counts.ts'
-import { positionHigh, positionLow, type Rejection, type Sink } from '../../sinks/sink.ts'
+import { type MessageCounts, positionHigh, positionLow, type Reject, type Rejection, type Sink } from '../../sinks/sink.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { type RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import type { SinkIdentity, StoredRow } from '../conformance/sink/index.ts'
@@ -67,7 +67,6 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
   const { store = createFakeStore() } = options
   const logNumber = register(store, options)
   const key = (partition: number) => `${logNumber}/${partition}`
-  let underWay: Promise<unknown> = Promise.resolve()
 
   async function write({ batch, rejected, acknowledged }: FakeEncoded, reject: (some: readonly Rejection[]) => Promise<void>) {
     store.writes++
@@ -128,12 +127,23 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
   }
 
   return {
+    ...sinkOf(logNumber, write),
     store,
-    logNumber,
     async positions(partitions) {
       const known = partitions.filter(partition => store.nextOffsets.has(key(partition)))
       return new Map(known.map(partition => [partition, store.nextOffsets.get(key(partition))!]))
     },
+  }
+}
+
+/** A sink without positions whose batches are written by `write`. Closing waits for the write under way. */
+export function sinkOf(
+  logNumber: number,
+  write: (encoded: FakeEncoded, reject: Reject) => Promise<readonly MessageCounts[]>,
+): Sink<FakeEncoded> {
+  let underWay: Promise<unknown> = Promise.resolve()
+  return {
+    logNumber,
     encode: batch => ({ batch, rejected: new Map(), acknowledged: new Set() }),
     async write(encoded, reject, signal) {
       signal.throwIfAborted()
