@@ -7,7 +7,7 @@ import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { describeWithOwnKafka } from '../../servers/kafka.ts'
 import { outgoing } from '../message.ts'
 import { expectKept, publish } from './publishers.ts'
-import { joinCluster, type SecondBroker } from './second-broker.ts'
+import { electPreferredLeaders, joinCluster, type SecondBroker } from './second-broker.ts'
 import { logSettings, readTopic, silent } from './stored-messages.ts'
 
 describeWithOwnKafka('two brokers', kafka => {
@@ -46,13 +46,7 @@ describeWithOwnKafka('two brokers', kafka => {
       await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(between + 500)
       await second.restart()
       await expect.poll(async () => (await partitionsOf('failover')).every(({ isr }) => isr.length === 2), { timeout: 30_000 }).toBe(true)
-      await kafka.tool('LeaderElectionCommand', [
-        '--bootstrap-server',
-        kafka.brokers.join(),
-        '--election-type',
-        'preferred',
-        '--all-topic-partitions',
-      ])
+      await electPreferredLeaders(kafka)
     }
     const before = load.acknowledged.length
     await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)

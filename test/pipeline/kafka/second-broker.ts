@@ -48,3 +48,9 @@ export async function joinCluster(first: Kafka): Promise<SecondBroker> {
 function controllerPort(properties: string): string {
   return /^controller\.quorum\.voters=1@127\.0\.0\.1:(\d+)$/m.exec(properties)![1]!
 }
+
+/** Each partition is led again by the first of its replicas, where that is in sync. */
+export async function electPreferredLeaders(kafka: Kafka): Promise<void> {
+  const options = ['--bootstrap-server', kafka.brokers.join(), '--election-type', 'preferred', '--all-topic-partitions']
+  await kafka.tool('LeaderElectionCommand', options)
+}

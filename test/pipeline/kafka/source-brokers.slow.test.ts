@@ -8,7 +8,7 @@ import { LogUnavailableError } from '../../../pipeline/log.ts'
 import type { Source, StartAt } from '../../../pipeline/source.ts'
 import type { Positions } from '../../../sinks/sink.ts'
 import { describeWithOwnKafka } from '../../servers/kafka.ts'
-import { joinCluster, type SecondBroker } from './second-broker.ts'
+import { electPreferredLeaders, joinCluster, type SecondBroker } from './second-broker.ts'
 import { clients, connectionTo, openTools, quickConsumer, sourcesOf, type Tools, textsOf } from './source-parts.ts'
 
 const soon = { timeout: 30_000 }
@@ -178,13 +178,7 @@ describeWithOwnKafka('two brokers', kafka => {
       await expect.poll(() => leadersOf(topic), soon).toEqual([1, 1])
       await append('moved ')
       await second.restart()
-      await kafka.tool('LeaderElectionCommand', [
-        '--bootstrap-server',
-        kafka.brokers.join(),
-        '--election-type',
-        'preferred',
-        '--all-topic-partitions',
-      ])
+      await electPreferredLeaders(kafka)
       await expect.poll(() => leadersOf(topic), soon).toEqual([1, 2])
       await append('back ')
       expect([source.failures, source.starts.length]).toEqual([[], 1])
