@@ -4,8 +4,7 @@
 // transactions of their own, by one writer at a time in the whole store, and used only after the commit.
 
 import type { Database, Queries, Transaction } from '../../config/postgres/database.ts'
-import type { Rejection } from '../sink.ts'
-import type { EncodedTable } from './encoded-batch.ts'
+import { admitFormats, type FormatRefusal, type WantedFormat } from '../format-registry.ts'
 import type { SinkOptions } from './options.ts'
 import { physicalName } from './physical-name.ts'
 import { isDenied } from './rights.ts'
@@ -13,16 +12,11 @@ import { isDenied } from './rights.ts'
 /** A transaction holds about four locks for each table that it makes, and the server's lock table is bounded. */
 const createdAtOnceMax = 50
 
-/** Why a format gets no table. */
-export type FormatRefusal = Omit<Rejection, 'message'>
-
 export interface FormatTables {
   /** By format, the quoted name of its table. */
   readonly names: ReadonlyMap<string, string>
   readonly refused: ReadonlyMap<string, FormatRefusal>
 }
-
-type WantedFormat = Pick<EncodedTable, 'format' | 'channels'>
 
 export interface Formats {
   /** The tables of these formats, made where they are missing. Costs nothing for formats that were asked for before. */
@@ -110,25 +104,16 @@ async function createTables(transaction: Transaction, wanted: readonly WantedFor
     'SELECT format, table_name, channel FROM sluice.formats',
   )
   const tables = new Map(registered.map(row => [row.format, row.table_name]))
-  const formatsOf = new Map<string, number>()
-  for (const { channel } of registered) formatsOf.set(channel, (formatsOf.get(channel) ?? 0) + 1)
+  // A channel with a NUL, which PostgreSQL's text cannot hold, brings no format: its messages are refused.
+  const writable = wanted.map(({ format, channels }) => ({ format, channels: new Set([...channels].filter(one => !one.includes('\0'))) }))
+  const { added, refused } = admitFormats(registered, writable, options)
+  for (const { format } of added) tables.set(format, physicalName(format))
 
   const names = new Map<string, string>()
-  const refused = new Map<string, FormatRefusal>()
-  const added: { format: string; table: string; channel: string }[] = []
   const statements: string[] = []
-  for (const { format, channels } of wanted) {
-    let table = tables.get(format)
-    if (table === undefined) {
-      const channel = [...channels].find(channel => !channel.includes('\0') && (formatsOf.get(channel) ?? 0) < options.formatsPerChannelMax)
-      if (channel === undefined || registered.length + added.length >= options.formatsMax) {
-        refused.set(format, overLimit(channel === undefined ? 'channel' : 'store', options))
-        continue
-      }
-      table = physicalName(format)
-      formatsOf.set(channel, (formatsOf.get(channel) ?? 0) + 1)
-      added.push({ format, table, channel })
-    }
+  for (const { format } of wanted) {
+    const table = tables.get(format)
+    if (table === undefined) continue
     // A registered format whose table was dropped gets it anew.
     statements.push(tableStatements(table))
     names.set(format, quoted(table))
@@ -137,21 +122,10 @@ async function createTables(transaction: Transaction, wanted: readonly WantedFor
   if (added.length > 0) {
     await transaction.query(
       'INSERT INTO sluice.formats (format, table_name, channel) SELECT * FROM unnest($1::text[], $2::text[], $3::text[])',
-      [added.map(({ format }) => format), added.map(({ table }) => table), added.map(({ channel }) => channel)],
+      [added.map(({ format }) => format), added.map(({ format }) => physicalName(format)), added.map(({ channel }) => channel)],
     )
   }
   return { names, refused }
-}
-
-function overLimit(of: 'channel' | 'store', { formatsMax, formatsPerChannelMax }: SinkOptions): FormatRefusal {
-  return {
-    rule: 'format-limit',
-    reason:
-      of === 'store'
-        ? `the store holds ${formatsMax} JSON formats, and no more are allowed`
-        : `the channel has brought ${formatsPerChannelMax} JSON formats, and no more are allowed`,
-    hint: 'publish to a subtopic whose last part is a format that exists, or raise the limit',
-  }
 }
 
 function tableStatements(table: string): string {

@@ -1,21 +1,11 @@
 // Options of the PostgreSQL sink.
 
 import { type Static, Type } from 'typebox'
+import { formatOptions } from '../format-registry.ts'
 
 /** The section `store`, on a server and embedded. */
 export const sinkOptions = Type.Object({
-  formatsMax: Type.Integer({
-    default: 1000,
-    minimum: 1,
-    maximum: 100_000,
-    description: 'JSON formats in the whole store, each a table. A message of one more is a dead letter (rule `format-limit`).',
-  }),
-  formatsPerChannelMax: Type.Integer({
-    default: 32,
-    minimum: 1,
-    maximum: 100_000,
-    description: 'JSON formats that one channel may bring into the store.',
-  }),
+  ...formatOptions,
   lockTimeoutMs: Type.Integer({
     default: 10_000,
     minimum: 100,

@@ -34,6 +34,9 @@ const drivers = [
   '@platformatic/kafka',
   '@platformatic/wasm-utils',
   '@kafkajs/confluent-schema-registry',
+  'cassandra-driver',
+  'mongodb',
+  'bson',
 ]
 
 export interface Import {
