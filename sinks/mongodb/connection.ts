@@ -1,0 +1,142 @@
+// The connection to a MongoDB database: the driver's client, and the one command that the driver has no public way for.
+
+import type { Db, MongoClientOptions } from 'mongodb'
+import { SinkError } from '../sink-error.ts'
+import { rowFailure, type WriteError } from './errors.ts'
+import { type SinkOptions, urlFaults } from './options.ts'
+
+export interface Connection {
+  /** Everything but rows: reads from the primary what a majority has, and writes to a majority. int64s are bigints, binaries Buffers. */
+  readonly database: Db
+  /**
+   * Inserts documents that lie one behind the other, unordered, to the write concern of the options. Returns which were not inserted.
+   *
+   * @throws the driver's errors, also where the write concern was not reached; then nothing is known
+   */
+  insert(collection: string, documents: Uint8Array, signal: AbortSignal): Promise<readonly WriteError[]>
+  /** Deletes the documents with these `_id`s, to the same write concern. */
+  remove(collection: string, rowIds: readonly Uint8Array[], signal?: AbortSignal): Promise<void>
+  close(): Promise<void>
+}
+
+export interface TlsFiles {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+}
+
+/** Beside the inserts of rows: the registries, and the retention. */
+const otherConnections = 2
+/** The server gives up waiting for its members before we give up waiting for the server. */
+const writeConcernShare = 0.8
+const closeMsMax = 1_000
+
+/**
+ * Loads the driver. The server need not be there: it is connected when it is first needed, and anew whenever that is.
+ *
+ * Writes are not repeated by the driver (`retryWrites`): rows are keyed, so the pipeline repeats what failed; and a server alone knows no
+ * transaction numbers, and answers with code 20.
+ *
+ * @param applicationName by which the server's log and `currentOp` name us
+ * @param tls PEM; any of them switches TLS on
+ * @throws SinkError (systemic) where the URL cannot be used
+ */
+export async function openConnection(options: SinkOptions, applicationName: string, tls: TlsFiles = {}): Promise<Connection> {
+  const [fault] = urlFaults(options.url)
+  if (fault !== undefined) throw new SinkError('systemic', `the URL of the MongoDB database: ${fault.problem}`)
+  const { MongoClient } = await import('mongodb')
+  const DocumentSequence = await loadDocumentSequence()
+  let client: InstanceType<typeof MongoClient>
+  try {
+    client = new MongoClient(options.url, clientOptions(options, applicationName, tls))
+  } catch (error) {
+    throw new SinkError('systemic', `the URL of the MongoDB database cannot be used: ${withoutSecrets(error, options)}`)
+  }
+  // The pool and the topology say on events what the operations throw, too.
+  client.on('error', () => undefined)
+  const database = client.db()
+  const writeConcern = {
+    w: /^\d+$/.test(options.writeConcern) ? Number(options.writeConcern) : options.writeConcern,
+    j: options.journal,
+    wtimeout: writeConcernTimeoutMs(options),
+  }
+
+  return {
+    database,
+    async insert(collection, documents, signal) {
+      const sequence = new DocumentSequence('documents')
+      sequence.push({}, documents)
+      const answer = await database.command({ insert: collection, documents: sequence, ordered: false, writeConcern }, { signal })
+      return (answer['writeErrors'] as WriteError[] | undefined) ?? []
+    },
+    async remove(collection, rowIds, signal) {
+      const deletes = [{ q: { _id: { $in: rowIds } }, limit: 0 }]
+      const answer = await database.command({ delete: collection, deletes, writeConcern }, signal === undefined ? {} : { signal })
+      const [failure] = (answer['writeErrors'] as WriteError[] | undefined) ?? []
+      if (failure !== undefined) throw rowFailure(failure, `MongoDB did not delete rows of ${collection}`)
+    },
+    async close() {
+      // It says goodbye to the server, which may not be listening.
+      const closing = client.close()
+      closing.catch(() => undefined)
+      const bound = Promise.withResolvers<void>()
+      const timer = setTimeout(bound.resolve, closeMsMax)
+      await Promise.race([closing, bound.promise]).finally(() => clearTimeout(timer))
+    },
+  }
+}
+
+function clientOptions(options: SinkOptions, applicationName: string, tls: TlsFiles): MongoClientOptions {
+  const { user, password, requestTimeoutMs, connectTimeoutMs, writesInFlight, journal } = options
+  return {
+    appName: applicationName.slice(0, 100),
+    ...(user === undefined ? {} : { auth: { username: user, ...(password === undefined ? {} : { password }) } }),
+    ...(Object.values(tls).every(one => one === undefined) ? {} : { tls: true, ...tls }),
+    maxPoolSize: writesInFlight + otherConnections,
+    maxConnecting: Math.min(writesInFlight, 4),
+    connectTimeoutMS: connectTimeoutMs,
+    serverSelectionTimeoutMS: connectTimeoutMs,
+    waitQueueTimeoutMS: requestTimeoutMs,
+    socketTimeoutMS: requestTimeoutMs,
+    retryWrites: false,
+    readPreference: 'primary',
+    readConcernLevel: 'majority',
+    w: 'majority',
+    journal,
+    wtimeoutMS: writeConcernTimeoutMs(options),
+    useBigInt64: true,
+    promoteBuffers: true,
+  }
+}
+
+function writeConcernTimeoutMs({ requestTimeoutMs }: SinkOptions): number {
+  return Math.ceil(requestTimeoutMs * writeConcernShare)
+}
+
+/** A section of the wire protocol's OP_MSG: the elements of one field of a command, in BSON, sent as they are. */
+interface DocumentSequence {
+  push(document: object, bytes: Uint8Array): void
+}
+
+/**
+ * The driver uses it for its own inserts and does not export it: through what it exports, each row would have to be an object, which it serialises
+ * anew, and reads keys of payloads as its own (`_bsontype`).
+ */
+async function loadDocumentSequence(): Promise<new (field: string) => DocumentSequence> {
+  const path = 'mongodb/lib/cmap/commands.js'
+  const commands = (await import(path)) as { DocumentSequence?: new (field: string) => DocumentSequence }
+  if (commands.DocumentSequence === undefined) {
+    throw new SinkError('systemic', 'the installed version of the package mongodb is another than package.json names: run npm ci')
+  }
+  return commands.DocumentSequence
+}
+
+/** The driver quotes what it cannot read. */
+function withoutSecrets(error: unknown, { url, password }: SinkOptions): string {
+  let text = error instanceof Error ? error.message : String(error)
+  const credentials = /\/\/([^/?#]*)@/.exec(url)?.[1]
+  for (const secret of [url, credentials, credentials?.slice(credentials.indexOf(':') + 1), password]) {
+    if (secret !== undefined && secret !== '') text = text.replaceAll(secret, '…')
+  }
+  return text
+}

@@ -1,0 +1,55 @@
+// Messages that are rejected: their dead letters first, then none of their rows stays.
+
+import type { Reject, Rejection } from '../sink.ts'
+import type { Connection } from './connection.ts'
+import type { EncodedBatch } from './encoded-batch.ts'
+import type { Target } from './insert.ts'
+import { rowIdAt } from './row-id.ts'
+
+const idsAtOnce = 1_000
+
+/** Has the dead letters made durable that are not yet. */
+export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<void> {
+  const rejections: Rejection[] = []
+  for (const [message, rejection] of rejected) if (!acknowledged.has(message)) rejections.push(rejection)
+  if (rejections.length === 0) return
+  rejections.sort((one, other) => one.message - other.message)
+  await unlessAborted(reject(rejections), signal)
+  for (const { message } of rejections) acknowledged.add(message)
+}
+
+/** Deletes what the store has of messages whose dead letters are durable. */
+export async function removeLeftovers(
+  connection: Connection,
+  { leftovers, acknowledged }: EncodedBatch,
+  targets: readonly Target[],
+  signal: AbortSignal,
+): Promise<void> {
+  if (leftovers.size === 0) return
+  for (const { table, collection } of targets) {
+    let rowIds: Uint8Array[] = []
+    for (let row = 0; row < table.rowMessage.length; row++) {
+      const message = table.rowMessage[row]!
+      if (leftovers.has(message) && acknowledged.has(message)) rowIds.push(rowIdAt(table.bytes, table.rowStart[row]!))
+      if (rowIds.length < idsAtOnce) continue
+      await connection.remove(collection, rowIds, signal)
+      rowIds = []
+    }
+    if (rowIds.length > 0) await connection.remove(collection, rowIds, signal)
+  }
+  leftovers.clear()
+}
+
+/** The dead letters go on being written, and nobody waits for them any more. */
+async function unlessAborted(promise: Promise<void>, signal: AbortSignal): Promise<void> {
+  promise.catch(() => undefined)
+  signal.throwIfAborted()
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = (): void => aborted.reject(signal.reason)
+  signal.addEventListener('abort', onAbort)
+  try {
+    await Promise.race([promise, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}

@@ -1,0 +1,97 @@
+// The audit of a MongoDB store, on FerretDB.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openAudit } from '../../../sinks/mongodb/audit.ts'
+import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
+import { physicalName } from '../../../sinks/mongodb/physical-name.ts'
+import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
+import { describeWithMongo } from '../../servers/mongo.ts'
+import { batchOf, plain, type TestMessage } from '../batches.ts'
+import { openStore, optionsOf } from './store.ts'
+
+describeWithMongo('FerretDB', mongo => {
+  const nobody = async (): Promise<void> => undefined
+  const { signal } = new AbortController()
+  let connection: Connection
+  beforeAll(async () => {
+    connection = await openConnection(optionsOf(`${mongo.url}audited`), 'auditor')
+  })
+  afterAll(() => connection.close())
+
+  async function openAudited(): Promise<AuditedStore> {
+    const url = `${mongo.url}audited`
+    const store = await openStore({ url, directUrl: url, poisons: {} })
+    const { database } = store
+    const ofPosition = (position: bigint): { _id: never } => {
+      const bounds = [0, 0xffff_ffff].map(index => {
+        const id = Buffer.alloc(12)
+        id.writeBigUInt64BE(position)
+        id.writeUInt32BE(index, 8)
+        return id
+      })
+      return { _id: { $gte: bounds[0], $lte: bounds[1] } as never }
+    }
+    return {
+      open: logName => store.open({ logName }),
+      audit: openAudit(connection, optionsOf(url)),
+      // In a collection no `_id` is twice: a fault would be in another one.
+      async double(position) {
+        const rows = await database.collection('messages').find(ofPosition(position)).toArray()
+        await database.collection('elsewhere').insertMany(rows)
+        await database
+          .collection('sluice.formats')
+          .insertOne({ _id: 'elsewhere' as never, number: 1, collection: 'elsewhere', channel: 'c', createdAt: new Date() })
+      },
+      remove: async position => void (await database.collection('messages').deleteMany(ofPosition(position))),
+      dropFormat: async format => void (await database.collection(physicalName(format)).drop()),
+      close: () => store.close(),
+    }
+  }
+
+  auditConformance('the audit, on FerretDB', openAudited)
+
+  test('many collections, whose pages end in the middle of messages, come in one order', async () => {
+    const store = await openAudited()
+    const sink = await store.open('messages')
+    const messages: TestMessage[] = Array.from({ length: 600 }, (_, offset) => {
+      if (offset % 3 === 0) return { offset, records: Array.from({ length: 7 }, (_, value) => ({ value })) }
+      const documents = Array.from({ length: 1 + (offset % 5) }, () => ({ format: `format-${offset % 20}`, payload: { offset } }))
+      return { offset, documents }
+    })
+    await sink.write(sink.encode(batchOf(0, 600, messages)), nobody, signal)
+    const found: { offset: number; rows: number }[] = []
+    for await (const { offset, rows, doubled } of store.audit.messages(sink.logNumber, 0, 0, 600)) {
+      expect(doubled).toBe(0)
+      found.push({ offset, rows })
+    }
+    expect(found).toEqual(messages.map(({ offset, records, documents }) => ({ offset, rows: (records ?? documents)!.length })))
+    await sink.close()
+    await store.close()
+  })
+
+  test('the last offsets of the last partition are found, and the first of the one behind it are not among them', async () => {
+    const store = await openAudited()
+    const sink = await store.open('messages')
+    const last = 2 ** 44 - 1
+    await sink.write(sink.encode(batchOf(last, last + 1, [plain(last)], 7)), nobody, signal)
+    await sink.write(sink.encode(batchOf(0, 1, [plain(0)], 8)), nobody, signal)
+    const found: number[] = []
+    for await (const { offset } of store.audit.messages(sink.logNumber, 7, last - 10, last + 1)) found.push(offset)
+    expect(found).toEqual([last])
+    await sink.close()
+    await store.close()
+  })
+
+  test('a server that is gone is an error', async () => {
+    const store = await openAudited()
+    const sink = await store.open('messages')
+    await sink.close()
+    await mongo.kill()
+    try {
+      await expect(store.audit.logs()).rejects.toThrow(/ECONNREFUSED|connection|closed/)
+    } finally {
+      await mongo.restart()
+      await store.close()
+    }
+  })
+})
