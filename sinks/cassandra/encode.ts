@@ -1,0 +1,375 @@
+// Encodes a record batch as values of CQL, row by row, grouped by partition. Pure, and the sink's hot path.
+//
+// Longer than most files: the values of a row, those that its message shares and its own, stand together in the order of their columns.
+//
+// Everything but numbers and booleans is encoded to bytes here, which the driver takes as they are: what it would encode once for each row is
+// encoded once for each message, and sizes are known before anything is sent.
+
+import {
+  type DocumentColumns,
+  type JsonObject,
+  Outcome,
+  type RecordBatch,
+  type RecordColumns,
+  senmlFormat,
+  ValueKind,
+} from '../../transformers/record-batch.ts'
+import { positionHigh, positionLow, type Rejection } from '../sink.ts'
+import type { Days, DaysOfPublisher, NotedDay } from './days.ts'
+import type { EncodedBatch, EncodedRequest, EncodedRow, EncodedTable } from './encoded-batch.ts'
+
+const dayUs = 86_400_000_000
+/** A date of CQL is an unsigned 32-bit number of days with 1970-01-01 in the middle. */
+const dayOrigin = 0x8000_0000
+
+/** A node warns of batches beyond 5 KB, and refuses them beyond 50. */
+const requestBytesMax = 5_000
+const requestRowsMax = 32
+/** What a node counts of a row beside its values: measured for rows of every kind, and rounded up. */
+const rowOverheadBytes = 24
+
+/**
+ * Bytes of channel, publisher and format together. In pairs they are partition keys, of which Cassandra takes 65,535 bytes with some
+ * for their lengths.
+ */
+const identifiersBytesMax = 65_500
+
+/** What is the same for all batches of a sink. */
+export interface Encoding {
+  readonly logNumber: number
+  readonly bucketDays: number
+  readonly days: Days
+  /** The statement that inserts into the table of a format. */
+  readonly insert: (format: string) => string
+  /** The driver's value for a column that is left out. */
+  readonly unset: unknown
+  /** The largest row that the server takes; infinity where it does not say. */
+  readonly rowBytesMax: number
+}
+
+/** The rows of a channel and day that were not put into a request yet. */
+class Partition {
+  readonly day: number
+  readonly dayBytes: Buffer
+  rows: EncodedRow[] = []
+  bytes = 0
+  /** The same channel on another day. */
+  next: Partition | undefined
+
+  constructor(day: number, next: Partition | undefined) {
+    this.day = day
+    this.dayBytes = Buffer.allocUnsafe(4)
+    this.dayBytes.writeUInt32BE(day + dayOrigin)
+    this.next = next
+  }
+}
+
+/** A table while it is being filled. */
+class TableRows {
+  readonly format: string
+  readonly query: string
+  readonly requests: EncodedRequest[] = []
+  readonly partitions = new Map<string, Partition>()
+  // The message written last, with what its rows share.
+  message = -1
+  refused = false
+  channelText = ''
+  channel = nothing
+  subtopic = nothing
+  publisher = nothing
+  protocol = nothing
+  position = nothing
+  sharedBytes = 0
+  partition: Partition | undefined
+  days: DaysOfPublisher | undefined
+
+  constructor(format: string, query: string) {
+    this.format = format
+    this.query = query
+  }
+}
+
+const nothing = Buffer.alloc(0)
+
+type Writable<Encoded> = { -readonly [Key in keyof Encoded]: Encoded[Key] }
+
+/** The days that have to be written with the batch are noted in the result. */
+export function encode(batch: RecordBatch, encoding: Encoding): EncodedBatch {
+  const { messages, records, documents } = batch
+  encoding.days.begin()
+  const tables: EncodedTable[] = []
+  const encoded = {
+    messages: { length: messages.length, partition: messages.partition, offset: messages.offset, outcome: messages.outcome },
+    ranges: batch.ranges.map(range => ({ ...range })),
+    tables,
+    days: [] as NotedDay[],
+    replays: replaysOf(batch),
+    rejected: new Map<number, Rejection>(),
+    acknowledged: new Set<number>(),
+    unremoved: new Set<number>(),
+  } satisfies Writable<EncodedBatch>
+  if (records.length > 0) {
+    const table = new TableRows(senmlFormat, encoding.insert(senmlFormat))
+    for (let at = 0; at < records.length; at++) {
+      if (beginRow(table, batch, records.message[at]!, encoding, encoded.rejected)) encodeRecord(table, records, at, encoding, encoded)
+    }
+    tables.push(finish(table))
+  }
+  if (documents.length > 0) tables.push(...encodeDocuments(batch, encoding, encoded).map(finish))
+  return encoded
+}
+
+type Noting = Pick<EncodedBatch, 'rejected'> & { readonly days: NotedDay[] }
+
+function encodeRecord(table: TableRows, records: RecordColumns, at: number, encoding: Encoding, noting: Noting): void {
+  const { unset, rowBytesMax } = encoding
+  const content = records.content[at]
+  const unit = records.unit[at]
+  const kind = records.valueKind[at]
+  const text = kind === ValueKind.string ? (content as string) : undefined
+  const index = records.index[at]!
+  const name = records.name[at]!
+  if (!name.isWellFormed() || unit?.isWellFormed() === false || text?.isWellFormed() === false) {
+    refuse(table, noting.rejected, index, unwritable)
+    return
+  }
+  const atLeast = name.length + (unit?.length ?? 0) + (content?.length ?? 0)
+  if (atLeast > rowBytesMax) {
+    refuse(table, noting.rejected, index, tooLarge(atLeast, rowBytesMax))
+    return
+  }
+
+  const timeUs = records.timeUs[at]!
+  const fixed = Buffer.allocUnsafe(12)
+  fixed.writeInt32BE(Math.floor(timeUs / 0x1_0000_0000), 0)
+  fixed.writeUInt32BE(timeUs >>> 0, 4)
+  fixed.writeInt32BE(index, 8)
+  const nameBytes = Buffer.from(name)
+  const unitBytes = unit === undefined ? undefined : Buffer.from(unit)
+  const contentBytes = content === undefined ? undefined : typeof content === 'string' ? Buffer.from(content) : viewOf(content)
+  const bytes = table.sharedBytes + nameBytes.length + (unitBytes?.length ?? 0) + (contentBytes?.length ?? 0) + 44
+  if (bytes > rowBytesMax) {
+    refuse(table, noting.rejected, index, tooLarge(bytes, rowBytesMax))
+    return
+  }
+
+  const sum = records.sum[at]!
+  const updateTime = records.updateTime[at]!
+  const partition = partitionOf(table, Math.floor(timeUs / dayUs), encoding, noting.days)
+  add(table, partition, index, bytes, [
+    table.channel,
+    partition.dayBytes,
+    fixed.subarray(0, 8),
+    table.position,
+    fixed.subarray(8),
+    table.subtopic,
+    table.publisher,
+    table.protocol,
+    nameBytes,
+    unitBytes ?? unset,
+    kind === ValueKind.number ? records.number[at]! : unset,
+    text === undefined ? unset : contentBytes,
+    kind === ValueKind.boolean ? records.number[at] === 1 : unset,
+    kind === ValueKind.data ? contentBytes : unset,
+    Number.isNaN(sum) ? unset : sum,
+    Number.isNaN(updateTime) ? unset : updateTime,
+  ])
+}
+
+function encodeDocuments(batch: RecordBatch, encoding: Encoding, noting: Noting): TableRows[] {
+  const { documents } = batch
+  const tables = new Map<string, TableRows>()
+  const holdsRecords = new Set(batch.records.message.subarray(0, batch.records.length))
+  let messageBefore = -1
+  let formatBefore = ''
+  for (let at = 0; at < documents.length; at++) {
+    const format = documents.format[at]!
+    const message = documents.message[at]!
+    if (message === messageBefore ? format !== formatBefore : holdsRecords.has(message)) {
+      throw new RangeError(`message ${message} has rows for two tables: a transformer gives all rows of a message one format`)
+    }
+    messageBefore = message
+    formatBefore = format
+    let table = tables.get(format)
+    if (table === undefined) tables.set(format, (table = new TableRows(format, encoding.insert(format))))
+    if (beginRow(table, batch, message, encoding, noting.rejected)) encodeDocument(table, documents, at, encoding, noting)
+  }
+  return [...tables.values()]
+}
+
+function encodeDocument(table: TableRows, documents: DocumentColumns, at: number, encoding: Encoding, noting: Noting): void {
+  const index = documents.index[at]!
+  const payload = Buffer.from(payloadText(documents.payload[at]!))
+  const bytes = table.sharedBytes + payload.length + 28
+  if (bytes > encoding.rowBytesMax) {
+    refuse(table, noting.rejected, index, tooLarge(bytes, encoding.rowBytesMax))
+    return
+  }
+  const createdUs = documents.createdUs[at]!
+  // Nanoseconds as an int64, by halves: us × 1000 + rest, where the lower half carries into the upper one.
+  const high = Math.floor(createdUs / 0x1_0000_0000)
+  const low = (createdUs - high * 0x1_0000_0000) * 1000 + documents.createdRestNs[at]!
+  const fixed = Buffer.allocUnsafe(12)
+  fixed.writeInt32BE((high * 1000 + Math.floor(low / 0x1_0000_0000)) | 0, 0)
+  fixed.writeUInt32BE(low % 0x1_0000_0000, 4)
+  fixed.writeInt32BE(index, 8)
+  const partition = partitionOf(table, Math.floor(createdUs / dayUs), encoding, noting.days)
+  add(table, partition, index, bytes, [
+    table.channel,
+    partition.dayBytes,
+    fixed.subarray(0, 8),
+    table.position,
+    fixed.subarray(8),
+    table.subtopic,
+    table.publisher,
+    table.protocol,
+    payload,
+  ])
+}
+
+/**
+ * Begins a row with what all rows of its message share, which is encoded once.
+ *
+ * @returns false where the message has been refused
+ */
+function beginRow(table: TableRows, batch: RecordBatch, message: number, encoding: Encoding, rejected: Map<number, Rejection>): boolean {
+  if (message === table.message) return !table.refused
+  const { messages, originals } = batch
+  if (messages.outcome[message] !== Outcome.stored) throw new RangeError(`message ${message} has rows and is not to be stored`)
+  table.message = message
+  table.refused = false
+  const channel = messages.channel[message]!
+  const subtopic = messages.subtopic[message]!
+  const publisher = messages.publisher[message]!
+  const protocol = messages.protocol[message]!
+  if (!channel.isWellFormed() || !subtopic.isWellFormed() || !publisher.isWellFormed() || !protocol.isWellFormed()) {
+    refuse(table, rejected, undefined, unwritable)
+    return false
+  }
+  if (!table.format.isWellFormed()) {
+    refuse(table, rejected, undefined, unwritable)
+    return false
+  }
+  if ((channel.length + publisher.length + table.format.length) * 3 > identifiersBytesMax) {
+    const bytes = Buffer.byteLength(channel) + Buffer.byteLength(publisher) + Buffer.byteLength(table.format)
+    if (bytes > identifiersBytesMax) {
+      refuse(table, rejected, undefined, longIdentifiers(bytes))
+      return false
+    }
+  }
+  if (channel !== table.channelText || table.partition === undefined) {
+    table.channelText = channel
+    table.channel = Buffer.from(channel)
+    table.partition = table.partitions.get(channel)
+    table.days = undefined
+  }
+  if (table.days === undefined || table.days.publisher !== publisher) table.days = encoding.days.of(channel, publisher, table.format)
+  table.subtopic = Buffer.from(subtopic)
+  table.publisher = Buffer.from(publisher)
+  table.protocol = Buffer.from(protocol)
+  const original = originals?.get(message)
+  const log = original?.log ?? encoding.logNumber
+  const offset = original?.offset ?? messages.offset[message]!
+  table.position = Buffer.allocUnsafe(8)
+  table.position.writeUInt32BE(positionHigh(log, original?.partition ?? messages.partition[message]!, offset), 0)
+  table.position.writeUInt32BE(positionLow(offset), 4)
+  table.sharedBytes = table.channel.length + table.subtopic.length + table.publisher.length + table.protocol.length
+  return true
+}
+
+/** The partition of a row of this channel, whose day is noted. */
+function partitionOf(table: TableRows, day: number, { bucketDays }: Encoding, noted: NotedDay[]): Partition {
+  const bucket = bucketDays === 1 ? day : Math.floor(day / bucketDays) * bucketDays
+  table.days!.note(bucket, noted)
+  const first = table.partition
+  for (let partition = first; partition !== undefined; partition = partition.next) {
+    if (partition.day === bucket) return partition
+  }
+  // The first stays first: a channel's rows are of today, seldom of another day.
+  const partition = new Partition(bucket, first?.next)
+  if (first === undefined) {
+    table.partition = partition
+    table.partitions.set(table.channelText, partition)
+  } else first.next = partition
+  return partition
+}
+
+function add(table: TableRows, partition: Partition, record: number, bytes: number, params: unknown[]): void {
+  const counted = bytes + rowOverheadBytes
+  if (partition.bytes + counted > requestBytesMax || partition.rows.length === requestRowsMax) flush(table, partition)
+  partition.rows.push({ query: table.query, params, message: table.message, record })
+  partition.bytes += counted
+}
+
+function flush(table: TableRows, partition: Partition): void {
+  if (partition.rows.length > 0) table.requests.push(partition.rows)
+  partition.rows = []
+  partition.bytes = 0
+}
+
+/** Rows of a refused message that were encoded before its culprit are left out when it is written. */
+function finish(table: TableRows): EncodedTable {
+  for (const first of table.partitions.values()) {
+    for (let partition: Partition | undefined = first; partition !== undefined; partition = partition.next) flush(table, partition)
+  }
+  return { format: table.format, channels: new Set(table.partitions.keys()), requests: table.requests }
+}
+
+type Refusal = Omit<Rejection, 'message' | 'record'>
+
+function refuse(table: TableRows, rejected: Map<number, Rejection>, record: number | undefined, refusal: Refusal): void {
+  table.refused = true
+  rejected.set(table.message, { message: table.message, ...(record === undefined ? {} : { record }), ...refusal })
+}
+
+const unwritable: Refusal = {
+  rule: 'store-refused',
+  reason: 'a text holds half a surrogate pair, which is no character and would be stored as another one',
+  hint: 'send text that is valid Unicode',
+}
+
+function tooLarge(bytes: number, most: number): Refusal {
+  return {
+    rule: 'store-refused',
+    reason: `the row has ${bytes} bytes or more, and Cassandra takes no more than ${most} in a mutation`,
+    hint: 'send smaller values, or raise max_mutation_size of the nodes',
+  }
+}
+
+function longIdentifiers(bytes: number): Refusal {
+  return {
+    rule: 'identifier-length',
+    reason: `channel, publisher and format have ${bytes} bytes together, and the store's keys hold ${identifiersBytesMax}`,
+    hint: 'use shorter ids and subtopics',
+  }
+}
+
+/** The positions that replayed messages with rows had at first. */
+function replaysOf({ originals, messages }: RecordBatch): Map<number, bigint> | undefined {
+  if (originals === undefined) return undefined
+  const replays = new Map<number, bigint>()
+  for (const [message, { log, partition, offset }] of originals) {
+    if (messages.outcome[message] !== Outcome.stored) continue
+    replays.set(message, (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset)))
+  }
+  return replays
+}
+
+function viewOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/** JSON text with every digit: bigints, which JSON.stringify refuses, are rare enough to try without a replacer first. */
+function payloadText(payload: JsonObject): string {
+  try {
+    return JSON.stringify(payload)
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    return JSON.stringify(payload, (_key, value: unknown) => (typeof value === 'bigint' ? rawJson(value) : value))
+  }
+}
+
+/** Node has `JSON.rawJSON`, the library's types do not yet. */
+function rawJson(value: bigint): unknown {
+  return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(value))
+}

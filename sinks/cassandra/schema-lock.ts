@@ -1,0 +1,74 @@
+// One process at a time changes the schema: two nodes that make a table at the same instant make two, of which they cannot agree on one.
+//
+// The lock is a row with a time to live, set by a conditional write. A process that dies with it holds the others up for that long. One that outlives its
+// own lock does what another does too: every change is one that may be made twice.
+
+import { randomBytes } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import { SinkError } from '../sink-error.ts'
+import type { Connection } from './connection.ts'
+import { isUndecided } from './errors.ts'
+
+const lockSeconds = 60
+const renewedAfterMs = 15_000
+const waitMsMax = 120_000
+const askAgainMs = 100
+
+export interface HeldLock {
+  /** To be called between changes: makes the lock last when some time has gone. */
+  renew(): Promise<void>
+}
+
+/** @throws SinkError (transient) where another process holds the lock for too long */
+export async function withSchemaLock<Result>(
+  connection: Connection,
+  work: (lock: HeldLock) => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
+  const table = connection.table('sluice_schema')
+  const holder = randomBytes(8).toString('hex')
+  await acquire(connection, table, holder, signal)
+  let heldSinceMs = performance.now()
+  try {
+    return await work({
+      async renew() {
+        if (performance.now() - heldSinceMs < renewedAfterMs) return
+        const [answer] = await connection.query(
+          `UPDATE ${table} USING TTL ${lockSeconds} SET value = ? WHERE name = 'lock' IF value = ?`,
+          [holder, holder],
+          { isIdempotent: false },
+        )
+        if (answer?.['[applied]'] !== true) throw new SinkError('transient', 'another process has begun to change the schema meanwhile')
+        heldSinceMs = performance.now()
+      },
+    })
+  } finally {
+    // Where this fails the lock ends by itself.
+    await connection
+      .query(`DELETE FROM ${table} WHERE name = 'lock' IF value = ?`, [holder], { isIdempotent: false })
+      .catch(() => undefined)
+  }
+}
+
+async function acquire(connection: Connection, table: string, holder: string, signal: AbortSignal | undefined): Promise<void> {
+  const untilMs = performance.now() + waitMsMax
+  while (performance.now() < untilMs) {
+    signal?.throwIfAborted()
+    try {
+      const [answer] = await connection.query(
+        `INSERT INTO ${table} (name, value) VALUES ('lock', ?) IF NOT EXISTS USING TTL ${lockSeconds}`,
+        [holder],
+        { isIdempotent: false },
+      )
+      // One that was applied without our learning of it is found by the next.
+      if (answer?.['[applied]'] === true || answer?.['value'] === holder) return
+    } catch (error) {
+      if (!isUndecided(error)) throw error
+    }
+    await wait(askAgainMs * (0.5 + Math.random()), undefined, signal === undefined ? {} : { signal })
+  }
+  throw new SinkError(
+    'transient',
+    `another process has been changing the schema of the keyspace "${connection.keyspace}" for ${waitMsMax / 1000} s`,
+  )
+}

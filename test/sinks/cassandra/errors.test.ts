@@ -1,0 +1,82 @@
+// What errors of the driver mean, and that the table in the sink's README says the same.
+
+import { readFile } from 'node:fs/promises'
+import { errors } from 'cassandra-driver'
+import { expect, test } from 'vitest'
+import { classify, errorRows, explained, isSchemaFault, meaningOf } from '../../../sinks/cassandra/errors.ts'
+import { SinkError } from '../../../sinks/sink-error.ts'
+
+const answer = (code: number, message = 'said') => new errors.ResponseError(code, message)
+const who = { user: 'role', dataCenter: 'datacenter1' }
+const hex = (error: number | string): string => (typeof error === 'number' ? `0x${error.toString(16).padStart(4, '0')}` : error)
+
+test('the table in the README is that of the code', async () => {
+  const readme = await readFile(new URL('../../../sinks/cassandra/README.md', import.meta.url), 'utf8')
+  const rows = [...readme.matchAll(/^\| `(0x[0-9a-f]{4}|\w+Error)` \| (.*) \| (transient|systemic) \|$/gm)].map(
+    ([, error, name, meaning]) => [error, name, meaning],
+  )
+  expect(rows).toEqual(errorRows.map(({ error, name, meaning }) => [hex(error), name, meaning]))
+})
+
+test.each(errorRows.filter(({ error }) => typeof error === 'number'))('an answer $error means $meaning', ({ error, meaning }) => {
+  expect(meaningOf(answer(error as number))).toBe(meaning)
+})
+
+test.each([
+  ['an oversized mutation', answer(0x2200, 'Rejected an oversized mutation (8389716/8388608) for keyspace: k'), 'data'],
+  ['a request that is too big', answer(0x2200, 'Request is too big: length 17825901 exceeds maximum allowed length 16777216.'), 'data'],
+  ['a key that is too long', answer(0x2200, 'Key length of 65540 is longer than maximum of 65535'), 'data'],
+  ['a batch that is too large', answer(0x2200, 'Batch too large'), 'data'],
+  ['a guardrail', answer(0x2200, 'Guardrail column_value_size violated: Value of column payload has size 2MiB'), 'data'],
+  ['a table that is missing', answer(0x2200, 'table messages does not exist'), 'systemic'],
+  ['a value that cannot be encoded', new TypeError("Not a valid blob, expected Buffer obtained 'abc'"), 'data'],
+  ['a number that does not fit', Object.assign(new RangeError('The value is out of range'), { code: 'ERR_OUT_OF_RANGE' }), 'data'],
+  ['a fault of ours', new TypeError("Cannot read properties of undefined (reading 'length')"), 'systemic'],
+  ['roles that cannot be read', answer(0x0100, 'Unable to perform authentication: Cannot achieve consistency level QUORUM'), 'transient'],
+  ['a socket that was closed', Object.assign(new Error('Socket was closed'), { name: 'DriverError' }), 'transient'],
+  ['a name that is not found', Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' }), 'transient'],
+  [
+    'a certificate that is not believed',
+    Object.assign(new Error('self-signed certificate'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }),
+    'systemic',
+  ],
+  ['an abort', new DOMException('aborted', 'AbortError'), 'transient'],
+  ['what nobody knows', new Error('something else'), 'systemic'],
+  ['what is no error', 'text', 'systemic'],
+  ['a sentence of ours', new SinkError('transient', 'wait'), 'transient'],
+])('%s', (_what, error, meaning) => {
+  expect(meaningOf(error)).toBe(meaning)
+  expect(classify(error)).toBe(meaning === 'data' ? 'systemic' : meaning)
+})
+
+test('of nodes that could not be asked one that refuses us counts more than one that is away', () => {
+  const away = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
+  const nodes = (inner: Record<string, unknown>) => new errors.NoHostAvailableError(inner)
+  expect(classify(nodes({ a: away, b: 'Host considered as DOWN' }))).toBe('transient')
+  expect(classify(nodes({}))).toBe('transient')
+  const refused = nodes({ a: away, b: new errors.AuthenticationError('Provided username role and/or password are incorrect') })
+  expect(classify(refused)).toBe('systemic')
+  expect(explained(refused, who)).toMatchObject({
+    message: expect.stringMatching(/refuses the role "role".*store\.password/) as string,
+    cause: refused,
+  })
+})
+
+test('a statement that no longer fits is told from a node that is away', () => {
+  expect(isSchemaFault(answer(0x2200))).toBe(true)
+  expect(isSchemaFault(new errors.NoHostAvailableError({ a: answer(0x2500) }))).toBe(true)
+  expect(isSchemaFault(new errors.NoHostAvailableError({ a: new Error('away') }))).toBe(false)
+  expect(isSchemaFault(answer(0x1100))).toBe(false)
+})
+
+test('what can be mended is explained, and what passes by itself is left as it is', () => {
+  const timeout = answer(0x1100)
+  expect(explained(timeout, who)).toBe(timeout)
+  expect(explained(answer(0x2100, 'User role has no CREATE permission'), who)).toMatchObject({
+    message: expect.stringContaining('README.md lists') as string,
+  })
+  const center = new errors.ArgumentError("localDataCenter was configured as 'x', but only found hosts in data centers: [datacenter1]")
+  expect(explained(center, { ...who, dataCenter: 'x' })).toMatchObject({
+    message: expect.stringContaining('"x" is none of the cluster') as string,
+  })
+})

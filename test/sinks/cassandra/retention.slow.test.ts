@@ -1,0 +1,94 @@
+// The retention deletes whole days that are too old, with their lists, and nothing that is registered.
+
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
+import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
+import { deleteOldDays } from '../../../sinks/cassandra/retention.ts'
+import { maintain } from '../../../sinks/cassandra/schema.ts'
+import { openSink } from '../../../sinks/cassandra/sink.ts'
+import type { Sink } from '../../../sinks/sink.ts'
+import { describeWithCassandra } from '../../servers/cassandra.ts'
+import { batchOf, plain, type TestMessage } from '../batches.ts'
+import { dropKeyspace, emptyStore, identity, optionsFor, rowsOf } from './store.ts'
+
+const dayMs = 86_400_000
+const signal = new AbortController().signal
+const nobody = async (): Promise<void> => undefined
+
+describeWithCassandra('the retention of Cassandra', cassandra => {
+  let options: SinkOptions
+  let connection: Connection
+  let sink: Sink
+  const todayMs = Math.floor(Date.now() / dayMs) * dayMs
+  const ago = (days: number) => (todayMs - days * dayMs + 3_600_000) * 1000
+
+  beforeAll(async () => {
+    options = optionsFor(cassandra.contactPoint, { retentionDays: 10 })
+    connection = await openConnection(options, 'retention')
+  })
+  beforeEach(async () => {
+    await emptyStore(connection)
+    sink = await openSink({ connection, options, ...identity })
+  })
+  afterAll(async () => {
+    await dropKeyspace(connection)
+    await connection.close()
+  })
+
+  const record = (offset: number, days: number): TestMessage => ({
+    offset,
+    channel: `channel-${offset % 3}`,
+    records: [{ value: days, timeUs: ago(days) }],
+  })
+  const write = (messages: TestMessage[]) =>
+    sink.write(sink.encode(batchOf(messages[0]!.offset, messages.at(-1)!.offset + 1, messages)), nobody, signal)
+  const kept = async () => (await rowsOf(connection)).map(({ position }) => Number(position & 0xfff_ffff_ffffn))
+  const count = async (table: string) =>
+    Number((await connection.query(`SELECT count(*) AS rows FROM ${connection.table(table)}`))[0]!['rows'])
+
+  test('days before the last ten and today go, of records and documents, and the registry stays', async () => {
+    const documents = (offset: number, days: number): TestMessage => ({
+      offset,
+      documents: [{ format: 'engine', payload: {}, createdUs: ago(days) }],
+    })
+    await write([record(0, 0), record(1, 10), record(2, 11), record(3, 400), documents(4, 9), documents(5, 12), record(6, -2)])
+    await maintain(connection, { ...options, retentionDays: 0 })
+    expect(await kept()).toHaveLength(7)
+    await maintain(connection, options)
+    expect(await kept()).toEqual([0, 1, 4, 6])
+    expect(await count('sluice_channel_days')).toBe(4)
+    expect(await count('sluice_publisher_days')).toBe(4)
+    expect(await count('sluice_logs')).toBe(1)
+    expect(await count('sluice_formats')).toBe(1)
+  })
+
+  test('a row of an old day that comes afterwards is listed, and goes the next time', async () => {
+    await write([record(0, 20)])
+    await maintain(connection, options)
+    await write([record(3, 20)])
+    expect(await kept()).toEqual([3])
+    expect(await count('sluice_channel_days')).toBe(1)
+    await maintain(connection, options)
+    expect(await kept()).toEqual([])
+    expect(await count('sluice_channel_days')).toBe(0)
+  })
+
+  test('a format whose table was dropped keeps nothing else from being deleted', async () => {
+    await write([
+      { offset: 0, documents: [{ format: 'engine', payload: {}, createdUs: ago(30) }] },
+      { ...plain(1), records: [{ value: 1, timeUs: ago(30) }] },
+    ])
+    await connection.change(`DROP TABLE ${connection.table('engine')}`)
+    await maintain(connection, options)
+    expect(await count('messages')).toBe(0)
+    expect(await count('sluice_channel_days')).toBe(0)
+  })
+
+  test('a bucket of several days goes when the last of them is too old', async () => {
+    await write([record(0, 11)])
+    await deleteOldDays(connection, { ...options, bucketDays: 7 })
+    expect(await kept()).toEqual([0])
+    await deleteOldDays(connection, { ...options, bucketDays: 7 }, { nowMs: Date.now() + 7 * dayMs })
+    expect(await kept()).toEqual([])
+  })
+})

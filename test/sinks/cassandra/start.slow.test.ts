@@ -1,0 +1,211 @@
+// How sinks start: many at once, on what others have made, and on what is not theirs.
+
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
+import { classify } from '../../../sinks/cassandra/errors.ts'
+import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
+import { openSink } from '../../../sinks/cassandra/sink.ts'
+import type { Sink } from '../../../sinks/sink.ts'
+import { describeWithCassandra } from '../../servers/cassandra.ts'
+import { freePort } from '../../servers/free-port.ts'
+import { batchOf, plainBatch } from '../batches.ts'
+import { dropKeyspace, identity, optionsFor, rowsOf } from './store.ts'
+
+const never = new AbortController().signal
+const nobody = async (): Promise<void> => undefined
+
+describeWithCassandra('a start on Cassandra', cassandra => {
+  const closings: (() => Promise<unknown>)[] = []
+  let operator: Connection
+  let options: SinkOptions
+
+  beforeAll(async () => {
+    operator = await openConnection(optionsFor(cassandra.contactPoint), 'operator')
+  })
+  afterAll(() => operator.close())
+  afterEach(async () => {
+    for (const close of closings.splice(0).toReversed()) await close()
+  })
+
+  /** A keyspace that is not there. */
+  function nowhere(some: Partial<SinkOptions> = {}): void {
+    options = optionsFor(cassandra.contactPoint, some)
+    const { url } = options
+    closings.push(async () => void (await operator.change(`DROP KEYSPACE IF EXISTS "${url.slice(url.lastIndexOf('/') + 1)}"`)))
+  }
+
+  async function open(some: object = {}, changed: Partial<SinkOptions> = {}): Promise<Sink> {
+    const own = { ...options, ...changed }
+    const connection = await openConnection(own, 'writer')
+    closings.push(() => connection.close())
+    const sink = await openSink({ connection, options: own, ...identity, ...some })
+    closings.push(() => sink.close())
+    return sink
+  }
+
+  const look = async (): Promise<Connection> => {
+    const connection = await openConnection(options, 'operator')
+    closings.push(() => connection.close())
+    return connection
+  }
+
+  test('ten workers of one writer at once, on nothing: one schema, one log', async () => {
+    nowhere()
+    const sinks = await Promise.all(Array.from({ length: 10 }, () => open()))
+    expect(sinks.map(({ logNumber }) => logNumber)).toEqual(Array.from({ length: 10 }, () => 1))
+    const connection = await look()
+    expect(await connection.query(`SELECT number, writer FROM ${connection.table('sluice_logs')}`)).toMatchObject([
+      { number: 1, writer: 'writer-1' },
+    ])
+    await Promise.all(sinks.map((sink, nth) => sink.write(sink.encode(plainBatch(nth * 100, nth * 100 + 100)), nobody, never)))
+    expect(await rowsOf(connection)).toHaveLength(1000)
+  })
+
+  test('ten logs at once get ten numbers', async () => {
+    nowhere()
+    const sinks = await Promise.all(Array.from({ length: 10 }, (_, nth) => open({ logName: `log-${nth}` })))
+    expect(sinks.map(({ logNumber }) => logNumber).sort((one, other) => one - other)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+  })
+
+  test('ten writers of different names at once: the log belongs to one of them, and the others are told to which', async () => {
+    nowhere()
+    await open({ logName: 'another' })
+    const opened = await Promise.allSettled(Array.from({ length: 10 }, (_, nth) => open({ writer: `writer-${nth}` })))
+    const refused = opened.filter(one => one.status === 'rejected').map(({ reason }) => (reason as Error).message)
+    expect(refused).toHaveLength(9)
+    const connection = await look()
+    const logs = await connection.query(`SELECT writer FROM ${connection.table('sluice_logs')} WHERE number = 2`)
+    expect(refused.every(sentence => sentence.includes(`belong to the writer "${String(logs[0]!['writer'])}"`))).toBe(true)
+  })
+
+  test('a log made anew that ten workers accept at once has one number', async () => {
+    nowhere()
+    await (await open()).close()
+    const sinks = await Promise.all(Array.from({ length: 10 }, () => open({ logId: 'id-2', acceptNewLog: true })))
+    expect(new Set(sinks.map(({ logNumber }) => logNumber))).toEqual(new Set([2]))
+    expect((await open({ acceptNewLog: true })).logNumber).toBe(1)
+    await expect(open({ logId: 'id-2' })).rejects.toThrow(/id-2.*id-1.*accept-new-log/)
+  })
+
+  test('ten workers that bring the same formats at once make one table each, and the cap holds', async () => {
+    nowhere({ formatsMax: 12, formatsPerChannelMax: 100 })
+    const sinks = await Promise.all(Array.from({ length: 10 }, () => open()))
+    const documents = (nth: number) =>
+      batchOf(
+        nth * 4,
+        nth * 4 + 4,
+        Array.from({ length: 4 }, (_, at) => ({
+          offset: nth * 4 + at,
+          documents: [{ format: at < 2 ? `Same-${at}` : `own-${nth}-${at}`, payload: { nth } }],
+        })),
+      )
+    const letters: string[] = []
+    const keep = async (some: readonly { rule: string }[]): Promise<void> => void letters.push(...some.map(({ rule }) => rule))
+    await Promise.all(sinks.map((sink, nth) => sink.write(sink.encode(documents(nth)), keep, never)))
+    const connection = await look()
+    const formats = await connection.query(`SELECT format FROM ${connection.table('sluice_formats')}`)
+    expect(formats).toHaveLength(12)
+    expect(letters).toEqual(Array.from({ length: 10 }, () => 'format-limit'))
+    expect(await rowsOf(connection)).toHaveLength(30)
+  })
+
+  test('a lock whose holder has died is waited for, until it ends by itself', { timeout: 120_000 }, async () => {
+    nowhere()
+    const sink = await open()
+    const connection = await look()
+    await connection.query(
+      `INSERT INTO ${connection.table('sluice_schema')} (name, value) VALUES ('lock', 'dead') IF NOT EXISTS USING TTL 3`,
+    )
+    const batch = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])
+    const atMs = performance.now()
+    expect(await sink.write(sink.encode(batch), nobody, never)).toMatchObject([{ stored: 1 }])
+    expect(performance.now() - atMs).toBeGreaterThan(1_000)
+    expect(await connection.query(`SELECT value FROM ${connection.table('sluice_schema')} WHERE name = 'lock'`)).toEqual([])
+  })
+
+  test('a writer with another bucket size stops, and says which is recorded', async () => {
+    nowhere({ bucketDays: 7 })
+    await open()
+    const error = await open({}, { bucketDays: 1 }).catch((error: unknown) => error)
+    expect(error).toMatchObject({ message: expect.stringMatching(/have 7 days each.*store.bucket_days is 1.*set it to 7/) as string })
+    expect(classify(error)).toBe('systemic')
+  })
+
+  test('rows of a larger bucket lie in the partition of its first day', async () => {
+    nowhere({ bucketDays: 7 })
+    const sink = await open()
+    const timeUs = Date.UTC(2026, 2, 4) * 1000
+    await sink.write(
+      sink.encode(
+        batchOf(0, 2, [
+          { offset: 0, records: [{ value: 1, timeUs }] },
+          { offset: 1, records: [{ value: 1, timeUs: -1 }] },
+        ]),
+      ),
+      nobody,
+      never,
+    )
+    const connection = await look()
+    const days = (await connection.query(`SELECT day FROM ${connection.table('messages')}`)).map(({ day }) => String(day)).sort()
+    expect(days).toEqual(['1969-12-25', '2026-02-26'])
+  })
+
+  test.each([
+    [
+      'a table that is not ours',
+      (name: (table: string) => string) => `CREATE TABLE ${name('messages')} (id int PRIMARY KEY)`,
+      /"messages".*is not sluice's.*no column "channel"/,
+    ],
+    [
+      'a column of another type',
+      (name: (table: string) => string) =>
+        `CREATE TABLE ${name('sluice_logs')} (number int PRIMARY KEY, name text, id int, writer text, accepted_at timestamp)`,
+      /"sluice_logs".*"id" is of the type int/,
+    ],
+  ])('%s stops the writer', async (_what, statement, sentence) => {
+    nowhere()
+    const connection = await look()
+    await connection.change(
+      `CREATE KEYSPACE "${connection.keyspace}" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}`,
+    )
+    await connection.change(statement(name => connection.table(name)))
+    const error = await open().catch((error: unknown) => error)
+    expect(error).toMatchObject({ message: expect.stringMatching(sentence) as string })
+    expect(classify(error)).toBe('systemic')
+  })
+
+  test('a keyspace that is there keeps its replication; one that is missing gets the configured one', async () => {
+    nowhere({ replication: "{'class': 'NetworkTopologyStrategy', 'datacenter1': 1}" })
+    await open()
+    await open({}, { replication: "{'class': 'SimpleStrategy', 'replication_factor': 3}" })
+    const [row] = await operator.query(`SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`, [(await look()).keyspace])
+    expect(JSON.stringify(row!['replication'])).toContain('NetworkTopologyStrategy')
+  })
+
+  test('a data center that the cluster does not have is said', async () => {
+    nowhere()
+    const error = await open({}, { url: `${options.url}?dc=elsewhere` }).catch((error: unknown) => error)
+    expect(error).toMatchObject({ message: expect.stringMatching(/"elsewhere" is none of the cluster.*datacenter1/) as string })
+    expect(classify(error)).toBe('systemic')
+  })
+
+  test('a cluster that is not there is waited for: the same connection finds it later', async () => {
+    nowhere()
+    const away = { ...options, url: `cassandra://127.0.0.1:${await freePort()}/nowhere` }
+    const connection = await openConnection(away, 'writer')
+    closings.push(() => connection.close())
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const error = await openSink({ connection, options: away, ...identity }).catch((error: unknown) => error)
+      expect(classify(error)).toBe('transient')
+    }
+  })
+
+  test('what was read into another store is missed in a new one', async () => {
+    nowhere()
+    const hasCommits = () => Promise.resolve(true)
+    await expect(open({ hasCommits })).rejects.toThrow(/knows nothing of the log "messages"/)
+    expect((await open({ hasCommits, acceptNewLog: true })).logNumber).toBe(1)
+    expect((await open({ hasCommits })).logNumber).toBe(1)
+    await dropKeyspace(await look())
+  })
+})

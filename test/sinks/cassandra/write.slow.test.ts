@@ -1,0 +1,250 @@
+// What a write to a real Cassandra does beside storing rows: what it leaves of refused messages, which days it lists, how it is given up.
+
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Connection, openConnection, type Row } from '../../../sinks/cassandra/connection.ts'
+import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
+import { openSink } from '../../../sinks/cassandra/sink.ts'
+import { rowStatements } from '../../../sinks/cassandra/statements.ts'
+import type { Rejection } from '../../../sinks/sink.ts'
+import { describeWithOwnCassandra } from '../../servers/cassandra.ts'
+import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
+import { dropKeyspace, emptyStore, identity, optionsFor, refusedByServer, rowsOf, through } from './store.ts'
+
+const never = new AbortController().signal
+const nobody = async (): Promise<void> => undefined
+const packed = (offset: number): bigint => (1n << 56n) | BigInt(offset)
+
+describeWithOwnCassandra('a write to Cassandra', cassandra => {
+  let options: SinkOptions
+  let operator: Connection
+  let proxy: Proxy
+  const closings: (() => Promise<unknown>)[] = []
+
+  beforeAll(async () => {
+    options = optionsFor(cassandra.contactPoint)
+    operator = await openConnection(options, 'operator')
+  })
+  beforeEach(async () => {
+    await emptyStore(operator)
+    proxy = await openProxy({ port: Number(cassandra.contactPoint.split(':')[1]) })
+    closings.push(() => proxy.close())
+  })
+  afterEach(async () => {
+    for (const close of closings.splice(0).toReversed()) await close()
+  })
+  afterAll(async () => {
+    await dropKeyspace(operator)
+    await operator.close()
+  })
+
+  async function open(some: Partial<SinkOptions> = {}, logName = 'messages') {
+    const own = { ...through(options, proxy.port), ...some }
+    const connection = await openConnection(own, 'writer')
+    const sink = await openSink({ connection, options: own, ...identity, logName })
+    closings.push(
+      () => connection.close(),
+      () => sink.close(),
+    )
+    return sink
+  }
+
+  const count = async (table: string): Promise<number> =>
+    Number((await operator.query(`SELECT count(*) AS rows FROM ${operator.table(table)}`))[0]!['rows'])
+  const offsets = async (): Promise<number[]> => (await rowsOf(operator)).map(({ position }) => Number(position & 0xfff_ffff_ffffn))
+
+  test('a message that only the server refuses leaves none of its rows, and its dead letter is durable before they go', async () => {
+    const sink = await open()
+    const seen: (readonly Rejection[])[] = []
+    const batch = batchOf(0, 3, [plain(0), refusedByServer(1), plain(2)])
+    const counted = await sink.write(sink.encode(batch), async some => void seen.push(some), never)
+    expect(counted).toMatchObject([{ received: 3, stored: 2, deadLettered: 1 }])
+    expect(seen).toEqual([
+      [
+        expect.objectContaining({
+          message: 1,
+          record: 1,
+          rule: 'store-refused',
+          reason: expect.stringContaining('oversized mutation') as string,
+        }),
+      ],
+    ])
+    expect(await offsets()).toEqual([0, 2])
+  })
+
+  test('its rows go also where an earlier attempt had written them, and none is asked for again', async () => {
+    const sink = await open()
+    const encoded = sink.encode(batchOf(0, 2, [refusedByServer(0), plain(1)]))
+    const away = new Error('the dead letters are away')
+    await expect(sink.write(encoded, () => Promise.reject(away), never)).rejects.toBe(away)
+    expect((await offsets()).length).toBeGreaterThan(1)
+    const seen: Rejection[] = []
+    await sink.write(encoded, async some => void seen.push(...some), never)
+    await sink.write(encoded, async some => void seen.push(...some), never)
+    expect(seen.map(({ message }) => message)).toEqual([0])
+    expect(await offsets()).toEqual([1])
+  })
+
+  test('a write that is refused and replayed when it is allowed is stored: no tombstone outlives it', async () => {
+    const sink = await open()
+    await sink.write(sink.encode(batchOf(0, 1, [refusedByServer(0)])), nobody, never)
+    const replays = await open({}, 'messages.replays.writer-1')
+    const replayed = { ...plain(0), original: { log: 1, partition: 0, offset: 0 } }
+    await replays.write(replays.encode(batchOf(0, 1, [replayed])), nobody, never)
+    expect(await offsets()).toEqual([0])
+    expect(await operator.query(`SELECT position FROM ${operator.table('sluice_replayed')}`)).toMatchObject([{ position: packed(0) }])
+  })
+
+  test('a replayed message that a clock ahead has deleted is tried again, and not taken for stored', async () => {
+    const replays = await open({}, 'messages.replays.writer-1')
+    const { remove } = rowStatements(operator.keyspace, 'messages')
+    const day = new Date(noonUs / 1000).toISOString().slice(0, 10)
+    await operator.query(remove, ['channel-1', day, BigInt(noonUs), packed(7), 0], { timestamp: (Date.now() + 2_000) * 1000 })
+    const encoded = replays.encode(batchOf(0, 1, [{ ...plain(7), original: { log: 1, partition: 0, offset: 7 } }]))
+    const failed = await replays.write(encoded, nobody, never).catch((error: unknown) => error)
+    expect(failed).toMatchObject({ errorClass: 'transient', message: expect.stringContaining('clock is ahead') as string })
+    expect(await count('sluice_replayed')).toBe(0)
+    await expect
+      .poll(() =>
+        replays.write(encoded, nobody, never).then(
+          () => 'stored',
+          () => 'failed',
+        ),
+      )
+      .toBe('stored')
+    expect(await offsets()).toEqual([7])
+  })
+
+  test('columns without a value are left out, not nulled: no cell of theirs is written', async () => {
+    const sink = await open()
+    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    const client = await operator.client()
+    const { info } = await client.execute(
+      `SELECT * FROM ${operator.table('messages')} WHERE channel = 'channel-1' AND day = '2026-03-01'`,
+      [],
+      { traceQuery: true },
+    )
+    const live = async (): Promise<string> => {
+      const events = await operator.query('SELECT activity FROM system_traces.events WHERE session_id = ?', [info.traceId], {
+        consistency: 1,
+      })
+      return events.map((row: Row) => row['activity'] as string).find(activity => activity.includes('live rows')) ?? ''
+    }
+    await expect.poll(live).toMatch(/Read 1 live rows and 0 tombstone/)
+    const [row] = await operator.query(
+      `SELECT writetime(value) AS value, writetime(unit) AS unit, writetime(string_value) AS text FROM ${operator.table('messages')}`,
+    )
+    expect(row).toMatchObject({ unit: null, text: null, value: expect.any(BigInt) as bigint })
+  })
+
+  test('days are listed with their rows, once, and again by a sink that does not know them', async () => {
+    const days = async (): Promise<string[]> => {
+      const rows = await operator.query(`SELECT channel, publisher, format, day FROM ${operator.table('sluice_publisher_days')}`)
+      return rows.map(row => [row['channel'], row['publisher'], row['format'], String(row['day'])].join(' ')).sort()
+    }
+    const sink = await open()
+    const yesterday = noonUs - 86_400e6
+    const records = [{ value: 1 }, { value: 2, timeUs: yesterday }, { value: 3, timeUs: -1 }]
+    await sink.write(
+      sink.encode(
+        batchOf(0, 2, [
+          { offset: 0, records },
+          { offset: 1, publisher: 'thing-2', documents: [{ format: 'engine', payload: {} }] },
+        ]),
+      ),
+      nobody,
+      never,
+    )
+    expect(await days()).toEqual([
+      'channel-1 thing-1 messages 1969-12-31',
+      'channel-1 thing-1 messages 2026-02-28',
+      'channel-1 thing-1 messages 2026-03-01',
+      'channel-1 thing-2 engine 2026-03-01',
+    ])
+    expect(await count('sluice_channel_days')).toBe(4)
+    expect(sink.encode(plainBatch(2, 3)).days).toEqual([])
+    expect((await open()).encode(plainBatch(2, 3)).days).toHaveLength(1)
+  })
+
+  test('what a failed write took for listed is listed anew', async () => {
+    const sink = await open()
+    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    proxy.refuse()
+    proxy.cut()
+    await expect(sink.write(sink.encode(plainBatch(1, 2)), nobody, never)).rejects.toThrow()
+    expect(sink.encode(plainBatch(2, 3)).days).toHaveLength(1)
+  })
+
+  test('a table of a format that was dropped is made anew, and its batch stored', async () => {
+    const sink = await open()
+    const documents = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
+    await sink.write(sink.encode(documents(0)), nobody, never)
+    await operator.change(`DROP TABLE ${operator.table('engine')}`)
+    expect(await sink.write(sink.encode(documents(1)), nobody, never)).toMatchObject([{ stored: 1 }])
+    expect(await offsets()).toEqual([1])
+  })
+
+  test('a batch of many channels, partitions of a few rows and single ones is stored whole', async () => {
+    const sink = await open()
+    const messages = Array.from({ length: 3000 }, (_, offset) => ({
+      ...plain(offset),
+      channel: `channel-${offset % 7 === 0 ? offset : offset % 40}`,
+      publisher: `thing-${offset % 3}`,
+    }))
+    await sink.write(sink.encode(batchOf(0, 3000, messages)), nobody, never)
+    expect(new Set(await offsets()).size).toBe(3000)
+  })
+
+  test.each(['halted', 'half open'])(
+    'a write to a server that is %s is given up at once, and lands once when it is written again',
+    async how => {
+      const sink = await open({ requestTimeoutMs: 2_000 })
+      await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+      if (how === 'halted') cassandra.pause()
+      else proxy.halfOpen()
+      const encoded = sink.encode(plainBatch(1, 2000))
+      const controller = new AbortController()
+      const writing = sink.write(encoded, nobody, controller.signal).catch((error: unknown) => error)
+      const atMs = performance.now()
+      controller.abort(new Error('revoked'))
+      expect(await writing).toMatchObject({ message: 'revoked' })
+      expect(performance.now() - atMs).toBeLessThan(1_500)
+      if (how === 'halted') cassandra.resume()
+      else await proxy.heal()
+      const again = async () =>
+        sink.write(encoded, nobody, never).then(
+          () => 'stored',
+          error => sink.classify(error),
+        )
+      await expect.poll(again, { timeout: 30_000 }).toBe('stored')
+      expect(new Set(await offsets()).size).toBe(2000)
+      expect(await count('messages')).toBe(2000)
+    },
+  )
+
+  test('a server that is halted without anybody giving up is a time-out, which is transient', async () => {
+    const sink = await open({ requestTimeoutMs: 1_000 })
+    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    cassandra.pause()
+    try {
+      const error = await sink.write(sink.encode(plainBatch(0, 10)), nobody, never).catch((error: unknown) => error)
+      expect(error).toMatchObject({ name: 'OperationTimedOutError' })
+      expect(sink.classify(error)).toBe('transient')
+    } finally {
+      cassandra.resume()
+    }
+  })
+
+  test('a slow network is no fault', async () => {
+    const sink = await open()
+    proxy.latency(100)
+    expect(await sink.write(sink.encode(plainBatch(0, 2000)), nobody, never)).toMatchObject([{ stored: 2000 }])
+  })
+
+  test('nothing is sent after the signal has aborted', async () => {
+    const sink = await open()
+    const aborted = AbortSignal.abort(new Error('revoked'))
+    await expect(sink.write(sink.encode(plainBatch(0, 10)), nobody, aborted)).rejects.toThrow('revoked')
+    expect(await count('messages')).toBe(0)
+  })
+})
