@@ -1,0 +1,96 @@
+// Lines of a batch as the bodies of requests, and requests that are on their way at once.
+
+import { promisify } from 'node:util'
+import { constants, gzip } from 'node:zlib'
+import type { EncodedLines } from './encoded-batch.ts'
+
+const compress = promisify(gzip)
+
+/** Lines by their index, in their order. */
+export type Selection = readonly number[]
+
+export interface BodySizes {
+  /** Of the text. */
+  readonly bodyBytes: number
+  readonly requestsInFlight: number
+}
+
+/**
+ * Every line, cut into bodies of about the same size: at most `bodyBytes`, and as many as can be in flight or a multiple of it where one is not
+ * enough, so that none is sent alone at the end. They are cut between messages where that is possible.
+ */
+export function cutBodies(lines: EncodedLines, isLeftOut: (message: number) => boolean, sizes: BodySizes): Selection[] {
+  const bytesMax = evenBytes(lines, isLeftOut, sizes)
+  const bodies: number[][] = []
+  let body: number[] = []
+  let bytes = 0
+  const cut = (): void => {
+    if (body.length > 0) bodies.push(body)
+    body = []
+    bytes = 0
+  }
+  for (let line = 0; line < lines.length; ) {
+    const end = endOfMessage(lines, line)
+    if (isLeftOut(lines.message[line]!)) {
+      line = end
+      continue
+    }
+    if (bytes + lines.start[end]! - lines.start[line]! > bytesMax) cut()
+    for (; line < end; line++) {
+      const lineBytes = lines.start[line + 1]! - lines.start[line]!
+      if (bytes + lineBytes > bytesMax) cut()
+      body.push(line)
+      bytes += lineBytes
+    }
+  }
+  cut()
+  return bodies
+}
+
+function evenBytes(lines: EncodedLines, isLeftOut: (message: number) => boolean, { bodyBytes, requestsInFlight }: BodySizes): number {
+  let total = 0
+  for (let line = 0; line < lines.length; ) {
+    const end = endOfMessage(lines, line)
+    if (!isLeftOut(lines.message[line]!)) total += lines.start[end]! - lines.start[line]!
+    line = end
+  }
+  if (total <= bodyBytes) return bodyBytes
+  return Math.ceil(total / (Math.ceil(total / bodyBytes / requestsInFlight) * requestsInFlight))
+}
+
+function endOfMessage(lines: EncodedLines, first: number): number {
+  let end = first + 1
+  while (end < lines.length && lines.message[end] === lines.message[first]) end++
+  return end
+}
+
+/** The text of these lines, compressed lightly: more would cost this process what the network saves. */
+export async function bodyOf(lines: EncodedLines, selection: Selection): Promise<Uint8Array> {
+  const runs: Uint8Array[] = []
+  for (let at = 0; at < selection.length; ) {
+    const first = at
+    while (at + 1 < selection.length && selection[at + 1] === selection[at]! + 1) at++
+    runs.push(lines.bytes.subarray(lines.start[selection[first]!], lines.start[selection[at]! + 1]))
+    at++
+  }
+  return await compress(runs.length === 1 ? runs[0]! : Buffer.concat(runs), { level: constants.Z_BEST_SPEED })
+}
+
+/**
+ * Works on each item, on so many at once. After a failure none is begun; it is thrown when those that were begun have ended.
+ */
+export async function eachAtOnce<Item>(items: readonly Item[], atOnce: number, work: (item: Item) => Promise<void>): Promise<void> {
+  let next = 0
+  let failure: { error: unknown } | undefined
+  const lane = async (): Promise<void> => {
+    while (next < items.length && failure === undefined) {
+      try {
+        await work(items[next++]!)
+      } catch (error) {
+        failure ??= { error }
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, lane))
+  if (failure !== undefined) throw failure.error
+}

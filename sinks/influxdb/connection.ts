@@ -1,0 +1,187 @@
+// Requests to one InfluxDB server over bounded connections: each with a time-out, and none before the instant that Retry-After names.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Dispatcher } from 'undici'
+import { SinkError } from '../sink-error.ts'
+import { type Answer, answerOf } from './annotated-csv.ts'
+import { connectionFailure, ResponseError } from './errors.ts'
+import { addressOf, registryBucketOf, type SinkOptions, type StoreAddress } from './options.ts'
+
+/** A server that asks for more patience is asked again after this. */
+const retryAfterMsMax = 300_000
+const connectTimeoutMsMax = 5_000
+
+export interface Connection extends StoreAddress {
+  readonly registryBucket: string
+  /**
+   * Line protocol, compressed by gzip, with times in nanoseconds. What is acknowledged is durable.
+   *
+   * @throws ResponseError, SinkError
+   */
+  write(bucket: string, gzipped: Uint8Array, signal?: AbortSignal): Promise<void>
+  /** Deletes the points of a bucket between two instants (RFC 3339, both inclusive) whose tags the predicate names. */
+  remove(bucket: string, start: string, stop: string, predicate: string, signal?: AbortSignal): Promise<void>
+  /** The answer to a query in Flux, as it arrives. Whoever stops reading ends the query. */
+  query(flux: string, signal?: AbortSignal): Answer
+  /** The JSON of any other answer. */
+  ask<Result>(method: 'GET' | 'POST' | 'PATCH', path: string, query: Readonly<Record<string, string>>, body?: object): Promise<Result>
+  /** Ends what is under way. A second call does nothing. */
+  close(): Promise<void>
+}
+
+interface Asked {
+  readonly method: 'GET' | 'POST' | 'PATCH'
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: Uint8Array | string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Loads the HTTP client; the server need not be there. */
+export async function openConnection(
+  options: SinkOptions,
+  applicationName: string,
+  tls: { ca?: string; cert?: string; key?: string } = {},
+): Promise<Connection> {
+  const { Pool } = await import('undici')
+  const address = addressOf(options.url)
+  const { org, bucket } = address
+  const { requestTimeoutMs } = options
+  const server = new URL(address.origin).host
+  const pool = new Pool(address.origin, {
+    // One more, so that a question of another worker's need not wait behind a batch.
+    connections: options.requestsInFlight + 1,
+    pipelining: 1,
+    allowH2: false,
+    connect: { ...tls, timeout: Math.min(requestTimeoutMs, connectTimeoutMsMax) },
+    // Each request has a time-out of its own.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  })
+  const ownHeaders = { authorization: `Token ${options.token}`, 'user-agent': applicationName }
+  let notBeforeMs = 0
+
+  /** Lets an exchange take its time-out, restarted by `onProgress`, and ends it when the signal aborts. */
+  async function timed<Result>(
+    signal: AbortSignal | undefined,
+    exchange: (ended: AbortSignal, onProgress: () => void) => Promise<Result>,
+  ): Promise<Result> {
+    const ending = new AbortController()
+    const giveUp = (): void => ending.abort(new SinkError('transient', 'the request was given up by its caller'))
+    if (signal?.aborted === true) giveUp()
+    signal?.addEventListener('abort', giveUp)
+    const timeOut = (): void =>
+      ending.abort(new SinkError('transient', `InfluxDB at ${server} has not answered for ${requestTimeoutMs} ms`))
+    const timer = setTimeout(timeOut, requestTimeoutMs)
+    try {
+      return await exchange(ending.signal, () => timer.refresh())
+    } catch (error) {
+      if (ending.signal.aborted) throw ending.signal.reason
+      throw error instanceof ResponseError || error instanceof SinkError ? error : connectionFailure(server, error)
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', giveUp)
+    }
+  }
+
+  async function send({ method, path, query, body, headers = {} }: Asked, ended: AbortSignal): Promise<Dispatcher.ResponseData> {
+    const response = await pool.request({
+      method,
+      path: address.path + path,
+      query: { ...query },
+      headers: { ...ownHeaders, ...headers },
+      body: body ?? null,
+      signal: ended,
+    })
+    if (response.statusCode >= 200 && response.statusCode < 300) return response
+    const text = await response.body.text()
+    heed(response)
+    throw new ResponseError(`${method} ${path}`, response.statusCode, text)
+  }
+
+  function heed({ statusCode, headers }: Dispatcher.ResponseData): void {
+    if (statusCode !== 429 && statusCode !== 503) return
+    const afterMs = retryAfterMs(headers['retry-after'])
+    if (afterMs !== undefined) notBeforeMs = performance.now() + Math.min(afterMs, retryAfterMsMax)
+  }
+
+  /** Resolves when the server wants to be asked again. */
+  async function patience(signal: AbortSignal | undefined): Promise<void> {
+    for (let waitMs = notBeforeMs - performance.now(); waitMs > 0; waitMs = notBeforeMs - performance.now()) {
+      await wait(Math.ceil(waitMs), undefined, signal === undefined ? {} : { signal })
+    }
+  }
+
+  async function exchange(asked: Asked): Promise<string> {
+    await patience(asked.signal)
+    return await timed(asked.signal, async ended => {
+      const response = await send(asked, ended)
+      return await response.body.text()
+    })
+  }
+
+  async function* stream(asked: Asked): AsyncGenerator<Uint8Array> {
+    await patience(asked.signal)
+    const stopped = new AbortController()
+    const stop = (): void => stopped.abort()
+    asked.signal?.addEventListener('abort', stop)
+    try {
+      const response = await timed(stopped.signal, ended => send(asked, AbortSignal.any([ended, stopped.signal])))
+      const chunks = response.body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
+      for (;;) {
+        const { done, value } = await timed(stopped.signal, ended => untilEnded(chunks.next(), ended))
+        if (done === true) return
+        yield value
+      }
+    } finally {
+      asked.signal?.removeEventListener('abort', stop)
+      stopped.abort()
+    }
+  }
+
+  return {
+    ...address,
+    registryBucket: registryBucketOf(bucket),
+    async write(bucket, gzipped, signal) {
+      const headers = { 'content-type': 'text/plain; charset=utf-8', 'content-encoding': 'gzip' }
+      await exchange({ method: 'POST', path: '/api/v2/write', query: { org, bucket, precision: 'ns' }, body: gzipped, headers, signal })
+    },
+    async remove(bucket, start, stop, predicate, signal) {
+      const body = JSON.stringify({ start, stop, predicate })
+      await exchange({ method: 'POST', path: '/api/v2/delete', query: { org, bucket }, body, headers: ofJson, signal })
+    },
+    query(flux, signal) {
+      const body = JSON.stringify({ query: flux, dialect: { annotations: ['datatype'], header: true } })
+      return answerOf(stream({ method: 'POST', path: '/api/v2/query', query: { org }, body, headers: ofJson, signal }))
+    },
+    async ask<Result>(method: Asked['method'], path: string, query: Readonly<Record<string, string>>, body?: object) {
+      const text = await exchange({ method, path, query, ...(body === undefined ? {} : { body: JSON.stringify(body), headers: ofJson }) })
+      return JSON.parse(text) as Result
+    },
+    close: () => pool.destroy(),
+  }
+}
+
+const ofJson = { 'content-type': 'application/json' }
+
+/** Rejects when the signal aborts, whatever the other one does. */
+async function untilEnded<Result>(work: Promise<Result>, ended: AbortSignal): Promise<Result> {
+  const end = Promise.withResolvers<never>()
+  const onAbort = (): void => end.reject(ended.reason)
+  ended.addEventListener('abort', onAbort)
+  try {
+    return await Promise.race([work, end.promise])
+  } finally {
+    ended.removeEventListener('abort', onAbort)
+    work.catch(() => undefined)
+  }
+}
+
+/** Seconds or an instant (RFC 9110 §10.2.3), as milliseconds from now. */
+function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {
+  if (typeof header !== 'string') return undefined
+  if (/^\d+$/.test(header.trim())) return Number(header) * 1000
+  const instantMs = Date.parse(header)
+  return Number.isNaN(instantMs) ? undefined : Math.max(0, instantMs - Date.now())
+}

@@ -1,0 +1,33 @@
+// Which messages were stored by a replay: a point each in the registry, by log and partition, whose time is the offset in nanoseconds.
+
+import { cell } from './annotated-csv.ts'
+import type { Connection } from './connection.ts'
+import type { EncodedBatch } from './encoded-batch.ts'
+import { fluxFrom, fluxWhere, nsOf } from './flux.ts'
+import { writeRegistry } from './registry.ts'
+
+const measurement = 'replayed'
+
+/** Notes those of the batch's messages that were replayed and are stored now. */
+export async function noteReplays(connection: Connection, { originals, rejected }: EncodedBatch, signal: AbortSignal): Promise<void> {
+  const lines: string[] = []
+  for (const [message, { log, partition, offset }] of originals ?? []) {
+    if (!rejected.has(message)) lines.push(`${measurement},log=${log},partition=${partition} stored=true ${offset}`)
+  }
+  if (lines.length > 0) await writeRegistry(connection, lines, signal)
+}
+
+/** The offsets in `[from, to)` of messages that were stored by a replay. */
+export async function replayedOffsets(
+  connection: Connection,
+  log: number,
+  partition: number,
+  from: number,
+  to: number,
+): Promise<Set<number>> {
+  const offsets = new Set<number>()
+  const source = fluxFrom(connection.registryBucket, { startNs: BigInt(from), stopNs: BigInt(to) })
+  const where = fluxWhere({ _measurement: measurement, log: String(log), partition: String(partition) })
+  for await (const rows of connection.query(source + where)) for (const row of rows) offsets.add(Number(nsOf(cell(row, '_time')!)))
+  return offsets
+}

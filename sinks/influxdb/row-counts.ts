@@ -1,0 +1,50 @@
+// How many rows each message of a range of offsets has, and how many of them are there twice: counted in any order.
+
+/** Bits of one number. */
+const maskBits = 32
+
+export class RowCounts {
+  readonly #from: number
+  readonly #rows: Uint32Array
+  /** By offset, a bit for each index below 32. */
+  readonly #seen: Uint32Array
+  /** By offset, a bit for each index from 32 on; only large messages have any. */
+  readonly #seenAbove = new Map<number, Uint32Array>()
+  readonly #doubled = new Map<number, number>()
+
+  constructor(from: number, to: number) {
+    this.#from = from
+    this.#rows = new Uint32Array(Math.max(0, to - from))
+    this.#seen = new Uint32Array(this.#rows.length)
+  }
+
+  /** @param offset in the range */
+  add(offset: number, index: number): void {
+    const at = offset - this.#from
+    this.#rows[at]!++
+    const mask = index < maskBits ? this.#seen : this.#maskAbove(at, index)
+    const place = index < maskBits ? at : Math.floor(index / maskBits)
+    const bit = 2 ** (index % maskBits)
+    if ((mask[place]! & bit) >>> 0 === bit) this.#doubled.set(offset, (this.#doubled.get(offset) ?? 0) + 1)
+    else mask[place] = mask[place]! | bit
+  }
+
+  rowsAt(offset: number): number {
+    return this.#rows[offset - this.#from]!
+  }
+
+  doubledAt(offset: number): number {
+    return this.#doubled.get(offset) ?? 0
+  }
+
+  #maskAbove(at: number, index: number): Uint32Array {
+    const place = Math.floor(index / maskBits)
+    let mask = this.#seenAbove.get(at)
+    if (mask === undefined || mask.length <= place) {
+      const larger = new Uint32Array(Math.max(place + 1, (mask?.length ?? 2) * 2))
+      if (mask !== undefined) larger.set(mask)
+      this.#seenAbove.set(at, (mask = larger))
+    }
+    return mask
+  }
+}

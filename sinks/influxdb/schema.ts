@@ -1,0 +1,100 @@
+// The store's schema: its two buckets, made where they are missing, and the retention of the one.
+
+import { SinkError } from '../sink-error.ts'
+import type { Connection } from './connection.ts'
+import { ResponseError } from './errors.ts'
+import type { SinkOptions } from './options.ts'
+import { retentionRulesOf } from './retention.ts'
+
+const daySeconds = 86_400
+
+interface Bucket {
+  readonly id: string
+  readonly name: string
+  readonly retentionRules: readonly { readonly everySeconds: number }[]
+}
+
+export interface Schema {
+  /** How long the bucket keeps points; 0 keeps all. */
+  readonly keptSeconds: number
+}
+
+/**
+ * Makes the buckets that are missing.
+ *
+ * @param onNotice told where the bucket keeps points for another time than the options say
+ * @throws SinkError (systemic) where one is missing and may not be made, and where the registry's would be deleted some day; ResponseError
+ */
+export async function prepareSchema(connection: Connection, options: SinkOptions, onNotice?: (sentence: string) => void): Promise<Schema> {
+  const registry = (await findBucket(connection, connection.registryBucket)) ?? (await makeBucket(connection, connection.registryBucket, 0))
+  if (keptSeconds(registry) !== 0) {
+    throw new SinkError(
+      'systemic',
+      `the bucket "${registry.name}" deletes what is older than ${days(keptSeconds(registry))}, and holds the registry of the store, which must stay: set its retention to infinite`,
+    )
+  }
+  const bucket =
+    (await findBucket(connection, connection.bucket)) ?? (await makeBucket(connection, connection.bucket, options.retentionDays))
+  const kept = keptSeconds(bucket)
+  if (kept !== options.retentionDays * daySeconds && (options.retentionDays > 0 || kept > 0)) {
+    const asked =
+      options.retentionDays === 0 ? 'is not set, so that stays' : `asks for ${options.retentionDays} days: it is set within minutes`
+    onNotice?.(`the bucket "${bucket.name}" keeps ${kept === 0 ? 'all' : days(kept)}, and store.retention_days ${asked}`)
+  }
+  return { keptSeconds: kept }
+}
+
+/**
+ * Sets the bucket's retention to that of the options, where they name one. The registry's bucket is never touched. InfluxDB itself deletes
+ * what is too old, a shard at a time.
+ *
+ * @throws ResponseError, SinkError
+ */
+export async function maintain(connection: Connection, { retentionDays }: SinkOptions): Promise<void> {
+  if (retentionDays === 0) return
+  const bucket = await findBucket(connection, connection.bucket)
+  if (bucket === undefined || keptSeconds(bucket) === retentionDays * daySeconds) return
+  await connection.ask('PATCH', `/api/v2/buckets/${encodeURIComponent(bucket.id)}`, {}, { retentionRules: retentionRulesOf(retentionDays) })
+}
+
+function keptSeconds({ retentionRules }: Bucket): number {
+  return retentionRules[0]?.everySeconds ?? 0
+}
+
+function days(seconds: number): string {
+  return `${Math.round((seconds / daySeconds) * 100) / 100} days`
+}
+
+async function findBucket(connection: Connection, name: string): Promise<Bucket | undefined> {
+  try {
+    const { buckets } = await connection.ask<{ buckets: readonly Bucket[] }>('GET', '/api/v2/buckets', { org: connection.org, name })
+    return buckets.find(bucket => bucket.name === name)
+  } catch (error) {
+    if (error instanceof ResponseError && error.status === 404 && error.said.includes('bucket')) return undefined
+    throw error
+  }
+}
+
+async function makeBucket(connection: Connection, name: string, retentionDays: number): Promise<Bucket> {
+  try {
+    const { orgs } = await connection.ask<{ orgs: readonly { id: string }[] }>('GET', '/api/v2/orgs', { org: connection.org })
+    const body = {
+      orgID: orgs[0]?.id,
+      name,
+      description: 'made by sluice',
+      retentionRules: retentionRulesOf(retentionDays),
+    }
+    return await connection.ask<Bucket>('POST', '/api/v2/buckets', {}, body)
+  } catch (error) {
+    if (!(error instanceof ResponseError)) throw error
+    // Another worker has made it meanwhile.
+    const found = error.status === 422 ? await findBucket(connection, name) : undefined
+    if (found !== undefined) return found
+    if (error.status !== 401 && error.status !== 403 && error.status !== 404) throw error
+    throw new SinkError(
+      'systemic',
+      `the bucket "${name}" is missing in the organisation "${connection.org}", or the token may not read it, and it may not make it (${error.said}): make it, or give a token with the rights that sinks/influxdb/README.md lists`,
+      { cause: error },
+    )
+  }
+}

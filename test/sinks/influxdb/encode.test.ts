@@ -1,0 +1,212 @@
+// Batches as line protocol: what a line holds, what is refused before it is sent, and what keeps rows of one instant apart.
+
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { encode } from '../../../sinks/influxdb/encode.ts'
+import { keyOfLine } from '../../../sinks/influxdb/line-protocol.ts'
+import { physicalName } from '../../../sinks/influxdb/physical-name.ts'
+import { positionText, restNsOf, timeText } from '../../../sinks/influxdb/position-text.ts'
+import { batchOf, noonUs, type TestMessage } from '../batches.ts'
+
+function linesOf(messages: readonly TestMessage[], partition = 0): string[] {
+  const { lines } = encode(batchOf(0, 2 ** 44 - 1, messages, partition), 1)
+  return Buffer.from(lines.bytes).toString().split('\n').slice(0, -1)
+}
+
+const refusedOf = (message: TestMessage) => [
+  ...encode(batchOf(0, 100, [{ offset: 0, records: [{ value: 1 }] }, message]), 1).rejected.values(),
+]
+
+describe('lines', () => {
+  test('of a record and of a document', () => {
+    expect(
+      linesOf([
+        {
+          offset: 12_345,
+          records: [
+            { value: 1.5, unit: 'Cel', sum: 0, updateTime: 60 },
+            { name: 'on', boolValue: false },
+          ],
+        },
+      ]),
+    ).toEqual([
+      `messages,channel=channel-1,name=temperature,publisher=thing-1,subtopic=room,unit=Cel /index=0i,/position=72057594037940281i,protocol="http",value=1.5,sum=0,updateTime=60 ${noonUs}345`,
+      `messages,channel=channel-1,name=on,publisher=thing-1,subtopic=room /index=1i,/position=72057594037940281i,protocol="http",boolValue=false ${noonUs}345`,
+    ])
+    const payload = { 'd/tmp': 1, on: true, text: 'a "b" \\', protocol: 'x' }
+    expect(
+      linesOf([
+        {
+          offset: 1,
+          publisher: '',
+          documents: [
+            { format: 'engine', payload, createdRestNs: 7 },
+            { format: 'engine', payload: {} },
+          ],
+        },
+      ]),
+    ).toEqual([
+      `engine,channel=channel-1,subtopic=room /index=0i,/created=${noonUs}007i,/position=72057594037927937i,/protocol="http",d/tmp=1,on=true,text="a \\"b\\" \\\\",protocol="x" ${noonUs}001`,
+      `engine,/nth=1,channel=channel-1,subtopic=room /index=1i,/created=${noonUs}000i,/position=72057594037927937i,/protocol="http" ${noonUs}001`,
+    ])
+  })
+
+  test('a message that was replayed has the line that it had at first', () => {
+    const [first] = linesOf([{ offset: 5, records: [{ value: 1 }] }], 3)
+    const [again] = linesOf([{ offset: 99, original: { log: 1, partition: 3, offset: 5 }, records: [{ value: 1 }] }])
+    expect(again).toBe(first)
+  })
+
+  test('integers of 64 bits are exact', () => {
+    const offsets = fc.oneof(fc.integer({ min: 0, max: 2 ** 44 - 1 }), fc.constantFrom(0, 2 ** 44 - 1, 999_999_999_999_999 % 2 ** 44))
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 127 }), fc.integer({ min: 0, max: 4095 }), offsets, (log, partition, offset) => {
+        expect(positionText(log, partition, offset)).toBe(String((BigInt(log) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)))
+      }),
+    )
+    fc.assert(
+      fc.property(fc.maxSafeInteger(), fc.integer({ min: 0, max: 999 }), (us, rest) => {
+        expect(timeText(us, rest)).toBe(String(BigInt(us) * 1000n + BigInt(rest)))
+      }),
+    )
+    expect(['-995', '-1000', '0', '5', '-1005'].map(String)).toEqual([
+      timeText(-1, 5),
+      timeText(-1, 0),
+      timeText(0, 0),
+      timeText(0, 5),
+      timeText(-2, 995),
+    ])
+  })
+
+  test('a thousand offsets that follow each other differ behind the microsecond, and so do equal offsets of other partitions and logs', () => {
+    expect(new Set(Array.from({ length: 1000 }, (_, at) => restNsOf(3, 7, 5_000_321 + at))).size).toBe(1000)
+    expect(new Set([restNsOf(1, 0, 4), restNsOf(1, 1, 4), restNsOf(2, 0, 4), restNsOf(2, 1, 4)]).size).toBe(4)
+  })
+})
+
+/** By its definition: how many before it in the message have its series and its time. */
+function expectedOrdinals(rows: readonly { series: string; timeUs: number }[]): number[] {
+  return rows.map(({ series, timeUs }, at) => rows.slice(0, at).filter(row => row.series === series && row.timeUs === timeUs).length)
+}
+
+const nthOf = (line: string): number => {
+  const { tags } = keyOfLine(line)
+  return Number(tags.get('nth') ?? tags.get('/nth') ?? 0)
+}
+
+describe('ordinals', () => {
+  const instants = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 60 })
+
+  test('of records with one series and one microsecond', () => {
+    const names = fc.constantFrom('a', 'b', 'a\0')
+    const rows = fc.array(fc.record({ name: names, unit: fc.constantFrom(undefined, '', 'C'), time: fc.integer({ min: 0, max: 2 }) }), {
+      maxLength: 60,
+    })
+    fc.assert(
+      fc.property(rows, given => {
+        const sorted = given.filter(({ name }) => name !== 'a\0').sort((one, other) => one.time - other.time)
+        if (sorted.length === 0) return
+        const records = sorted.map(({ name, unit, time }) => ({
+          name,
+          timeUs: noonUs + time,
+          value: 1,
+          ...(unit === undefined ? {} : { unit }),
+        }))
+        const expected = expectedOrdinals(records.map(({ name, unit, timeUs }) => ({ series: `${name} ${unit ?? ''}`, timeUs })))
+        expect(linesOf([{ offset: 0, records }]).map(nthOf)).toEqual(expected)
+      }),
+    )
+  })
+
+  test('of documents, whose instants come in any order', () => {
+    fc.assert(
+      fc.property(instants, times => {
+        const documents = times.map(time => ({ format: 'engine', payload: { time2: time }, createdUs: noonUs + time }))
+        expect(linesOf([{ offset: 0, documents }]).map(nthOf)).toEqual(expectedOrdinals(times.map(timeUs => ({ series: '', timeUs }))))
+      }),
+    )
+  })
+
+  test('begin anew with each message', () => {
+    const records = [{ value: 1 }, { value: 2 }]
+    expect(
+      linesOf([
+        { offset: 0, records },
+        { offset: 1, records },
+      ]).map(nthOf),
+    ).toEqual([0, 1, 0, 1])
+  })
+})
+
+describe('what is refused before it is sent', () => {
+  const document = (payload: Record<string, string | number>): TestMessage => ({
+    offset: 1,
+    documents: [
+      { format: 'engine', payload: { a: 1 } },
+      { format: 'engine', payload },
+    ],
+  })
+
+  test.each([
+    'time',
+    '_time',
+    '_field',
+    '_measurement',
+    '_value',
+    '_start',
+    '_stop',
+    'channel',
+    '',
+    '/own',
+    'a\\',
+    'a\\,b',
+    'a\nb',
+    'a\rb',
+    'a\0b',
+    '\ud800',
+  ])('the key %j', key => {
+    expect(refusedOf(document({ [key]: 1 }))).toEqual([expect.objectContaining({ message: 1, record: 1, rule: 'reserved-key' })])
+  })
+
+  test.each(['times', 'd/time', 'table', 'result', 'a,b', 'a=b', 'a b', '"', 'a\\b', '😀', '#', 'error'])('not the key %j', key => {
+    expect(refusedOf(document({ [key]: 1 }))).toEqual([])
+  })
+
+  test.each([
+    ['a tag', 'store-refused', { offset: 1, records: [{ value: 1 }, { value: 1, unit: 'a\\' }] }],
+    ['a text', 'store-refused', { offset: 1, records: [{ value: 1 }, { stringValue: 'a\0' }] }],
+    ['a text too long', 'store-refused', { offset: 1, records: [{ value: 1 }, { stringValue: 'ü'.repeat(524_289) }] }],
+    ['bytes too many', 'store-refused', { offset: 1, records: [{ value: 1 }, { dataValue: new Uint8Array(786_433) }] }],
+    ['a time', 'store-refused', { offset: 1, records: [{ value: 1 }, { value: 1, timeUs: 2 ** 53 }] }],
+    ['a series', 'identifier-length', { offset: 1, records: [{ value: 1 }, { value: 1, name: 'n'.repeat(65_500) }] }],
+    ['a long key', 'identifier-length', document({ [`k${'ü'.repeat(33_000)}`]: 1 })],
+  ] satisfies [string, string, TestMessage][])('%s, and the whole message with it', (_what, rule, message) => {
+    expect(refusedOf(message)).toEqual([expect.objectContaining({ message: 1, record: 1, rule })])
+    expect(linesOf([message])).toEqual([])
+  })
+
+  test('ids that are too long together', () => {
+    expect(refusedOf({ offset: 1, publisher: 'p'.repeat(2100), records: [{ value: 1 }] })).toEqual([
+      expect.objectContaining({ message: 1, rule: 'identifier-length' }),
+    ])
+    expect(refusedOf({ offset: 1, publisher: 'p'.repeat(2000), records: [{ value: 1 }] })).toEqual([])
+  })
+
+  test('a nested payload is a fault of the caller', () => {
+    for (const value of [{ b: 1 }, null, [1], 1n, Number.NaN]) {
+      expect(() => linesOf([{ offset: 0, documents: [{ format: 'engine', payload: { a: value } }] }])).toThrow(RangeError)
+    }
+  })
+})
+
+test('no two formats share a measurement, and none is called as one of ours or as InfluxDB does', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 12 }), { minLength: 2 }), formats => {
+      const names = new Set(formats.map(physicalName))
+      expect(names.size).toBe(new Set(formats).size)
+      for (const name of names) expect(name).toMatch(/^(?!messages$)[A-Za-z0-9][\w$-]*$|^[a-z0-9_]+\$[0-9a-f]{32}$/)
+    }),
+  )
+  expect(physicalName('room-1')).toBe('room-1')
+  for (const format of ['messages', '_x', 'a b', '', 'x'.repeat(101), 'a$']) expect(physicalName(format)).toContain('$')
+})

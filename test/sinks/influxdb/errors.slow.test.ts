@@ -1,0 +1,319 @@
+// What each answer of InfluxDB means, provoked on the real server; and, on small servers of the tests' own, what a real one says seldom.
+
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { openConnection } from '../../../sinks/influxdb/connection.ts'
+import { classify, statusMeanings } from '../../../sinks/influxdb/errors.ts'
+import type { SinkOptions } from '../../../sinks/influxdb/options.ts'
+import { openSink } from '../../../sinks/influxdb/sink.ts'
+import { describeWithInflux, startInflux } from '../../servers/influx.ts'
+import { batchOf, plainBatch } from '../batches.ts'
+import { defaults, openStore } from './store.ts'
+
+const signal = new AbortController().signal
+const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
+
+async function openingOf(options: SinkOptions): Promise<{ errorClass: string; message: string }> {
+  const connection = await openConnection(options, 'test')
+  try {
+    await openSink({ connection, options, ...identity })
+    return { errorClass: 'none', message: 'it was opened' }
+  } catch (error) {
+    return { errorClass: classify(error), message: (error as Error).message }
+  } finally {
+    await connection.close()
+  }
+}
+
+/** Answers in turn: the first request by the first, and so on; the last one again and again. */
+async function serverOf(answers: readonly ((request: IncomingMessage, response: ServerResponse) => void)[]) {
+  const asked: number[] = []
+  const server = createServer((request, response) => {
+    asked.push(performance.now())
+    request.resume()
+    request.on('end', () => answers[Math.min(asked.length, answers.length) - 1]!(request, response))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    asked,
+    options: { ...defaults, url: `http://127.0.0.1:${port}/?org=o&bucket=b`, token: 'geheim' },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+const says =
+  (status: number, body = '', headers: Record<string, string> = {}) =>
+  (_request: IncomingMessage, response: ServerResponse): void =>
+    void response.writeHead(status, headers).end(body)
+
+const gzipped = new Uint8Array(0)
+
+describeWithInflux('on the real server', influx => {
+  const optionsOf = (more: Partial<SinkOptions> = {}, query = `org=${influx.org}&bucket=errors`): SinkOptions => ({
+    ...defaults,
+    url: `${influx.url}/?${query}`,
+    token: influx.token,
+    ...more,
+  })
+
+  test.each([
+    ['an unknown token', { token: 'geheim' }, undefined, /401 .*unauthorized access; give one that is in store.token/],
+    ['an unknown organisation', {}, 'org=nobody&bucket=b', /404 .*organization name "nobody" not found; see the org and the bucket/],
+  ])('%s is systemic, and said without the token', async (_what, more, query, message) => {
+    const found = await openingOf(optionsOf(more, query))
+    expect(found).toEqual({ errorClass: 'systemic', message: expect.stringMatching(message) as string })
+    expect(found.message).not.toContain('geheim')
+  })
+
+  test('buckets that are missing are made, with shards of 28 days, and the registry keeps all', async () => {
+    expect(await openingOf(optionsOf({ retentionDays: 60 }))).toMatchObject({ errorClass: 'none' })
+    const found = await fetch(`${influx.url}/api/v2/buckets?org=${influx.org}`, { headers: { authorization: `Token ${influx.token}` } })
+    const { buckets } = (await found.json()) as { buckets: { name: string; retentionRules: object[] }[] }
+    const rulesOf = (name: string) => buckets.find(bucket => bucket.name === name)!.retentionRules[0]
+    expect(rulesOf('errors')).toMatchObject({ everySeconds: 60 * 86_400, shardGroupDurationSeconds: 15 * 86_400 })
+    expect(rulesOf('errors_sluice')).toMatchObject({ everySeconds: 0, shardGroupDurationSeconds: 28 * 86_400 })
+  })
+
+  test('buckets that are missing and may not be made are systemic, and so are those that may not be written', async () => {
+    const headers = { authorization: `Token ${influx.token}`, 'content-type': 'application/json' }
+    const orgs = (await (await fetch(`${influx.url}/api/v2/orgs?org=${influx.org}`, { headers })).json()) as { orgs: { id: string }[] }
+    const orgID = orgs.orgs[0]!.id
+    const permissions = [
+      { action: 'read', resource: { type: 'buckets', orgID } },
+      { action: 'read', resource: { type: 'orgs', id: orgID } },
+    ]
+    const made = await fetch(`${influx.url}/api/v2/authorizations`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ orgID, permissions }),
+    })
+    const { token } = (await made.json()) as { token: string }
+    expect(await openingOf(optionsOf({ token }, `org=${influx.org}&bucket=missing`))).toEqual({
+      errorClass: 'systemic',
+      message: expect.stringMatching(/the bucket "missing_sluice" is missing .* make it, or give a token/) as string,
+    })
+    await openingOf(optionsOf({}, `org=${influx.org}&bucket=readable`))
+    expect(await openingOf(optionsOf({ token }, `org=${influx.org}&bucket=readable`)).then(({ errorClass }) => errorClass)).toBe('none')
+    const connection = await openConnection(optionsOf({ token }, `org=${influx.org}&bucket=readable`), 'test')
+    const sink = await openSink({ connection, options: optionsOf(), ...identity })
+    const error = await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal).catch((error: unknown) => error)
+    expect([classify(error), (error as Error).message]).toEqual([
+      'systemic',
+      expect.stringMatching(/403 .*insufficient permissions.*README/),
+    ])
+    await connection.close()
+  })
+
+  test('a registry that would be deleted some day is systemic', async () => {
+    const store = await openStore(influx)
+    const { orgs } = await store.connection.ask<{ orgs: { id: string }[] }>('GET', '/api/v2/orgs', { org: influx.org })
+    const body = { orgID: orgs[0]!.id, name: store.connection.registryBucket, retentionRules: [{ type: 'expire', everySeconds: 86_400 }] }
+    await store.connection.ask('POST', '/api/v2/buckets', {}, body)
+    await expect(store.open()).rejects.toThrow(/deletes what is older than 1 days, and holds the registry/)
+    await store.close()
+  })
+
+  test('a bucket that is gone is systemic', async () => {
+    const store = await openStore(influx)
+    const sink = await store.open()
+    const { buckets } = await store.connection.ask<{ buckets: { id: string }[] }>('GET', '/api/v2/buckets', {
+      org: influx.org,
+      name: store.connection.bucket,
+    })
+    await fetch(`${influx.url}/api/v2/buckets/${buckets[0]!.id}`, { method: 'DELETE', headers: { authorization: `Token ${influx.token}` } })
+    const error = await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal).catch((error: unknown) => error)
+    expect([sink.classify(error), (error as Error).message]).toEqual(['systemic', expect.stringMatching(/404 .*bucket .* not found; see/)])
+    await store.close()
+  })
+
+  test('a server that says nothing is transient after the time-out, and given up at once when the writer stops', {
+    timeout: 30_000,
+  }, async () => {
+    const store = await openStore(influx, { options: { requestTimeoutMs: 500 } })
+    const sink = await store.open()
+    influx.pause()
+    try {
+      const error = await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal).catch((error: unknown) => error)
+      expect([sink.classify(error), (error as Error).message]).toEqual(['transient', expect.stringMatching(/has not answered for 500 ms/)])
+    } finally {
+      influx.resume()
+    }
+    const patient = await openStore(influx, { options: { requestTimeoutMs: 600_000 } })
+    const other = await patient.open()
+    influx.pause()
+    try {
+      const stopping = new AbortController()
+      const writing = other.write(other.encode(plainBatch(0, 1)), async () => undefined, stopping.signal).catch((error: unknown) => error)
+      stopping.abort()
+      expect(other.classify(await writing)).toBe('transient')
+      await other.close()
+    } finally {
+      influx.resume()
+    }
+    await Promise.all([store.close(), patient.close()])
+  })
+
+  test('nothing is sent after the abort', async () => {
+    const store = await openStore(influx)
+    const sink = await store.open()
+    const error = await sink
+      .write(sink.encode(plainBatch(0, 1)), async () => undefined, AbortSignal.abort())
+      .catch((error: unknown) => error)
+    expect(sink.classify(error)).toBe('transient')
+    expect(await store.rows()).toEqual([])
+    await store.close()
+  })
+})
+
+describe('on a server of the tests', () => {
+  test.each([429, 503])('%i is transient, and nothing is asked before the instant that Retry-After names', async status => {
+    await using server = await serverOf([says(status, '{"code":"unavailable","message":"later"}', { 'retry-after': '1' }), says(204)])
+    const connection = await openConnection(server.options, 'test')
+    const error = await connection.write('b', gzipped).catch((error: unknown) => error)
+    expect([classify(error), (error as Error).message]).toEqual([
+      'transient',
+      expect.stringContaining(`${status} to POST /api/v2/write: later`),
+    ])
+    await connection.write('b', gzipped)
+    expect(server.asked[1]! - server.asked[0]!).toBeGreaterThanOrEqual(990)
+    await connection.close()
+  })
+
+  test('Retry-After as an instant, and a writer that stops meanwhile', async () => {
+    const instant = new Date(Date.now() + 100_000).toUTCString()
+    await using server = await serverOf([says(503, '', { 'retry-after': instant })])
+    const connection = await openConnection(server.options, 'test')
+    await connection.write('b', gzipped).catch(() => undefined)
+    const stopping = new AbortController()
+    const waiting = connection.write('b', gzipped, stopping.signal).catch((error: unknown) => error)
+    stopping.abort()
+    expect(classify(await waiting)).toBe('transient')
+    expect(server.asked).toHaveLength(1)
+    await connection.close()
+  })
+
+  test.each([
+    [408, 'transient'],
+    [500, 'transient'],
+    [502, 'transient'],
+    [599, 'transient'],
+    [302, 'systemic'],
+    [405, 'systemic'],
+    [501, 'systemic'],
+  ])('%i is %s', async (status, meaning) => {
+    await using server = await serverOf([says(status, '<html>')])
+    const connection = await openConnection(server.options, 'test')
+    expect(classify(await connection.write('b', gzipped).catch((error: unknown) => error))).toBe(meaning)
+    await connection.close()
+  })
+
+  test('a server that is not there, that hangs up, or that speaks no HTTP', async () => {
+    const nobody = await openConnection({ ...defaults, url: 'http://127.0.0.1:9/?org=o&bucket=b', token: 'geheim' }, 'test')
+    const refused = await nobody.write('b', gzipped).catch((error: unknown) => error)
+    expect([classify(refused), (refused as Error).message]).toEqual([
+      'transient',
+      expect.stringMatching(/127.0.0.1:9 cannot be reached \(ECONNREFUSED/),
+    ])
+    await nobody.close()
+    await using rude = await serverOf([request => request.socket.destroy()])
+    const cut = await openConnection(rude.options, 'test')
+    expect(classify(await cut.write('b', gzipped).catch((error: unknown) => error))).toBe('transient')
+    await cut.close()
+    await using odd = await serverOf([request => request.socket.end('SSH-2.0\r\n')])
+    const foreign = await openConnection(odd.options, 'test')
+    const error = await foreign.write('b', gzipped).catch((error: unknown) => error)
+    expect([classify(error), (error as Error).message]).toEqual(['systemic', expect.stringMatching(/cannot be spoken to .* http or https/)])
+    await foreign.close()
+  })
+
+  test('every status of the table is in the README, with its meaning', () => {
+    const readme = readFileSync(new URL('../../../sinks/influxdb/README.md', import.meta.url), 'utf8')
+    for (const [status, { what, meaning }] of statusMeanings) expect(readme).toContain(`| ${status} | ${what} | ${meaning} |`)
+  })
+})
+
+describeWithInflux('a body that is too large', influx => {
+  test('is halved, and a single line that is too large is rejected', async () => {
+    // influxd itself has no such limit; a proxy before it may.
+    const refusing = createServer((request, response) => {
+      const chunks: Buffer[] = []
+      request.on('data', (chunk: Buffer) => chunks.push(chunk))
+      request.on('end', () => {
+        const body = Buffer.concat(chunks)
+        if (request.url!.startsWith('/api/v2/write') && body.length > 400) {
+          response.writeHead(413).end('too large')
+          return
+        }
+        const { host: _, connection: __, ...headers } = request.headers as Record<string, string>
+        void fetch(influx.url + request.url!, { method: request.method!, headers, ...(body.length === 0 ? {} : { body }) }).then(
+          async answer => {
+            response.writeHead(answer.status, { 'content-type': 'text/plain' })
+            response.end(Buffer.from(await answer.arrayBuffer()))
+          },
+        )
+      })
+    })
+    refusing.listen(0, '127.0.0.1')
+    await once(refusing, 'listening')
+    const { port } = refusing.address() as AddressInfo
+    const store = await openStore(influx, { proxy: { port, cut: () => undefined } as never })
+    const sink = await store.open()
+    const random = Buffer.from(Array.from({ length: 3000 }, (_, at) => (at * 7919 + (at >> 3) * 104_729) % 251)).toString('base64')
+    const messages = Array.from({ length: 40 }, (_, offset) => ({
+      offset,
+      records: [{ value: offset }, ...(offset === 20 ? [{ stringValue: random }] : [])],
+    }))
+    const rejections: object[] = []
+    const [counts] = await sink.write(sink.encode(batchOf(0, 40, messages)), async some => void rejections.push(...some), signal)
+    expect(counts).toMatchObject({ stored: 39, deadLettered: 1 })
+    expect(rejections).toEqual([expect.objectContaining({ message: 20, record: 1, rule: 'store-refused' })])
+    expect(await store.rows()).toHaveLength(39)
+    await store.close()
+    refusing.closeAllConnections()
+    refusing.close()
+  })
+})
+
+describe('TLS', () => {
+  test('by an authority of its own, and no other', { timeout: 1_800_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'))
+    const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-days', '2', '-nodes']
+    execFileSync(
+      'openssl',
+      ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-keyout', key, '-out', cert, ...subject],
+      {
+        stdio: 'pipe',
+      },
+    )
+    const influx = await startInflux({ tls: { key, cert, ca: readFileSync(cert, 'utf8') } })
+    try {
+      const options: SinkOptions = { ...defaults, url: `${influx.url}/?org=${influx.org}&bucket=${influx.bucket}`, token: influx.token }
+      const connection = await openConnection(options, 'test', { ca: readFileSync(cert, 'utf8') })
+      const sink = await openSink({ connection, options, ...identity })
+      await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal)
+      await connection.close()
+      expect(await openingOf(options)).toEqual({
+        errorClass: 'systemic',
+        message: expect.stringMatching(/cannot be spoken to .*SELF_SIGNED_CERT.* store.ca_file/) as string,
+      })
+      const plain = await openingOf({ ...options, url: options.url.replace('https', 'http') })
+      expect(plain).toMatchObject({ errorClass: 'systemic' })
+    } finally {
+      await influx.stop()
+      rmSync(folder, { recursive: true })
+    }
+  })
+})

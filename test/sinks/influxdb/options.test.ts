@@ -1,0 +1,36 @@
+// The URL of the store, and what can be known to be wrong with it.
+
+import { expect, test } from 'vitest'
+import { addressOf, secretsOf, urlFaults } from '../../../sinks/influxdb/options.ts'
+import { defaults } from './store.ts'
+
+test('says where the server is, and what is written to', () => {
+  expect(addressOf('https://host:8086/influx/?org=my%20plant&bucket=messages')).toEqual({
+    origin: 'https://host:8086',
+    path: '/influx',
+    org: 'my plant',
+    bucket: 'messages',
+  })
+  expect(urlFaults('http://127.0.0.1:8086?org=a&bucket=b')).toEqual([])
+})
+
+test.each([
+  ['http//x', /not a URL/],
+  ['ftp://x/?org=a&bucket=b', /neither http/],
+  ['http://x/?bucket=b', /no org/],
+  ['http://x/?org=a', /no bucket/],
+  ['http://x/?org=a&bucket=b&bucket=c', /bucket more than once/],
+  ['http://x/?org=a&bucket=b&precision=s', /besides org and bucket/],
+  ['http://x/?org=a&bucket=_monitoring', /begins with _/],
+  ['http://x/?org=a&bucket=b#c', /behind #/],
+  ['http://me:geheim@x/?org=a&bucket=b', /user or a password/],
+  ['http://x/?org=a&bucket=b&token=geheim', /holds a token/],
+])('%s', (url, problem) => {
+  const faults = urlFaults(url)
+  expect(faults.map(fault => fault.problem)).toEqual([expect.stringMatching(problem)])
+  expect(JSON.stringify(faults)).not.toContain('geheim')
+})
+
+test('the token is a secret', () => {
+  expect(secretsOf({ ...defaults, token: 'x' })).toEqual({ 'store.token': 'x' })
+})

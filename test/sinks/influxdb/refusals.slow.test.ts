@@ -1,0 +1,171 @@
+// What the server refuses while it is written: every point of the message goes, and no point of another.
+
+import { expect, test } from 'vitest'
+import { maintain, prepareSchema } from '../../../sinks/influxdb/schema.ts'
+import type { Rejection } from '../../../sinks/sink.ts'
+import { describeWithInflux } from '../../servers/influx.ts'
+import { batchOf, noonUs, plain, type TestMessage } from '../batches.ts'
+import { type InfluxStore, openStore } from './store.ts'
+
+const signal = new AbortController().signal
+
+describeWithInflux('refusals', influx => {
+  async function withStore(work: (store: InfluxStore) => Promise<void>, options = {}): Promise<void> {
+    const store = await openStore(influx, { options })
+    try {
+      await work(store)
+    } finally {
+      await store.close()
+    }
+  }
+
+  async function write(
+    store: InfluxStore,
+    messages: readonly TestMessage[],
+    to = 10_000,
+  ): Promise<{ rejections: Rejection[]; stored: number }> {
+    const sink = await store.open()
+    const rejections: Rejection[] = []
+    const [counts] = await sink.write(sink.encode(batchOf(0, to, messages)), async some => void rejections.push(...some), signal)
+    await sink.close()
+    expect(counts!.received).toBe(counts!.stored + counts!.deadLettered)
+    return { rejections, stored: counts!.stored }
+  }
+
+  const good = { format: 'typed', payload: { a: 1, text: 'line\r\nend \\ "' } }
+  const bad = { format: 'typed', payload: { a: 'text' } }
+  const offsets = async (store: InfluxStore) => (await store.rows()).map(({ position, index }) => `${position & 0xfff_ffff_ffffn}/${index}`)
+
+  test.each([
+    ['with a publisher', {}],
+    ['without a publisher, which no delete can ask for', { publisher: '' }],
+    ['without any tag', { publisher: '', channel: '', subtopic: '' }],
+    ['whose tags are hostile', { publisher: 'a\\, "b"=c', subtopic: "x y='" }],
+  ])('a message %s goes with all its points', (_what, tags) =>
+    withStore(async store => {
+      const documents = [good, { ...good, createdUs: noonUs - 5 }, bad, good]
+      const { rejections } = await write(store, [plain(0), { offset: 1, ...tags, documents }, { offset: 2, ...tags, documents: [good] }])
+      expect(rejections).toEqual([
+        expect.objectContaining({
+          message: 1,
+          record: 2,
+          rule: 'store-refused',
+          reason: expect.stringContaining('already exists as type float'),
+        }),
+      ])
+      expect(await offsets(store)).toEqual(['0/0', '2/0'])
+    }),
+  )
+
+  test('points of others at the same nanosecond stay as they are, texts and all', () =>
+    withStore(async store => {
+      // The same instant behind the microsecond, since the offsets are a thousand apart; other publishers, so other series.
+      const others: TestMessage[] = [
+        { offset: 1, publisher: 'thing-2', documents: [good, good] },
+        { offset: 1001, publisher: 'thing-3', documents: [good] },
+        { offset: 2001, publisher: 'thing-4', subtopic: 'other', documents: [good] },
+      ]
+      await write(store, others)
+      const before = await store.points()
+      const { rejections } = await write(store, [{ offset: 3001, publisher: '', documents: [good, bad, good] }])
+      expect(rejections).toHaveLength(1)
+      expect(await store.points()).toEqual(before)
+      expect(await offsets(store)).toEqual(['1/0', '1/1', '1001/0', '2001/0'])
+    }))
+
+  test('a message whose every point is refused needs no delete, and thousands of good ones lose nothing', { timeout: 60_000 }, () =>
+    withStore(async store => {
+      const messages = Array.from(
+        { length: 5000 },
+        (_, offset): TestMessage => ({
+          offset,
+          documents: [offset % 1000 === 7 ? bad : { format: 'typed', payload: { a: offset }, createdRestNs: 1 }],
+        }),
+      )
+      const { rejections, stored } = await write(
+        store,
+        messages.map((message, at) => ({ ...message, documents: message.documents!.map(one => ({ ...one, createdUs: noonUs + at })) })),
+      )
+      expect(rejections.map(({ message }) => message)).toEqual([7, 1007, 2007, 3007, 4007])
+      expect(stored).toBe(4995)
+      expect(await store.rows()).toHaveLength(4995)
+    }),
+  )
+
+  test('where the delete fails it is done by the next write, and the dead letter is not asked for again', () =>
+    withStore(async store => {
+      const sink = await store.open()
+      const encoded = sink.encode(batchOf(0, 2, [{ offset: 0, documents: [good, bad] }, plain(1)]))
+      let asked = 0
+      const killing = async (): Promise<void> => {
+        asked++
+        await influx.kill()
+      }
+      const error = await sink.write(encoded, killing, signal).catch((error: unknown) => error)
+      expect(sink.classify(error)).toBe('transient')
+      await influx.restart()
+      await sink.write(encoded, killing, signal)
+      expect(asked).toBe(1)
+      expect(await offsets(store)).toEqual(['1/0'])
+    }))
+
+  const dayUs = 86_400_000_000
+  const now = Date.now() * 1000
+
+  test(
+    'what is older than the retention is rejected as that, known before or told by the server, and it adds up',
+    { timeout: 60_000 },
+    () =>
+      withStore(async store => {
+        await store.open().then(sink => sink.close())
+        const aged = (offset: number, days: number): TestMessage => ({
+          offset,
+          records: [
+            { value: 1, timeUs: now - offset },
+            { value: 2, timeUs: now - days * dayUs },
+          ],
+        })
+        // A sink that was opened before the bucket had a retention learns of it from the server.
+        const before = await store.open()
+        await maintain(store.connection, { ...store.options, retentionDays: 60 })
+        const rejections: Rejection[] = []
+        const [counts] = await before.write(
+          before.encode(batchOf(0, 3, [aged(0, 1), aged(1, 100), aged(2, 2)])),
+          async some => void rejections.push(...some),
+          signal,
+        )
+        expect(counts).toMatchObject({ received: 3, stored: 2, deadLettered: 1 })
+        expect(rejections).toEqual([expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention' })])
+        const later = await write(store, [aged(3, 1), aged(4, 61)])
+        expect(later.rejections).toEqual([
+          expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention', reason: expect.stringContaining('60 days') }),
+        ])
+        expect(await offsets(store)).toEqual(['0/0', '0/1', '2/0', '2/1', '3/0', '3/1'])
+      }, {}),
+  )
+
+  test('maintenance sets the retention where an option names one, and leaves the registry and all else as it is', () =>
+    withStore(async store => {
+      const notices: string[] = []
+      await (await store.open()).close()
+      const retention = async (name: string): Promise<number> => {
+        const { buckets } = await store.connection.ask<{ buckets: { retentionRules: { everySeconds: number }[] }[] }>(
+          'GET',
+          '/api/v2/buckets',
+          {
+            org: influx.org,
+            name,
+          },
+        )
+        return buckets[0]!.retentionRules[0]!.everySeconds / 86_400
+      }
+      await maintain(store.connection, { ...store.options, retentionDays: 0 })
+      expect(await retention(store.connection.bucket)).toBe(0)
+      await maintain(store.connection, { ...store.options, retentionDays: 400 })
+      await maintain(store.connection, { ...store.options, retentionDays: 0 })
+      expect(await retention(store.connection.bucket)).toBe(400)
+      expect(await retention(store.connection.registryBucket)).toBe(0)
+      await prepareSchema(store.connection, { ...store.options, retentionDays: 30 }, sentence => notices.push(sentence))
+      expect(notices).toEqual([expect.stringMatching(/keeps 400 days, and store.retention_days asks for 30 days/)])
+    }))
+})

@@ -1,0 +1,136 @@
+// Many sinks that are opened at the same instant on a store without transactions: each log gets one number and one writer.
+
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { readLogs } from '../../../sinks/influxdb/logs.ts'
+import { readRegistry, registryNs, writeRegistry } from '../../../sinks/influxdb/registry.ts'
+import { SinkError } from '../../../sinks/sink-error.ts'
+import type { SinkIdentity } from '../../conformance/sink/index.ts'
+import { describeWithInflux } from '../../servers/influx.ts'
+import { type InfluxStore, openStore } from './store.ts'
+
+describeWithInflux('registration', influx => {
+  async function opened(store: InfluxStore, identities: readonly SinkIdentity[]): Promise<(number | string)[]> {
+    return await Promise.all(
+      identities.map(async identity => {
+        try {
+          const sink = await store.open(identity)
+          await sink.close()
+          return sink.logNumber
+        } catch (error) {
+          if (!(error instanceof SinkError)) throw error
+          return `${error.errorClass}: ${error.message}`
+        }
+      }),
+    )
+  }
+  async function withStore(work: (store: InfluxStore) => Promise<void>): Promise<void> {
+    const store = await openStore(influx, { poisons: {} })
+    try {
+      await work(store)
+    } finally {
+      await store.close()
+    }
+  }
+  const ten = Array.from({ length: 10 }, (_, nth) => nth)
+  /** As a process leaves it that died before it was done. */
+  const claim = (name: string, writer: string, number = 1): string =>
+    `claims,claimant=${randomUUID()},number=${number} name="${name}",id="id-1",writer="${writer}",withdrawn=false,attempt=1i ${registryNs}`
+
+  test('ten workers of one writer get the same number', { timeout: 60_000 }, () =>
+    withStore(async store => {
+      expect(
+        await opened(
+          store,
+          ten.map(() => ({})),
+        ),
+      ).toEqual(ten.map(() => 1))
+      expect(await readLogs(store.connection)).toMatchObject([{ number: 1, name: 'messages', id: 'id-1', writer: 'writer-1' }])
+    }),
+  )
+
+  test('of ten workers of two writers those of one get the log, and the others a sentence', { timeout: 120_000 }, async () => {
+    for (let times = 0; times < 2; times++) {
+      await withStore(async store => {
+        const results = await opened(
+          store,
+          ten.map(nth => ({ writer: `writer-${nth % 2}` })),
+        )
+        const owners = ten.filter(nth => results[nth] === 1).map(nth => nth % 2)
+        expect(owners).toHaveLength(5)
+        expect(new Set(owners).size).toBe(1)
+        for (const result of results) if (result !== 1) expect(result).toMatch(/systemic: .*belong to the writer "writer-/)
+        expect(await readLogs(store.connection)).toHaveLength(1)
+      })
+    }
+  })
+
+  test('four logs at once get four numbers', { timeout: 120_000 }, () =>
+    withStore(async store => {
+      const numbers = await opened(
+        store,
+        [1, 2, 3, 4].map(nth => ({ logName: `log-${nth}`, writer: `writer-${nth % 3}` })),
+      )
+      expect(new Set(numbers)).toEqual(new Set([1, 2, 3, 4]))
+    }),
+  )
+
+  test.each([
+    ['of another log', 'replays', 'writer-1'],
+    ['of another writer of the same log', 'messages', 'writer-2'],
+    ['of its own', 'messages', 'writer-1'],
+  ])('a claim %s whose process died is passed by', { timeout: 60_000 }, (_whose, name, writer) =>
+    withStore(async store => {
+      await (await store.open({ logName: 'first' })).close()
+      await writeRegistry(store.connection, [claim(name, writer, 2)])
+      expect(await opened(store, [{}, {}])).toEqual([2, 2])
+      expect(await readLogs(store.connection)).toMatchObject([{ name: 'messages', writer: 'writer-1' }, { name: 'first' }])
+    }),
+  )
+
+  test('one that only slept finds its claim gone, and what it settles is not taken for settled', { timeout: 60_000 }, () =>
+    withStore(async store => {
+      await (await store.open({ logName: 'first' })).close()
+      const sleeper = claim('messages', 'writer-2', 2)
+      await writeRegistry(store.connection, [sleeper])
+      expect(await opened(store, [{}])).toEqual([2])
+      const settled = sleeper.replace('claims', 'logs').replace(/,withdrawn.*i /, ',accepted_at="2999-01-01T00:00:00Z" ')
+      await writeRegistry(store.connection, [settled])
+      expect(await readLogs(store.connection)).toMatchObject([{ name: 'messages', writer: 'writer-1' }, { name: 'first' }])
+      expect(await opened(store, [{}, { writer: 'writer-2' }])).toEqual([2, expect.stringContaining('belong to the writer "writer-1"')])
+    }),
+  )
+
+  test('one that settled while it was taken for dead keeps its log', { timeout: 60_000 }, () =>
+    withStore(async store => {
+      await (await store.open({ logName: 'first' })).close()
+      // Settled without the reader having seen it yet is the same as a claim that is withdrawn a moment later.
+      const late = claim('messages', 'writer-2', 2)
+      await writeRegistry(store.connection, [late])
+      const opening = opened(store, [{}])
+      await writeRegistry(store.connection, [
+        late.replace('claims', 'logs').replace(/,withdrawn.*i /, ',accepted_at="2999-01-01T00:00:00Z" '),
+      ])
+      expect(await opening).toEqual([expect.stringContaining('belong to the writer "writer-2"')])
+    }),
+  )
+
+  test('a log that was read into another store is not begun in the middle', () =>
+    withStore(async store => {
+      const hasCommits = { hasCommits: async () => true } as SinkIdentity
+      await expect(store.open(hasCommits)).rejects.toThrow(/knows nothing of the log "messages"/)
+      expect((await store.open({ ...hasCommits, acceptNewLog: true })).logNumber).toBe(1)
+    }))
+
+  test('what was acknowledged is seen by the next question, whoever asks', { timeout: 60_000 }, () =>
+    withStore(async store => {
+      await (await store.open()).close()
+      for (let nth = 0; nth < 60; nth++) {
+        await writeRegistry(store.connection, [claim('seen', `writer-${nth}`, 100)])
+        if (nth % 20 !== 19) continue
+        const claims = (await readRegistry(store.connection, ['claims'])).filter(({ fields }) => fields.get('name') === 'seen')
+        expect(claims).toHaveLength(nth + 1)
+      }
+    }),
+  )
+})

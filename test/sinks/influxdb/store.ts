@@ -1,0 +1,181 @@
+// An empty InfluxDB store for the tests of the sink, in two buckets of its own on a server that tests share.
+
+import { randomUUID } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { Value } from 'typebox/value'
+import { type Connection, openConnection } from '../../../sinks/influxdb/connection.ts'
+import { fluxFrom, fluxWhere } from '../../../sinks/influxdb/flux.ts'
+import { type SinkOptions, sinkOptions } from '../../../sinks/influxdb/options.ts'
+import { openSink } from '../../../sinks/influxdb/sink.ts'
+import { readPoints, type StoredPoint } from '../../../sinks/influxdb/stored-points.ts'
+import type { Sink } from '../../../sinks/sink.ts'
+import { flatten } from '../../../transformers/json/flatten.ts'
+import { unflatten } from '../../../transformers/json/unflatten.ts'
+import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
+import type { SinkIdentity, SinkStore, StoredRow } from '../../conformance/sink/index.ts'
+import type { Influx } from '../../servers/influx.ts'
+import type { Proxy } from '../../servers/proxy.ts'
+import { noonUs } from '../batches.ts'
+
+const compress = promisify(gzip)
+
+export const defaults = Value.Default(sinkOptions, {}) as SinkOptions
+
+export interface InfluxStore extends SinkStore {
+  readonly connection: Connection
+  readonly options: SinkOptions
+  /** Everything in the bucket, with what is not ours. */
+  points(): Promise<StoredPoint[]>
+  /** Writes lines to the bucket, as anybody may. */
+  put(...lines: string[]): Promise<void>
+}
+
+/** Messages whose second document has a text where the field holds numbers. */
+const conflicting: SinkStore['poisons'] = {
+  'a text where the field holds numbers': offset => ({
+    offset,
+    documents: [
+      { format: 'typed', payload: { a: 1 } },
+      { format: 'typed', payload: { a: 'text' } },
+    ],
+  }),
+  'a number where the field holds booleans, beside a new key': offset => ({
+    offset,
+    documents: [
+      { format: 'typed', payload: { b: true } },
+      { format: 'typed', payload: { [`new-${offset}`]: 'x', b: 1 } },
+    ],
+  }),
+}
+
+/** Messages that are refused before anything is sent. */
+export const unkeepable: SinkStore['poisons'] = {
+  'a unit that ends in a backslash': offset => ({ offset, records: [{ value: 1 }, { value: 2, unit: 'a\\' }] }),
+  'a line end in a unit': offset => ({ offset, records: [{ value: 1 }, { value: 2, unit: 'a\nb' }] }),
+  'half a surrogate pair in a text': offset => ({ offset, records: [{ value: 1 }, { stringValue: 'a\ud800' }] }),
+  'a NUL in a document': offset => ({
+    offset,
+    documents: [
+      { format: 'engine', payload: { a: 1 } },
+      { format: 'engine', payload: { a: 'a\0' } },
+    ],
+  }),
+  'a time of another age': offset => ({ offset, records: [{ value: 1 }, { value: 2, timeUs: 9_300_000_000_000_000 }] }),
+}
+
+/** @param proxy through which the sinks come; the tests' own questions do not */
+export async function openStore(
+  influx: Influx,
+  {
+    proxy,
+    options: given = {},
+    poisons = conflicting,
+  }: { proxy?: Proxy; options?: Partial<SinkOptions>; poisons?: SinkStore['poisons'] } = {},
+): Promise<InfluxStore> {
+  const bucket = `test-${randomUUID().slice(0, 8)}`
+  const port = proxy?.port ?? Number(new URL(influx.url).port)
+  const url = (port: number): string => `http://127.0.0.1:${port}/?org=${influx.org}&bucket=${bucket}`
+  const options: SinkOptions = { ...defaults, url: url(port), token: influx.token, ...given }
+  const direct = await openConnection({ ...options, url: url(Number(new URL(influx.url).port)) }, 'test')
+  const sinks = await openConnection(options, 'test')
+  const { orgs } = await direct.ask<{ orgs: { id: string }[] }>('GET', '/api/v2/orgs', { org: influx.org })
+  const retentionRules = [{ type: 'expire', everySeconds: 0, shardGroupDurationSeconds: 28 * 86_400 }]
+  await direct.ask('POST', '/api/v2/buckets', {}, { orgID: orgs[0]!.id, name: bucket, retentionRules })
+  const put = async (...lines: string[]): Promise<void> => direct.write(bucket, await compress(lines.join('\n')))
+  if (poisons === conflicting) await put(`typed,channel=other a=1,b=true ${noonUs}000`)
+  const points = () => readPoints(direct, fluxFrom(bucket))
+  return {
+    connection: sinks,
+    options,
+    open: async (identity: SinkIdentity = {}) =>
+      flattened(
+        await openSink({
+          connection: sinks,
+          options,
+          logName: 'messages',
+          logId: 'id-1',
+          writer: 'writer-1',
+          acceptNewLog: false,
+          ...identity,
+        }),
+      ),
+    rows: async () => rowsOf(await points(), await formatNames(direct)),
+    points,
+    put,
+    poisons,
+    readableDuringWrite: true,
+    cutConnections: async () => proxy?.cut(),
+    restart: () => influx.restart('KILL'),
+    keptOf: payload => unflatten(flatten(withoutSlashes(payload))),
+    formatsMax: options.formatsMax,
+    formatsPerChannelMax: options.formatsPerChannelMax,
+    async close() {
+      await Promise.all([direct.close(), sinks.close()])
+    },
+  }
+}
+
+/** The sink as a writer has it: its transformer gives documents flattened. */
+export function flattened(sink: Sink): Sink {
+  return {
+    ...sink,
+    encode: (batch: RecordBatch) => {
+      const { documents } = batch
+      for (let at = 0; at < documents.length; at++) {
+        const { keys, values } = flatten(withoutSlashes(documents.payload[at]!))
+        documents.payload[at] = Object.fromEntries(keys.map((key, nth) => [key, values[nth]!]))
+      }
+      return sink.encode(batch)
+    },
+  }
+}
+
+/** A key with a slash is refused where documents are flattened, before any sink; here it is left out. A batch may come flat already. */
+function withoutSlashes(payload: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(payload).filter(([key]) => !key.includes('/')))
+}
+
+/** By measurement, the format. */
+async function formatNames(connection: Connection): Promise<Map<string, string>> {
+  const source = fluxFrom(connection.registryBucket) + fluxWhere({ _measurement: 'formats' })
+  // Before a sink was opened there is no such bucket.
+  const points = await readPoints(connection, source).catch(() => [])
+  return new Map(points.map(({ tags, fields }) => [tags.get('name')!, fields.get('format') as string]))
+}
+
+function rowsOf(points: readonly StoredPoint[], formats: ReadonlyMap<string, string>): StoredRow[] {
+  const rows = points.filter(({ fields }) => fields.has('/position')).map(point => rowOf(point, formats))
+  return rows.sort((one, other) => (one.position === other.position ? one.index - other.index : one.position < other.position ? -1 : 1))
+}
+
+function rowOf({ measurement, tags, ns, fields }: StoredPoint, formats: ReadonlyMap<string, string>): StoredRow {
+  const origin = {
+    channel: tags.get('channel') ?? '',
+    subtopic: tags.get('subtopic') ?? '',
+    publisher: tags.get('publisher') ?? '',
+    position: fields.get('/position') as bigint,
+    index: Number(fields.get('/index')),
+  }
+  if (measurement !== 'messages') {
+    const own = [...fields].filter(([key]) => !key.startsWith('/') && key !== 'protocol')
+    const payload = unflatten({ keys: own.map(([key]) => key), values: own.map(([, value]) => value as string) })
+    const table = formats.get(measurement) ?? `unregistered ${measurement}`
+    return { table, ...origin, protocol: fields.get('/protocol') as string, createdNs: fields.get('/created') as bigint, payload }
+  }
+  const data = fields.get('dataValue') as string | undefined
+  return {
+    table: measurement,
+    ...origin,
+    protocol: fields.get('protocol') as string,
+    name: tags.get('name'),
+    unit: tags.get('unit'),
+    timeUs: Number((ns - (((ns % 1000n) + 1000n) % 1000n)) / 1000n),
+    value: fields.get('value') as number | undefined,
+    stringValue: fields.get('stringValue') as string | undefined,
+    boolValue: fields.get('boolValue') as boolean | undefined,
+    dataValue: data === undefined ? undefined : new Uint8Array(Buffer.from(data, 'base64url')),
+    sum: fields.get('sum') as number | undefined,
+    updateTime: fields.get('updateTime') as number | undefined,
+  }
+}
