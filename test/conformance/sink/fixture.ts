@@ -48,6 +48,11 @@ export interface SinkStore {
   cutConnections?(): Promise<void>
   /** Resolves when the server has gone down and come up again. */
   restart?(): Promise<void>
+  /** Everything takes so much longer on its way to the server and back; 0 ends it. */
+  delay?(latencyMs: number): void
+  /** Connections stay open, and nothing is answered until `resume`. */
+  pause?(): void
+  resume?(): Promise<void> | void
   /** What the store keeps of a payload; all of it where it is absent. */
   keptOf?(payload: JsonObject): JsonObject
   /** True where a message whose rows are there already is counted as a duplicate, though no positions are kept. */

@@ -1,17 +1,20 @@
 // What goes wrong on the way to a store: connections are cut, its server restarts, a sink is closed at work.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { expect, test } from 'vitest'
-import type { MessageCounts, Rejection } from '../../../sinks/sink.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import type { MessageCounts, Reject, Rejection } from '../../../sinks/sink.ts'
+import type { RecordBatch } from '../../../transformers/record-batch.ts'
 import { batchOf, plain } from '../../sinks/batches.ts'
 import { type Bench, signal } from './bench.ts'
 import type { SinkTraits } from './index.ts'
 
 /** How long a server that came up again may still refuse. */
 const upAgainMsMax = 30_000
+/** Each way, of each exchange. */
+const lateMs = 50
 
 /** Nothing of it is lost, doubled, or taken for a fault of the data. */
-export function troubleSuite(bench: Bench, { connections, restarts, transactional }: Required<SinkTraits>): void {
+export function troubleSuite(bench: Bench, { connections, restarts, slow, transactional }: Required<SinkTraits>): void {
   if (connections)
     test('a connection cut in the middle is transient; the same encoded batch again is stored once and rejected once', () =>
       writesThrough(() => bench.store.cutConnections!()))
@@ -21,32 +24,71 @@ export function troubleSuite(bench: Bench, { connections, restarts, transactiona
       writesThrough(() => bench.store.restart!()))
 
   async function writesThrough(strike: () => Promise<void>): Promise<void> {
-    const poison = Object.values(bench.store.poisons)[0]!
-    const messages = Array.from({ length: 500 }, (_, offset) => (offset === 250 ? poison(offset) : plain(offset)))
-    const encoded = bench.sink.encode(batchOf(0, 500, messages))
+    const encoded = bench.sink.encode(withOnePoison())
     const keepThenStrike = async (some: readonly Rejection[]): Promise<void> => {
       await bench.keep(some)
       await strike()
     }
-    let counted: readonly MessageCounts[] | undefined
-    async function attempt(reject: typeof keepThenStrike): Promise<boolean> {
-      try {
-        counted = await bench.sink.write(encoded, reject, signal)
-      } catch (error) {
-        expect(bench.sink.classify(error), String(error)).toBe('transient')
-      }
-      return counted !== undefined
-    }
-    const atOnce = await attempt(keepThenStrike)
+    let counted = await attempt(encoded, keepThenStrike)
     if (transactional) {
       // Its commit comes last. A store without one may have had all rows before it was struck.
-      expect(atOnce).toBe(false)
+      expect(counted).toBeUndefined()
       await expect.poll(() => bench.store.rows().catch(() => undefined), { timeout: upAgainMsMax }).toEqual([])
     }
-    if (!atOnce) await expect.poll(() => attempt(bench.keep), { timeout: upAgainMsMax }).toBe(true)
+    if (counted === undefined) {
+      await expect.poll(async () => (counted = await attempt(encoded, bench.keep)), { timeout: upAgainMsMax }).toBeDefined()
+    }
     bench.expectStored(counted!, { received: 500, stored: 499, deadLettered: 1 })
     expect(await bench.store.rows()).toHaveLength(499)
     expect(bench.rejections.map(rejection => rejection.message)).toEqual([250])
+  }
+
+  /** What was counted; undefined where it failed, which is transient. */
+  async function attempt(encoded: unknown, reject: Reject): Promise<readonly MessageCounts[] | undefined> {
+    try {
+      return await bench.sink.write(encoded, reject, signal)
+    } catch (error) {
+      expect(bench.sink.classify(error), String(error)).toBe('transient')
+      return undefined
+    }
+  }
+
+  if (slow) {
+    test('a server that answers late is waited for', async () => {
+      bench.store.delay!(lateMs)
+      onTestFinished(() => bench.store.delay!(0))
+      bench.expectStored(await bench.write(withOnePoison()), { received: 500, stored: 499, deadLettered: 1 })
+      bench.store.delay!(0)
+      expect(await bench.store.rows()).toHaveLength(499)
+      expect(bench.rejections.map(rejection => rejection.message)).toEqual([250])
+    })
+
+    test('a server that says nothing keeps nobody: the write is given up with its signal, and done again later', async () => {
+      const encoded = bench.sink.encode(withOnePoison())
+      const givingUp = new AbortController()
+      bench.store.pause!()
+      try {
+        const writing = bench.sink.write(encoded, bench.keep, givingUp.signal)
+        writing.catch(() => undefined)
+        // Everything that can be sent has been by then.
+        await wait(100)
+        givingUp.abort(new Error('nobody waits any more'))
+        await expect(writing).rejects.toThrow()
+      } finally {
+        await bench.store.resume!()
+      }
+      let counted: readonly MessageCounts[] | undefined
+      await expect.poll(async () => (counted = await attempt(encoded, bench.keep)), { timeout: upAgainMsMax }).toBeDefined()
+      bench.expectStored(counted!, { received: 500, stored: 499, deadLettered: 1 })
+      expect(await bench.store.rows()).toHaveLength(499)
+    })
+  }
+
+  /** Good messages, and one in the middle that is refused. */
+  function withOnePoison(): RecordBatch {
+    const poison = Object.values(bench.store.poisons)[0]!
+    const messages = Array.from({ length: 500 }, (_, offset) => (offset === 250 ? poison(offset) : plain(offset)))
+    return batchOf(0, 500, messages)
   }
 
   test('close waits for the write under way', async () => {
