@@ -7,13 +7,13 @@ import { dirname, join, relative } from 'node:path'
 
 const folder = new URL('.', import.meta.url).pathname
 
-/** Of a folder with an index that file alone: the others are its parts. */
+/** Of a folder with an index that file alone: the others are its parts. The bare loops in `raw/` are parts of `stores/`. */
 async function benchmarks(): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   const paths = entries
     .filter(entry => entry.isFile() && entry.name.endsWith('.ts'))
     .map(entry => relative(folder, join(entry.parentPath, entry.name)))
-    .filter(path => path.includes('/'))
+    .filter(path => path.includes('/') && !path.startsWith('raw/'))
   const indexed = new Set(paths.filter(path => path.endsWith('/index.ts')).map(dirname))
   return paths.filter(path => !indexed.has(dirname(path)) || path.endsWith('/index.ts')).sort()
 }
