@@ -2,7 +2,8 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
-import { type Role, roles, sources } from './roles/roles.ts'
+import { type Role, roles, sources, writerRole } from './roles/roles.ts'
+import { storeNamesText, storeOf } from './roles/stores/store.ts'
 
 const { version, description } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as Record<string, string>
 
@@ -83,24 +84,24 @@ listeningRole('ingest', 'takes messages from devices into the log')
   })
 
 listeningRole('writer', 'takes messages from the log into a store', 9082)
-  .argument('<store>', 'relational (or postgres)')
+  .argument('<store>', storeNamesText)
   .description('Starts a writer: a pool of workers that take messages from Kafka and store them, each once.')
   .addHelpText(
     'after',
-    '\nExamples:\n  SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://sluice:…@db/sluice sluice writer relational\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice writer relational\n  sluice config sample writer\n',
+    '\nExamples:\n  SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://sluice:…@db/sluice sluice writer relational\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice writer relational\n  SVC_LOG_BROKERS=kafka:9092 SVC_WIDECOLUMN_URL=cassandra://node-1,node-2/sluice?dc=datacenter1 sluice writer widecolumn\n  SVC_TIMESERIES_URL="http://influx:8086/?org=acme&bucket=sluice" SVC_TIMESERIES_TOKEN_FILE=/run/secrets/influx sluice writer timeseries\n  SVC_DOCUMENT_URL=mongodb://mongo/sluice sluice writer document\n  sluice config sample writer relational\n',
   )
   .action(async (name: string, { config: path, ...http }: ListenFlags) => {
-    const { configPathVariable, loadWriterOptions, storeNames, storeOf } = await import('./roles/writer-options.ts')
-    const store = storeOf(name)
-    if (store === undefined)
-      program.error(`there is no store ${JSON.stringify(name)}: the stores are ${Object.keys(storeNames).join(', ')}`)
-    const options = loadWriterOptions(await sources(path, { http: { ...http } }, configPathVariable(store)))
+    const store = storeOf(name) ?? program.error(`there is no store ${JSON.stringify(name)}: the stores are ${storeNamesText}`)
+    const { configPathVariable, loadWriterOptions } = await import('./roles/writer-options.ts')
+    const { storeKind } = await import('./roles/stores/index.ts')
+    const options = loadWriterOptions(await storeKind(store), await sources(path, { http: { ...http } }, configPathVariable(store)))
     const { writer } = await import('./roles/writer.ts')
     await writer(store, options, version!)
     process.exit(0) // everything is closed: see the end of this file
   })
 
 const roleNames = Object.keys(roles).join(', ')
+const ofWriter = ['[store]', `of a writer: ${storeNamesText}`] as const
 const config = program
   .command('config')
   .summary('check, print or sample the options of a role')
@@ -110,14 +111,15 @@ const role = '<role>'
 config
   .command('check')
   .argument(role, roleNames)
+  .argument(...ofWriter)
   .addOption(file)
   .description('Says ok, or every fault of the options at once.')
   .addHelpText(
     'after',
-    '\nExample:\n  sluice config check up --config sluice.toml\n  npm exec --no sluice -- config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice config check writer\n',
+    '\nExample:\n  sluice config check up --config sluice.toml\n  npm exec --no sluice -- config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice config check writer relational\n',
   )
-  .action(async (name: string, flags: { config?: string }) => {
-    const { load, fileVariable } = await roleOf(name)
+  .action(async (name: string, store: string | undefined, flags: { config?: string }) => {
+    const { load, fileVariable } = await roleOf(name, store)
     load(await sources(flags.config, {}, fileVariable))
     console.log('ok')
   })
@@ -125,23 +127,25 @@ config
 config
   .command('print')
   .argument(role, roleNames)
+  .argument(...ofWriter)
   .addOption(file)
   .description('Prints the options in force; secrets are masked.')
   .addHelpText('after', '\nExample:\n  SVC_HTTP_PORT=9000 sluice config print up\n')
-  .action(async (name: string, flags: { config?: string }) => {
+  .action(async (name: string, store: string | undefined, flags: { config?: string }) => {
     const { printOptions } = await import('./config/options.ts')
-    const { schema, load, fileVariable } = await roleOf(name)
+    const { schema, load, fileVariable } = await roleOf(name, store)
     console.log(printOptions(schema, load(await sources(flags.config, {}, fileVariable))))
   })
 
 config
   .command('sample')
   .argument(role, roleNames)
+  .argument(...ofWriter)
   .description('Prints a commented TOML file with every option at its default.')
   .addHelpText('after', '\nExample:\n  sluice config sample up > sluice.toml\n')
-  .action(async (name: string) => {
+  .action(async (name: string, store: string | undefined) => {
     const { sampleFile } = await import('./config/options.ts')
-    console.log(sampleFile((await roleOf(name)).schema))
+    console.log(sampleFile((await roleOf(name, store)).schema))
   })
 
 /** Each adds its commands to the one it is given, and is loaded where that is asked for. */
@@ -157,9 +161,13 @@ for (const [name, { summary, load }] of Object.entries(tools)) {
   if (process.argv.includes(name)) (await load()).addCommands(command, sources)
 }
 
-async function roleOf(name: string): Promise<Role> {
-  const role = Object.hasOwn(roles, name) ? roles[name] : undefined
-  return role === undefined ? program.error(`there is no role ${JSON.stringify(name)}: the roles are ${roleNames}`) : role()
+/** @param store of a writer, by either of its names */
+async function roleOf(name: string, store: string | undefined): Promise<Role> {
+  const given = store === undefined ? name : `${name} ${store}`
+  const kind = store === undefined ? undefined : storeOf(store)
+  const key = name === 'writer' && kind !== undefined ? writerRole(kind) : given
+  const role = Object.hasOwn(roles, key) ? roles[key] : undefined
+  return role === undefined ? program.error(`there is no role ${JSON.stringify(given)}: the roles are ${roleNames}`) : role()
 }
 
 /** Faults that a person can mend: their message says how. Anything else is a defect, and its stack says where. */

@@ -29,6 +29,11 @@ export function deadLettersTopic(topic: string, writer: string): string {
   return `${topic}.dead-letters.${writer}`
 }
 
+/** The consumer group of a writer's second flow; that of the first has the writer's name. */
+export function replaysGroup(writer: string): string {
+  return `${writer}.replays`
+}
+
 /** The parts for a writer of replays. One worker uses them. */
 export function replaying({
   source,

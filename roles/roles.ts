@@ -2,6 +2,7 @@
 
 import type { TObject } from 'typebox'
 import type { OptionSources } from '../config/options.ts'
+import { type StoreName, storeNameList } from './stores/store.ts'
 
 /** A role's options: what they are, and how they are read and checked. */
 export interface Role {
@@ -9,6 +10,22 @@ export interface Role {
   readonly load: (sources: OptionSources) => unknown
   /** The variable that names its file, where there is one. */
   readonly fileVariable?: string
+}
+
+/** A writer is a role for each kind of store. */
+export function writerRole(store: StoreName): string {
+  return `writer ${store}`
+}
+
+async function writerOf(store: StoreName): Promise<Role> {
+  const { configPathVariable, loadWriterOptions, writerOptionsOf } = await import('./writer-options.ts')
+  const { storeKind } = await import('./stores/index.ts')
+  const kind = await storeKind(store)
+  return {
+    schema: writerOptionsOf(kind),
+    load: sources => loadWriterOptions(kind, sources),
+    fileVariable: configPathVariable(store),
+  }
 }
 
 export const roles: Readonly<Record<string, () => Promise<Role>>> = {
@@ -20,10 +37,7 @@ export const roles: Readonly<Record<string, () => Promise<Role>>> = {
     const { apiOptions, loadApiOptions } = await import('./api-options.ts')
     return { schema: apiOptions, load: loadApiOptions }
   },
-  async writer() {
-    const { configPathVariable, loadWriterOptions, writerOptions } = await import('./writer-options.ts')
-    return { schema: writerOptions, load: loadWriterOptions, fileVariable: configPathVariable('relational') }
-  },
+  ...Object.fromEntries(storeNameList.map(store => [writerRole(store), () => writerOf(store)])),
   async ingest() {
     const { ingestRoleOptions, loadIngestOptions } = await import('./ingest-options.ts')
     return { schema: ingestRoleOptions, load: loadIngestOptions }
@@ -33,11 +47,10 @@ export const roles: Readonly<Record<string, () => Promise<Role>>> = {
 /** What tools are given beside the options of roles. */
 const toolVariables = ['SVC_TOKEN']
 
-/** Of stores and services beside ours (SPEC §5): an environment that holds them is right, whoever reads them. */
+/** Of services beside ours (SPEC §5): an environment that holds them is right, whoever reads them. */
 const platformVariables = [
   'SVC_PROVISION_USER',
-  ...['SVC_PROVISION_PASSWORD', 'SVC_PROVISION_API_KEY', 'SVC_TIMESERIES_TOKEN'].flatMap(name => [name, `${name}_FILE`]),
-  ...['SVC_WIDECOLUMN_URL', 'SVC_TIMESERIES_URL', 'SVC_DOCUMENT_URL'].flatMap(name => [name, `${name}_FILE`]),
+  ...['SVC_PROVISION_PASSWORD', 'SVC_PROVISION_API_KEY'].flatMap(name => [name, `${name}_FILE`]),
 ]
 
 /**

@@ -1,8 +1,7 @@
 // The options of the role `writer`: the log that is read, what is made of its messages, and the store that they go to.
 
 import { availableParallelism } from 'node:os'
-import { type Static, Type } from 'typebox'
-import { databaseUrlFaults, passwordOf } from '../config/database-url.ts'
+import { type Static, type TObject, Type } from 'typebox'
 import { listenAddressOption } from '../config/http/listen-address.ts'
 import { httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
@@ -13,17 +12,8 @@ import { kafkaFaults, kafkaSourceOptions } from '../pipeline/kafka/options.ts'
 import { batchOptions, messageOptions, subscriberOptions, workersOptions } from '../pipeline/options.ts'
 import { subjectFilter } from '../pipeline/subject-filter.ts'
 import { transformerOptions } from '../pipeline/transformer-options.ts'
-import { relationalOptions } from './relational-options.ts'
+import { type StoreKind, type StoreName, storeNameList } from './stores/store.ts'
 import { assertWriterMemory } from './writer-flows.ts'
-
-/** The stores by the names of SPEC §2, and the database that each is here. */
-export const storeNames = { relational: 'postgres' } as const
-export type StoreName = keyof typeof storeNames
-
-/** The store's name for either of its names; undefined for what is none. */
-export function storeOf(name: string): StoreName | undefined {
-  return Object.entries(storeNames).find(names => names.includes(name))?.[0] as StoreName | undefined
-}
 
 /** The variable that names the configuration file (SPEC §2, writer configuration). */
 export function configPathVariable(store: StoreName): string {
@@ -31,7 +21,7 @@ export function configPathVariable(store: StoreName): string {
 }
 
 /** Of all four stores: a writer of one may be given the environment of another. */
-export const configPathVariables = ['WIDECOLUMN', 'RELATIONAL', 'TIMESERIES', 'DOCUMENT'].map(store => `SVC_${store}_WRITER_CONFIG_PATH`)
+export const configPathVariables: readonly string[] = storeNameList.map(configPathVariable)
 
 /**
  * Batches are larger than those of `up`, which hold up its main thread. A server is given 10,000 rows at once: PostgreSQL stores
@@ -61,7 +51,7 @@ const threadsOptions = Type.Object({
   }),
 })
 
-/** The options of `sluice writer relational`. */
+/** The options of a writer, whatever its store. */
 export const writerOptions = Type.Object({
   env: environmentOption,
   http: Type.Object({ ...httpOptions.properties, port: Type.Integer({ ...httpOptions.properties.port, default: 9082 }) }),
@@ -75,24 +65,31 @@ export const writerOptions = Type.Object({
   message: messageOptions,
   batch: largeBatchOptions,
   workers: threadsOptions,
-  store: relationalOptions,
   logging: loggingOptions,
 })
-export type WriterOptions = Static<typeof writerOptions>
+
+/** `store` is the section as its kind has it: nobody else looks into it. */
+export type WriterOptions = Static<typeof writerOptions> & { readonly store: unknown }
+
+/** The options of `sluice writer <store>`. */
+export function writerOptionsOf({ options: store }: Pick<StoreKind, 'options'>): TObject {
+  const { logging, ...rest } = writerOptions.properties
+  return Type.Object({ ...rest, store, logging })
+}
 
 /**
  * The options of `sluice writer <store>`, and everything about them that can be known before the start.
  *
  * @throws OptionsError with every fault; those between options only where each is right by itself
  */
-export function loadWriterOptions(sources: OptionSources): WriterOptions {
-  const options = loadOptions(writerOptions, sources)
+export function loadWriterOptions(kind: StoreKind, sources: OptionSources): WriterOptions {
+  const options = loadOptions(writerOptionsOf(kind), sources) as WriterOptions
   const faults: OptionFault[] = kafkaFaults(options.log, options.env)
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'consumer', () => checkKafkaConsumer(options.consumer))
   noteFault(faults, 'workers.memory_bytes', () => assertWriterMemory(options, options.log.brokers.length))
-  faults.push(...databaseUrlFaults('store.url', options.store.url))
-  faults.push(...knownSecretFaults(options.env, { 'store.url': passwordOf(options.store.url) }))
+  faults.push(...kind.faults(options.store))
+  faults.push(...knownSecretFaults(options.env, kind.secrets(options.store)))
   if (faults.length > 0) throw new OptionsError(faults)
   return options
 }

@@ -4,14 +4,14 @@ import { Registry } from 'prom-client'
 import { openLogger } from '../config/logger.ts'
 import { openDeadLetters } from '../pipeline/dead-letters.ts'
 import { messagesSource } from '../pipeline/kafka/confluent/index.ts'
-import type { KafkaConnection } from '../pipeline/kafka/connection.ts'
+import { type KafkaConnection, openAdmin } from '../pipeline/kafka/connection.ts'
 import { openKafkaLog } from '../pipeline/kafka/log.ts'
 import { openKafkaSource } from '../pipeline/kafka/source.ts'
-import { openTopic } from '../pipeline/kafka/topics.ts'
+import { describeTopic, openTopic, readCommitted } from '../pipeline/kafka/topics.ts'
 import { lettersTopicConfig, replaysTopicConfig } from '../pipeline/letters/topic-config.ts'
 import { LogUnavailableError } from '../pipeline/log.ts'
 import { pipelineMetrics } from '../pipeline/metrics.ts'
-import { deadLettersTopic, replaying, replaysTopic } from '../pipeline/replays.ts'
+import { deadLettersTopic, replaying, replaysGroup, replaysTopic } from '../pipeline/replays.ts'
 import { defaultBackOff, retry } from '../pipeline/retry.ts'
 import type { Source } from '../pipeline/source.ts'
 import { SystemicError } from '../pipeline/systemic-error.ts'
@@ -19,10 +19,12 @@ import { openClosings } from '../pipeline/workers/closings.ts'
 import type { OnWaiting, OpenWorker } from '../pipeline/workers/worker.ts'
 import { openWriter, type Writer } from '../pipeline/writer.ts'
 import type { Sink } from '../sinks/sink.ts'
+import { flattening } from '../transformers/flattening.ts'
 import { openTransformer } from '../transformers/select.ts'
-import { openStore } from './stores.ts'
+import { storeKind } from './stores/index.ts'
+import type { StoreName } from './stores/store.ts'
 import { deadLetterQueueBytes, type FlowLimits, flowsOf } from './writer-flows.ts'
-import type { StoreName, WriterOptions } from './writer-options.ts'
+import type { WriterOptions } from './writer-options.ts'
 
 /** Plain data: it is handed to a thread. */
 export interface WorkerSettings {
@@ -68,7 +70,8 @@ export async function openWriterWorker(
   const closings = openClosings(logger)
 
   try {
-    const store = await openStore(storeName, options.store, name)
+    const kind = await storeKind(storeName)
+    const store = await kind.open(options.store, name)
     closings.add(() => store.close())
     /** Until it opens: what is away is waited for. */
     const opened = <Part>(open: () => Promise<Part>): Promise<Part> =>
@@ -88,8 +91,9 @@ export async function openWriterWorker(
       )
 
     const { topic, acceptNew, acceptLost } = options.log
-    const sinkOf = async (logName: string, logId: string): Promise<Sink> => {
-      const identity = { logName, logId, writer: name, acceptNewLog: acceptNew }
+    const sinkOf = async (logName: string, logId: string, group: string): Promise<Sink> => {
+      const hasCommits = (): Promise<boolean> => isCommitted(connection, logName, group)
+      const identity = { logName, logId, writer: name, acceptNewLog: acceptNew, hasCommits }
       const sink = await opened(() => store.openSink(identity, sentence => logger.warn(sentence)))
       closings.add(() => sink.close())
       return sink
@@ -114,7 +118,7 @@ export async function openWriterWorker(
       return messagesSource(source, options.log, logger)
     }
 
-    const sink = await sinkOf(topic, topicId)
+    const sink = await sinkOf(topic, topicId, name)
     const letters = await opened(() =>
       openKafkaLog(
         { ...options.log, topic: deadLettersTopic(topic, name), partitions: 1, queueBytes: deadLetterQueueBytes },
@@ -124,21 +128,22 @@ export async function openWriterWorker(
     )
     closings.add(() => letters.close())
     const deadLetters = openDeadLetters({ log: letters, topic, logNumber: sink.logNumber, writer: name })
-    const transformer = openTransformer(
+    const decoding = openTransformer(
       options.transformer,
       { timeMinUs: options.message.earliestSeconds * 1e6, timeAheadMaxUs: options.message.aheadDays * 86_400e6 },
       { payloadBytesMax: options.message.payloadBytes },
     )
+    const transformer = kind.takesFlat ? flattening(decoding) : decoding
     const registry = new Registry()
     const parts = { transformer, deadLetters, onStateChange, logger }
     const flows = flowsOf(options)
 
-    const replaysName = `${name}.replays`
+    const replaysName = replaysGroup(name)
     const replays = replaysTopic(topic, name)
     const { id: replaysId } = await opened(() =>
       openTopic(connection, { ...options.log, topic: replays, partitions: 1 }, replaysTopicConfig(options.message.payloadBytes)),
     )
-    const replaySink = await sinkOf(replays, replaysId)
+    const replaySink = await sinkOf(replays, replaysId, replaysName)
     const ofReplays = { sink: replaySink, logName: replays, logId: replaysId, group: replaysName, limits: flows.replays }
     const replaySource = sourceOf({ ...ofReplays, writer: () => replayWriter })
 
@@ -166,5 +171,18 @@ export async function openWriterWorker(
   } catch (error) {
     await closings.close()
     throw error
+  }
+}
+
+/** Whether the group has read from the topic before. */
+async function isCommitted(connection: KafkaConnection, topic: string, group: string): Promise<boolean> {
+  const admin = await openAdmin(connection)
+  try {
+    const described = await describeTopic(admin, topic)
+    if (described === undefined) return false
+    const committed = await readCommitted(admin, group, topic, [...described.leaders.keys()])
+    return [...committed.values()].some(offset => offset > 0)
+  } finally {
+    await admin.close()
   }
 }

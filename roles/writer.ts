@@ -12,10 +12,11 @@ import { workInMainThread } from '../pipeline/workers/main-thread.ts'
 import { openWorkerPool, type WorkerPool, type WorkerThread } from '../pipeline/workers/pool.ts'
 import { serveWorker } from '../pipeline/workers/worker.ts'
 import { giveBackMemory } from './spare-memory.ts'
-import { openStore } from './stores.ts'
+import { storeKind } from './stores/index.ts'
+import type { StoreName } from './stores/store.ts'
 import { assertWriterMemory, writerMemoryBytesMax } from './writer-flows.ts'
 import { openHealth } from './writer-health.ts'
-import type { StoreName, WriterOptions } from './writer-options.ts'
+import type { WriterOptions } from './writer-options.ts'
 import { openWriterWorker, type WorkerSettings } from './writer-worker.ts'
 
 const maintenanceIntervalMs = 6 * 3600 * 1000
@@ -155,7 +156,8 @@ async function keepUp(
   logger: Logger,
   closeLater: ProcessScope['closeLater'],
 ): Promise<void> {
-  const store = await openStore(storeName, options.store, name)
+  const kind = await storeKind(storeName)
+  const store = await kind.open(options.store, name)
   let isUnderWay = false
   async function maintain(): Promise<void> {
     isUnderWay = true

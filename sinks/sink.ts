@@ -71,11 +71,12 @@ export interface Sink<Encoded = unknown> {
 
   /**
    * Resolves when the batch is durable, with what became of its messages (one count per range of the batch, in its order).
-   * Awaits `reject` before anything of the batch becomes final. Throws when nothing is known about the batch; writing it a second
+   * Awaits `reject` before anything of the batch becomes final; a store without transactions, before it resolves, and nothing of a refused
+   * message is left there then. Throws when nothing is known about the batch; writing it a second
    * time leaves the same rows as writing it once. What the store refuses as data is rejected, never thrown.
    *
    * @param signal aborts when nobody waits for the batch any more: the write ends soon, with whatever came of it, and never
-   * becomes final after it has thrown
+   * becomes final after it has thrown. In a store without transactions what was on its way may still land: the rows that the next write has, too
    */
   write(encoded: Encoded, reject: Reject, signal: AbortSignal): Promise<readonly MessageCounts[]>
 

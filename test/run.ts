@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { runChecks } from './run/checks.ts'
 import { add, type Count, emptyCount, resultOf } from './run/count.ts'
 import { runTests } from './run/tests.ts'
+import { prepareServers } from './servers/prepare.ts'
 
 const usage = `Usage: npm test [-- [options] [path …]]
 
@@ -33,7 +34,11 @@ async function main(): Promise<void> {
   let count: Count = emptyCount
   if (positionals.length === 0) count = add(count, await runChecks())
   // One after the other: the slow ones measure what a whole machine does.
-  for (const project of values.quick === true ? ['quick'] : ['quick', 'slow']) count = add(count, await runTests(project, positionals))
+  count = add(count, await runTests('quick', positionals))
+  if (values.quick !== true) {
+    if (positionals.length === 0) await prepareServers(console.log)
+    count = add(count, await runTests('slow', positionals))
+  }
 
   const { line, ok } = resultOf(count, process.env['CI'] === 'true')
   console.log(`\nin ${((performance.now() - startedMs) / 1000).toFixed(1)} s`)

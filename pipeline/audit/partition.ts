@@ -36,6 +36,8 @@ export interface PartitionParts {
   readonly log: number
   readonly partition: number
   readonly bounds: TopicBounds
+  /** Below it everything is stored or a dead letter; undefined where nothing is. */
+  readonly next: number | undefined
   /** What the store's own books say; undefined where it has none of this partition. */
   readonly ledger: AuditedPartition | undefined
   /** Told of offsets that were passed since it was told last. */
@@ -93,7 +95,7 @@ const firstMax = 10
 
 export async function auditPartition(parts: PartitionParts): Promise<PartitionReport> {
   const { reader, audit, decoder, letters, log, partition, bounds, ledger, onProgress } = parts
-  const next = ledger?.nextOffset ?? bounds.start
+  const next = parts.next ?? bounds.start
   const to = Math.min(next, bounds.end)
   const from = Math.min(bounds.start, to)
   const recount: Recount = { received: 0, stored: 0, empty: 0, filtered: 0, dead_lettered: 0, skipped: 0, replayed: 0 }
@@ -147,11 +149,11 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     }
   }
 
-  if (ledger !== undefined && bounds.end < next) {
+  if (bounds.end < next) {
     fault(
       'log',
       undefined,
-      `the log ends at offset ${bounds.end}, and the store goes on at ${next}: the log has lost messages, or is another one`,
+      `the log ends at offset ${bounds.end}, and the writer goes on at ${next}: the log has lost messages, or is another one`,
     )
   }
   if (from < to) {

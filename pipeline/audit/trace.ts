@@ -9,7 +9,7 @@ import type { MessageId } from '../message-id.ts'
 import type { RawMessage } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
-import { knownLog } from './verify.ts'
+import { type CommittedOf, knownLog, positionsOf } from './verify.ts'
 
 export interface TraceParts {
   readonly id: MessageId
@@ -19,6 +19,7 @@ export interface TraceParts {
   readonly decoder: Decoder
   /** The dead letters of the writer that the store belongs to; undefined where there is no such topic. */
   readonly lettersOf: (writer: string) => Promise<Pick<Letters, 'list'> | undefined>
+  readonly committed?: CommittedOf
   /** Where the writer runs in this process: why it tries again, or has failed; undefined while it runs. */
   readonly trouble?: () => string | undefined
 }
@@ -58,13 +59,13 @@ export interface TraceReport {
 }
 
 /** @throws SystemicError where the id names another log, or a partition that there is none of */
-export async function trace({ id, reader, audit, decoder, lettersOf, trouble }: TraceParts): Promise<TraceReport> {
+export async function trace({ id, reader, audit, decoder, lettersOf, committed, trouble }: TraceParts): Promise<TraceReport> {
   const { partition, offset } = id
   const known = knownLog(await audit.logs(), reader)
   checkLog(id, known)
   const bounds = (await reader.bounds()).get(partition)
   if (bounds === undefined) throw new SystemicError(`the topic ${reader.name} has no partition ${partition}`)
-  const position = known.partitions.get(partition)?.nextOffset
+  const position = ((await committed?.(known.writer, reader)) ?? positionsOf(known)).get(partition)
   const messageId = `${known.number}-${partition}-${offset}`
   const letters = await lettersOf(known.writer)
   const letter = (await letters?.list({ ids: [messageId] }, 1))?.letters[0]

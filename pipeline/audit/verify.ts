@@ -1,11 +1,19 @@
 // A store held against its log: each message is there exactly once, or it is a dead letter, or there is a reason why it is neither.
 
 import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
+import type { Positions } from '../../sinks/sink.ts'
 import type { Decoder } from '../decode.ts'
 import { type LetterIndex, openLetterIndex } from '../letters/index-of-letters.ts'
+import { replaysGroup } from '../replays.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import { auditPartition, type PartitionReport } from './partition.ts'
+
+/**
+ * What a consumer group has committed of a topic: where a writer goes on whose store keeps no positions. Left out for a store that says
+ * so itself.
+ */
+export type CommittedOf = (group: string, topic: Pick<TopicReader, 'name' | 'partitions'>) => Promise<Positions>
 
 export interface VerifyParts {
   readonly reader: TopicReader
@@ -16,6 +24,7 @@ export interface VerifyParts {
   readonly lettersOf: (writer: string) => Promise<TopicReader | undefined>
   /** Its replays, likewise. */
   readonly replaysOf: (writer: string) => Promise<TopicReader | undefined>
+  readonly committed?: CommittedOf
   /** Offsets compared so far, and how many there are to compare. */
   readonly onProgress?: (done: number, total: number) => void
 }
@@ -38,19 +47,24 @@ export interface VerifyReport {
  * @throws SystemicError where the store does not know the log
  * @throws LogUnavailableError, and the errors of the store
  */
-export async function verify({ reader, audit, decoder, lettersOf, replaysOf, onProgress }: VerifyParts): Promise<VerifyReport> {
+export async function verify({ reader, audit, decoder, lettersOf, replaysOf, committed, onProgress }: VerifyParts): Promise<VerifyReport> {
   const logs = await audit.logs()
   const known = knownLog(logs, reader)
+  const positions = (await committed?.(known.writer, reader)) ?? positionsOf(known)
   // After the positions, so that every letter of a message below them is there, and the end is above them.
   const bounds = await reader.bounds()
   const letters = await lettersOf(known.writer)
   const index = letters === undefined ? undefined : await openLetterIndex(letters)
   // After the letters, so that every message that one of them calls replayed is among the replays.
-  const replaysPassed = await arePassed(logs, await replaysOf(known.writer))
+  const replaysPassed = await arePassed(
+    await replaysOf(known.writer),
+    logs,
+    committed && (topic => committed(replaysGroup(known.writer), topic)),
+  )
   const lost = lostBelow(index)
   let total = 0
   for (const [partition, { start, end }] of bounds) {
-    total += Math.max(0, Math.min(known.partitions.get(partition)?.nextOffset ?? 0, end) - start)
+    total += Math.max(0, Math.min(positions.get(partition) ?? 0, end) - start)
   }
   let done = 0
   const partitions: PartitionReport[] = []
@@ -66,6 +80,7 @@ export async function verify({ reader, audit, decoder, lettersOf, replaysOf, onP
         log: known.number,
         partition,
         bounds: bound,
+        next: positions.get(partition),
         ledger: known.partitions.get(partition),
         onProgress: offsets => onProgress?.((done += offsets), total),
       }),
@@ -93,12 +108,26 @@ export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicRe
   )
 }
 
-/** Whether nothing waits in the topic: the store, by positions that were read before, has passed all that there is now. */
-async function arePassed(logs: readonly AuditedLog[], replays: TopicReader | undefined): Promise<boolean> {
+/** Where the writer goes on in a log, by the store's own books. */
+export function positionsOf(log: AuditedLog | undefined): Positions {
+  return new Map([...(log?.partitions ?? [])].map(([partition, { nextOffset }]) => [partition, nextOffset]))
+}
+
+/**
+ * Whether nothing waits in the topic: the writer, by positions that were read before, has passed all that there is now.
+ *
+ * @param committed for a store that keeps no positions
+ */
+async function arePassed(
+  replays: TopicReader | undefined,
+  logs: readonly AuditedLog[],
+  committed: ((topic: TopicReader) => Promise<Positions>) | undefined,
+): Promise<boolean> {
   if (replays === undefined) return true
   const known = logs.find(({ name, id }) => name === replays.name && id === replays.id)
+  const positions = (await committed?.(replays)) ?? positionsOf(known)
   const bounds = await replays.bounds()
-  return [...bounds].every(([partition, { end }]) => (known?.partitions.get(partition)?.nextOffset ?? 0) >= end)
+  return [...bounds].every(([partition, { end }]) => (positions.get(partition) ?? 0) >= end)
 }
 
 function lostBelow(index: LetterIndex | undefined): Record<string, number> | undefined {

@@ -1,7 +1,7 @@
 // The section `store` of a writer to the relational store: a PostgreSQL server.
 
 import { type Static, Type } from 'typebox'
-import { sinkOptions } from '../sinks/postgres/options.ts'
+import { sinkOptions } from '../../sinks/postgres/options.ts'
 
 export const relationalOptions = Type.Object({
   url: Type.String({

@@ -1,25 +1,43 @@
-// The relational store of a writer: a PostgreSQL server.
+// The relational store: a PostgreSQL server.
 
-import { openServer } from '../config/postgres/server.ts'
-import { maintain } from '../sinks/postgres/schema.ts'
-import { classify, openSink } from '../sinks/postgres/sink.ts'
-import type { RelationalOptions } from './relational-options.ts'
-import type { Store } from './stores.ts'
+import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
+import { type RelationalOptions, relationalOptions } from './relational-options.ts'
+import type { StoreKind } from './store.ts'
 
-export async function openRelationalStore(options: RelationalOptions, writer: string): Promise<Store> {
-  const database = await openServer({
-    url: options.url,
-    applicationName: `sluice-writer-${writer}`,
-    connectionsMax: 3,
-    statementTimeoutMs: options.statementTimeoutMs,
-    lockTimeoutMs: options.lockTimeoutMs,
-  })
-  return {
-    openSink: (identity, onNotice) => openSink({ database, options, onNotice, ...identity }),
-    classify,
-    async maintain() {
-      await maintain(database, options)
-    },
-    close: () => database.close(),
-  }
+export const relational: StoreKind<RelationalOptions> = {
+  name: 'relational',
+  options: relationalOptions,
+  keepsPositions: true,
+  takesFlat: false,
+  faults: ({ url }) => databaseUrlFaults('store.url', url),
+  secrets: ({ url }) => ({ 'store.url': passwordOf(url) }),
+
+  async open(options, writer) {
+    const { openServer } = await import('../../config/postgres/server.ts')
+    const { classify, openSink } = await import('../../sinks/postgres/sink.ts')
+    const { maintain } = await import('../../sinks/postgres/schema.ts')
+    const database = await openServer({
+      url: options.url,
+      applicationName: `sluice-writer-${writer}`,
+      connectionsMax: 3,
+      statementTimeoutMs: options.statementTimeoutMs,
+      lockTimeoutMs: options.lockTimeoutMs,
+    })
+    return {
+      openSink: (identity, onNotice) => openSink({ database, options, onNotice, ...identity }),
+      classify,
+      async maintain() {
+        await maintain(database, options)
+      },
+      close: () => database.close(),
+    }
+  },
+
+  async openAudit({ url }) {
+    const { openServer } = await import('../../config/postgres/server.ts')
+    const { openAudit } = await import('../../sinks/postgres/audit.ts')
+    // Without a statement timeout: to read all rows in order takes as long as it takes.
+    const database = await openServer({ url, applicationName: 'sluice-audit', connectionsMax: 2 })
+    return { ...openAudit(database), close: () => database.close() }
+  },
 }

@@ -6,6 +6,7 @@ import { ToolError, writeOutput } from '../../bin/streams.ts'
 import type { FullLetter, Letter } from '../../pipeline/letters/letter.ts'
 import type { Letters, Selection, Settlement } from '../../pipeline/letters/letters.ts'
 import { parseMessageId } from '../../pipeline/message-id.ts'
+import { storeNamesText } from '../stores/store.ts'
 import { explained } from './failure.ts'
 import { writeLines } from './output.ts'
 import { openRemote } from './remote.ts'
@@ -96,7 +97,7 @@ Examples:
 }
 
 function addDlqCommand(dlq: Command, name: string): Command {
-  return addSiteOptions(dlq.command(name)).option('--store <name>', 'the store of the writer', 'relational')
+  return addSiteOptions(dlq.command(name)).option('--store <name>', `the store of the writer: ${storeNamesText}`, 'relational')
 }
 
 function addSettlingCommand(dlq: Command, name: string, participle: string): Command {

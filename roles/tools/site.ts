@@ -1,17 +1,18 @@
 // What the tools work on: the topics and the store of one writer, by the writer's own options; or a running `sluice up`, over HTTP.
 
 import { type Command, Option } from 'commander'
-import { Type } from 'typebox'
+import { type TObject, Type } from 'typebox'
 import { ToolError } from '../../bin/streams.ts'
 import { type Logger, openLogger } from '../../config/logger.ts'
 import { loadOptions, type OptionSources, OptionsError } from '../../config/options.ts'
+import type { CommittedOf } from '../../pipeline/audit/verify.ts'
 import { type Decoder, openDecoder } from '../../pipeline/decode.ts'
 import { messagesReader } from '../../pipeline/kafka/confluent/index.ts'
 import { type KafkaConnection, kafkaConnection, openAdmin } from '../../pipeline/kafka/connection.ts'
 import { openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { kafkaFaults } from '../../pipeline/kafka/options.ts'
 import { openKafkaTopicReader } from '../../pipeline/kafka/topic-reader.ts'
-import { describeTopic } from '../../pipeline/kafka/topics.ts'
+import { describeTopic, readCommitted } from '../../pipeline/kafka/topics.ts'
 import { type Letters, openLetters } from '../../pipeline/letters/letters.ts'
 import { lettersTopicConfig, replaysTopicConfig } from '../../pipeline/letters/topic-config.ts'
 import type { Log } from '../../pipeline/log.ts'
@@ -19,8 +20,12 @@ import { deadLettersTopic, replaysTopic } from '../../pipeline/replays.ts'
 import { subjectFilter } from '../../pipeline/subject-filter.ts'
 import type { TopicReader } from '../../pipeline/topic-reader.ts'
 import type { StoreAudit } from '../../sinks/audit.ts'
+import type { Positions } from '../../sinks/sink.ts'
+import { flattening } from '../../transformers/flattening.ts'
 import { openTransformer } from '../../transformers/select.ts'
-import { configPathVariable, type StoreName, storeNames, storeOf, writerOptions } from '../writer-options.ts'
+import { storeKind } from '../stores/index.ts'
+import { type StoreName, storeNamesText, storeOf } from '../stores/store.ts'
+import { configPathVariable, type WriterOptions, writerOptionsOf } from '../writer-options.ts'
 
 /** Reads the environment and a file, with the variables of all roles known. */
 export type Sources = (file: string | undefined, overrides: OptionSources['overrides'], fileVariable: string) => Promise<OptionSources>
@@ -31,9 +36,6 @@ export interface SiteFlags {
   readonly url?: string
   readonly token?: string
 }
-
-/** A writer's options; a tool that asks no store needs none. */
-const siteOptions = Type.Object({ ...writerOptions.properties, store: Type.Optional(writerOptions.properties.store) })
 
 export interface Site {
   /** Of the messages. */
@@ -51,6 +53,8 @@ export interface Site {
   /** @throws ToolError where no store is given */
   openAudit(): Promise<StoreAudit>
   decoder(): Decoder
+  /** For a store that keeps no positions. */
+  readonly committed?: CommittedOf
   /** Closes whatever was opened. */
   close(): Promise<void>
 }
@@ -59,7 +63,7 @@ export interface Site {
 export function addSiteOptions(command: Command): Command {
   return command
     .option('--writer <name>', "the writer's name (dlq: log.group, or that of the store; else the one that the store belongs to)")
-    .option('--config <file>', "the writer's TOML file (default: what SVC_RELATIONAL_WRITER_CONFIG_PATH names)")
+    .option('--config <file>', "the writer's TOML file (default: what SVC_<STORE>_WRITER_CONFIG_PATH names)")
     .option('--url <url>', 'a running `sluice up` in place of Kafka and a store: http://127.0.0.1:8080')
     .addOption(new Option('--token <token>', 'of an administrator, for --url').env('SVC_TOKEN'))
 }
@@ -67,8 +71,7 @@ export function addSiteOptions(command: Command): Command {
 /** @throws ToolError for a name that is none */
 export function storeNamed(name: string): StoreName {
   const store = storeOf(name)
-  if (store === undefined)
-    throw new ToolError(`there is no store ${JSON.stringify(name)}: the stores are ${Object.keys(storeNames).join(', ')}`)
+  if (store === undefined) throw new ToolError(`there is no store ${JSON.stringify(name)}: the stores are ${storeNamesText}`)
   return store
 }
 
@@ -77,7 +80,11 @@ export function storeNamed(name: string): StoreName {
  * @throws SecretError for a certificate that cannot be used
  */
 export async function openSite(store: StoreName, flags: SiteFlags, sources: Sources): Promise<Site> {
-  const options = loadOptions(siteOptions, await sources(flags.config, {}, configPathVariable(store)))
+  const kind = await storeKind(store)
+  const { properties } = writerOptionsOf(kind)
+  // A tool that asks no store needs none.
+  const siteOptions: TObject = Type.Object({ ...properties, store: Type.Optional(properties['store']!) })
+  const options = loadOptions(siteOptions, await sources(flags.config, {}, configPathVariable(store))) as WriterOptions
   const faults = kafkaFaults(options.log, options.env)
   if (faults.length > 0) throw new OptionsError(faults)
   const { topic } = options.log
@@ -102,6 +109,15 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
       await admin.close()
     }
     return openReader(name)
+  }
+
+  async function committedOf(group: string, { name, partitions }: Pick<TopicReader, 'name' | 'partitions'>): Promise<Positions> {
+    const admin = await openAdmin(connection)
+    try {
+      return await readCommitted(admin, group, name, [...Array(partitions).keys()])
+    } finally {
+      await admin.close()
+    }
   }
 
   /** The name of a writer is an option, and the store knows whose it is: with the letters of another, what it lacks could seem right. */
@@ -142,26 +158,27 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
     },
 
     async openAudit() {
-      if (options.store === undefined)
-        throw new ToolError("there is no store: set SVC_RELATIONAL_URL, or name the writer's file with --config")
-      const { openServer } = await import('../../config/postgres/server.ts')
-      const { openAudit } = await import('../../sinks/postgres/audit.ts')
-      const database = kept(await openServer({ url: options.store.url, applicationName: 'sluice-audit', connectionsMax: 2 }))
-      return openAudit(database)
+      if (options.store === undefined) {
+        throw new ToolError(`there is no store: set SVC_${store.toUpperCase()}_URL, or name the writer's file with --config`)
+      }
+      return kept(await kind.openAudit(options.store))
     },
 
     decoder() {
       const { message, transformer } = options
+      const decoding = openTransformer(
+        transformer,
+        { timeMinUs: message.earliestSeconds * 1e6, timeAheadMaxUs: message.aheadDays * 86_400e6 },
+        { payloadBytesMax: message.payloadBytes },
+      )
       return openDecoder({
-        transformer: openTransformer(
-          transformer,
-          { timeMinUs: message.earliestSeconds * 1e6, timeAheadMaxUs: message.aheadDays * 86_400e6 },
-          { payloadBytesMax: message.payloadBytes },
-        ),
+        transformer: kind.takesFlat ? flattening(decoding) : decoding,
         subscribed: subjectFilter(options.subscriber.subjects),
         message,
       })
     },
+
+    ...(kind.keepsPositions ? {} : { committed: committedOf }),
 
     async close() {
       for (const closing of closings.toReversed()) await closing()

@@ -5,6 +5,7 @@ import { ToolError, writeOutput } from '../../bin/streams.ts'
 import { type TraceReport, trace } from '../../pipeline/audit/trace.ts'
 import { type Letters, openLetters } from '../../pipeline/letters/letters.ts'
 import { parseMessageId } from '../../pipeline/message-id.ts'
+import { storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
 import { openRemote } from './remote.ts'
 import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
@@ -19,7 +20,7 @@ interface TraceFlags extends SiteFlags {
 export function addCommands(command: Command, sources: Sources): void {
   answering(addSiteOptions(command))
     .argument('<id>', 'of the message, as ingest answered it: <log>-<partition>-<offset>; the log is its topic, or its number in the store')
-    .addArgument(new Argument('[store]', 'relational (or postgres)').default('relational'))
+    .addArgument(new Argument('[store]', storeNamesText).default('relational'))
     .option('--reader <url>', 'of the reader, for the last line: http://127.0.0.1:9092')
     .option('--json', 'as a JSON object')
     .description('Says what has become of a message: received, matched, decoded, stored or dead-lettered, and where it can be read.')
@@ -49,7 +50,14 @@ async function traced(text: string, storeName: string, flags: TraceFlags, source
       const letters = await site.openLettersTopic(owner)
       return letters === undefined ? undefined : openLetters({ reader: letters, log: readOnly, replays: async () => readOnly })
     }
-    return await trace({ id, reader, audit, decoder: site.decoder(), lettersOf })
+    return await trace({
+      id,
+      reader,
+      audit,
+      decoder: site.decoder(),
+      lettersOf,
+      ...(site.committed === undefined ? {} : { committed: site.committed }),
+    })
   } finally {
     await site.close()
   }

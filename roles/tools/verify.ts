@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'
 import type { PartitionReport } from '../../pipeline/audit/partition.ts'
 import { type VerifyReport, verify } from '../../pipeline/audit/verify.ts'
+import { storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
 import { openProgress } from './progress.ts'
 import { openRemote } from './remote.ts'
@@ -17,18 +18,18 @@ interface VerifyFlags extends SiteFlags {
 /** Makes `sluice verify`. */
 export function addCommands(command: Command, sources: Sources): void {
   answering(addSiteOptions(command))
-    .argument('<store>', 'relational (or postgres)')
+    .argument('<store>', storeNamesText)
     .option('--json', 'as a JSON object')
     .description('Compares a store with its log, message by message: each is there exactly once, or it is a dead letter.')
     .addHelpText(
       'after',
       `
-Reads all that the log still holds below the positions of the store, decodes it as the writer does, and holds the store's rows and the
+Reads all that the log still holds below where the writer goes on, decodes it as the writer does, and holds the store's rows and the
 dead letters against it. Prints for each partition
 
   received = stored + empty + filtered + dead-lettered
 
-beside the books that the store itself keeps, the offsets that could be compared, and the first messages that are not as they
+beside the books that a relational store keeps itself, the offsets that could be compared, and the first messages that are not as they
 should be. It needs the options that the messages were written with, the right to read, and memory for the dead letters only. The
 writer may run.
 
@@ -37,6 +38,7 @@ Exit code 0: it holds. 1: it does not. 2: it could not be asked.
 Examples:
   SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://… sluice verify relational
   sluice verify relational --config writer.toml --json | jq .holds
+  SVC_LOG_BROKERS=kafka:9092 SVC_DOCUMENT_URL=mongodb://… sluice verify document
   sluice verify relational --url http://127.0.0.1:8080 --token "$TOKEN"
 `,
     )
@@ -62,6 +64,7 @@ async function reported(storeName: string, flags: SiteFlags, sources: Sources): 
       decoder: site.decoder(),
       lettersOf: owner => site.openLettersTopic(owner),
       replaysOf: owner => site.openReplaysTopic(owner),
+      ...(site.committed === undefined ? {} : { committed: site.committed }),
       onProgress: progress.show,
     })
   } finally {

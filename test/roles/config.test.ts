@@ -44,5 +44,28 @@ test.each(['api', 'ingest'])('a sample of %s names its sections', async role => 
 
 test('a role that does not exist is told with those that do', async () => {
   const [code, printed] = await config(['check', 'igest'])
-  expect([code, printed]).toEqual([1, expect.stringMatching(/there is no role "igest": the roles are up, api, writer, ingest/)])
+  expect([code, printed]).toEqual([
+    1,
+    expect.stringMatching(
+      /there is no role "igest": the roles are up, api, writer relational, writer widecolumn, writer timeseries, writer document, ingest/,
+    ),
+  ])
 })
+
+test('a writer is named with its store, by either of its names', async () => {
+  expect(await config(['check', 'writer', 'postgres'], environment)).toEqual([
+    1,
+    expect.stringMatching(/store\.url: it is required: set SVC_RELATIONAL_URL/),
+  ])
+  expect(await config(['check', 'writer', 'document'], { ...environment, SVC_DOCUMENT_URL: 'mongodb://mongo/sluice' })).toEqual([0, 'ok\n'])
+  const [code, printed] = await config(['check', 'writer'])
+  expect([code, printed]).toEqual([1, expect.stringMatching(/there is no role "writer": the roles are .*writer relational/)])
+})
+
+test.each(['relational', 'widecolumn', 'timeseries', 'document'])(
+  'a sample of a writer to a store of the kind %s has its section',
+  async store => {
+    const [code, printed] = await config(['sample', 'writer', store])
+    expect([code, printed]).toEqual([0, expect.stringMatching(/^\[store\]$/m)])
+  },
+)

@@ -27,8 +27,8 @@ const good = (): string => fileOf('[subscriber]\nsubjects = ["channels.*.bedroom
 
 test('the file that the variable names is checked and printed', async () => {
   const environment = { SVC_RELATIONAL_WRITER_CONFIG_PATH: good() }
-  expect(await config(['check', 'writer'], environment)).toEqual([0, 'ok\n'])
-  const [code, printed] = await config(['print', 'writer'], environment)
+  expect(await config(['check', 'writer', 'relational'], environment)).toEqual([0, 'ok\n'])
+  const [code, printed] = await config(['print', 'writer', 'relational'], environment)
   expect([code, printed]).toEqual([0, expect.stringMatching(/^subjects = \["channels\.\*\.bedroom\.temperature"\]$/m)])
   expect(printed).not.toContain('hidden-word')
 })
@@ -36,7 +36,7 @@ test('the file that the variable names is checked and printed', async () => {
 test('a wrong file that the variable names is told with its line', async () => {
   const path = fileOf('[transformer]\nformat = "xml"\n')
   for (const action of ['check', 'print']) {
-    const [code, printed] = await config([action, 'writer'], { SVC_RELATIONAL_WRITER_CONFIG_PATH: path })
+    const [code, printed] = await config([action, 'writer', 'relational'], { SVC_RELATIONAL_WRITER_CONFIG_PATH: path })
     expect([code, printed]).toEqual([1, expect.stringContaining(`${path}:2: transformer.format is "xml": give one of auto, senml, json`)])
   }
 })
@@ -45,7 +45,7 @@ test('a file that is not there is told with the variable that named it; for `slu
   const environment = { SVC_RELATIONAL_WRITER_CONFIG_PATH: '/nowhere.toml' }
   const told = '/nowhere.toml (SVC_RELATIONAL_WRITER_CONFIG_PATH): there is no such file: give the path of a TOML file'
   for (const action of ['check', 'print']) {
-    expect(await config([action, 'writer'], environment)).toEqual([1, expect.stringContaining(told)])
+    expect(await config([action, 'writer', 'relational'], environment)).toEqual([1, expect.stringContaining(told)])
   }
   const writer = spawnRole([main, 'writer', 'relational', '--port', '0'], { ...store, ...environment })
   expect([await writer.ended, writer.printed()]).toEqual([1, expect.stringContaining(told)])
@@ -53,14 +53,14 @@ test('a file that is not there is told with the variable that named it; for `slu
 
 test('an empty variable names no file, as if it were not set', async () => {
   const environment = { SVC_RELATIONAL_WRITER_CONFIG_PATH: '' }
-  expect(await config(['check', 'writer'], environment)).toEqual([0, 'ok\n'])
-  const [code, printed] = await config(['print', 'writer'], environment)
+  expect(await config(['check', 'writer', 'relational'], environment)).toEqual([0, 'ok\n'])
+  const [code, printed] = await config(['print', 'writer', 'relational'], environment)
   expect([code, printed]).toEqual([0, expect.stringMatching(/^subjects = \["channels\.>"\]$/m)])
 })
 
 test('--config goes before the variable, and other roles have their files by it alone', async () => {
   const environment = { SVC_RELATIONAL_WRITER_CONFIG_PATH: '/nowhere.toml' }
-  expect(await config(['check', 'writer', '--config', good()], environment)).toEqual([0, 'ok\n'])
+  expect(await config(['check', 'writer', 'relational', '--config', good()], environment)).toEqual([0, 'ok\n'])
   expect(await config(['check', 'ingest'], environment)).toEqual([0, 'ok\n'])
 })
 
@@ -75,5 +75,5 @@ test('variables of SPEC that belong to other stores and services are known', asy
     SVC_DOCUMENT_URL: 'mongodb://one',
     SVC_DOCUMENT_WRITER_CONFIG_PATH: '/nowhere.toml',
   }
-  expect(await config(['check', 'writer'], environment)).toEqual([0, 'ok\n'])
+  expect(await config(['check', 'writer', 'relational'], environment)).toEqual([0, 'ok\n'])
 })

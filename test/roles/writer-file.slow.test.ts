@@ -10,7 +10,7 @@ import { describeWithKafka } from '../servers/kafka.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { startWriter, type WriterProcess } from '../writer/process.ts'
-import { openStoreView, type StoreView } from '../writer/store.ts'
+import { openStoreView, type StoreView } from '../writer/stores/relational.ts'
 
 interface Message {
   readonly subtopic: string

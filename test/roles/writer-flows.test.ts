@@ -1,6 +1,7 @@
 // The two flows of a worker: what each may have at hand, and the memory that this adds up to.
 
 import { expect, test } from 'vitest'
+import { relational } from '../../roles/stores/relational.ts'
 import { deadLetterQueueBytes, flowsOf, writerMemoryBytesMax } from '../../roles/writer-flows.ts'
 import { loadWriterOptions, type WriterOptions } from '../../roles/writer-options.ts'
 
@@ -8,7 +9,7 @@ const mebibyte = 1024 * 1024
 const store = { SVC_RELATIONAL_URL: 'postgres://sluice:x7kq2m3p4d@db:5432/sluice' }
 
 function optionsOf(environment: Readonly<Record<string, string>> = {}): WriterOptions {
-  return loadWriterOptions({ environment: { ...store, SVC_WORKERS_COUNT: '1', ...environment } })
+  return loadWriterOptions(relational, { environment: { ...store, SVC_WORKERS_COUNT: '1', ...environment } })
 }
 
 test('memory grows with the workers, and one in the main thread counts as one', () => {
@@ -46,5 +47,5 @@ test('the flow of replays is small, and smaller where that of the messages is', 
 })
 
 test.each([{}, { SVC_WORKERS_COUNT: '2' }, { SVC_WORKERS_COUNT: '4' }])('the defaults are started with %j', environment => {
-  expect(() => loadWriterOptions({ environment: { ...store, ...environment } })).not.toThrow()
+  expect(() => loadWriterOptions(relational, { environment: { ...store, ...environment } })).not.toThrow()
 })

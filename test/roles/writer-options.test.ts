@@ -1,14 +1,17 @@
 // The options of the role `writer`: what is right by itself and wrong together, and the names of its store.
 
 import { expect, test } from 'vitest'
-import { configPathVariable, configPathVariables, loadWriterOptions, storeOf } from '../../roles/writer-options.ts'
+import { storeKind } from '../../roles/stores/index.ts'
+import { relational } from '../../roles/stores/relational.ts'
+import { type StoreName, storeNameList, storeOf } from '../../roles/stores/store.ts'
+import { configPathVariable, configPathVariables, loadWriterOptions } from '../../roles/writer-options.ts'
 
 const url = 'postgres://sluice:x7kq2m3p4d@db:5432/sluice'
 const mebibyte = 1024 * 1024
 
 function faultsOf(environment: Record<string, string>): string[] {
   try {
-    loadWriterOptions({ environment: { SVC_RELATIONAL_URL: url, SVC_WORKERS_COUNT: '2', ...environment } })
+    loadWriterOptions(relational, { environment: { SVC_RELATIONAL_URL: url, SVC_WORKERS_COUNT: '2', ...environment } })
   } catch (error) {
     return (error as Error).message.split('\n').slice(1)
   }
@@ -17,11 +20,12 @@ function faultsOf(environment: Record<string, string>): string[] {
 
 test('a writer needs its store, and nothing else', () => {
   expect(faultsOf({})).toEqual([])
-  expect(() => loadWriterOptions({ environment: {} })).toThrow(/store\.url: it is required: set SVC_RELATIONAL_URL/)
+  expect(() => loadWriterOptions(relational, { environment: {} })).toThrow(/store\.url: it is required: set SVC_RELATIONAL_URL/)
 })
 
 test('a store has the name of SPEC and that of its database, and the variable of its file', () => {
   expect(['relational', 'postgres', 'postgresql', ''].map(storeOf)).toEqual(['relational', 'relational', undefined, undefined])
+  expect(['cassandra', 'influxdb', 'mongodb'].map(storeOf)).toEqual(['widecolumn', 'timeseries', 'document'])
   expect(configPathVariable('relational')).toBe('SVC_RELATIONAL_WRITER_CONFIG_PATH')
   expect(configPathVariables).toContain('SVC_RELATIONAL_WRITER_CONFIG_PATH')
   expect(configPathVariables).toHaveLength(4)
@@ -68,4 +72,33 @@ test.each([
 test('what is wrong is told all at once', () => {
   const wrong = { SVC_SUBSCRIBER_SUBJECTS: 'channels.>.x', SVC_WORKERS_COUNT: '200', SVC_RELATIONAL_URL: 'postgres://x:y@[/z' }
   expect(faultsOf(wrong).map(fault => fault.trim().split(':')[0])).toEqual(['subscriber.subjects', 'workers.memory_bytes', 'store.url'])
+})
+
+const urls: Readonly<Record<StoreName, Record<string, string>>> = {
+  relational: { SVC_RELATIONAL_URL: url },
+  widecolumn: { SVC_WIDECOLUMN_URL: 'cassandra://node-1,node-2:9043/sluice?dc=datacenter1' },
+  timeseries: { SVC_TIMESERIES_URL: 'http://influx:8086/?org=acme&bucket=sluice', SVC_TIMESERIES_TOKEN: 'x7kq2m3p4d' },
+  document: { SVC_DOCUMENT_URL: 'mongodb://sluice:x7kq2m3p4d@mongo:27017/sluice' },
+}
+
+test.each(storeNameList)('a writer of the kind %s needs where its store is, and nothing else', async name => {
+  const kind = await storeKind(name)
+  expect(loadWriterOptions(kind, { environment: urls[name] })).toMatchObject({ store: {} })
+  const variable = Object.keys(urls[name])[0]!
+  expect(() => loadWriterOptions(kind, { environment: {} })).toThrow(new RegExp(`store\\.url: it is required: set ${variable}`))
+})
+
+test.each(storeNameList)('a URL of the kind %s that is none is told, without what it says', async name => {
+  const kind = await storeKind(name)
+  const environment = { ...urls[name], [Object.keys(urls[name])[0]!]: 'foo://x:hidden@[/z' }
+  expect(() => loadWriterOptions(kind, { environment })).toThrow(/store\.url/)
+  expect(() => loadWriterOptions(kind, { environment })).not.toThrow(/hidden/)
+})
+
+test.each(storeNameList.filter(name => name !== 'widecolumn'))('a secret that everybody knows is none in production: %s', async name => {
+  const kind = await storeKind(name)
+  const environment = Object.fromEntries(Object.entries(urls[name]).map(([key, value]) => [key, value.replace('x7kq2m3p4d', 'changeme')]))
+  expect(() => loadWriterOptions(kind, { environment: { SVC_ENV: 'production', ...environment } })).toThrow(
+    /store\.(url|token): with env = production/,
+  )
 })

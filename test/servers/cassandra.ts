@@ -67,11 +67,16 @@ export function describeWithOwnCassandra(name: string, suite: (cassandra: OwnCas
   })
 }
 
+/** Resolves when Cassandra is installed: 10 s the first time. */
+export function installCassandra(): Promise<void> {
+  return makeOnce(libraries(), install)
+}
+
 /** Starts a node on loopback, on ports that were free: some 5 s and 1 GB. */
 export async function startCassandra(): Promise<OwnCassandra> {
   const missing = missingCassandra()
   if (missing !== undefined) throw new Error(missing)
-  await makeOnce(libraries(), install)
+  await installCassandra()
   const places: CassandraPlaces = {
     folder: await mkdtemp(join(tmpdir(), 'sluice-cassandra-')),
     port: await freePort(),

@@ -51,11 +51,16 @@ export function describeWithMongo(name: string, suite: (mongo: Mongo) => void): 
   })
 }
 
+/** Resolves when it is built: a minute the first time. */
+export function installMongo(): Promise<void> {
+  return makeOnce(program(), build)
+}
+
 /** Starts a server on loopback, on a port that was free: 0.1 s and 60 MB; a minute the first time, when it is built. */
 export async function startMongo(): Promise<Mongo> {
   const missing = missingMongo()
   if (missing !== undefined) throw new Error(missing)
-  await makeOnce(program(), build)
+  await installMongo()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-mongo-'))
   await mkdir(join(folder, 'data'))
   const port = await freePort()

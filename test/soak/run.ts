@@ -2,10 +2,12 @@
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { type StoreName, storeNameList, storeOf } from '../../roles/stores/store.ts'
 import { faultNames } from '../writer/faults.ts'
 import { joinRun } from '../writer/joins.ts'
 import { type KillReport, killRun } from '../writer/kills.ts'
 import { memoryRun } from '../writer/memory.ts'
+import { storeSites } from '../writer/stores/index.ts'
 
 const runNames = ['kills', 'joins', 'memory'] as const
 type RunName = (typeof runNames)[number]
@@ -14,7 +16,7 @@ const growthMibMax = 10
 
 const usage = `Usage: npm run soak [-- options] [run …]
 
-Runs writers for a long time against a Kafka and a PostgreSQL of their own, and does to them what happens in a year. The runs, all of
+Runs writers for a long time against a Kafka and a store of their own, and does to them what happens in a year. The runs, all of
 them if none is named:
 
   kills     while messages flow, again and again one of these strikes, while messages are in flight:
@@ -23,6 +25,7 @@ them if none is named:
   joins     writers join the group and leave it. It goes on, no commit is above what is stored, nothing is lost or stored twice.
   memory    far more messages wait than a slow store takes. The writer's resident memory stays under ${residentMibMax} MiB, and flat.
 
+  --store NAME   where the run kills stores: ${storeNameList.join(', ')}; joins and memory: relational   (relational)
   --kills N      at least so many strikes, each kind as often as the others   (50)
   --minutes N    how long the run joins lasts; and kills, where that is reached sooner than --kills with --kills 0   (10)
   --every N      seconds between one member's coming or going and the next    (30)
@@ -37,6 +40,7 @@ class Misuse extends Error {}
 
 interface SoakOptions {
   readonly runs: readonly RunName[]
+  readonly store: StoreName
   readonly kills: number
   readonly minutes: number
   readonly everySeconds: number
@@ -57,6 +61,7 @@ function readOptions(): SoakOptions | undefined {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
+      store: string('relational'),
       kills: string('50'),
       minutes: string('10'),
       every: string('30'),
@@ -69,7 +74,10 @@ function readOptions(): SoakOptions | undefined {
   if (values.help === true) return undefined
   const unknown = positionals.find(name => !runNames.includes(name as RunName))
   if (unknown !== undefined) throw new Misuse(`there is no run ${JSON.stringify(unknown)}: the runs are ${runNames.join(', ')}`)
+  const store = storeOf(values.store)
+  if (store === undefined) throw new Misuse(`there is no store ${JSON.stringify(values.store)}: the stores are ${storeNameList.join(', ')}`)
   const options: SoakOptions = {
+    store,
     runs: positionals.length === 0 ? runNames : (positionals as RunName[]),
     kills: wholeNumber(values.kills, '--kills'),
     minutes: wholeNumber(values.minutes, '--minutes'),
@@ -85,11 +93,12 @@ function readOptions(): SoakOptions | undefined {
 
 const say = (line: string): void => console.log(line)
 
-async function kills({ kills, minutes, seed, perSecond }: SoakOptions): Promise<readonly string[]> {
+async function kills({ store, kills, minutes, seed, perSecond }: SoakOptions): Promise<readonly string[]> {
   const rounds = kills === 0 ? Number.POSITIVE_INFINITY : Math.ceil(kills / faultNames.length)
   const report = await killRun({
     seed,
     rounds,
+    openStore: storeSites[store],
     ...(kills === 0 ? { msMax: minutes * 60_000 } : {}),
     perSecond,
     onProgress: say,

@@ -10,8 +10,8 @@ import type { Finding, SourceFile } from './files.ts'
 export type Roles = Readonly<Record<string, TObject>>
 
 /**
- * The text with its tables made anew. Between `<!-- options:NAME -->` and `<!-- /options -->` stands the table of a role (`up`), or of some
- * sections of any role (`http`, `http,logging`); between `<!-- errors -->` and `<!-- /errors -->` that of all errors.
+ * The text with its tables made anew. Between `<!-- options:NAME -->` and `<!-- /options -->` stands the table of a role (`up`), of one of its
+ * sections (`writer document.store`), or of some sections of any role (`http`, `http,logging`); between `<!-- errors -->` and `<!-- /errors -->` that of all errors.
  *
  * @throws Error for a name that is neither role nor section, and for a marker without its end
  */
@@ -19,7 +19,7 @@ export function withTables(text: string, roles: Roles): string {
   const begins = text.match(/<!-- (options:|errors -->)/g)?.length ?? 0
   let made = 0
   const result = text.replace(
-    /(<!-- (?:options:([\w,-]+)|errors) -->\n)[\s\S]*?(<!-- \/(options|errors) -->)/g,
+    /(<!-- (?:options:([\w ,.-]+)|errors) -->\n)[\s\S]*?(<!-- \/(options|errors) -->)/g,
     (_all, begin: string, name: string | undefined, end: string) => {
       made++
       return `${begin}\n${name === undefined ? errorTable() : optionTable(schemaOf(name, roles))}\n\n${end}`
@@ -32,6 +32,9 @@ export function withTables(text: string, roles: Roles): string {
 function schemaOf(name: string, roles: Roles): TObject {
   const role = roles[name]
   if (role !== undefined) return role
+  const [ofRole, ofSection = ''] = name.split('.')
+  const section = (roles[ofRole!]?.properties as Record<string, TObject> | undefined)?.[ofSection]
+  if (section !== undefined) return Type.Object({ [ofSection]: section })
   const sections = Object.values(roles).flatMap(schema => Object.entries(schema.properties as Record<string, TObject>))
   const chosen = name.split(',').map(part => {
     const section = sections.find(([key]) => key === part)

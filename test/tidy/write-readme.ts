@@ -7,12 +7,9 @@ import { type Roles, withTables } from './tables.ts'
 
 /** Every role with its options. */
 export async function loadRoles(): Promise<Roles> {
-  return {
-    up: (await import('../../up-options.ts')).upOptions,
-    api: (await import('../../roles/api-options.ts')).apiOptions,
-    writer: (await import('../../roles/writer-options.ts')).writerOptions,
-    ingest: (await import('../../roles/ingest-options.ts')).ingestRoleOptions,
-  }
+  const { roles } = await import('../../roles/roles.ts')
+  const loaded = Object.entries(roles).map(async ([name, load]) => [name, (await load()).schema] as const)
+  return Object.fromEntries(await Promise.all(loaded))
 }
 
 /** @returns a sentence of what was done */

@@ -15,7 +15,7 @@ export interface Fault {
   end(): Promise<unknown>
 }
 
-/** Between writers and PostgreSQL, always: so that a batch is on its way for longer than none is. */
+/** Between writers and the store, always: so that a batch is on its way for longer than none is. */
 export const usualLatencyMs = 10
 
 /** No fault between writers and what they stand on. */
@@ -64,21 +64,21 @@ export const faultKinds = {
     }
   },
 
-  'PostgreSQL crashed'({ postgres }: Site, random: Random): Fault {
+  'store crashed'({ store }: Site, random: Random): Fault {
     const waitMs = random.below(1500)
     return {
       detail: `away for ${waitMs} ms`,
-      strike: () => postgres.kill(),
+      strike: () => store.kill(),
       async end() {
         await wait(waitMs)
-        await postgres.restart()
+        await store.restart()
       },
     }
   },
 
-  'store cut': ({ storeProxy }: Site, random: Random): Fault => cut(storeProxy, random, usualLatencyMs),
-  'store delayed': ({ storeProxy }: Site, random: Random): Fault => delay(storeProxy, random, usualLatencyMs),
-  'store half-open': ({ storeProxy }: Site, random: Random): Fault => halfOpen(storeProxy, random, usualLatencyMs),
+  'store cut': ({ store }: Site, random: Random): Fault => cut(store.proxy, random, usualLatencyMs),
+  'store delayed': ({ store }: Site, random: Random): Fault => delay(store.proxy, random, usualLatencyMs),
+  'store half-open': ({ store }: Site, random: Random): Fault => halfOpen(store.proxy, random, usualLatencyMs),
   'log cut': ({ kafka }: Site, random: Random): Fault => cut(kafka.proxy, random),
   'log delayed': ({ kafka }: Site, random: Random): Fault => delay(kafka.proxy, random),
   'log half-open': ({ kafka }: Site, random: Random): Fault => halfOpen(kafka.proxy, random),

@@ -6,8 +6,8 @@ import { openRandom } from '../fuzz/random.ts'
 import type { Counted } from './check.ts'
 import { startLoad } from './load.ts'
 import { untilReady } from './process.ts'
-import { openSite, type Site, shortWaits, writerName } from './site.ts'
-import { sumOf } from './store.ts'
+import { openSite, type Site, shortWaits, sumOf, writerName } from './site.ts'
+import type { RelationalSite } from './stores/relational.ts'
 import { stopFault, verdict } from './verdict.ts'
 
 export interface JoinPlan {
@@ -53,7 +53,7 @@ export async function joinRun({ seed, everyMs, changes: count, perSecond, onProg
     const faults: string[] = []
     const changes: Change[] = []
     const leaving: Promise<void>[] = []
-    let stored = sumOf(await site.store.positions())
+    let stored = sumOf(await site.positions())
     for (let nth = 0; nth < count; nth++) {
       // A member that has just come is there before another one goes.
       for (const writer of site.writers) if (writer !== undefined) await untilReady(writer)
@@ -68,7 +68,7 @@ export async function joinRun({ seed, everyMs, changes: count, perSecond, onProg
       if (joins) await site.start(place)
       else leaving.push(stopFault(site, place, signal).then(found => void faults.push(...found)))
       await wait(Math.max(0, untilMs - performance.now()))
-      const now = sumOf(await site.store.positions())
+      const now = sumOf(await site.positions())
       const change = {
         what: joins ? `member ${place} joins` : `member ${place} leaves (${signal})`,
         members: site.writers.filter(writer => writer !== undefined).length,
@@ -107,7 +107,7 @@ interface Watched {
 }
 
 /** Asks the group for its commits and then the store for its positions, again and again: the store only ever goes on. */
-function watch({ tools, store, topic }: Site, ending: AbortSignal): Watched {
+function watch({ tools, store, topic }: Site<RelationalSite>, ending: AbortSignal): Watched {
   let stillSinceMs = performance.now()
   let longestMs = 0
   const still = (): number => Math.round(Math.max(longestMs, performance.now() - stillSinceMs))

@@ -8,8 +8,9 @@ import type { Counted } from './check.ts'
 import { calm, type FaultKind, faultKinds, faultNames, usualLatencyMs } from './faults.ts'
 import { type Load, startLoad } from './load.ts'
 import { untilReady } from './process.ts'
-import { openSite, type Site, shortWaits } from './site.ts'
-import { sumOf } from './store.ts'
+import { openSiteOn, type Site, shortWaits, sumOf } from './site.ts'
+import { openRelationalSite } from './stores/relational.ts'
+import type { StoreSite } from './stores/store-site.ts'
 import { verdict } from './verdict.ts'
 
 export interface KillPlan {
@@ -18,6 +19,8 @@ export interface KillPlan {
   readonly rounds: number
   /** All if not given. */
   readonly kinds?: readonly FaultKind[]
+  /** A relational one if not given. */
+  readonly openStore?: () => Promise<StoreSite>
   /** The Kafka client that the writers read with. */
   readonly client?: KafkaSourceOptions['client']
   /** After so long no further round begins, however many were asked for. */
@@ -49,16 +52,25 @@ const recoveryMsMax = 60_000
 const inFlightMsMax = 20_000
 
 export async function killRun(plan: KillPlan): Promise<KillReport> {
-  const { seed, rounds, kinds = faultNames, client = 'platformatic', msMax = Number.POSITIVE_INFINITY, perSecond, onProgress } = plan
+  const {
+    seed,
+    rounds,
+    openStore = openRelationalSite,
+    kinds = faultNames,
+    client = 'platformatic',
+    msMax = Number.POSITIVE_INFINITY,
+    perSecond,
+    onProgress,
+  } = plan
   const random = openRandom(seed, 'kills', 0)
   // Batches are small and often on their way.
   const environment = { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20', SVC_LOG_CLIENT: client }
-  const site = await openSite({ places: 2, environment })
+  const site = await openSiteOn<StoreSite>(openStore, { places: 2, environment })
   const startedMs = performance.now()
   try {
-    await calm(site.storeProxy, usualLatencyMs)
+    await calm(site.store.proxy, usualLatencyMs)
     for (const writer of await Promise.all([site.start(0), site.start(1)])) await untilReady(writer)
-    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond })
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond, store: site.store.name })
     await load.flowing
     const strikes: Strike[] = []
     const faults: string[] = []
@@ -107,7 +119,7 @@ async function untilInFlight(site: Site, load: Load, place: number | undefined):
     const asked = site.writers.filter((writer, at) => writer !== undefined && (place === undefined || at === place))
     const held = await Promise.all(asked.map(writer => writer!.metric('buffer_events').catch(() => 0)))
     const inWriters = held.reduce((sum, one) => sum + (one || 0), 0)
-    const positions = await site.store.positions()
+    const positions = await site.positions()
     const inFlight = sumOf(load.ends()) - sumOf(positions)
     const isThere = inFlight > 0 && (place === undefined || inWriters > 0)
     if (isThere || performance.now() >= untilMs) return { inFlight: isThere ? inFlight : 0, inWriters }

@@ -3,6 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type KafkaLog, openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
+import type { StoreName } from '../../roles/stores/store.ts'
 import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
 import { messageOf, type TestMessage } from './messages.ts'
 
@@ -32,12 +33,18 @@ export interface LoadOptions {
   readonly perSecond: number
   /** Whether some are dead letters; they are if not given. */
   readonly poison?: boolean
+  /** Which store refuses some of them; relational if not given. */
+  readonly store?: StoreName
 }
 
-export async function startLoad(brokers: readonly string[], topic: string, { perSecond, poison = true }: LoadOptions): Promise<Load> {
+export async function startLoad(
+  brokers: readonly string[],
+  topic: string,
+  { perSecond, poison = true, store = 'relational' }: LoadOptions,
+): Promise<Load> {
   const log = await openKafkaLog(logSettings(brokers, topic, { queueBytes: 64 << 20, appendTimeoutMs: 20_000 }), silent)
   const epochSeconds = Math.floor(Date.now() / 1000)
-  const message = (number: number): TestMessage => messageOf(number, epochSeconds, poison)
+  const message = (number: number): TestMessage => messageOf(number, epochSeconds, poison ? store : undefined)
   const places: number[] = []
   const ends = new Map<number, number>()
   const stopping = new AbortController()

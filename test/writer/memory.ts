@@ -6,8 +6,8 @@ import { openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
 import { messageOf } from './messages.ts'
 import { untilReady } from './process.ts'
-import { openSite, type Site } from './site.ts'
-import { sumOf } from './store.ts'
+import { openSite, type Site, sumOf } from './site.ts'
+import type { RelationalSite } from './stores/relational.ts'
 
 export interface MemoryPlan {
   readonly messages: number
@@ -40,7 +40,7 @@ export async function memoryRun({ messages, workers, seconds, onProgress }: Memo
     const writer = await site.start(0)
     await untilReady(writer)
     // Not before: what it asks at its start would take its time, too.
-    site.storeProxy.latency(storeLatencyMs)
+    site.store.proxy.latency(storeLatencyMs)
     await fill(site, messages, onProgress)
     const samplesMib: number[] = []
     const before = await batchesOf(site)
@@ -50,7 +50,7 @@ export async function memoryRun({ messages, workers, seconds, onProgress }: Memo
       samplesMib.push(Math.round(await writer.residentMib()))
       if (nth % 20 === 0) onProgress?.(`${(nth * sampleMs) / 1000} s: ${samplesMib.at(-1)} MiB resident`)
     }
-    const settled = sumOf(await site.store.positions())
+    const settled = sumOf(await site.positions())
     const batches = (await batchesOf(site)) - before
     const third = Math.floor(samplesMib.length / 3)
     const mean = (some: readonly number[]): number => some.reduce((sum, one) => sum + one, 0) / some.length
@@ -66,14 +66,14 @@ export async function memoryRun({ messages, workers, seconds, onProgress }: Memo
   }
 }
 
-async function fill(site: Site, messages: number, onProgress: MemoryPlan['onProgress']): Promise<void> {
+async function fill(site: Site<RelationalSite>, messages: number, onProgress: MemoryPlan['onProgress']): Promise<void> {
   const log = await openKafkaLog(logSettings(site.kafka.brokers, site.topic, { queueBytes: 64 << 20, appendTimeoutMs: 60_000 }), silent)
   const epochSeconds = Math.floor(Date.now() / 1000)
   const underWay = new Set<Promise<unknown>>()
   for (let from = 0; from < messages; from += appendMessages) {
     const some = Array.from(
       { length: Math.min(appendMessages, messages - from) },
-      (_, at) => messageOf(from + at, epochSeconds, false).outgoing,
+      (_, at) => messageOf(from + at, epochSeconds, undefined).outgoing,
     )
     const appending: Promise<unknown> = log.append(some).finally(() => underWay.delete(appending))
     underWay.add(appending)
@@ -85,7 +85,7 @@ async function fill(site: Site, messages: number, onProgress: MemoryPlan['onProg
 }
 
 /** Transactions so far, nearly all of them a batch's. */
-async function batchesOf(site: Site): Promise<number> {
+async function batchesOf(site: Site<RelationalSite>): Promise<number> {
   const [row] = await site.store.query<{ commits: number }>(
     'SELECT xact_commit::int AS commits FROM pg_stat_database WHERE datname = current_database()',
   )

@@ -1,6 +1,7 @@
 // The messages of a load: each carries its number, and everything about it, also what must become of it, follows from that number.
 
 import type { OutgoingMessage } from '../../pipeline/log.ts'
+import type { StoreName } from '../../roles/stores/store.ts'
 
 /** What must become of a message: rows in a table, a dead letter under a rule, or nothing. */
 export type Expected = { readonly table: string; readonly rows: readonly string[] } | { readonly rule: string } | { readonly empty: true }
@@ -47,31 +48,32 @@ export function numberIn(text: string): number | undefined {
   return found === null ? undefined : Number(found[1])
 }
 
+type Kind = Partial<OutgoingMessage> & { expected: Expected }
+
 /** Of a thousand messages: how many of which kind, in this order. */
-const shares: readonly (readonly [number, (number: number, epochSeconds: number) => Partial<OutgoingMessage> & { expected: Expected }])[] =
-  [
-    [620, record],
-    [180, pack],
-    [185, documents],
-    [3, undecodable],
-    [3, withNul],
-    [2, ofAnotherCentury],
-    [3, withLongIdentifiers],
-    [2, withoutKey],
-    [2, emptyDocuments],
-  ]
+const shares: readonly (readonly [number, (number: number, epochSeconds: number, store: StoreName) => Kind])[] = [
+  [620, record],
+  [180, pack],
+  [185, documents],
+  [3, undecodable],
+  [3, withNul],
+  [2, ofAnotherCentury],
+  [3, refusedByStore],
+  [2, withoutKey],
+  [2, emptyDocuments],
+]
 
 const goodShare = 985
 
 /**
  * @param epochSeconds about which the times of records lie; the same for all messages of a load
- * @param poison whether some are dead letters
+ * @param poison the store that refuses some of them; undefined where none is to be a dead letter
  */
-export function messageOf(number: number, epochSeconds: number, poison: boolean): TestMessage {
+export function messageOf(number: number, epochSeconds: number, poison: StoreName | undefined): TestMessage {
   // Multiplied by a prime, so that the kinds are mixed.
-  let share = (number * 617) % (poison ? 1000 : goodShare)
+  let share = (number * 617) % (poison === undefined ? goodShare : 1000)
   const kind = shares.find(([size]) => (share -= size) < 0)![1]
-  const { expected, ...fields } = kind(number, epochSeconds)
+  const { expected, ...fields } = kind(number, epochSeconds, poison ?? 'relational')
   return { expected, outgoing: { ...envelopeOf(number, epochSeconds), payload: new Uint8Array(0), ...fields } }
 }
 
@@ -131,10 +133,35 @@ function ofAnotherCentury(number: number) {
   return { payload: encoder.encode(JSON.stringify(made)), expected: { rule: 'time-range' } }
 }
 
-/** They fit through the log and the transformer, and not into an index of the store. */
-function withLongIdentifiers(number: number) {
+/** They fit through the log and the transformer, and not into the store. */
+const refusals: Readonly<Record<StoreName, (number: number) => Kind>> = {
+  /** An index row holds 2,704 bytes. */
+  relational: number => withLongIdentifier(number, { publisher: 'p'.repeat(2100) }),
+  /** A part of a key holds 65,535 bytes. */
+  widecolumn: number => withLongIdentifier(number, { channel: 'c'.repeat(66_000) }),
+  /** A field is a number or a text. */
+  timeseries: number => refusedDocuments(number, [1, 'text']),
+  /** What speaks MongoDB's protocol here keeps no array in another one. */
+  document: number => refusedDocuments(number, [1, [[1]]]),
+}
+
+function refusedByStore(number: number, _epochSeconds: number, store: StoreName): Kind {
+  return refusals[store](number)
+}
+
+function withLongIdentifier(number: number, origin: Partial<OutgoingMessage>): Kind {
   const made = [{ n: `m${number}m`, v: number }]
-  return { publisher: 'p'.repeat(2100), payload: encoder.encode(JSON.stringify(made)), expected: { rule: 'identifier-length' } }
+  return { ...origin, payload: encoder.encode(JSON.stringify(made)), expected: { rule: 'identifier-length' } }
+}
+
+function refusedDocuments(number: number, values: readonly unknown[]): Kind {
+  const made = values.map((clash, part) => ({ id: `m${number}m`, part, clash }))
+  return {
+    subtopic: 'plant.engine',
+    contentType: 'application/json',
+    payload: encoder.encode(JSON.stringify(made)),
+    expected: { rule: 'store-refused' },
+  }
 }
 
 function withoutKey(number: number) {

@@ -7,8 +7,9 @@ import { missingKafka } from '../servers/kafka-install.ts'
 import { missingPostgres } from '../servers/postgres-install.ts'
 import { untilReady, type WriterProcess } from './process.ts'
 import { openSite, type Site, shortWaits, writerName } from './site.ts'
+import type { RelationalSite } from './stores/relational.ts'
 
-async function openTestSite(): Promise<Site> {
+async function openTestSite(): Promise<Site<RelationalSite>> {
   const site = await openSite({ environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', SVC_LOG_ACCEPT_LOST: 'true' } })
   onTestFinished(() => site.close())
   return site

@@ -13,8 +13,8 @@ import { serverOwner } from '../servers/postgres-cluster.ts'
 import { missingPostgres } from '../servers/postgres-install.ts'
 import { startLoad } from './load.ts'
 import { untilReady, type WriterProcess } from './process.ts'
-import { openSite, type Site, type SiteOptions, shortWaits } from './site.ts'
-import { sumOf } from './store.ts'
+import { openSite, type Site, shortWaits, sumOf } from './site.ts'
+import type { RelationalSite } from './stores/relational.ts'
 import { verdict } from './verdict.ts'
 
 const run = promisify(execFile)
@@ -24,7 +24,7 @@ const logAwayMs = 6_000
 /** The longest wait between two tries. */
 const backOffMsMax = 15_000
 
-async function openTestSite(options: SiteOptions = {}): Promise<Site> {
+async function openTestSite(options: Parameters<typeof openSite>[0] = {}): Promise<Site<RelationalSite>> {
   const site = await openSite({ environment: { ...shortWaits, SVC_WORKERS_COUNT: '2' }, ...options })
   onTestFinished(() => site.close())
   return site
@@ -48,13 +48,13 @@ async function statesWhileAway(
   return { ready, checks, notReadyMs }
 }
 
-async function untilProgress(site: Site): Promise<void> {
-  const before = sumOf(await site.store.positions())
-  while (sumOf(await site.store.positions()) <= before) await wait(50)
+async function untilProgress(site: Site<RelationalSite>): Promise<void> {
+  const before = sumOf(await site.positions())
+  while (sumOf(await site.positions()) <= before) await wait(50)
 }
 
 /** So that settings of a database or role are those of every connection. */
-function endConnections(site: Site): Promise<unknown> {
+function endConnections(site: Site<RelationalSite>): Promise<unknown> {
   return site.store.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sluice%'")
 }
 
@@ -65,12 +65,12 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await untilReady(writer)
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
     await untilProgress(site)
-    await site.postgres.kill()
+    await site.store.postgres.kill()
     const { ready, checks, notReadyMs } = await statesWhileAway(writer, storeAwayMs)
     expect(notReadyMs).toBeLessThan(3_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
-    await site.postgres.restart()
+    await site.store.postgres.restart()
     const backMs = performance.now()
     await untilReady(writer)
     expect(performance.now() - backMs).toBeLessThan(backOffMsMax + 2_000)
@@ -108,7 +108,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await untilReady(writer)
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
     await untilProgress(site)
-    const database = new URL(site.storeUrl).pathname.slice(1)
+    const database = new URL(site.store.url).pathname.slice(1)
     await site.store.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`)
     await endConnections(site)
     const { ready, checks } = await statesWhileAway(writer, 3_000)
@@ -151,7 +151,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 300, poison: false })
     await untilProgress(site)
     await site.store.query(`ALTER ROLE ${role.name} PASSWORD 'another one'`)
-    await site.postgres.restart('immediate')
+    await site.store.postgres.restart('immediate')
     expect(await writer.ended).toBe(1)
     const sentences = writer
       .printed()
@@ -178,7 +178,7 @@ interface SmallDisk {
 /**
  * Moves the tables of messages to a disk of few megabytes. Where this machine lets nobody mount one, a trigger says what a full disk says.
  */
-async function smallDisk(site: Site): Promise<SmallDisk> {
+async function smallDisk(site: Site<RelationalSite>): Promise<SmallDisk> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-disk-'))
   try {
     await run('mount', ['-t', 'tmpfs', '-o', 'size=2m,mode=0777', 'tmpfs', folder])
@@ -210,7 +210,7 @@ async function smallDisk(site: Site): Promise<SmallDisk> {
   }
 }
 
-async function fullByTrigger(site: Site): Promise<SmallDisk> {
+async function fullByTrigger(site: Site<RelationalSite>): Promise<SmallDisk> {
   await site.store.query(
     `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
      $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;

@@ -9,6 +9,7 @@ import { missingKafka } from '../servers/kafka-install.ts'
 import { missingPostgres } from '../servers/postgres-install.ts'
 import { untilReady, type WriterProcess } from './process.ts'
 import { openSite, type Site, shortWaits, writerName } from './site.ts'
+import type { RelationalSite } from './stores/relational.ts'
 
 const batchLength = 5_000
 const places = [
@@ -69,7 +70,7 @@ function good(number: number): OutgoingMessage {
 }
 
 describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPostgres(), () => {
-  let site: Site
+  let site: Site<RelationalSite>
   let log: KafkaLog
   let writer: WriterProcess
   let offset = 0

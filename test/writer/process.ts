@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import type { StoreName } from '../../roles/stores/store.ts'
 import type { BeginUpkeep, EndWorker } from './workers-of-writer.ts'
 
 const root = new URL('../..', import.meta.url).pathname
@@ -67,8 +68,8 @@ export async function runSluice(words: readonly string[], environment: Environme
  *
  * @throws Error with what it printed, where it ends before
  */
-export async function startWriter(environment: Environment): Promise<WriterProcess> {
-  const words = ['writer', 'relational', '--port', '0']
+export async function startWriter(environment: Environment, store: StoreName = 'relational'): Promise<WriterProcess> {
+  const words = ['writer', store, '--port', '0']
   const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...environment })
   const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
     const look = (): void => {

@@ -7,8 +7,8 @@ import { missingKafka } from '../servers/kafka-install.ts'
 import { missingPostgres } from '../servers/postgres-install.ts'
 import { type Load, startLoad } from './load.ts'
 import { untilReady, type WriterProcess } from './process.ts'
-import { openSite, type Site, shortWaits, writerName } from './site.ts'
-import { sumOf } from './store.ts'
+import { openSite, type Site, shortWaits, sumOf, writerName } from './site.ts'
+import type { RelationalSite } from './stores/relational.ts'
 import { verdict } from './verdict.ts'
 
 /** A stop that nothing holds up; and one that has to give up what is in flight. */
@@ -23,7 +23,7 @@ const environment = {
   SVC_CONSUMER_REBALANCE_MS: '30000',
 }
 
-async function openTestSite(): Promise<{ site: Site; writer: WriterProcess }> {
+async function openTestSite(): Promise<{ site: Site<RelationalSite>; writer: WriterProcess }> {
   const site = await openSite({ environment })
   onTestFinished(() => site.close())
   const writer = await site.start(0)
@@ -35,33 +35,33 @@ async function openTestSite(): Promise<{ site: Site; writer: WriterProcess }> {
 /** A worker is in both, one for each of its flows. */
 const groups = [writerName, `${writerName}.replays`]
 
-async function membersOf({ tools }: Site): Promise<number> {
+async function membersOf({ tools }: Site<RelationalSite>): Promise<number> {
   const described = await tools.admin.describeGroups(groups)
   return described.groups.reduce((sum, { members }) => sum + members.length, 0)
 }
 
 /** Every worker has its share of it. */
-async function isComplete({ tools }: Site, group: string): Promise<boolean> {
+async function isComplete({ tools }: Site<RelationalSite>, group: string): Promise<boolean> {
   const described = await tools.admin.describeGroups([group])
   return described.groups.every(({ state, members }) => state === 'Stable' && members.length === Number(environment.SVC_WORKERS_COUNT))
 }
 
 /** How long it took, and how it ended. */
-async function stopped(site: Site): Promise<{ code: number | string; ms: number; members: number }> {
+async function stopped(site: Site<RelationalSite>): Promise<{ code: number | string; ms: number; members: number }> {
   const startedMs = performance.now()
   const code = await site.stop(0)
   const ms = performance.now() - startedMs
   return { code, ms, members: await membersOf(site) }
 }
 
-async function startFlow(site: Site): Promise<Load> {
+async function startFlow(site: Site<RelationalSite>): Promise<Load> {
   const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
-  while (sumOf(await site.store.positions()) === 0) await wait(50)
+  while (sumOf(await site.positions()) === 0) await wait(50)
   return load
 }
 
 /** Another one takes over, and everything is where it should be. */
-async function expectAllStored(site: Site, load: Load): Promise<void> {
+async function expectAllStored(site: Site<RelationalSite>, load: Load): Promise<void> {
   await site.start(0)
   const { counted, faults } = await verdict(site, load)
   expect(faults).toEqual([])
@@ -101,26 +101,26 @@ describeUnlessMissing('stops', missingKafka() ?? missingPostgres(), () => {
   test('with the store half-open it gives up what is in flight in time', async () => {
     const { site, writer } = await openTestSite()
     const load = await startFlow(site)
-    site.storeProxy.halfOpen()
+    site.store.proxy.halfOpen()
     const before = sumOf(load.ends())
     while (sumOf(load.ends()) < before + 500) await wait(20)
     const { code, ms, members } = await stopped(site)
     expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
     expect(ms).toBeLessThan(stopMsMax)
-    await site.storeProxy.heal()
-    site.storeProxy.cut()
+    await site.store.proxy.heal()
+    site.store.proxy.cut()
     await expectAllStored(site, load)
   })
 
   test('with the store away it gives up what is in flight in time', async () => {
     const { site, writer } = await openTestSite()
     const load = await startFlow(site)
-    await site.postgres.kill()
+    await site.store.postgres.kill()
     await untilReady(writer, 503)
     const { code, ms, members } = await stopped(site)
     expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
     expect(ms).toBeLessThan(stopMsMax)
-    await site.postgres.restart()
+    await site.store.postgres.restart()
     await expectAllStored(site, load)
   })
 })

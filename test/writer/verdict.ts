@@ -2,7 +2,7 @@
 
 import { type Counted, check } from './check.ts'
 import type { Load } from './load.ts'
-import { type Site, writerName } from './site.ts'
+import type { Site } from './site.ts'
 
 export interface Verdict {
   readonly counted: Counted
@@ -21,7 +21,7 @@ export async function verdict(site: Site, load: Load): Promise<Verdict> {
     faults.push(`the writers did not drain: ${writers.map(writer => writer?.printed().slice(-2000)).join('\n')}`)
   }
   for (const place of writers.keys()) faults.push(...(await stopFault(site, place)))
-  const checked = await check({ load, store, brokers: kafka.brokers, topic, writer: writerName, ends })
+  const checked = await check({ load, store, brokers: kafka.brokers, topic, writer: site.writer, ends })
   const verified = await site.verify()
   if (verified.code !== 0) faults.push(`sluice verify ended with ${verified.code}: ${verified.printed.slice(-3000)}`)
   return { counted: checked.counted, faults: [...faults, ...checked.faults, ...unexpected] }
