@@ -1,7 +1,8 @@
 // The audit of an InfluxDB store: what its measurements hold of a log, counted over a scan, since nothing is indexed by position.
 //
 // The rows of a partition lie in the order of their series and not of their offsets. So they are counted into arrays over a slice of the
-// asked offsets, and a range of more slices than one is scanned once for each. Memory here is that of a slice; the server streams.
+// asked offsets, and a range of more slices than one is scanned once for each. Memory here is that of a slice, and of the longest series; the
+// server streams.
 
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, StoreAudit, Whereabouts } from '../audit.ts'
@@ -11,26 +12,45 @@ import type { Connection } from './connection.ts'
 import { fluxFrom, fluxWhere } from './flux.ts'
 import { readLogs } from './logs.ts'
 import type { SinkOptions } from './options.ts'
+import { pairedRows } from './paired-rows.ts'
 import { physicalName } from './physical-name.ts'
 import { replayedOffsets } from './replays.ts'
 import { RowCounts } from './row-counts.ts'
 
 /** A partition of usual size is one scan: 48 MB of counters here. */
 const sliceOffsets = 6_000_000
+/** Beside the measurement and the tags: the annotation, result, table, start, stop, time, position and index. */
+const pivotedColumns = 8
 
 /** @param connection stays the caller's */
 export function openAudit(connection: Connection, _options: SinkOptions): StoreAudit {
   async function countRows(log: number, partition: number, from: number, to: number): Promise<RowCounts> {
     const counts = new RowCounts(from, to)
-    const isOurs = `r["/position"] >= ${packed(log, partition, from)} and r["/position"] <= ${packed(log, partition, to - 1)}`
-    const flux = `${fluxFrom(connection.bucket)} |> filter(fn: (r) => r._field == "/index" or r._field == "/position")
-      |> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")
-      |> filter(fn: (r) => exists r["/position"] and exists r["/index"] and ${isOurs})`
     const first = packed(log, partition, 0)
-    for await (const rows of connection.query(flux)) {
-      for (const row of rows) counts.add(Number(BigInt(cell(row, '/position')!) - first), Number(cell(row, '/index')))
-    }
+    const pairs = pairedRows((position, index) => {
+      const offset = Number(BigInt(position) - first)
+      if (offset >= from && offset < to) counts.add(offset, Number(index))
+    })
+    const both = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
+    for await (const rows of connection.query(fluxFrom(connection.bucket) + both)) for (const row of rows) pairs.add(row)
+    for (const tags of pairs.finish()) await countSeries(counts, tags, first)
     return counts
+  }
+
+  /** A series that was written to while its two fields were being read, so that they cannot be paired by their order. */
+  async function countSeries(counts: RowCounts, tags: Readonly<Record<string, string>>, first: bigint): Promise<void> {
+    const both = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
+    const paired = '|> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
+    for await (const rows of connection.query(`${fluxFrom(connection.bucket)}${fluxWhere(tags)}${both} ${paired}`)) {
+      for (const row of rows) {
+        const [position, index] = [cell(row, '/position'), cell(row, '/index')]
+        // Another series may have these tags and more.
+        const isIt = Object.keys(tags).length === row.columns.places.size - pivotedColumns
+        if (!isIt || !position || !index) continue
+        const offset = Number(BigInt(position) - first)
+        if (counts.covers(offset)) counts.add(offset, Number(index))
+      }
+    }
   }
 
   return {

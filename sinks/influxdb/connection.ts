@@ -10,6 +10,8 @@ import { addressOf, registryBucketOf, type SinkOptions, type StoreAddress } from
 /** A server that asks for more patience is asked again after this. */
 const retryAfterMsMax = 300_000
 const connectTimeoutMsMax = 5_000
+/** A delete looks through all that the server has not yet put into files; given up, it would only be asked for again. */
+const deletePatience = 10
 
 export interface Connection extends StoreAddress {
   readonly registryBucket: string
@@ -36,6 +38,7 @@ interface Asked {
   readonly body?: Uint8Array | string
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
+  readonly timeoutMs?: number
 }
 
 /** Loads the HTTP client; the server need not be there. */
@@ -62,20 +65,20 @@ export async function openConnection(
   const ownHeaders = { authorization: `Token ${options.token}`, 'user-agent': applicationName }
   let notBeforeMs = 0
 
-  /** Lets an exchange take its time-out, restarted by `onProgress`, and ends it when the signal aborts. */
+  /** Ends an exchange that takes longer, and when the signal aborts. */
   async function timed<Result>(
     signal: AbortSignal | undefined,
-    exchange: (ended: AbortSignal, onProgress: () => void) => Promise<Result>,
+    timeoutMs: number,
+    exchange: (ended: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
     const ending = new AbortController()
     const giveUp = (): void => ending.abort(new SinkError('transient', 'the request was given up by its caller'))
     if (signal?.aborted === true) giveUp()
     signal?.addEventListener('abort', giveUp)
-    const timeOut = (): void =>
-      ending.abort(new SinkError('transient', `InfluxDB at ${server} has not answered for ${requestTimeoutMs} ms`))
-    const timer = setTimeout(timeOut, requestTimeoutMs)
+    const timeOut = (): void => ending.abort(new SinkError('transient', `InfluxDB at ${server} has not answered for ${timeoutMs} ms`))
+    const timer = setTimeout(timeOut, timeoutMs)
     try {
-      return await exchange(ending.signal, () => timer.refresh())
+      return await exchange(ending.signal)
     } catch (error) {
       if (ending.signal.aborted) throw ending.signal.reason
       throw error instanceof ResponseError || error instanceof SinkError ? error : connectionFailure(server, error)
@@ -115,7 +118,7 @@ export async function openConnection(
 
   async function exchange(asked: Asked): Promise<string> {
     await patience(asked.signal)
-    return await timed(asked.signal, async ended => {
+    return await timed(asked.signal, asked.timeoutMs ?? requestTimeoutMs, async ended => {
       const response = await send(asked, ended)
       return await response.body.text()
     })
@@ -127,10 +130,10 @@ export async function openConnection(
     const stop = (): void => stopped.abort()
     asked.signal?.addEventListener('abort', stop)
     try {
-      const response = await timed(stopped.signal, ended => send(asked, AbortSignal.any([ended, stopped.signal])))
+      const response = await timed(stopped.signal, requestTimeoutMs, ended => send(asked, AbortSignal.any([ended, stopped.signal])))
       const chunks = response.body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
       for (;;) {
-        const { done, value } = await timed(stopped.signal, ended => untilEnded(chunks.next(), ended))
+        const { done, value } = await timed(stopped.signal, requestTimeoutMs, ended => untilEnded(chunks.next(), ended))
         if (done === true) return
         yield value
       }
@@ -149,7 +152,8 @@ export async function openConnection(
     },
     async remove(bucket, start, stop, predicate, signal) {
       const body = JSON.stringify({ start, stop, predicate })
-      await exchange({ method: 'POST', path: '/api/v2/delete', query: { org, bucket }, body, headers: ofJson, signal })
+      const timeoutMs = requestTimeoutMs * deletePatience
+      await exchange({ method: 'POST', path: '/api/v2/delete', query: { org, bucket }, body, headers: ofJson, signal, timeoutMs })
     },
     query(flux, signal) {
       const body = JSON.stringify({ query: flux, dialect: { annotations: ['datatype'], header: true } })

@@ -7,6 +7,7 @@
 // refuse each for itself while the answer tells of one: so a number that was dropped is never taken for more than the least it says.
 
 import type { Selection } from './bodies.ts'
+import { conflictOf, mayHold } from './conflicts.ts'
 import { isAboutData, type ResponseError } from './errors.ts'
 
 export interface Culprit {
@@ -67,29 +68,8 @@ function droppedOf({ status, said }: ResponseError): number {
   return dropped === undefined ? 1 : Number(dropped)
 }
 
-const conflict = /input field ("(?:[^"\\]|\\.)*") on measurement "(?:[^"\\]|\\.)*" is type (\w+)/
-const beginnings: Readonly<Record<string, RegExp>> = { string: /^"/, boolean: /^[tf]/, float: /^[-\d]/, integer: /^[-\d]/ }
-
-/** Lines that hold a field of the name and type that the reason tells; some of them may be right. */
-function candidatesOf({ said }: ResponseError, selection: Selection, textOf: TextOf): number[] {
-  const [, quoted, type = ''] = conflict.exec(said) ?? []
-  const beginning = beginnings[type]
-  if (quoted === undefined || beginning === undefined) return []
-  const key = `,${unquoted(quoted).replaceAll(/[,= "]/g, '\\$&')}=`
-  return selection.filter(line => {
-    const text = textOf(line)
-    for (let at = text.indexOf(key); at >= 0; at = text.indexOf(key, at + 1)) {
-      if (beginning.test(text.slice(at + key.length, at + key.length + 1))) return true
-    }
-    return false
-  })
-}
-
-/** Go quotes nearly as JSON does; a name of other characters finds no candidates. */
-function unquoted(quoted: string): string {
-  try {
-    return JSON.parse(quoted) as string
-  } catch {
-    return ''
-  }
+/** Lines that may hold the field and type that the reason tells; some of them may be right. */
+function candidatesOf(error: ResponseError, selection: Selection, textOf: TextOf): number[] {
+  const conflict = conflictOf(error)
+  return conflict === undefined ? [] : selection.filter(line => mayHold(textOf(line), conflict))
 }

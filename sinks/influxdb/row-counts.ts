@@ -18,6 +18,10 @@ export class RowCounts {
     this.#seen = new Uint32Array(this.#rows.length)
   }
 
+  covers(offset: number): boolean {
+    return offset >= this.#from && offset < this.#from + this.#rows.length
+  }
+
   /** @param offset in the range */
   add(offset: number, index: number): void {
     const at = offset - this.#from

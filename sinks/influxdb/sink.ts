@@ -4,7 +4,8 @@ import type { RecordBatch } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { LogIdentity } from '../log-registry.ts'
 import { type MessageCounts, positionHigh, positionLow, type Reject, type Rejection, type Sink } from '../sink.ts'
-import { bodyOf, cutBodies, eachAtOnce } from './bodies.ts'
+import { bodyOf, cutBodies, eachAtOnce, type Selection } from './bodies.ts'
+import { type KnownConflicts, openConflicts } from './conflicts.ts'
 import type { Connection } from './connection.ts'
 import { encode } from './encode.ts'
 import type { EncodedBatch, EncodedLines } from './encoded-batch.ts'
@@ -37,14 +38,18 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
   const schema = await prepareSchema(connection, options, onNotice)
   const logNumber = await registerLog(connection, identity)
   const formats = openFormats(connection, options)
+  const conflicts = openConflicts()
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
   async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
     await rejectKnown(encoded, { formats, schema, signal })
     await acknowledge(encoded, reject)
-    const culprits = await writeLines(encoded, connection, options, signal)
-    rejectCulprits(encoded, culprits, schema)
+    // What was refused before comes first, so that nothing of its message is sent if it is refused again.
+    const suspects = conflicts.suspects(encoded, line => textOf(encoded.lines, line))
+    rejectCulprits(encoded, await writeBodies(encoded, [suspects], { connection, options, signal }), { schema, conflicts })
+    const bodies = cutBodies(encoded.lines, message => encoded.rejected.has(message), options)
+    rejectCulprits(encoded, await writeBodies(encoded, bodies, { connection, options, signal }), { schema, conflicts })
     await acknowledge(encoded, reject)
     await removePartly(encoded, connection, { logNumber, atOnce: options.requestsInFlight, signal })
     await noteReplays(connection, encoded, signal)
@@ -93,36 +98,36 @@ async function acknowledge({ rejected, acknowledged }: EncodedBatch, reject: Rej
   for (const { message } of fresh) acknowledged.add(message)
 }
 
-/** @returns what the server refuses; all other lines of messages that are not rejected are durable */
-async function writeLines(
-  { lines, rejected }: EncodedBatch,
-  connection: Connection,
-  options: SinkOptions,
-  signal: AbortSignal,
+/** @returns what the server refuses; all other lines of the bodies are durable */
+async function writeBodies(
+  { lines }: EncodedBatch,
+  bodies: readonly Selection[],
+  { connection, options, signal }: { connection: Connection; options: SinkOptions; signal: AbortSignal },
 ): Promise<Culprit[]> {
   const culprits: Culprit[] = []
-  await eachAtOnce(
-    cutBodies(lines, message => rejected.has(message), options),
-    options.requestsInFlight,
-    async body => {
-      const post = async (selection: readonly number[]): Promise<void> => {
-        signal.throwIfAborted()
-        await connection.write(connection.bucket, await bodyOf(lines, selection), signal)
-      }
-      culprits.push(...(await writeIsolating(body, post, line => textOf(lines, line))))
-    },
-  )
+  await eachAtOnce(bodies, options.requestsInFlight, async body => {
+    const post = async (selection: Selection): Promise<void> => {
+      signal.throwIfAborted()
+      await connection.write(connection.bucket, await bodyOf(lines, selection), signal)
+    }
+    culprits.push(...(await writeIsolating(body, post, line => textOf(lines, line))))
+  })
   return culprits.sort((one, other) => one.line - other.line)
 }
 
-function rejectCulprits({ lines, rejected, partly }: EncodedBatch, culprits: readonly Culprit[], { keptSeconds }: Schema): void {
+function rejectCulprits(
+  { lines, rejected, partly }: EncodedBatch,
+  culprits: readonly Culprit[],
+  { schema, conflicts }: { schema: Schema; conflicts: KnownConflicts },
+): void {
   const refusedLines = new Set(culprits.map(({ line }) => line))
   for (const { line, error } of culprits) {
+    conflicts.remember(error)
     const message = lines.message[line]!
     if (rejected.has(message)) continue
     const [first, end] = linesOf(lines, message)
     for (let other = first; other < end; other++) if (!refusedLines.has(other)) partly.add(message)
-    const fault = error.said.includes('retention policy') ? beyondRetention(keptSeconds) : refusedBy(error)
+    const fault = error.said.includes('retention policy') ? beyondRetention(schema.keptSeconds) : refusedBy(error)
     rejected.set(message, { message, record: lines.record[line]!, ...fault })
   }
 }

@@ -92,6 +92,27 @@ describeWithInflux('refusals', influx => {
     }),
   )
 
+  test('what was refused once is sent before all else of its message, which then is never sent', () =>
+    withStore(async store => {
+      const sink = await store.open()
+      const deletes: unknown[] = []
+      const remove = store.connection.remove.bind(store.connection)
+      Object.assign(store.connection, {
+        remove: (...given: Parameters<typeof remove>) => {
+          deletes.push(given)
+          return remove(...given)
+        },
+      })
+      for (let offset = 0; offset < 3; offset++) {
+        const batch = batchOf(offset, offset + 1, [{ offset, documents: [good, bad, good] }])
+        const [counts] = await sink.write(sink.encode(batch), async () => undefined, signal)
+        expect(counts).toMatchObject({ stored: 0, deadLettered: 1 })
+        expect(deletes).toHaveLength(1)
+        expect(await offsets(store)).toEqual([])
+      }
+      await sink.close()
+    }))
+
   test('where the delete fails it is done by the next write, and the dead letter is not asked for again', () =>
     withStore(async store => {
       const sink = await store.open()

@@ -30,35 +30,45 @@ type Answer = Record<string, string>
 
 const always = 'range(start: time(v: -9223372036854775806), stop: time(v: 9223372036854775806))'
 
-/** The rows of a batch of fields lie apart, by series: they are put together and in order here, in memory. */
+const recordFields = ['/position', '/index', 'value']
+const documentFields = ['/position', '/index', 'id', 'part', 'at/on', 'at/value']
+
+/**
+ * Points come field by field, each with its series and time, and are put together and in order here, in memory: a `pivot` in the server takes minutes,
+ * since each message of the load is a series of its own.
+ */
 async function* rowsOf(ask: (flux: string) => AsyncIterable<Answer>, bucket: string): AsyncGenerator<StoredRow> {
-  const formats = new Map<string, string>()
+  const formats = new Map([['messages', 'messages']])
   const registered = `from(bucket: "${bucket}_sluice") |> ${always} |> filter(fn: (r) => r._measurement == "formats" and r._field == "format")`
   for await (const { name, _value } of ask(registered)) formats.set(name!, _value!)
-  const rows: (StoredRow & { readonly position: bigint })[] = []
-  const columns = '|> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
-  for await (const row of ask(`from(bucket: "${bucket}") |> ${always} ${columns}`)) {
-    const position = BigInt(row['/position']!)
-    const place = {
-      position,
-      partition: Number((position >> 44n) & 0xfffn),
-      offset: Number(position & 0xfff_ffff_ffffn),
-      index: Number(row['/index']),
-    }
-    const { channel = '', publisher = '', subtopic = '' } = row
-    if (row['_measurement'] === 'messages') {
-      const seconds = microseconds(row['_time']!) / 1e6
-      const text = senmlText({ channel, publisher, subtopic, name: row['name']!, value: Number(row['value']), seconds })
-      rows.push({ table: 'messages', ...place, text })
-    } else {
-      // As flattening leaves it of `{ id, part, at: { on, value } }`.
-      const at = { on: row['at/on'] === 'true', value: Number(row['at/value']) }
-      const text = documentText({ channel, publisher, subtopic, payload: { id: row['id'], part: Number(row['part']), at } })
-      rows.push({ table: formats.get(row['_measurement']!) ?? 'no format', ...place, text })
+  const points = new Map<string, Answer>()
+  for (const field of new Set([...recordFields, ...documentFields])) {
+    const values = `from(bucket: "${bucket}") |> ${always} |> filter(fn: (r) => r._field == "${field}") |> group(columns: ["_measurement"])`
+    for await (const row of ask(values)) {
+      const { _measurement, _time, channel = '', publisher = '', subtopic = '', name = '' } = row
+      const key = [_measurement, channel, publisher, subtopic, name, row['nth'] ?? '', row['/nth'] ?? '', _time].join()
+      let point = points.get(key)
+      if (point === undefined) points.set(key, (point = { _measurement: _measurement!, _time: _time!, channel, publisher, subtopic, name }))
+      point[field] = row['_value']!
     }
   }
-  rows.sort((one, other) => (one.position === other.position ? one.index - other.index : one.position < other.position ? -1 : 1))
-  for (const { position: _, ...row } of rows) yield row
+  const placed = [...points.values()].map(point => ({ point, position: BigInt(point['/position']!), index: Number(point['/index']) }))
+  placed.sort((one, other) => (one.position === other.position ? one.index - other.index : one.position < other.position ? -1 : 1))
+  for (const { point, position, index } of placed) {
+    const place = { partition: Number((position >> 44n) & 0xfffn), offset: Number(position & 0xfff_ffff_ffffn), index }
+    yield { table: formats.get(point['_measurement']!) ?? 'no format', ...place, text: textOf(point) }
+  }
+}
+
+function textOf({ channel = '', publisher = '', subtopic = '', ...point }: Answer): string {
+  const origin = { channel, publisher, subtopic }
+  if (point['_measurement'] === 'messages') {
+    const seconds = microseconds(point['_time']!) / 1e6
+    return senmlText({ ...origin, name: point['name']!, value: Number(point['value']), seconds })
+  }
+  // As flattening leaves it of `{ id, part, at: { on, value } }`.
+  const at = { on: point['at/on'] === 'true', value: Number(point['at/value']) }
+  return documentText({ ...origin, payload: { id: point['id'], part: Number(point['part']), at } })
 }
 
 /** The first six digits behind the second: what follows only keeps points apart. */

@@ -1,0 +1,84 @@
+// Fields of another type than InfluxDB has them: what its answers tell, and which lines hold such a field again.
+//
+// A point that is refused leaves the other points of its message stored, and to delete them takes the server long (a second, while its cache is
+// full). So what was refused once is remembered, and lines that hold the same are sent before all others: their messages are refused then before
+// anything else of them was sent.
+
+import type { EncodedBatch } from './encoded-batch.ts'
+import type { ResponseError } from './errors.ts'
+import { physicalName } from './physical-name.ts'
+
+/** So many are remembered for a measurement, and so many measurements that have any. */
+const conflictsMax = 32
+const measurementsMax = 1_000
+
+export interface Conflict {
+  readonly measurement: string
+  readonly field: string
+  /** Of the value that was refused: `string`, `float`. */
+  readonly type: string
+}
+
+const said = /input field ("(?:[^"\\]|\\.)*") on measurement ("(?:[^"\\]|\\.)*") is type (\w+)/
+const beginnings: Readonly<Record<string, RegExp>> = { string: /^"/, boolean: /^[tf]/, float: /^[-\d]/, integer: /^[-\d]/ }
+
+/** What the server refuses; undefined where it is something else than a type, or has a name that is quoted in a way that is not JSON's. */
+export function conflictOf(error: ResponseError): Conflict | undefined {
+  const [, field, measurement, type] = said.exec(error.said) ?? []
+  if (field === undefined || measurement === undefined || type === undefined || beginnings[type] === undefined) return undefined
+  try {
+    return { field: JSON.parse(field) as string, measurement: JSON.parse(measurement) as string, type }
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether a line may hold such a field. It may also be a text that reads so, which is no harm: the server decides. */
+export function mayHold(line: string, { measurement, field, type }: Conflict): boolean {
+  if (!line.startsWith(`${measurement},`) && !line.startsWith(`${measurement} `)) return false
+  const key = `,${field.replaceAll(/[,= "]/g, '\\$&')}=`
+  for (let at = line.indexOf(key); at >= 0; at = line.indexOf(key, at + 1)) {
+    if (beginnings[type]!.test(line.slice(at + key.length, at + key.length + 1))) return true
+  }
+  return false
+}
+
+export interface KnownConflicts {
+  remember(error: ResponseError): void
+  /** Lines of messages that are not rejected which may hold what was refused before. */
+  suspects(encoded: EncodedBatch, textOf: (line: number) => string): number[]
+}
+
+export function openConflicts(): KnownConflicts {
+  const known = new Map<string, Conflict[]>()
+  return {
+    remember(error) {
+      const conflict = conflictOf(error)
+      if (conflict === undefined) return
+      const some = known.get(conflict.measurement) ?? []
+      if (some.some(({ field, type }) => field === conflict.field && type === conflict.type)) return
+      if (some.push(conflict) > conflictsMax) some.shift()
+      // The one that was learnt last goes last; the oldest is forgotten.
+      known.delete(conflict.measurement)
+      known.set(conflict.measurement, some)
+      if (known.size > measurementsMax) known.delete(known.keys().next().value!)
+    },
+    suspects({ formats, lines, rejected }, textOf) {
+      if (known.size === 0) return []
+      const suspected = new Map<number, readonly Conflict[]>()
+      for (const { format, messages } of formats) {
+        const conflicts = known.get(physicalName(format))
+        if (conflicts !== undefined) for (const message of messages) if (!rejected.has(message)) suspected.set(message, conflicts)
+      }
+      const found: number[] = []
+      if (suspected.size === 0) return found
+      for (let line = 0; line < lines.length; line++) {
+        const conflicts = suspected.get(lines.message[line]!)
+        if (conflicts === undefined) continue
+        const text = textOf(line)
+        if (conflicts.some(conflict => mayHold(text, conflict))) found.push(line)
+      }
+      return found
+    },
+  }
+}
