@@ -85,16 +85,20 @@ listeningRole('ingest', 'takes messages from devices into the log')
 
 listeningRole('writer', 'takes messages from the log into a store', 9082)
   .argument('<store>', storeNamesText)
+  .option('--accept-new-log', 'go on with a log that was made anew, or with a store that knows nothing of what was read, once')
   .description('Starts a writer: a pool of workers that take messages from Kafka and store them, each once.')
   .addHelpText(
     'after',
     '\nExamples:\n  SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://sluice:…@db/sluice sluice writer relational\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice writer relational\n  SVC_LOG_BROKERS=kafka:9092 SVC_WIDECOLUMN_URL=cassandra://node-1,node-2/sluice?dc=datacenter1 sluice writer widecolumn\n  SVC_TIMESERIES_URL="http://influx:8086/?org=acme&bucket=sluice" SVC_TIMESERIES_TOKEN_FILE=/run/secrets/influx sluice writer timeseries\n  SVC_DOCUMENT_URL=mongodb://mongo/sluice sluice writer document\n  sluice config sample writer relational\n',
   )
-  .action(async (name: string, { config: path, ...http }: ListenFlags) => {
+  .action(async (name: string, { config: path, acceptNewLog, ...http }: ListenFlags & { acceptNewLog?: boolean }) => {
     const store = storeOf(name) ?? program.error(`there is no store ${JSON.stringify(name)}: the stores are ${storeNamesText}`)
     const { configPathVariable, loadWriterOptions } = await import('./roles/writer-options.ts')
     const { storeKind } = await import('./roles/stores/index.ts')
-    const options = loadWriterOptions(await storeKind(store), await sources(path, { http: { ...http } }, configPathVariable(store)))
+    const options = loadWriterOptions(
+      await storeKind(store),
+      await sources(path, { http: { ...http }, log: { acceptNew: acceptNewLog } }, configPathVariable(store)),
+    )
     const { writer } = await import('./roles/writer.ts')
     await writer(store, options, version!)
     process.exit(0) // everything is closed: see the end of this file

@@ -88,7 +88,8 @@ export const logOptions = Type.Object({
   acceptNew: Type.Boolean({
     default: false,
     flag: '--accept-new-log',
-    description: 'Go on with a log that was made anew, beside what the store holds of the one before.',
+    description:
+      'Go on with a log that was made anew, beside what the store holds of the one before; or with a store that knows nothing of what was read before, which it will lack.',
   }),
   acceptLost: Type.Boolean({
     default: false,

@@ -19,6 +19,7 @@ import { openClosings } from '../pipeline/workers/closings.ts'
 import type { OnWaiting, OpenWorker } from '../pipeline/workers/worker.ts'
 import { openWriter, type Writer } from '../pipeline/writer.ts'
 import type { Sink } from '../sinks/sink.ts'
+import { SinkError } from '../sinks/sink-error.ts'
 import { flattening } from '../transformers/flattening.ts'
 import { openTransformer } from '../transformers/select.ts'
 import { storeKind } from './stores/index.ts'
@@ -74,7 +75,16 @@ export async function openWriterWorker(
     const store = await kind.open(options.store, name)
     closings.add(() => store.close())
     /** Until it opens: what is away is waited for. */
-    const opened = <Part>(open: () => Promise<Part>): Promise<Part> =>
+    const opened = async <Part>(open: () => Promise<Part>): Promise<Part> => {
+      try {
+        return await retried(open)
+      } catch (error) {
+        if (signal.aborted || error instanceof SystemicError || error instanceof SinkError) throw error
+        // In the words of a driver: it ends the writer with them, and not the worker again and again.
+        throw new SystemicError(error instanceof Error ? error.message : String(error), { cause: error })
+      }
+    }
+    const retried = <Part>(open: () => Promise<Part>): Promise<Part> =>
       retry(
         open,
         {

@@ -53,10 +53,14 @@ export function chooseLog(logs: readonly RegisteredLog[], identity: LogIdentity)
 /**
  * For stores that keep no positions, before a log is added.
  *
+ * @param readLogs reads again what the store knows: another worker of the same writer may have registered the log, stored and committed since
+ * the caller looked
  * @throws SinkError (systemic) where the writer has read the log before, and not into this store
  */
-export async function checkUnread({ logName, writer, acceptNewLog, hasCommits }: LogIdentity): Promise<void> {
+export async function checkUnread(identity: LogIdentity, readLogs: () => Promise<readonly RegisteredLog[]>): Promise<void> {
+  const { logName, writer, acceptNewLog, hasCommits } = identity
   if (acceptNewLog || hasCommits === undefined || !(await hasCommits())) return
+  if (chooseLog(await readLogs(), identity).state !== 'new') return
   throw new SinkError(
     'systemic',
     `the store knows nothing of the log "${logName}", which the writer "${writer}" has read from before: what it read then is not in this store. Give the store a writer of another name (log.group), which begins with the oldest message, or start once with --accept-new-log to go on from here`,

@@ -76,7 +76,8 @@ export interface Sink<Encoded = unknown> {
    * time leaves the same rows as writing it once. What the store refuses as data is rejected, never thrown.
    *
    * @param signal aborts when nobody waits for the batch any more: the write ends soon, with whatever came of it, and never
-   * becomes final after it has thrown. In a store without transactions what was on its way may still land: the rows that the next write has, too
+   * becomes final after it has thrown. In a store without transactions what was on its way may still land: the rows that the next write has, too, and
+   * of a message that is refused meanwhile some may stay, which `sluice verify` tells (rows missing)
    */
   write(encoded: Encoded, reject: Reject, signal: AbortSignal): Promise<readonly MessageCounts[]>
 

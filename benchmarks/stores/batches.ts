@@ -5,7 +5,7 @@ import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 const batchRows = 10_000
 const channels = 100
 const things = 1000
-/** A thing sends once a second or so: a batch is the last ten seconds of all of them. */
+/** A thing sends once a second or so: a batch is ten seconds of all of them. */
 const spreadUs = 10_000_000
 
 /** Strings are made anew, as a transformer makes them. */
@@ -24,8 +24,9 @@ export function batchesOf(rows: number, records: number, nowUs: number): RecordB
   for (let from = 0; from < messages; from += batchMessages) {
     const to = Math.min(messages, from + batchMessages)
     const batch = new RecordBatch()
+    const endUs = nowUs - Math.floor((messages - to) / batchMessages) * spreadUs
     for (let offset = from; offset < to; offset++)
-      append(batch, offset, records, nowUs - Math.round(((to - offset) / batchMessages) * spreadUs))
+      append(batch, offset, records, endUs - Math.round(((to - offset) / batchMessages) * spreadUs))
     batch.cover(0, from, to)
     batches.push(batch)
   }

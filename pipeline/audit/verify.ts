@@ -6,7 +6,7 @@ import type { Decoder } from '../decode.ts'
 import { type LetterIndex, openLetterIndex } from '../letters/index-of-letters.ts'
 import { replaysGroup } from '../replays.ts'
 import { SystemicError } from '../systemic-error.ts'
-import type { TopicReader } from '../topic-reader.ts'
+import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 import { auditPartition, type PartitionReport } from './partition.ts'
 
 /**
@@ -53,6 +53,7 @@ export async function verify({ reader, audit, decoder, lettersOf, replaysOf, com
   const positions = (await committed?.(known.writer, reader)) ?? positionsOf(known)
   // After the positions, so that every letter of a message below them is there, and the end is above them.
   const bounds = await reader.bounds()
+  if (committed !== undefined) checkCommitted(positions, [...bounds.values()], known.writer, reader.name)
   const letters = await lettersOf(known.writer)
   const index = letters === undefined ? undefined : await openLetterIndex(letters)
   // After the letters, so that every message that one of them calls replayed is among the replays.
@@ -105,6 +106,14 @@ export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicRe
     named.length === 0
       ? `the store knows nothing of the log "${name}": no writer has written to it from there yet`
       : `the log "${name}" is another one (id ${id}) than the store was written from (id ${named[0]!.id}): there is nothing to compare`,
+  )
+}
+
+/** @throws SystemicError where nobody knows how far the store should be */
+function checkCommitted(positions: Positions, bounds: readonly TopicBounds[], writer: string, topic: string): void {
+  if (positions.size > 0 || bounds.every(({ start, end }) => start === end)) return
+  throw new SystemicError(
+    `the consumer group ${writer} has committed nothing of the topic ${topic}, so that nobody knows how far the store should be: its writer has not begun, or Kafka has forgotten the group, which it does when nobody works in it for a week (offsets.retention.minutes)`,
   )
 }
 

@@ -1,7 +1,7 @@
 // The document store: MongoDB.
 
 import { readTlsFiles } from '../../config/tls-files.ts'
-import { type SinkOptions, secretsOf, sinkOptions, urlFaults } from '../../sinks/mongodb/options.ts'
+import { loginFaults, type SinkOptions, secretsOf, sinkOptions, urlFaults } from '../../sinks/mongodb/options.ts'
 import type { StoreKind } from './store.ts'
 
 export const document: StoreKind<SinkOptions> = {
@@ -9,7 +9,7 @@ export const document: StoreKind<SinkOptions> = {
   options: sinkOptions,
   keepsPositions: false,
   takesFlat: false,
-  faults: ({ url }) => urlFaults(url).map(({ problem }) => ({ place: 'store.url', problem })),
+  faults: options => [...urlFaults(options.url).map(({ problem }) => ({ place: 'store.url', problem })), ...loginFaults(options)],
   secrets: secretsOf,
 
   async open(options, writer) {

@@ -23,6 +23,17 @@ export async function explained<Result>(work: () => Promise<Result>): Promise<Re
   }
 }
 
+/** A defect, and nothing that a store says. */
+const defects: ReadonlySet<string> = new Set(['TypeError', 'ReferenceError', 'RangeError', 'SyntaxError', 'AssertionError'])
+const sentenceLengthMax = 500
+
+/** What a store or its driver threw, in one line: their errors are many, and their stacks say nothing to an operator. */
+export function storeFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof ToolError || foreign.has(error.name) || defects.has(error.name)) return error
+  const said = error.message.replaceAll(/\s+/g, ' ').trim()
+  return new ToolError(`the store cannot be asked: ${said.slice(0, sentenceLengthMax)}`, { cause: error })
+}
+
 /** Where the exit code 1 is an answer, 2 says that there is none. */
 const misuse = 2
 

@@ -6,6 +6,7 @@ import type { TraceReport } from '../../pipeline/audit/trace.ts'
 import type { VerifyReport } from '../../pipeline/audit/verify.ts'
 import type { FullLetter, Letter } from '../../pipeline/letters/letter.ts'
 import type { Letters, Selection, Settlement } from '../../pipeline/letters/letters.ts'
+import type { StoreName } from '../stores/store.ts'
 
 type Body = Dispatcher.ResponseData['body']
 
@@ -13,6 +14,12 @@ export interface Remote {
   readonly letters: Letters
   verify(): Promise<VerifyReport>
   trace(id: string): Promise<TraceReport>
+}
+
+/** @throws ToolError for another store than that of a running platform */
+export function checkRemoteStore(store: StoreName): void {
+  if (store !== 'relational')
+    throw new ToolError(`a running \`sluice up\` has a relational store, and no ${store} one: leave --url out, or name relational`)
 }
 
 /** @throws ToolError for a URL or a token that cannot be; asking throws it for whatever is refused */

@@ -26,6 +26,7 @@ import { openTransformer } from '../../transformers/select.ts'
 import { storeKind } from '../stores/index.ts'
 import { type StoreName, storeNamesText, storeOf } from '../stores/store.ts'
 import { configPathVariable, type WriterOptions, writerOptionsOf } from '../writer-options.ts'
+import { storeFailure } from './failure.ts'
 
 /** Reads the environment and a file, with the variables of all roles known. */
 export type Sources = (file: string | undefined, overrides: OptionSources['overrides'], fileVariable: string) => Promise<OptionSources>
@@ -68,6 +69,24 @@ export function addSiteOptions(command: Command): Command {
     .addOption(new Option('--token <token>', 'of an administrator, for --url').env('SVC_TOKEN'))
 }
 
+/** The audit with errors that a person can read. */
+function told(audit: StoreAudit): StoreAudit {
+  const say = (error: unknown): never => {
+    throw storeFailure(error)
+  }
+  return {
+    logs: () => audit.logs().catch(say),
+    rowsOf: (log, partition, offset, where) => audit.rowsOf(log, partition, offset, where).catch(say),
+    async *messages(log, partition, from, to) {
+      try {
+        yield* audit.messages(log, partition, from, to)
+      } catch (error) {
+        say(error)
+      }
+    },
+  }
+}
+
 /** @throws ToolError for a name that is none */
 export function storeNamed(name: string): StoreName {
   const store = storeOf(name)
@@ -85,7 +104,7 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
   // A tool that asks no store needs none.
   const siteOptions: TObject = Type.Object({ ...properties, store: Type.Optional(properties['store']!) })
   const options = loadOptions(siteOptions, await sources(flags.config, {}, configPathVariable(store))) as WriterOptions
-  const faults = kafkaFaults(options.log, options.env)
+  const faults = [...kafkaFaults(options.log, options.env), ...(options.store === undefined ? [] : kind.faults(options.store))]
   if (faults.length > 0) throw new OptionsError(faults)
   const { topic } = options.log
   const { fetchBytes } = options.consumer
@@ -144,7 +163,7 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
       const reader = await openIfThere(deadLettersTopic(topic, writer))
       if (reader === undefined) {
         throw new ToolError(
-          `there is no topic ${deadLettersTopic(topic, writer)}: no writer of this name has run on it; name another with --writer, or look at SVC_LOG_TOPIC`,
+          `there is no topic ${deadLettersTopic(topic, writer)}: no writer of this name has run on it; name another with --writer, its store with --store, or look at SVC_LOG_TOPIC`,
         )
       }
       const { payloadBytes } = options.message
@@ -159,9 +178,11 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
 
     async openAudit() {
       if (options.store === undefined) {
-        throw new ToolError(`there is no store: set SVC_${store.toUpperCase()}_URL, or name the writer's file with --config`)
+        throw new ToolError(
+          `where the ${store} store is was not said: set SVC_${store.toUpperCase()}_URL, name the writer's file with --config, or name another kind of store`,
+        )
       }
-      return kept(await kind.openAudit(options.store))
+      return told(kept(await kind.openAudit(options.store)))
     },
 
     decoder() {

@@ -7,7 +7,7 @@ import { type Letters, openLetters } from '../../pipeline/letters/letters.ts'
 import { parseMessageId } from '../../pipeline/message-id.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
-import { openRemote } from './remote.ts'
+import { checkRemoteStore, openRemote } from './remote.ts'
 import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
 import { jsonLine, plain } from './text.ts'
 
@@ -26,7 +26,7 @@ export function addCommands(command: Command, sources: Sources): void {
     .description('Says what has become of a message: received, matched, decoded, stored or dead-lettered, and where it can be read.')
     .addHelpText(
       'after',
-      '\nExit code 0: it is told. 1: the message is missing. 2: it could not be asked.\n\nExamples:\n  sluice trace messages-3-1234\n  sluice trace 1-3-1234 relational --config writer.toml --reader http://reader:9092\n  sluice trace 1-0-17 --url http://127.0.0.1:8080 --token "$TOKEN"\n',
+      '\nExit code 0: it is told. 1: the message is missing. 2: it could not be asked.\n\nExamples:\n  sluice trace messages-3-1234\n  SVC_DOCUMENT_URL=mongodb://… sluice trace messages-3-1234 document\n  sluice trace 1-3-1234 relational --config writer.toml --reader http://reader:9092\n  sluice trace 1-0-17 --url http://127.0.0.1:8080 --token "$TOKEN"\n',
     )
     .action((id: string, store: string, { json = false, ...flags }: TraceFlags) =>
       answered(async () => {
@@ -42,7 +42,10 @@ async function traced(text: string, storeName: string, flags: TraceFlags, source
   if (id === undefined)
     throw new ToolError(`${JSON.stringify(text)} is no id of a message: give <log>-<partition>-<offset>, as ingest answered it`)
   const store = storeNamed(storeName)
-  if (flags.url !== undefined) return openRemote(flags.url, flags.token).trace(text)
+  if (flags.url !== undefined) {
+    checkRemoteStore(store)
+    return openRemote(flags.url, flags.token).trace(text)
+  }
   const site = await openSite(store, flags, sources)
   try {
     const [reader, audit] = [await site.openTopic(), await site.openAudit()]

@@ -7,7 +7,7 @@ import { type VerifyReport, verify } from '../../pipeline/audit/verify.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
 import { openProgress } from './progress.ts'
-import { openRemote } from './remote.ts'
+import { checkRemoteStore, openRemote } from './remote.ts'
 import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
 import { jsonLine, plain } from './text.ts'
 
@@ -53,7 +53,10 @@ Examples:
 
 async function reported(storeName: string, flags: SiteFlags, sources: Sources): Promise<VerifyReport> {
   const store = storeNamed(storeName)
-  if (flags.url !== undefined) return openRemote(flags.url, flags.token).verify()
+  if (flags.url !== undefined) {
+    checkRemoteStore(store)
+    return openRemote(flags.url, flags.token).verify()
+  }
   const site = await openSite(store, flags, sources)
   const progress = openProgress('offsets compared')
   try {

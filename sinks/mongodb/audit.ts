@@ -22,17 +22,17 @@ const offsetMask = 0xfff_ffff_ffffn
 
 /** @param connection stays the caller's */
 export function openAudit(connection: Connection, _options: SinkOptions): StoreAudit {
-  const { database } = connection
-
   return {
     async logs() {
-      const logs = await readLogs(database)
+      await connection.connect()
+      const logs = await readLogs(connection.database)
       return logs.map(({ _id: number, name, id, writer }): AuditedLog => ({ number, name, id, writer, partitions: new Map() }))
     },
 
     async *messages(log, partition, from, to) {
       if (from >= to) return
-      const collections = [senmlFormat, ...(await readFormats(database)).map(({ collection }) => collection)]
+      await connection.connect()
+      const collections = [senmlFormat, ...(await readFormats(connection.database)).map(({ collection }) => collection)]
       const limit = Math.min(pageRows.most, Math.max(pageRows.fewest, Math.floor(rowsInMemoryMax / collections.length)))
       const first = firstRowId(log, partition, from)
       const last = lastRowId(log, partition, to - 1)
@@ -46,9 +46,10 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
 
     async rowsOf(log, partition, offset, { format }: Whereabouts) {
       const collection = format === senmlFormat ? senmlFormat : physicalName(format)
+      await connection.connect()
       const own = between(firstRowId(log, partition, offset), lastRowId(log, partition, offset))
       return (
-        await database
+        await connection.database
           .collection(collection)
           .find(own, { projection: { _id: 1 } })
           .toArray()
@@ -59,7 +60,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
   function rowsBehind(collection: string, limit: number, first: Uint8Array, last: Uint8Array): ReadBehind {
     let behind: Filter<Document> = between(first, last)
     return async () => {
-      const found = await database
+      const found = await connection.database
         .collection(collection)
         .find(behind, { projection: { _id: 1 }, sort: { _id: 1 }, limit })
         .toArray()
@@ -72,7 +73,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
   function replaysBehind(limit: number, first: bigint, last: bigint): ReadBehind {
     let behind: Filter<Document> = { _id: { $gte: first, $lte: last } as never }
     return async () => {
-      const found = await database
+      const found = await connection.database
         .collection(replayedCollection)
         .find(behind, { sort: { _id: 1 }, limit })
         .toArray()

@@ -3,9 +3,11 @@
 import type { Db, MongoClientOptions } from 'mongodb'
 import { SinkError } from '../sink-error.ts'
 import { rowFailure, type WriteError } from './errors.ts'
-import { type SinkOptions, urlFaults } from './options.ts'
+import { credentialsOf, type SinkOptions, urlFaults } from './options.ts'
 
 export interface Connection {
+  /** Connects where that is not done. To be called before anything else is asked; once it has resolved the driver finds its servers again by itself. */
+  connect(): Promise<void>
   /** Everything but rows: reads from the primary what a majority has, and writes to a majority. int64s are bigints, binaries Buffers. */
   readonly database: Db
   /**
@@ -46,15 +48,30 @@ export async function openConnection(options: SinkOptions, applicationName: stri
   if (fault !== undefined) throw new SinkError('systemic', `the URL of the MongoDB database: ${fault.problem}`)
   const { MongoClient } = await import('mongodb')
   const DocumentSequence = await loadDocumentSequence()
-  let client: InstanceType<typeof MongoClient>
-  try {
-    client = new MongoClient(options.url, clientOptions(options, applicationName, tls))
-  } catch (error) {
-    throw new SinkError('systemic', `the URL of the MongoDB database cannot be used: ${withoutSecrets(error, options)}`)
+  function newClient(): InstanceType<typeof MongoClient> {
+    try {
+      const made = new MongoClient(options.url, clientOptions(options, applicationName, tls))
+      // The pool and the topology say on events what the operations throw, too.
+      return made.on('error', () => undefined)
+    } catch (error) {
+      throw new SinkError('systemic', `the URL of the MongoDB database cannot be used: ${withoutSecrets(error, options)}`)
+    }
   }
-  // The pool and the topology say on events what the operations throw, too.
-  client.on('error', () => undefined)
-  const database = client.db()
+  let client = newClient()
+  let connecting: Promise<unknown> | undefined
+
+  /** A client whose first connecting has failed says for ever that it is closed: the next call has another one. */
+  async function connect(): Promise<void> {
+    const trying = client
+    connecting ??= trying.connect().catch(async (error: unknown) => {
+      connecting = undefined
+      client = newClient()
+      await trying.close().catch(() => undefined)
+      throw error
+    })
+    await connecting
+  }
+
   const writeConcern = {
     w: /^\d+$/.test(options.writeConcern) ? Number(options.writeConcern) : options.writeConcern,
     j: options.journal,
@@ -62,16 +79,19 @@ export async function openConnection(options: SinkOptions, applicationName: stri
   }
 
   return {
-    database,
+    connect,
+    get database() {
+      return client.db()
+    },
     async insert(collection, documents, signal) {
       const sequence = new DocumentSequence('documents')
       sequence.push({}, documents)
-      const answer = await database.command({ insert: collection, documents: sequence, ordered: false, writeConcern }, { signal })
+      const answer = await client.db().command({ insert: collection, documents: sequence, ordered: false, writeConcern }, { signal })
       return (answer['writeErrors'] as WriteError[] | undefined) ?? []
     },
     async remove(collection, rowIds, signal) {
       const deletes = [{ q: { _id: { $in: rowIds } }, limit: 0 }]
-      const answer = await database.command({ delete: collection, deletes, writeConcern }, signal === undefined ? {} : { signal })
+      const answer = await client.db().command({ delete: collection, deletes, writeConcern }, signal === undefined ? {} : { signal })
       const [failure] = (answer['writeErrors'] as WriteError[] | undefined) ?? []
       if (failure !== undefined) throw rowFailure(failure, `MongoDB did not delete rows of ${collection}`)
     },
@@ -87,10 +107,10 @@ export async function openConnection(options: SinkOptions, applicationName: stri
 }
 
 function clientOptions(options: SinkOptions, applicationName: string, tls: TlsFiles): MongoClientOptions {
-  const { user, password, requestTimeoutMs, connectTimeoutMs, writesInFlight, journal } = options
+  const { requestTimeoutMs, connectTimeoutMs, writesInFlight, journal } = options
   return {
     appName: applicationName.slice(0, 100),
-    ...(user === undefined ? {} : { auth: { username: user, ...(password === undefined ? {} : { password }) } }),
+    ...loginOf(options),
     ...(Object.values(tls).every(one => one === undefined) ? {} : { tls: true, ...tls }),
     maxPoolSize: writesInFlight + otherConnections,
     maxConnecting: Math.min(writesInFlight, 4),
@@ -106,6 +126,19 @@ function clientOptions(options: SinkOptions, applicationName: string, tls: TlsFi
     wtimeoutMS: writeConcernTimeoutMs(options),
     useBigInt64: true,
     promoteBuffers: true,
+  }
+}
+
+/** The options count more than the URL, and either half may stand in either place. */
+function loginOf({ url, user, password }: SinkOptions): Pick<MongoClientOptions, 'auth'> {
+  if (user === undefined && password === undefined) return {}
+  const inUrl = credentialsOf(url)
+  const both = { username: user ?? inUrl.user, password: password ?? inUrl.password }
+  return {
+    auth: {
+      ...(both.username === undefined ? {} : { username: both.username }),
+      ...(both.password === undefined ? {} : { password: both.password }),
+    },
   }
 }
 

@@ -45,7 +45,7 @@ export function registerLog(database: Db, identity: LogIdentity): Promise<number
       await logsOf(database).updateOne({ _id: chosen.number }, { $set: { acceptedAt } })
       return chosen.number
     }
-    await checkUnread(identity)
+    await checkUnread(identity, async () => (await readLogs(database)).map(registered))
     const entry: LogEntry = { _id: chosen.number, name, id, writer, acceptedAt }
     await insertNumbered(database, logsCollection, [entry])
     return chosen.number

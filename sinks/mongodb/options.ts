@@ -16,7 +16,7 @@ export const sinkOptions = Type.Object({
     description:
       'The MongoDB database that messages are stored in. Of its parameters, `w`, `journal`, `retryWrites` and `readPreference` do not count.',
   }),
-  user: Type.Optional(Type.String({ minLength: 1, description: 'Its user, where the URL names none.' })),
+  user: Type.Optional(Type.String({ minLength: 1, description: 'Its user; counts more than that of the URL.' })),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
   caFile: Type.Optional(
     Type.String({
@@ -94,10 +94,28 @@ export function urlFaults(url: string): { problem: string }[] {
 
 /** What `env = production` compares with the secrets that everybody knows, by the option's name. */
 export function secretsOf({ url, password }: SinkOptions): Record<string, string | undefined> {
+  return { 'store.url': credentialsOf(url).password, 'store.password': password }
+}
+
+/** What the URL says of who comes. */
+export function credentialsOf(url: string): { readonly user?: string | undefined; readonly password?: string | undefined } {
   const credentials = urlParts.exec(url)?.groups?.['credentials']
-  const colon = credentials?.indexOf(':') ?? -1
-  const inUrl = credentials === undefined || colon < 0 ? undefined : decoded(credentials.slice(colon + 1))
-  return { 'store.url': inUrl, 'store.password': password }
+  if (credentials === undefined) return {}
+  const colon = credentials.indexOf(':')
+  if (colon < 0) return { user: decoded(credentials) }
+  return { user: decoded(credentials.slice(0, colon)), password: decoded(credentials.slice(colon + 1)) }
+}
+
+/** What is wrong with who comes: a user without a password, or the other way round. Certificates alone need neither. */
+export function loginFaults({ url, user, password }: Pick<SinkOptions, 'url' | 'user' | 'password'>): { place: string; problem: string }[] {
+  const inUrl = credentialsOf(url)
+  const hasUser = (user ?? inUrl.user) !== undefined
+  const hasPassword = (password ?? inUrl.password) !== undefined
+  if (password !== undefined && !hasUser)
+    return [{ place: 'store.password', problem: 'it is of no user: set store.user (SVC_STORE_USER), or name the user in the URL' }]
+  if (user !== undefined && !hasPassword)
+    return [{ place: 'store.user', problem: 'it has no password: set store.password (SVC_STORE_PASSWORD or SVC_STORE_PASSWORD_FILE)' }]
+  return []
 }
 
 function hostsProblem(hosts: string, isSrv: boolean): string | undefined {

@@ -10,6 +10,8 @@ import { readFormats } from './formats.ts'
 
 /** One statement deletes so many rows, so that none runs for long. */
 const rowsAtOnce = 1_000
+/** What was deleted to a lesser write concern than a majority is not found again while the majority has not heard of it. */
+const local = { readConcern: { level: 'local' } } as const
 
 /** Every record whose time lies before, and every document that was created before. The registries stay. */
 export async function deleteBefore(connection: Connection, keep: Date): Promise<void> {
@@ -23,7 +25,7 @@ async function deleteRows(connection: Connection, collection: string, time: 'tim
   for (let channel = await channelBehind(undefined); channel !== undefined; channel = await channelBehind(channel)) {
     for (;;) {
       const old: Filter<Document> = { channel, [time]: { $lt: before } }
-      const found = await rows.find(old, { projection: { _id: 1 }, sort: { [time]: 1, _id: 1 }, limit: rowsAtOnce }).toArray()
+      const found = await rows.find(old, { ...local, projection: { _id: 1 }, sort: { [time]: 1, _id: 1 }, limit: rowsAtOnce }).toArray()
       const rowIds = found.map(({ _id }) => _id as unknown as Uint8Array)
       if (rowIds.length > 0) await connection.remove(collection, rowIds)
       if (rowIds.length < rowsAtOnce) break

@@ -21,6 +21,7 @@ const formatNumberIndex: IndexDescription = { key: { number: 1 }, name: 'number_
  * @throws SinkError (systemic) where the database is not a store of ours, or one of a later version
  */
 export async function prepareStore(connection: Connection, onNotice: (sentence: string) => void): Promise<void> {
+  await connection.connect()
   await checkKind(connection)
   await checkVersion(connection)
   const wanted: [string, IndexDescription[], string][] = [
@@ -84,5 +85,7 @@ export async function probe(connection: Connection, signal: AbortSignal): Promis
  * @throws the driver's errors: the next call goes on
  */
 export async function maintain(connection: Connection, { retentionDays }: SinkOptions, now = new Date()): Promise<void> {
-  if (retentionDays > 0) await deleteBefore(connection, new Date(now.getTime() - retentionDays * 86_400_000))
+  if (retentionDays === 0) return
+  await connection.connect()
+  await deleteBefore(connection, new Date(now.getTime() - retentionDays * 86_400_000))
 }

@@ -74,6 +74,16 @@ test('what is wrong is told all at once', () => {
   expect(faultsOf(wrong).map(fault => fault.trim().split(':')[0])).toEqual(['subscriber.subjects', 'workers.memory_bytes', 'store.url'])
 })
 
+test.each([
+  [{ SVC_STORE_USER: 'me' }, /store\.user: it has no password/],
+  [{ SVC_STORE_PASSWORD: 'x7kq2m3p4d' }, /store\.password: it is of no user/],
+])('half a login of a document store is a fault: %j', async (some, text) => {
+  const kind = await storeKind('document')
+  const load = (environment: Record<string, string>) => loadWriterOptions(kind, { environment })
+  expect(() => load({ SVC_DOCUMENT_URL: 'mongodb://mongo/sluice', ...some })).toThrow(text)
+  expect(() => load({ SVC_DOCUMENT_URL: 'mongodb://you:y3t9w1@mongo/sluice', ...some })).not.toThrow()
+})
+
 const urls: Readonly<Record<StoreName, Record<string, string>>> = {
   relational: { SVC_RELATIONAL_URL: url },
   widecolumn: { SVC_WIDECOLUMN_URL: 'cassandra://node-1,node-2:9043/sluice?dc=datacenter1' },

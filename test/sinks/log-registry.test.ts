@@ -43,8 +43,14 @@ test('the number after the last is refused', () => {
 
 test('a store that is new to a writer which has read before is refused, unless that is accepted or nobody can tell', async () => {
   const hasCommits = () => Promise.resolve(true)
-  await expect(checkUnread(identity({ hasCommits }))).rejects.toThrow(/"messages".*"writer-1".*log\.group.*--accept-new-log/)
-  await checkUnread(identity({ hasCommits, acceptNewLog: true }))
-  await checkUnread(identity({ hasCommits: () => Promise.resolve(false) }))
-  await checkUnread(identity())
+  const none = async () => []
+  await expect(checkUnread(identity({ hasCommits }), none)).rejects.toThrow(/"messages".*"writer-1".*log\.group.*--accept-new-log/)
+  await checkUnread(identity({ hasCommits, acceptNewLog: true }), none)
+  await checkUnread(identity({ hasCommits: () => Promise.resolve(false) }), none)
+  await checkUnread(identity(), none)
+})
+
+test('a store that another worker has made known meanwhile is not new', async () => {
+  const hasCommits = () => Promise.resolve(true)
+  await checkUnread(identity({ hasCommits }), async () => [log(1, 'messages', 'id-1')])
 })

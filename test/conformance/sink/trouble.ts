@@ -84,6 +84,26 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, transa
     })
   }
 
+  if (slow)
+    test('dead letters that are away keep nobody: the write is given up with its signal, and done again later', async () => {
+      const encoded = bench.sink.encode(withOnePoison())
+      const givingUp = new AbortController()
+      const asked = Promise.withResolvers<void>()
+      const never = (): Promise<never> => {
+        asked.resolve()
+        return new Promise(() => undefined)
+      }
+      const writing = bench.sink.write(encoded, never, givingUp.signal)
+      writing.catch(() => undefined)
+      await asked.promise
+      givingUp.abort(new Error('nobody waits any more'))
+      await expect(writing).rejects.toThrow()
+      let counted: readonly MessageCounts[] | undefined
+      await expect.poll(async () => (counted = await attempt(encoded, bench.keep)), { timeout: upAgainMsMax }).toBeDefined()
+      bench.expectStored(counted!, { received: 500, stored: 499, deadLettered: 1 })
+      expect(bench.rejections.map(rejection => rejection.message)).toEqual([250])
+    })
+
   /** Good messages, and one in the middle that is refused. */
   function withOnePoison(): RecordBatch {
     const poison = Object.values(bench.store.poisons)[0]!

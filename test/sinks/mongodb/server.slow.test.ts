@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe } from 'vitest'
 import { type SinkStore, sinkConformance } from '../../conformance/sink/index.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { throughProxy } from '../through-proxy.ts'
 import { commonPoisons, ferretPoisons, openStore } from './store.ts'
 
 describeWithMongo('FerretDB', mongo => {
@@ -14,7 +15,7 @@ describeWithMongo('FerretDB', mongo => {
   })
   afterAll(() => proxy.close())
 
-  sinkConformance('MongoDB, on FerretDB', openProxied, { restarts: true, transactional: false })
+  sinkConformance('MongoDB, on FerretDB', openProxied, { restarts: true, slow: true, transactional: false })
 
   async function openProxied(): Promise<SinkStore> {
     const store = await openStore({
@@ -25,7 +26,7 @@ describeWithMongo('FerretDB', mongo => {
     return {
       ...store,
       readableDuringWrite: true,
-      cutConnections: async () => proxy.cut(),
+      ...throughProxy(proxy),
       restart: () => mongo.restart('KILL'),
     }
   }

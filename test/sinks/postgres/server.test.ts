@@ -6,6 +6,7 @@ import { openServer } from '../../../config/postgres/server.ts'
 import { type SinkStore, sinkConformance } from '../../conformance/sink/index.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { throughProxy } from '../through-proxy.ts'
 import { emptyDatabase, storeOn } from './store.ts'
 
 describeWithPostgres('server', postgres => {
@@ -31,16 +32,11 @@ describeWithPostgres('server', postgres => {
     return {
       ...storeOn(database, () => database.close()),
       readableDuringWrite: true,
+      ...throughProxy(proxy),
       cutConnections: async () => {
         await operator.query(
           `SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
         )
-      },
-      delay: latencyMs => proxy.latency(latencyMs),
-      pause: () => proxy.halfOpen(),
-      async resume() {
-        await proxy.heal()
-        proxy.cut()
       },
       restart: () => postgres.restart('immediate'),
     }
