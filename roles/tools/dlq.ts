@@ -128,7 +128,8 @@ async function settle(action: 'replay' | 'drop', ids: readonly string[], flags: 
   })
   if (settled === undefined) throw new ToolError('nothing was done')
   const done = action === 'replay' ? 'replayed: the writer stores them now, or they are dead letters again' : 'dropped'
-  await writeOutput(`${settled.settled} dead ${settled.settled === 1 ? 'letter' : 'letters'} ${done}\n`)
+  const count = `${settled.settled} dead ${settled.settled === 1 ? 'letter' : 'letters'}`
+  await writeOutput(settled.settled === 0 ? 'nothing was done: no open dead letter is meant (dlq ls lists them)\n' : `${count} ${done}\n`)
   const left = leftWords(settled)
   if (left.length > 0) throw new ToolError(left.join('\n'))
 }

@@ -236,7 +236,7 @@ describeWithKafka('the tools', kafka =>
       expect(await said('dlq', 'ls')).not.toContain(bad)
       expect(await said('dlq', 'ls', '--all')).toMatch(new RegExp(`^${bad} +dropped`, 'm'))
       const { code, output, errors } = await tool('dlq', 'drop', '1-0-99999')
-      expect({ code, output }).toEqual({ code: 1, output: '0 dead letters dropped\n' })
+      expect({ code, output }).toEqual({ code: 1, output: expect.stringMatching(/^nothing was done: no open dead letter/) })
       expect(errors).toBe('no dead letter has the id 1-0-99999\n')
       expect((await tool('dlq', 'drop')).errors).toMatch(/^say which dead letters/)
       expect(await said('dlq', 'drop', '--all')).toMatch(/^\d dead letters dropped\n$/)
