@@ -11,7 +11,6 @@ import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptio
 import { subjectFilter } from './pipeline/subject-filter.ts'
 import { transformerOptions } from './pipeline/transformer-options.ts'
 import { readerOptions } from './readers/options.ts'
-import { postgresReaderOptions } from './readers/postgres/options.ts'
 import { sinkOptions } from './sinks/postgres/options.ts'
 
 const dataOptions = Type.Object({
@@ -34,7 +33,7 @@ export const upOptions = Type.Object({
   batch: batchOptions,
   workers: workersOptions,
   store: sinkOptions,
-  reader: Type.Object({ ...readerOptions.properties, ...postgresReaderOptions.properties }),
+  reader: readerOptions,
   logging: loggingOptions,
 })
 export type UpOptions = Static<typeof upOptions>

@@ -15,7 +15,7 @@ import { type Logger, openLogger } from './config/logger.ts'
 import type { Database } from './config/postgres/database.ts'
 import { checkIntegrity, openEmbedded, syncFolder } from './config/postgres/embedded.ts'
 import { aborted, type ProcessScope, runProcess } from './config/run-process.ts'
-import { openMasterKey, readSecretFile, SecretError } from './config/secrets.ts'
+import { deriveKey, openMasterKey, readSecretFile, SecretError } from './config/secrets.ts'
 import { cacheAccess } from './control-plane/access-cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
@@ -27,6 +27,7 @@ import { pipelineMetrics } from './pipeline/metrics.ts'
 import { memoryBytesMax } from './pipeline/options.ts'
 import { deadLettersTopic, replaysTopic } from './pipeline/replays.ts'
 import { openWriter } from './pipeline/writer.ts'
+import { openCursors } from './readers/cursor.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
 import { administrationRoutes, openReplayWriter } from './roles/tools/in-process.ts'
@@ -121,7 +122,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const replays = openReplayWriter(logs, replaySink, { ...writerParts, name: replayName, metrics: pipelineMetrics(registry, replayName) })
   closeLater(() => replays.close())
 
-  const reader = openPostgresReader({ database, options: options.reader })
+  const reader = openPostgresReader({ database })
   closeLater(() => reader.close())
   const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
   closeLater(async () => access.close())
@@ -147,7 +148,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   app.register(
     ingestRoutes({ log, logLabel: () => String(sink.logNumber), access, metrics: openIngestMetrics(registry), options: options.ingest }),
   )
-  app.register(readerRoutes({ reader, access, options: options.reader }))
+  app.register(readerRoutes({ reader, access, cursors: openCursors(deriveKey(masterKey, 'cursors')), options: options.reader }))
   const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
   app.register(administrationRoutes({ logs, database, writer, transformer, options, isAdministrator }))
   closeLater(() => closeServer(app, requestDrainMsMax))

@@ -2,7 +2,7 @@
 
 import { hasEscapedKey, readExactJson } from '../transformers/json/exact-json.ts'
 
-type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
+export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
 
 const longDigits = /\d{16}/
 /** Nineteen digits and a sign. */
@@ -17,9 +17,14 @@ const int64Max = 2n ** 63n - 1n
  * @param text valid JSON
  */
 export function canonicalPayload(text: string): string {
+  return print(parsePayload(text))
+}
+
+/** With integers within int64 as they are, also those that a double would round. */
+export function parsePayload(text: string): Json {
   const value: unknown = JSON.parse(text)
   // A double holds every integer of 15 digits, so only a longer run can lose some.
-  return print((longDigits.test(text) || hasEscapedKey(text) ? readExactJson(text, int64OrDouble) : value) as Json)
+  return (longDigits.test(text) || hasEscapedKey(text) ? readExactJson(text, int64OrDouble) : value) as Json
 }
 
 /** As JavaScript prints it. What JSON has no number for comes from a foreign writer only, and is null. */

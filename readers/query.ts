@@ -1,12 +1,69 @@
-// What a reader is asked for, checked and in one form for every store.
+// What a reader is asked for, checked and in one form for every store. Texts come from a stranger: they are values, and never a part of a statement.
 
-/** Every statement that reaches a store carries the channel. */
-export interface Query {
+/** How a record's number is compared with the one that is asked for. */
+export type Comparator = 'eq' | 'lt' | 'le' | 'gt' | 'ge'
+
+/** A field of a JSON payload, compared with the text of its scalar: `21.5`, `true`, `null`, a string as it is. */
+export interface PayloadFilter {
+  /** From the root down; no key is empty. */
+  readonly path: readonly string[]
+  readonly text: string
+}
+
+/** Which rows are meant. Every statement that reaches a store carries the channel. What is undefined does not filter; 0, false and '' do. */
+export interface Selection {
   readonly channel: string
-  /** `messages` for SenML, else a JSON format: the last part of the subtopic. Comes from a stranger. */
+  /** `messages` for SenML, else a JSON format: the last part of the subtopic. */
   readonly format: string
   /** Only what this thing published; undefined: the whole channel. */
   readonly publisher: string | undefined
-  readonly offset: number
+  /** Dotted. */
+  readonly subtopic: string | undefined
+  readonly protocol: string | undefined
+  /** Nanoseconds since 1970, inclusive. Rows of SenML have whole microseconds. */
+  readonly fromNs: bigint | undefined
+  /** Exclusive. */
+  readonly toNs: bigint | undefined
+  // Of SenML records alone.
+  readonly name: string | undefined
+  readonly unit: string | undefined
+  readonly value: { readonly comparator: Comparator; readonly number: number } | undefined
+  readonly boolValue: boolean | undefined
+  readonly stringValue: string | undefined
+  readonly dataValue: Uint8Array | undefined
+  /** Of JSON documents alone; all of them hold. */
+  readonly payload: readonly PayloadFilter[]
+}
+
+/** A row's place in the total order: by time, then by position and index. */
+export interface RowKey {
+  readonly timeNs: bigint
+  /** Packed: log, partition and offset. */
+  readonly position: bigint
+  readonly index: number
+}
+
+/** `desc`: newest first. */
+export type Direction = 'asc' | 'desc'
+
+export interface PageQuery extends Selection {
+  readonly direction: Direction
   readonly limit: number
+  /** Rows to pass over; 0 where `after` is given. */
+  readonly offset: number
+  /** Only rows that lie behind this one, in the direction. */
+  readonly after: RowKey | undefined
+}
+
+export type Aggregation = 'min' | 'max' | 'avg' | 'sum' | 'count' | 'first' | 'last'
+
+/** Of SenML records with a number, by publisher, subtopic, name, unit and bucket of time. */
+export interface AggregateQuery extends Selection {
+  readonly aggregation: Aggregation
+  /** Buckets begin at whole multiples of it since 1970. */
+  readonly intervalUs: number
+  /** Of the buckets. */
+  readonly direction: Direction
+  readonly limit: number
+  readonly offset: number
 }

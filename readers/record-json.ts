@@ -3,27 +3,58 @@
 // The text is made by hand: times and payloads have forms of their own, and rows that lie together mostly share where they come
 // from, which is then printed once.
 
+import type { Total } from './cursor.ts'
 import { canonicalPayload, numberText } from './payload-json.ts'
-import type { Query } from './query.ts'
-import type { DocumentRow, Page, Row, SenmlRow } from './reader.ts'
+import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
+
+/** What stands before and behind the messages of an answer. */
+export interface Frame {
+  readonly total: Total | undefined
+  readonly offset: number
+  readonly limit: number | 'all'
+  readonly format: string
+  readonly nextCursor?: string | undefined
+}
 
 /**
  * `{"total","offset","limit","format","messages"}`. Where the store counted only so far, `"total_is_lower_bound":true` follows the
- * total.
+ * total; there is none where nobody counted. `"next_cursor"` comes last, where there are more.
  */
-export function pageJson({ offset, limit, format }: Pick<Query, 'offset' | 'limit' | 'format'>, { rows, total, totalExact }: Page): string {
-  let text = `{"total":${total}${totalExact ? '' : ',"total_is_lower_bound":true'},"offset":${offset},"limit":${limit}`
-  text += `,"format":${JSON.stringify(format)},"messages":[`
-  let divider = ''
+export function pageJson(frame: Frame, rows: readonly Row[]): string {
+  return frameStart(frame) + rowsJson(rows) + frameEnd(frame)
+}
+
+export function frameStart({ total, offset, limit, format }: Frame): string {
+  const counted = total === undefined ? '' : `"total":${total.total},${total.isExact ? '' : '"total_is_lower_bound":true,'}`
+  return `{${counted}"offset":${offset},"limit":${JSON.stringify(limit)},"format":${JSON.stringify(format)},"messages":[`
+}
+
+export function frameEnd({ nextCursor }: Pick<Frame, 'nextCursor'>): string {
+  return nextCursor === undefined ? ']}' : `],"next_cursor":${JSON.stringify(nextCursor)}}`
+}
+
+/** Each row as JSON, with `divider` between them: a comma, or the end of a line for NDJSON. */
+export function rowsJson(rows: readonly Row[], divider = ','): string {
+  let text = ''
   let above: Row | undefined
   let origin = ''
   for (const row of rows) {
     if (above === undefined || !haveOneOrigin(row, above)) origin = originJson(row)
+    if (above !== undefined) text += divider
     above = row
-    text += divider + (row.kind === 'senml' ? recordJson(row, origin) : documentJson(row, origin))
-    divider = ','
+    text += row.kind === 'senml' ? recordJson(row, origin) : documentJson(row, origin)
   }
-  return `${text}]}`
+  return text
+}
+
+export function bucketsJson(buckets: readonly Bucket[], divider = ','): string {
+  return buckets.map(bucketJson).join(divider)
+}
+
+function bucketJson({ channel, publisher, subtopic, name, unit, timeUs, value, count }: Bucket): string {
+  let text = `{"Channel":${JSON.stringify(channel)},"Publisher":${JSON.stringify(publisher)},"Subtopic":${JSON.stringify(subtopic)},"Name":${JSON.stringify(name)}`
+  if (unit !== undefined) text += `,"Unit":${JSON.stringify(unit)}`
+  return `${text},"Time":${secondsText(timeUs)},"Value":${numberText(value)},"Count":${count}}`
 }
 
 /**
@@ -71,6 +102,6 @@ export function secondsText(timeUs: number): string {
 }
 
 /** RFC 4648 §5, without padding, as SenML has it (RFC 8428 §4.3). */
-function base64url(bytes: Uint8Array): string {
+export function base64url(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url')
 }

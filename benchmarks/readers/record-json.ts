@@ -2,7 +2,7 @@
 // JSON.stringify of an object per row beside it.
 
 import { Bench } from 'tinybench'
-import type { DocumentRow, Page, SenmlRow } from '../../readers/reader.ts'
+import type { DocumentRow, Row, SenmlRow } from '../../readers/reader.ts'
 import { pageJson } from '../../readers/record-json.ts'
 
 const rowsPerPage = 1000
@@ -11,6 +11,8 @@ const origin = {
   subtopic: 'floor.3.room',
   publisher: '7d5a2c1e-0000-4000-8000-000000000001',
   protocol: 'http',
+  position: 1n,
+  index: 0,
 }
 
 function record(nth: number): SenmlRow {
@@ -39,15 +41,15 @@ const small = document(
 )
 const long = document(nth => `{"id": ${8_659_456_789_564_231_564n + BigInt(nth)}, "state": "running", "temperature": 21.5}`)
 
-function page(row: (nth: number) => SenmlRow | DocumentRow): Page {
-  return { rows: Array.from({ length: rowsPerPage }, (_, nth) => row(nth)), total: rowsPerPage, totalExact: true }
+function page(row: (nth: number) => Row): readonly Row[] {
+  return Array.from({ length: rowsPerPage }, (_, nth) => row(nth))
 }
 
-const query = { offset: 0, limit: rowsPerPage, format: 'messages' }
+const frame = { total: { total: rowsPerPage, isExact: true }, offset: 0, limit: rowsPerPage, format: 'messages' }
 const bench = new Bench({ time: 700 })
 const pages = { 'SenML records': page(record), 'small documents': page(small), 'documents with a long integer': page(long) }
-for (const [name, rows] of Object.entries(pages)) bench.add(name, () => pageJson(query, rows))
-bench.add('SenML records through an object each and JSON.stringify', () => JSON.stringify(pages['SenML records'].rows.map(asObject)))
+for (const [name, rows] of Object.entries(pages)) bench.add(name, () => pageJson(frame, rows))
+bench.add('SenML records through an object each and JSON.stringify', () => JSON.stringify(pages['SenML records'].map(asObject)))
 await bench.run()
 
 for (const { name, result } of bench.tasks) {

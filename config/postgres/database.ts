@@ -9,6 +9,16 @@ export interface Queries {
   query<Row extends SqlRow = SqlRow>(sql: string, values?: readonly SqlValue[]): Promise<Row[]>
 }
 
+export interface Asking {
+  /**
+   * Aborting it ends the connection at once, and the signal's reason is thrown; the server ends the statement where
+   * `ServerOptions.watchesClients` says so. Embedded, the statement under way is waited for.
+   */
+  readonly signal?: AbortSignal
+  /** A server prepares the statement once on each connection under this name, which is of this text alone. */
+  readonly name?: string
+}
+
 export interface Transaction extends Queries {
   /**
    * COPYs rows in PostgreSQL's binary format, with its header and trailer. Resolves with the number of rows.
@@ -31,6 +41,7 @@ export type Step = { readonly sql: string; readonly values: readonly SqlValue[] 
 
 export interface Database extends Queries {
   readonly kind: 'server' | 'embedded'
+  query<Row extends SqlRow = SqlRow>(sql: string, values?: readonly SqlValue[], asking?: Asking): Promise<Row[]>
   /**
    * One transaction of steps that are known beforehand, in order: the first that fails undoes them all. To a server they go in one
    * exchange, so that it never waits for us between two of them.

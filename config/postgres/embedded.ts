@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
 import { DamagedDatabaseError, isDamage } from './damaged.ts'
-import { type Database, DatabaseError, type SqlRow, type SqlValue, type Step, type Transaction } from './database.ts'
+import { type Asking, type Database, DatabaseError, type SqlRow, type SqlValue, type Step, type Transaction } from './database.ts'
 import { toDatabaseError } from './failure.ts'
 import { type Instance, startInstance } from './instance.ts'
 import { openGate } from './turns.ts'
@@ -134,7 +134,14 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
   const database: EmbeddedDatabase = {
     kind: 'embedded',
     folder,
-    query: (sql, values = []) => once(runner => rows(runner, sql, values)),
+    async query<Row extends SqlRow>(sql: string, values: readonly SqlValue[] = [], { signal }: Asking = {}) {
+      const found = await once(async runner => {
+        signal?.throwIfAborted()
+        return await rows<Row>(runner, sql, values)
+      })
+      signal?.throwIfAborted()
+      return found
+    },
     execute: sql => once(async runner => void (await runner.exec(sql))),
     transaction: (work, signal) =>
       inTransaction.getStore()?.open === true

@@ -25,6 +25,8 @@ export interface ServerOptions {
    * nothing for 5 s longer is taken for half-open and destroyed, which a caller sees as a failed connection.
    */
   statementTimeoutMs?: number
+  /** A statement whose connection was ended is cancelled by the server within a second, also while it has nothing to send. */
+  watchesClients?: boolean
   /** Told of connections that broke while nobody used them. Those in use report to their user. */
   onConnectionLost?: (error: Error) => void
 }
@@ -44,13 +46,13 @@ const keepAliveInitialDelayMs = 10_000
 export async function openServer(options: ServerOptions): Promise<Database> {
   const { default: pg } = await import('pg')
   const { from: copyFrom } = await import('pg-copy-streams')
-  const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000 } = options
+  const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000, watchesClients = false } = options
   const where = locationOf(options.url)
   const gate = openGate(where)
   /** How long an answer may take: 0 is for ever. */
   const answerMsMax = statementTimeoutMs === 0 ? 0 : statementTimeoutMs + answerGraceMs
   const settings = `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
-    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}`
+    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}`
   const pool = new pg.Pool({
     connectionString: options.url,
     application_name: options.applicationName,
@@ -106,8 +108,9 @@ export async function openServer(options: ServerOptions): Promise<Database> {
     }
   }
 
-  async function rows<Row extends SqlRow>(client: PoolClient, sql: string, values: readonly SqlValue[]): Promise<Row[]> {
-    const result = await client.query<Row>(sql, values.map(encodeValue))
+  async function rows<Row extends SqlRow>(client: PoolClient, sql: string, values: readonly SqlValue[], name?: string): Promise<Row[]> {
+    const encoded = values.map(encodeValue)
+    const result = await (name === undefined ? client.query<Row>(sql, encoded) : client.query<Row>({ name, text: sql, values: encoded }))
     return result.rows
   }
 
@@ -164,7 +167,7 @@ export async function openServer(options: ServerOptions): Promise<Database> {
 
   return {
     kind: 'server',
-    query: (sql, values = []) => gate.pass(() => once(client => rows(client, sql, values))),
+    query: (sql, values = [], { signal, name } = {}) => gate.pass(() => once(client => rows(client, sql, values, name), signal)),
     execute: sql => gate.pass(() => once(async client => void (await client.query(sql)))),
     run: (steps, signal) => gate.pass(() => once(client => exchange(client, steps), signal)),
     transaction: (work, signal) => gate.pass(() => transaction(work, signal)),

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { DocumentRow, SenmlRow } from '../../readers/reader.ts'
 import { documentJson, pageJson, recordJson, secondsText } from '../../readers/record-json.ts'
 
-const origin = { channel: 'c', subtopic: '', publisher: 'p', protocol: 'http' }
+const origin = { channel: 'c', subtopic: '', publisher: 'p', protocol: 'http', position: 1n, index: 0 }
 const bare: SenmlRow = {
   kind: 'senml',
   ...origin,
@@ -128,8 +128,8 @@ test('a document has its keys in one order, every digit of Created, and its payl
 })
 
 test('a page says what it is of, and its records follow in their order', () => {
-  const page = { rows: [bare, { ...bare, name: 'm' }], total: 7, totalExact: true }
-  expect(pageJson({ offset: 3, limit: 2, format: 'messages' }, page)).toBe(
+  const rows = [bare, { ...bare, name: 'm' }]
+  expect(pageJson({ total: { total: 7, isExact: true }, offset: 3, limit: 2, format: 'messages' }, rows)).toBe(
     `{"total":7,"offset":3,"limit":2,"format":"messages","messages":[${recordJson(bare)},${recordJson({ ...bare, name: 'm' })}]}`,
   )
 })
@@ -144,18 +144,24 @@ test('rows say where they come from, each for itself', () => {
     { ...bare, channel: 'd', subtopic: 's', publisher: 'q', protocol: 'mqtt' },
     bare,
   ]
-  const text = pageJson({ offset: 0, limit: 10, format: 'messages' }, { rows, total: 7, totalExact: true })
+  const text = pageJson({ total: { total: 7, isExact: true }, offset: 0, limit: 10, format: 'messages' }, rows)
   expect(text).toContain(`[${rows.map(row => recordJson(row)).join(',')}]`)
 })
 
 test('an empty page is a page', () => {
-  expect(pageJson({ offset: 0, limit: 10, format: 'a"b' }, { rows: [], total: 0, totalExact: true })).toBe(
+  expect(pageJson({ total: { total: 0, isExact: true }, offset: 0, limit: 10, format: 'a"b' }, [])).toBe(
     '{"total":0,"offset":0,"limit":10,"format":"a\\"b","messages":[]}',
   )
 })
 
 test('a total that was not counted to its end is marked', () => {
-  expect(pageJson({ offset: 0, limit: 1, format: 'messages' }, { rows: [bare], total: 10_000, totalExact: false })).toContain(
+  expect(pageJson({ total: { total: 10_000, isExact: false }, offset: 0, limit: 1, format: 'messages' }, [bare])).toContain(
     '{"total":10000,"total_is_lower_bound":true,"offset":0',
+  )
+})
+
+test('without a count there is no total, and what follows is named at the end', () => {
+  expect(pageJson({ total: undefined, offset: 0, limit: 'all', format: 'messages', nextCursor: 'abc' }, [])).toBe(
+    '{"offset":0,"limit":"all","format":"messages","messages":[],"next_cursor":"abc"}',
   )
 })

@@ -1,70 +1,19 @@
 // Reading over HTTP: who reads what, and what a wrong question is answered.
 
 import { randomUUID } from 'node:crypto'
-import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { openapiRoutes } from '../../config/http/openapi.ts'
-import { createServer, type HttpServer } from '../../config/http/server.ts'
+import { createServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
-import { type AccessControl, AccessUnavailableError } from '../../control-plane/client.ts'
-import { type Reader, StoreUnavailableError } from '../../readers/reader.ts'
+import { AccessUnavailableError } from '../../control-plane/client.ts'
+import { QueryTooLargeError, StoreUnavailableError } from '../../readers/reader.ts'
 import { pageJson } from '../../readers/record-json.ts'
 import { readerRoutes } from '../../readers/routes.ts'
-import { RecordBatch } from '../../transformers/record-batch.ts'
-import { channel, documents, publishers, records } from '../conformance/reader-fixture.ts'
-import { openEmbeddedSite, type PostgresSite } from './postgres/site.ts'
+import { channel, documentsAnswer, publishers, records } from '../conformance/reader/fixture.ts'
+import { access, cursors, looseKey, options, owner, serve, serveFixture, thing, unused } from './served.ts'
 
-const key = randomUUID()
-const looseKey = randomUUID()
-const owner = { authorization: 'Bearer owner.s.token' }
-const thing = { authorization: `Thing ${key}` }
-
-/** The first publisher's key, an unconnected thing's, the owner's token and a stranger's. */
-const access: AccessControl & { fail?: Error } = {
-  async authorize({ credential, channel: asked }) {
-    if (this.fail !== undefined) throw this.fail
-    const known = credential.scheme === 'Thing' ? [key, looseKey] : ['owner.s.token', 'stranger.s.token']
-    if (!known.includes(credential.secret)) return { allowed: false, reason: 'unauthenticated' }
-    if (asked !== channel || credential.secret !== known[0]) return { allowed: false, reason: 'forbidden' }
-    return { allowed: true, publisher: credential.scheme === 'Thing' ? publishers[0] : null, owner: 'user' }
-  },
-  onChange: () => () => undefined,
-}
-
-let store: PostgresSite
-let app: HttpServer
-let url: string
-
-async function serve(reader: Reader): Promise<{ app: HttpServer; url: string }> {
-  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
-  await app.register(readerRoutes({ reader, access, options: { limitMax: 1000 } }))
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  return { app, url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` }
-}
-
-async function get(query: string, headers: Record<string, string> = owner, of = channel) {
-  const answer = await fetch(`${url}/channels/${of}/messages${query}`, { headers })
-  const text = await answer.text()
-  return {
-    status: answer.status,
-    headers: answer.headers,
-    text,
-    json: JSON.parse(text) as Record<string, unknown> & { messages: unknown[] },
-  }
-}
-
-beforeAll(async () => {
-  store = await openEmbeddedSite()
-  const batch = new RecordBatch()
-  records.appendTo(batch)
-  documents.appendTo(batch)
-  await store.store(batch)
-  ;({ app, url } = await serve(store.reader))
-}, 60_000)
-afterAll(async () => {
-  await app.close()
-  await store.close()
-})
+const served = serveFixture()
+const { get } = served
 
 test("the channel's owner reads the whole channel, in canonical bytes", async () => {
   const answer = await get('?limit=1000')
@@ -76,18 +25,15 @@ test("the channel's owner reads the whole channel, in canonical bytes", async ()
 test('a connected thing reads what it published itself, and nothing of others', async () => {
   const answer = await get('?limit=1000', thing)
   const rows = records.rows.filter(row => row.publisher === publishers[0])
-  expect(answer.text).toBe(pageJson({ offset: 0, limit: 1000, format: 'messages' }, { rows, total: rows.length, totalExact: true }))
+  expect(answer.text).toBe(pageJson({ total: { total: rows.length, isExact: true }, offset: 0, limit: 1000, format: 'messages' }, rows))
 })
 
 test('without parameters the ten newest of SenML are read (SPEC §8)', async () => {
   const answer = await get('')
   expect(answer.json).toMatchObject({ total: records.rows.length, offset: 0, limit: 10, format: 'messages' })
-  expect(answer.text).toBe(
-    pageJson(
-      { offset: 0, limit: 10, format: 'messages' },
-      { rows: records.rows.slice(0, 10), total: records.rows.length, totalExact: true },
-    ),
-  )
+  const nextCursor = answer.json['next_cursor'] as string
+  const frame = { total: { total: records.rows.length, isExact: true }, offset: 0, limit: 10, format: 'messages', nextCursor }
+  expect(answer.text).toBe(pageJson(frame, records.rows.slice(0, 10)))
 })
 
 test('offset and limit cut the page', async () => {
@@ -97,8 +43,8 @@ test('offset and limit cut the page', async () => {
 })
 
 test('a format is read by its name, escaped as any text in a query', async () => {
-  expect((await get(`?limit=1000&format=${encodeURIComponent('温度')}`)).text).toBe(documents.answer('温度'))
-  expect((await get('?format=Weather&limit=1000')).text).toBe(documents.answer('Weather'))
+  expect((await get(`?limit=1000&format=${encodeURIComponent('温度')}`)).text).toBe(documentsAnswer('温度'))
+  expect((await get('?format=Weather&limit=1000')).text).toBe(documentsAnswer('Weather'))
   expect((await get('?format=unknown')).text).toBe('{"total":0,"offset":0,"limit":10,"format":"unknown","messages":[]}')
 })
 
@@ -162,9 +108,8 @@ test('access that cannot be known is a 503 with Retry-After', async () => {
 
 test('a store that is away is a 503 with Retry-After', async () => {
   const away = await serve({
+    ...unused,
     read: () => Promise.reject(new StoreUnavailableError('away')),
-    check: () => Promise.resolve(),
-    close: () => Promise.resolve(),
   })
   const answer = await fetch(`${away.url}/channels/${channel}/messages`, { headers: owner })
   expect(answer.status).toBe(503)
@@ -173,16 +118,25 @@ test('a store that is away is a 503 with Retry-After', async () => {
   await away.app.close()
 })
 
+test('a question that costs too much is a 422 that says what to ask for', async () => {
+  const busy = await serve({
+    ...unused,
+    read: () => Promise.reject(new QueryTooLargeError('ask for less')),
+  })
+  const answer = await fetch(`${busy.url}/channels/${channel}/messages`, { headers: owner })
+  expect([answer.status, await answer.text()]).toEqual([422, expect.stringMatching(/query_too_large.*ask for less/)])
+  await busy.app.close()
+})
+
 test('when the client goes away, the read is told', async () => {
   const reading = Promise.withResolvers<AbortSignal>()
   const slow = await serve({
+    ...unused,
     read: (_query, signal) =>
       new Promise((_resolve, reject) => {
         signal.addEventListener('abort', () => reject(signal.reason as Error))
         reading.resolve(signal)
       }),
-    check: () => Promise.resolve(),
-    close: () => Promise.resolve(),
   })
   const client = new AbortController()
   const answer = fetch(`${slow.url}/channels/${channel}/messages`, { headers: owner, signal: client.signal })
@@ -197,10 +151,10 @@ test('when the client goes away, the read is told', async () => {
 test('the description names the errors, and an error is answered whole, whatever its schema holds', async () => {
   const described = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(described, { version: '0' })
-  await described.register(readerRoutes({ reader: store.reader, access, options: { limitMax: 1000 } }))
+  await described.register(readerRoutes({ reader: served.store.reader, access, cursors, options }))
   const { paths } = (await described.inject('/openapi.json')).json<{ paths: Record<string, { get: { responses: object } }> }>()
   await described.close()
-  expect(Object.values(paths).map(({ get }) => Object.keys(get.responses))).toEqual([['200', '400', '401', '403', '503']])
+  expect(Object.values(paths).map(({ get }) => Object.keys(get.responses))).toEqual([['200', '400', '401', '403', '406', '422', '503']])
 
   const answer = await get('?limit=0', { ...owner, accept: 'application/problem+json' })
   expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/)

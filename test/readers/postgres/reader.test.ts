@@ -1,16 +1,16 @@
 // The PostgreSQL reader, embedded and on a server: what every reader promises, and what this one does beside.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
-import { type Reader, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
+import { QueryTooLargeError, type Reader, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
-import { readerConformance } from '../../conformance/reader.ts'
+import { aggregateQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { openEmbeddedSite, openSite, type PostgresSite } from './site.ts'
 
-const options = { countMax: 10_000 }
 const signal = new AbortController().signal
 
 describe('embedded', () => {
@@ -20,11 +20,37 @@ describe('embedded', () => {
 describeWithPostgres('on a server', postgres => {
   async function openServerSite(): Promise<PostgresSite> {
     const url = await postgres.createDatabase()
-    return await openSite(await openServer({ url, applicationName: 'reader-test', connectionsMax: 4 }), async () => undefined)
+    return await openSite(
+      await openServer({ url, applicationName: 'reader-test', connectionsMax: 4, watchesClients: true }),
+      async () => undefined,
+    )
   }
 
   describe('what every reader promises', () => {
     readerConformance(openServerSite)
+  })
+
+  test('a statement whose caller goes away ends at the server', async () => {
+    const site = await openServerSite()
+    await site.database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
+      SELECT now(), 'c', '', 'p', 'http', 'n', n, n, 0 FROM generate_series(1, 300000) AS n`)
+    const going = new AbortController()
+    const slow = `SELECT count(*) FROM messages AS one, messages AS other WHERE one.value < other.value`
+    const asked = site.database.query(slow, [], { signal: going.signal })
+    const running = async (): Promise<number> =>
+      Number(
+        (
+          await site.database.query<{ count: bigint }>(
+            "SELECT count(*) AS count FROM pg_stat_activity WHERE query = $1 AND state = 'active'",
+            [slow],
+          )
+        )[0]!.count,
+      )
+    await expect.poll(running).toBe(1)
+    going.abort(new Error('gone'))
+    await expect(asked).rejects.toThrow('gone')
+    await expect.poll(running, { timeout: 10_000 }).toBe(0)
+    await site.close()
   })
 
   test('a database in another time zone is read the same', async () => {
@@ -53,7 +79,7 @@ describeWithPostgres('on a server', postgres => {
 
 test('where nothing listens, the store cannot answer', async () => {
   const database = await openServer({ url: 'postgres://u:p@127.0.0.1:1/x', applicationName: 'reader-test', connectionsMax: 1 })
-  const reader = openPostgresReader({ database, options })
+  const reader = openPostgresReader({ database })
   await expect(reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
   await expect(readAll(reader, undefined)).rejects.toBeInstanceOf(StoreUnavailableError)
   await database.close()
@@ -68,34 +94,13 @@ describe('beside', () => {
 
   test('before the first writer there is no schema, which the error says', async () => {
     const database = await openFreshEmbedded()
-    const reader = openPostgresReader({ database, options })
+    const reader = openPostgresReader({ database })
     for (const format of [senmlFormat, 'weather']) {
-      const query = { channel: 'c', format, publisher: undefined, offset: 0, limit: 1 }
+      const query = pageQuery({ channel: 'c', format, limit: 1 })
       await expect(reader.read(query, signal)).rejects.toThrow(/start a writer/)
     }
     await expect(reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
     await database.close()
-  })
-
-  test('a total is exact up to the bound, and a lower bound beyond it, which a page further on raises', async () => {
-    await site.store(batchOf(0, 12, nth => Date.UTC(2026, 9, 31) * 1000 + nth))
-    const query = { channel: 'c', format: senmlFormat, offset: 0, limit: 2 }
-    for (const publisher of [undefined, 'p']) {
-      const total = async (countMax: number, offset = 0): Promise<[number, boolean]> => {
-        const page = await openPostgresReader({ database: site.database, options: { countMax } }).read(
-          { ...query, publisher, offset },
-          signal,
-        )
-        return [page.total, page.totalExact]
-      }
-      expect(await total(13)).toEqual([12, true])
-      expect(await total(12)).toEqual([12, true])
-      expect(await total(11)).toEqual([11, false])
-      expect(await total(0)).toEqual([2, false])
-      expect(await total(5, 8)).toEqual([10, false])
-      expect(await total(5, 11)).toEqual([12, true])
-      expect(await total(5, 12)).toEqual([5, false])
-    }
   })
 
   test('a format whose table was dropped is looked up anew', async () => {
@@ -105,17 +110,39 @@ describe('beside', () => {
     batch.endMessage()
     batch.cover(5, 0, 1)
     await site.store(batch)
-    const query = { channel: 'd', format: 'weather', publisher: undefined, offset: 0, limit: 10 }
-    expect((await site.reader.read(query, signal)).total).toBe(1)
+    const query = pageQuery({ channel: 'd', format: 'weather', limit: 10 })
+    expect(await site.reader.read(query, signal)).toHaveLength(1)
 
     const [table] = await site.database.query<{ table_name: string }>("SELECT table_name FROM sluice.formats WHERE format = 'weather'")
     await site.database.execute(
       `ALTER TABLE formats."${table!.table_name}" RENAME TO elsewhere; UPDATE sluice.formats SET table_name = 'elsewhere'`,
     )
-    expect((await site.reader.read(query, signal)).total).toBe(1)
+    expect(await site.reader.read(query, signal)).toHaveLength(1)
 
     await site.database.execute('DROP TABLE formats.elsewhere; DELETE FROM sluice.formats')
-    expect(await site.reader.read(query, signal)).toEqual({ rows: [], total: 0, totalExact: true })
+    expect(await site.reader.read(query, signal)).toEqual([])
+  })
+
+  test('a sum beyond the range of a double is one in this process, and no error', async () => {
+    const batch = new RecordBatch()
+    for (const [offset, value] of [1e308, 1e308, -1e308].entries()) {
+      batch.beginMessage({ partition: 6, offset, channel: 'sums', subtopic: '', publisher: 'p', protocol: 'http' })
+      batch.appendRecord(0, 'n', undefined, 1_700_000_000_000_000 + offset, 1, value, undefined, Number.NaN, Number.NaN)
+      batch.endMessage()
+    }
+    batch.cover(6, 0, 3)
+    await site.store(batch)
+    const { groups } = await site.reader.aggregate(aggregateQuery({ channel: 'sums', aggregation: 'sum' }), signal)
+    expect(groups.map(({ value, count }) => [value, count])).toEqual([[expect.any(Number), 3]])
+  })
+
+  test('a statement that takes longer than one question may is told so', async () => {
+    const database = {
+      ...site.database,
+      query: () => site.database.query("DO $$ BEGIN RAISE EXCEPTION SQLSTATE '57014'; END $$"),
+    } as Database
+    const slow = openPostgresReader({ database })
+    await expect(slow.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
   })
 
   test('the days of a publisher keep a read from passing over the rows of others', async () => {
@@ -128,7 +155,7 @@ describe('beside', () => {
       INSERT INTO sluice.publisher_days VALUES ('busy', 'rare', 'messages', '2026-10-01');
       ANALYZE`)
     const { selectPage } = await import('../../../readers/postgres/select.ts')
-    const { sql, values } = selectPage({ channel: 'busy', format: senmlFormat, publisher: 'rare', offset: 0, limit: 10 }, undefined)
+    const { sql, values } = selectPage(pageQuery({ channel: 'busy', publisher: 'rare', limit: 10 }), undefined)
     const plan = await database.query<{ 'QUERY PLAN': string }>(`EXPLAIN (ANALYZE, FORMAT JSON, TIMING off) ${sql}`, values)
     const removed = [...JSON.stringify(plan[0]!['QUERY PLAN']).matchAll(/Rows Removed by Filter\W+(\d+)/g)].map(match => Number(match[1]))
     // Of the 20,000 rows of others, 1,440 lie on the day; the table of days has a few rows of its own.
@@ -137,7 +164,7 @@ describe('beside', () => {
 })
 
 async function readAll(reader: Reader, publisher: string | undefined) {
-  return (await reader.read({ channel: 'c', format: senmlFormat, publisher, offset: 0, limit: 1000 }, signal)).rows
+  return await reader.read(pageQuery({ channel: 'c', publisher }), signal)
 }
 
 /** `count` records of publisher p on channel c, one a message. */

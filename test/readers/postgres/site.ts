@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
-import type { ReaderSite } from '../../conformance/reader.ts'
+import type { ReaderSite } from '../../conformance/reader/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 
 export interface PostgresSite extends ReaderSite {
@@ -23,7 +23,7 @@ export async function openSite(database: Database, closed: () => Promise<unknown
     logId: 'log-1',
     acceptNewLog: false,
   })
-  const reader = openPostgresReader({ database, options: { countMax: 10_000 } })
+  const reader = openPostgresReader({ database })
   return {
     database,
     reader,

@@ -1,16 +1,14 @@
 // The rows that the conformance suite of readers stores, and what each of them must be read back as.
 
-import type { SenmlRow } from '../../readers/reader.ts'
-import { type JsonObject, type RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
+import { type DocumentRow, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
+import { type RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
+import { documents, type KeptOf } from './fixture-documents.ts'
+import { channel, dayUs, neighbour, packed, publishers, startUs } from './fixture-origin.ts'
 
-export const channel = '1f0c6b5e-7c2e-4a36-9a51-0c3c6c6f2a10'
-export const neighbour = '1f0c6b5e-7c2e-4a36-9a51-0c3c6c6f2a11'
-export const publishers = ['7d5a2c1e-0000-4000-8000-000000000001', '7d5a2c1e-0000-4000-8000-000000000002'] as const
+export { documents, documentsAnswer, formats, type KeptOf } from './fixture-documents.ts'
+export { channel, dayUs, neighbour, publishers, startUs } from './fixture-origin.ts'
+
 const [first, second] = publishers
-
-/** 2026-10-31T23:59:59 UTC: the rows lie on both sides of a day's and a month's end. */
-export const startUs = 1_793_491_199_000_000
-export const dayUs = 86_400_000_000
 
 type Value = Partial<Pick<SenmlRow, 'unit' | 'value' | 'stringValue' | 'boolValue' | 'dataValue' | 'sum' | 'updateTime'>>
 
@@ -89,25 +87,33 @@ function recordText({ subtopic, publisher, name, timeUs, value, text }: StoredRe
   return `{"Channel":"${channel}","Subtopic":"${subtopic}","Publisher":"${publisher}","Protocol":"http","Name":"${name}"${unit},"Time":${time},${text}}`
 }
 
-/** The SenML of the fixture: seven messages in partition 0, and one of the neighbour in partition 2. */
+const nothing = {
+  unit: undefined,
+  value: undefined,
+  stringValue: undefined,
+  boolValue: undefined,
+  sum: undefined,
+  updateTime: undefined,
+}
+
+/** The SenML of the fixture: eight messages in partition 0, and one of the neighbour in partition 2. */
 export const records = {
-  rows: newestFirst.map(({ publisher, subtopic, name, timeUs, value }) => ({
-    kind: 'senml' as const,
-    channel,
-    subtopic,
-    publisher,
-    protocol: 'http',
-    name,
-    timeUs,
-    unit: undefined,
-    value: undefined,
-    stringValue: undefined,
-    boolValue: undefined,
-    sum: undefined,
-    updateTime: undefined,
-    ...value,
-    dataValue: value.dataValue === undefined ? undefined : Buffer.from(value.dataValue),
-  })),
+  rows: newestFirst.map(
+    ({ offset, index, publisher, subtopic, name, timeUs, value }): SenmlRow => ({
+      kind: 'senml',
+      channel,
+      subtopic,
+      publisher,
+      protocol: 'http',
+      position: packed(0, offset),
+      index,
+      name,
+      timeUs,
+      ...nothing,
+      ...value,
+      dataValue: value.dataValue === undefined ? undefined : Buffer.from(value.dataValue),
+    }),
+  ),
   answer: `{"total":${stored.length},"offset":0,"limit":1000,"format":"messages","messages":[${newestFirst.map(recordText).join(',')}]}`,
 
   appendTo(batch: RecordBatch): void {
@@ -119,6 +125,7 @@ export const records = {
       for (const one of ofMessage.toSorted((a, b) => a.timeUs - b.timeUs)) append(batch, one)
       batch.endMessage()
     }
+    batch.cover(0, 0, stored.at(-1)!.offset + 1)
     batch.beginMessage({ partition: 2, offset: 0, channel: neighbour, subtopic: '', publisher: first, protocol: 'mqtt' })
     batch.appendRecord(0, 'next-door', undefined, startUs, ValueKind.number, 1, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
@@ -146,50 +153,23 @@ function append(batch: RecordBatch, { index, name, timeUs, value }: StoredRecord
   )
 }
 
-/** Names that a store must not take as they are: too long for one, in capitals beside small letters, with signs, not ASCII. */
-export const formats = ['weather', 'Weather', 'room-1', '温度', `${'long-'.repeat(24)}name`] as const
-
-const payloads: readonly [payload: JsonObject, text: string][] = [
-  [{ b: 1, a: { z: [1, { y: 2, x: 3 }], '10': null, '9': true } }, '{"a":{"10":null,"9":true,"z":[1,{"x":3,"y":2}]},"b":1}'],
-  [{ id: 8_659_456_789_564_231_564n, least: -9_223_372_036_854_775_808n }, '{"id":8659456789564231564,"least":-9223372036854775808}'],
-  [{ f: 1.5, tiny: 1e-7, huge: 1e21, whole: 1e15, zero: 0 }, '{"f":1.5,"huge":1e+21,"tiny":1e-7,"whole":1000000000000000,"zero":0}'],
-  [
-    { 'a/b': 'slash', '': 'empty', 'quote"': '\\', '😀': '\u2028\u0001' },
-    '{"":"empty","a/b":"slash","quote\\"":"\\\\","😀":"\u2028\\u0001"}',
-  ],
-  [JSON.parse('{"__proto__":{"b":1,"a":2},"constructor":"c"}') as JsonObject, '{"__proto__":{"a":2,"b":1},"constructor":"c"}'],
-  [{}, '{}'],
-]
-
-/** The JSON of the fixture: for each format a message of several documents, and a later message of one, in partition 3. */
-export const documents = {
-  appendTo(batch: RecordBatch): void {
-    const offsetEnd = 8
-    batch.cover(0, 0, offsetEnd)
-    formats.forEach((format, nth) => {
-      batch.beginMessage({ partition: 3, offset: 2 * nth, channel, subtopic: `house.${format}`, publisher: first, protocol: 'http' })
-      // The same instant for all but the last digits: their order is the position's and the index's.
-      payloads.forEach(([payload], index) => batch.appendDocument(index, format, startUs, index < 2 ? 1 : 999, payload))
-      batch.endMessage()
-      batch.beginMessage({ partition: 3, offset: 2 * nth + 1, channel, subtopic: `house.${format}`, publisher: second, protocol: 'mqtt' })
-      batch.appendDocument(0, format, startUs + 2 * dayUs, 0, { later: true })
-      batch.appendDocument(1, format, startUs - 2 * dayUs, 7, { later: false })
-      batch.endMessage()
-    })
-    batch.cover(3, 0, 2 * formats.length)
-  },
-
-  answer(format: string): string {
-    const lines = [
-      documentText(format, second, 'mqtt', `${startUs + 2 * dayUs}000`, '{"later":true}'),
-      ...[5, 4, 3, 2].map(index => documentText(format, first, 'http', `${startUs}999`, payloads[index]![1])),
-      ...[1, 0].map(index => documentText(format, first, 'http', `${startUs}001`, payloads[index]![1])),
-      documentText(format, second, 'mqtt', `${startUs - 2 * dayUs}007`, '{"later":false}'),
-    ]
-    return `{"total":${lines.length},"offset":0,"limit":1000,"format":"${format}","messages":[${lines.join(',')}]}`
-  },
+/** The neighbour's one record. */
+export const neighbourRow: SenmlRow = {
+  kind: 'senml',
+  channel: neighbour,
+  subtopic: '',
+  publisher: first,
+  protocol: 'mqtt',
+  position: packed(2, 0),
+  index: 0,
+  name: 'next-door',
+  timeUs: startUs,
+  ...nothing,
+  value: 1,
+  dataValue: undefined,
 }
 
-function documentText(format: string, publisher: string, protocol: string, createdNs: string, payload: string): string {
-  return `{"Channel":"${channel}","Subtopic":"house.${format}","Publisher":"${publisher}","Protocol":"${protocol}","Created":${createdNs},"Payload":${payload}}`
+/** Everything of the fixture, as a store gives it back. */
+export function everyRow(keptOf?: KeptOf): { format: string; row: SenmlRow | DocumentRow }[] {
+  return [...records.rows.map(row => ({ format: senmlFormat, row })), { format: senmlFormat, row: neighbourRow }, ...documents.rows(keptOf)]
 }

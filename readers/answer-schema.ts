@@ -1,0 +1,63 @@
+// What a reader answers, as schemas: the documentation of its API, and what its tests hold answers against.
+
+import { Type } from 'typebox'
+
+const always = {
+  Channel: Type.String(),
+  Subtopic: Type.String({ description: 'Dotted, may be empty.' }),
+  Publisher: Type.String({ description: 'The id of the thing that sent the message.' }),
+  Protocol: Type.String({ description: '`http`, `mqtt`, `kafka`.' }),
+}
+const time = Type.Number({ description: 'Seconds since 1970, to the microsecond.' })
+
+export const recordSchema = Type.Object(
+  {
+    ...always,
+    Name: Type.String(),
+    Unit: Type.Optional(Type.String()),
+    Time: time,
+    UpdateTime: Type.Optional(Type.Number({ description: 'Seconds.' })),
+    Value: Type.Optional(Type.Number()),
+    StringValue: Type.Optional(Type.String()),
+    BoolValue: Type.Optional(Type.Boolean()),
+    DataValue: Type.Optional(Type.String({ description: 'base64url without padding.' })),
+    Sum: Type.Optional(Type.Number()),
+  },
+  { additionalProperties: false },
+)
+
+export const documentSchema = Type.Object(
+  {
+    ...always,
+    Created: Type.Integer({ description: 'Nanoseconds since 1970.' }),
+    Payload: Type.Record(Type.String(), Type.Unknown()),
+  },
+  { additionalProperties: false },
+)
+
+export const bucketSchema = Type.Object(
+  {
+    Channel: Type.String(),
+    Publisher: Type.String(),
+    Subtopic: Type.String(),
+    Name: Type.String(),
+    Unit: Type.Optional(Type.String()),
+    Time: Type.Number({ description: 'Where the bucket begins, seconds since 1970.' }),
+    Value: Type.Number(),
+    Count: Type.Integer({ description: 'Records with a number in it.' }),
+  },
+  { additionalProperties: false },
+)
+
+export const pageSchema = Type.Object(
+  {
+    total: Type.Optional(Type.Integer({ description: 'Absent with `count=none` and of an export.' })),
+    total_is_lower_bound: Type.Optional(Type.Boolean({ description: 'Only there, and true, where there are at least `total`.' })),
+    offset: Type.Integer(),
+    limit: Type.Union([Type.Integer(), Type.Literal('all')]),
+    format: Type.String(),
+    messages: Type.Array(Type.Union([recordSchema, documentSchema, bucketSchema])),
+    next_cursor: Type.Optional(Type.String({ description: 'Where there are more: the parameter `cursor` of the next page.' })),
+  },
+  { additionalProperties: false, description: 'The page, in the order that was asked for.' },
+)

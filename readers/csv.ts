@@ -1,0 +1,76 @@
+// Rows as CSV (RFC 4180): the columns of the JSON answer in its order, a header line, CRLF, quotes where a cell needs them.
+
+import { canonicalPayload, numberText } from './payload-json.ts'
+import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
+import { base64url, secondsText } from './record-json.ts'
+
+const recordColumns = 'Channel,Subtopic,Publisher,Protocol,Name,Unit,Time,UpdateTime,Value,StringValue,BoolValue,DataValue,Sum'
+const documentColumns = 'Channel,Subtopic,Publisher,Protocol,Created,Payload'
+const bucketColumns = 'Channel,Publisher,Subtopic,Name,Unit,Time,Value,Count'
+const lineEnd = '\r\n'
+
+export interface CsvWriter {
+  header(): string
+  rows(rows: readonly Row[]): string
+  buckets(buckets: readonly Bucket[]): string
+}
+
+/**
+ * @param kind of the lines to come
+ * @param safe texts that a spreadsheet would take for a formula, which begin with = + - or @, get an apostrophe in front. Numbers of
+ * ours stay numbers
+ */
+export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean): CsvWriter {
+  const cell = (text: string): string => quoted(safe && /^[=+\-@]/.test(text) ? `'${text}` : text)
+
+  const recordLine = (row: SenmlRow): string =>
+    [
+      cell(row.channel),
+      cell(row.subtopic),
+      cell(row.publisher),
+      cell(row.protocol),
+      cell(row.name),
+      cell(row.unit ?? ''),
+      secondsText(row.timeUs),
+      row.updateTime === undefined ? '' : numberText(row.updateTime),
+      row.value === undefined ? '' : numberText(row.value),
+      // An empty text is told from none by its quotes.
+      row.stringValue === undefined ? '' : row.stringValue === '' ? '""' : cell(row.stringValue),
+      row.boolValue === undefined ? '' : String(row.boolValue),
+      row.dataValue === undefined ? '' : row.dataValue.length === 0 ? '""' : cell(base64url(row.dataValue)),
+      row.sum === undefined ? '' : numberText(row.sum),
+    ].join(',') + lineEnd
+
+  const documentLine = (row: DocumentRow): string =>
+    [
+      cell(row.channel),
+      cell(row.subtopic),
+      cell(row.publisher),
+      cell(row.protocol),
+      String(row.createdNs),
+      cell(canonicalPayload(row.payloadText)),
+    ].join(',') + lineEnd
+
+  const bucketLine = ({ channel, publisher, subtopic, name, unit, timeUs, value, count }: Bucket): string =>
+    [
+      cell(channel),
+      cell(publisher),
+      cell(subtopic),
+      cell(name),
+      cell(unit ?? ''),
+      secondsText(timeUs),
+      numberText(value),
+      String(count),
+    ].join(',') + lineEnd
+
+  return {
+    header: () => (kind === 'senml' ? recordColumns : kind === 'document' ? documentColumns : bucketColumns) + lineEnd,
+    rows: rows => rows.map(row => (row.kind === 'senml' ? recordLine(row) : documentLine(row))).join(''),
+    buckets: buckets => buckets.map(bucketLine).join(''),
+  }
+}
+
+/** A blank at either end is kept by quotes, too: some readers cut it. */
+function quoted(text: string): string {
+  return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}

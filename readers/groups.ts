@@ -1,0 +1,88 @@
+// Rows made into groups in this process, for stores that cannot do it: the newest of each series, and aggregations by intervals.
+
+import type { AggregateQuery, Aggregation } from './query.ts'
+import { type Bucket, type Grouped, groupsMax, type Row, type SenmlRow, tooManyGroups } from './reader.ts'
+
+/**
+ * The first row of each publisher, subtopic and name.
+ *
+ * @param rows newest first
+ * @throws QueryTooLargeError
+ */
+export async function firstOfEach(rows: AsyncIterable<Row>): Promise<Row[]> {
+  const first = new Map<string, Row>()
+  for await (const row of rows) {
+    const key = JSON.stringify([row.publisher, row.subtopic, row.kind === 'senml' ? row.name : null])
+    if (first.has(key)) continue
+    if (first.size === groupsMax) throw tooManyGroups('series')
+    first.set(key, row)
+  }
+  return [...first.values()]
+}
+
+/** One series in one bucket, while rows are added to it. */
+interface Sums {
+  readonly row: SenmlRow
+  readonly timeUs: number
+  count: number
+  sum: number
+  min: number
+  max: number
+  newest: number
+  oldest: number
+}
+
+/**
+ * @param rows newest first
+ * @throws QueryTooLargeError
+ */
+export async function aggregateRows(rows: AsyncIterable<Row>, query: AggregateQuery): Promise<Grouped<Bucket>> {
+  const { intervalUs, aggregation, limit, offset } = query
+  const groups = new Map<string, Sums>()
+  for await (const row of rows) {
+    if (row.kind !== 'senml' || row.value === undefined) continue
+    const timeUs = Math.floor(row.timeUs / intervalUs) * intervalUs
+    const key = JSON.stringify([timeUs, row.publisher, row.subtopic, row.name, row.unit ?? null])
+    const sums = groups.get(key)
+    if (sums === undefined) {
+      if (groups.size === groupsMax) throw tooManyGroups('buckets')
+      const { value } = row
+      groups.set(key, { row, timeUs, count: 1, sum: value, min: value, max: value, newest: value, oldest: value })
+    } else add(sums, row.value)
+  }
+  const ordered = [...groups.values()].map(sums => bucketOf(sums, aggregation)).toSorted(bucketOrder(query.direction))
+  return { groups: ordered.slice(offset, offset + limit), total: ordered.length }
+}
+
+function add(sums: Sums, value: number): void {
+  sums.count++
+  sums.sum += value
+  if (value < sums.min) sums.min = value
+  if (value > sums.max) sums.max = value
+  sums.oldest = value
+}
+
+function bucketOf({ row, timeUs, count, sum, min, max, newest, oldest }: Sums, aggregation: Aggregation): Bucket {
+  const { channel, publisher, subtopic, name, unit } = row
+  const values: Readonly<Record<Aggregation, number>> = { min, max, avg: sum / count, sum, count, first: oldest, last: newest }
+  return { channel, publisher, subtopic, name, unit, timeUs, value: values[aggregation], count }
+}
+
+/** By time in the direction, then by the bytes of the texts; no unit comes first. */
+export function bucketOrder(direction: AggregateQuery['direction']): (one: Bucket, other: Bucket) => number {
+  const sign = direction === 'desc' ? -1 : 1
+  return (one, other) => {
+    if (one.timeUs !== other.timeUs) return sign * (one.timeUs - other.timeUs)
+    return (
+      byBytes(one.publisher, other.publisher) ||
+      byBytes(one.subtopic, other.subtopic) ||
+      byBytes(one.name, other.name) ||
+      byBytes(one.unit ?? '', other.unit ?? '')
+    )
+  }
+}
+
+/** In the order of UTF-8, in which databases sort, and JavaScript does not where a text has characters beyond U+FFFF. */
+function byBytes(one: string, other: string): number {
+  return one === other ? 0 : Buffer.compare(Buffer.from(one), Buffer.from(other))
+}

@@ -1,0 +1,68 @@
+// Whether a row is one that is asked for: for stores that cannot be asked so, and for messages that are not stored yet.
+
+import { type Json, numberText, parsePayload } from './payload-json.ts'
+import type { Comparator, PayloadFilter, Selection } from './query.ts'
+import { type DocumentRow, type Row, type SenmlRow, timeNsOf } from './reader.ts'
+
+/** A test of the whole selection but for its channel and format, which say where rows are looked for. */
+export function matcherOf(selection: Selection): (row: Row) => boolean {
+  const { publisher, subtopic, protocol, fromNs, toNs } = selection
+  const tests: ((row: Row) => boolean)[] = []
+  if (publisher !== undefined) tests.push(row => row.publisher === publisher)
+  if (subtopic !== undefined) tests.push(row => row.subtopic === subtopic)
+  if (protocol !== undefined) tests.push(row => row.protocol === protocol)
+  if (fromNs !== undefined) tests.push(row => timeNsOf(row) >= fromNs)
+  if (toNs !== undefined) tests.push(row => timeNsOf(row) < toNs)
+  tests.push(...recordTests(selection).map(test => (row: Row) => row.kind === 'senml' && test(row)))
+  tests.push(...selection.payload.map(filter => (row: Row) => row.kind === 'document' && payloadMatches(row, filter)))
+  return row => tests.every(test => test(row))
+}
+
+/** True where the selection has filters beside channel, format, publisher and time. */
+export function isFiltered({ subtopic, protocol, name, unit, value, boolValue, stringValue, dataValue, payload }: Selection): boolean {
+  return [subtopic, protocol, name, unit, value, boolValue, stringValue, dataValue].some(one => one !== undefined) || payload.length > 0
+}
+
+function recordTests({ name, unit, value, boolValue, stringValue, dataValue }: Selection): ((row: SenmlRow) => boolean)[] {
+  const tests: ((row: SenmlRow) => boolean)[] = []
+  if (name !== undefined) tests.push(row => row.name === name)
+  if (unit !== undefined) tests.push(row => (row.unit ?? '') === unit)
+  if (value !== undefined) tests.push(row => row.value !== undefined && compares(row.value, value.comparator, value.number))
+  if (boolValue !== undefined) tests.push(row => row.boolValue === boolValue)
+  if (stringValue !== undefined) tests.push(row => row.stringValue === stringValue)
+  if (dataValue !== undefined) tests.push(row => row.dataValue !== undefined && Buffer.compare(row.dataValue, dataValue) === 0)
+  return tests
+}
+
+function compares(stored: number, comparator: Comparator, asked: number): boolean {
+  switch (comparator) {
+    case 'lt':
+      return stored < asked
+    case 'le':
+      return stored <= asked
+    case 'gt':
+      return stored > asked
+    case 'ge':
+      return stored >= asked
+    case 'eq':
+    default:
+      return stored === asked
+  }
+}
+
+function payloadMatches({ payloadText }: DocumentRow, { path, text }: PayloadFilter): boolean {
+  let value: Json | undefined = parsePayload(payloadText)
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, key)) return false
+    value = value[key]
+  }
+  return value !== undefined && scalarText(value) === text
+}
+
+/** undefined for what is no scalar. */
+export function scalarText(value: Json): string | undefined {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number') return numberText(value)
+  if (typeof value === 'object' && value !== null) return undefined
+  return String(value)
+}

@@ -1,0 +1,145 @@
+// A question answered by any store: what its reader gives, with the total and the way to the next page.
+
+import { HttpError } from '../config/http/errors.ts'
+import type { Cursors, Place, Total } from './cursor.ts'
+import type { Direction, PageQuery, Selection } from './query.ts'
+import { type CountMode, canonicalQuestion, type Question } from './question.ts'
+import { type Bucket, keyOf, type Reader, type Row } from './reader.ts'
+
+export interface Answer<Item> {
+  readonly items: readonly Item[]
+  /** undefined: nobody asked. */
+  readonly total: Total | undefined
+  readonly nextCursor: string | undefined
+  /** There are more behind these. */
+  readonly hasMore: boolean
+}
+
+export interface PageParts {
+  readonly reader: Reader
+  readonly cursors: Cursors
+  /** Totals are exact up to this. */
+  readonly countMax: number
+}
+
+export const noAnswer: Answer<never> = { items: [], total: { total: 0, isExact: true }, nextCursor: undefined, hasMore: false }
+
+/** @throws HttpError `malformed_request` for a cursor that is none of this question */
+export async function answerRows(
+  { reader, cursors, countMax }: PageParts,
+  question: Question & { kind: 'page' | 'latest' },
+  signal: AbortSignal,
+): Promise<Answer<Row>> {
+  const { selection, direction, limit, offset, count, kind } = question
+  const of = canonicalQuestion(question)
+  const place = placeOf(cursors, question.cursor, of)
+  // One more than the page, which says whether another follows.
+  const query: PageQuery = { ...selection, direction, offset, limit: limit + 1, after: place?.key }
+  const grouped = kind === 'latest' ? await reader.latest(query, signal) : undefined
+  const found = grouped?.groups ?? (await reader.read(query, signal))
+  const items = found.slice(0, limit)
+  const hasMore = found.length > limit
+  const total =
+    count === 'none'
+      ? undefined
+      : grouped === undefined
+        ? ((count === 'bounded' ? place?.total : undefined) ?? (await totalOf()))
+        : { total: grouped.total, isExact: true }
+  const nextCursor = hasMore ? cursors.encode({ key: keyOf(items.at(-1)!), total }, of) : undefined
+  return { items, total, nextCursor, hasMore }
+
+  async function totalOf(): Promise<Total> {
+    const seen = offset + items.length
+    // A page that shows the end says how many there are, unless it lies beyond it or begins elsewhere.
+    if (!hasMore && place === undefined && (items.length > 0 || offset === 0)) return { total: seen, isExact: true }
+    return await countRows(
+      reader,
+      selection,
+      count,
+      countMax,
+      place === undefined && items.length > 0 ? seen + (hasMore ? 1 : 0) : 0,
+      signal,
+    )
+  }
+}
+
+/** @param seen what the page itself shows: rows that came meanwhile, or lie beyond what is counted */
+async function countRows(
+  reader: Reader,
+  selection: Selection,
+  mode: CountMode,
+  countMax: number,
+  seen: number,
+  signal: AbortSignal,
+): Promise<Total> {
+  const max = mode === 'exact' ? Number.MAX_SAFE_INTEGER - 1 : countMax
+  signal.throwIfAborted()
+  const counted = await reader.count(selection, max, signal)
+  if (counted <= max) return { total: Math.max(counted, seen), isExact: true }
+  return { total: Math.max(max, seen), isExact: false }
+}
+
+export async function answerBuckets(
+  reader: Reader,
+  question: Question & { kind: 'aggregate' },
+  signal: AbortSignal,
+): Promise<Answer<Bucket>> {
+  const { selection, direction, limit, offset, aggregation, intervalUs, count } = question
+  const { groups, total } = await reader.aggregate({ ...selection, direction, limit, offset, aggregation, intervalUs }, signal)
+  return {
+    items: groups,
+    total: count === 'none' ? undefined : { total, isExact: true },
+    nextCursor: undefined,
+    hasMore: offset + groups.length < total,
+  }
+}
+
+/** So many rows of an export are asked of a store at once. */
+const exportRows = 1000
+
+/**
+ * Every row, a page under a page: memory for one, however many there are.
+ *
+ * @throws HttpError `malformed_request` for a cursor that is none of this question
+ */
+export function exportPages(
+  { reader, cursors }: Pick<PageParts, 'reader' | 'cursors'>,
+  question: Question & { kind: 'export' },
+  signal: AbortSignal,
+): AsyncGenerator<readonly Row[]> {
+  const place = placeOf(cursors, question.cursor, canonicalQuestion(question))
+  return allPages(reader, question.selection, question.direction, question.offset, place, signal)
+}
+
+async function* allPages(
+  reader: Pick<Reader, 'read'>,
+  selection: Selection,
+  direction: Direction,
+  offset: number,
+  place: Place | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Row[]> {
+  let after = place?.key
+  for (;;) {
+    const rows = await reader.read({ ...selection, direction, limit: exportRows, offset: after === undefined ? offset : 0, after }, signal)
+    if (rows.length > 0) yield rows
+    if (rows.length < exportRows) return
+    after = keyOf(rows.at(-1)!)
+  }
+}
+
+/** Every row of a selection, newest first: what is made into groups where the store cannot. */
+export async function* rowsOf(reader: Pick<Reader, 'read'>, selection: Selection, signal: AbortSignal): AsyncGenerator<Row> {
+  for await (const rows of allPages(reader, selection, 'desc', 0, undefined, signal)) yield* rows
+}
+
+function placeOf(cursors: Cursors, cursor: string | undefined, of: string): Place | undefined {
+  if (cursor === undefined) return undefined
+  const place = cursors.decode(cursor, of)
+  if (place === undefined) {
+    const detail =
+      'is no cursor of this query: give next_cursor as it was answered, with the same parameters, or leave it out to begin anew'
+    throw new HttpError('malformed_request', undefined, { faults: [{ pointer: '/query/cursor', detail }] })
+  }
+  return place
+}

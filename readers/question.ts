@@ -1,0 +1,145 @@
+// The question that a query string asks: what its parameters mean, also together.
+//
+// A parameter that is there filters, also where it is empty: `vs=` is the empty text and `subtopic=` no subtopic.
+
+import { type Fault, HttpError } from '../config/http/errors.ts'
+import type { Parameters } from './parameters.ts'
+import type { Aggregation, Direction, PayloadFilter, Selection } from './query.ts'
+import { senmlFormat } from './reader.ts'
+
+export type CountMode = 'bounded' | 'exact' | 'none'
+
+/** A question, whole. `cursor` is looked at when it is known who asks. */
+export type Question = {
+  readonly selection: Selection
+  readonly direction: Direction
+  readonly offset: number
+  readonly cursor: string | undefined
+  readonly count: CountMode
+  readonly csvSafe: boolean
+} & (
+  | { readonly kind: 'page' | 'latest'; readonly limit: number }
+  | { readonly kind: 'export' }
+  | { readonly kind: 'aggregate'; readonly limit: number; readonly aggregation: Aggregation; readonly intervalUs: number }
+)
+
+/**
+ * @param publisher whom alone the asker may read; undefined: the whole channel
+ * @returns undefined where the question is right and nothing can be in its answer: another publisher is asked for than may be read
+ * @throws HttpError `malformed_request` that names each parameter at fault
+ */
+export function questionOf(
+  parameters: Parameters,
+  channel: string,
+  publisher: string | undefined,
+  limitMax: number,
+): { readonly question: Question; readonly isEmpty: boolean } {
+  const faults: Fault[] = []
+  const fault = (name: string, detail: string): void => void faults.push({ pointer: `/query/${name}`, detail })
+  const { offset = 0, limit: limitText = '10', format = senmlFormat, cursor, latest, aggregation, interval } = parameters
+  const payload = payloadFilters(parameters)
+
+  for (const name of senmlFilters) {
+    if (format !== senmlFormat && parameters[name] !== undefined) fault(name, `is of SenML records: leave it out, or leave out format`)
+  }
+  if (format === senmlFormat && payload.length > 0) {
+    for (const { name } of payload) fault(name, 'is of JSON documents: name their format')
+  }
+  for (const { name, path } of payload)
+    if (path.includes('')) fault(name, 'has an empty key: give the keys from the root, with one dot between')
+  if (parameters.comparator !== undefined && parameters.v === undefined) fault('comparator', 'compares v, which is missing: add it')
+  const value = parameters.v === undefined ? undefined : Number(parameters.v)
+  if (value !== undefined && !Number.isFinite(value))
+    fault('v', 'is beyond the range of a double: give a number between -1.8e308 and 1.8e308')
+  const dataValue = parameters.vd === undefined ? undefined : Buffer.from(parameters.vd, 'base64url')
+  if (dataValue !== undefined && dataValue.toString('base64url') !== parameters.vd)
+    fault('vd', 'is not whole: give base64url without padding')
+  const fromNs = nanoseconds(parameters.from)
+  const toNs = nanoseconds(parameters.to)
+  if (fromNs !== undefined && toNs !== undefined && fromNs > toNs) fault('from', 'is after to: exchange them')
+
+  const limit = limitText === 'all' ? undefined : Number(limitText)
+  if (limit !== undefined && limit > limitMax) fault('limit', `is not allowed: give a whole number from 1 to ${limitMax}, or all`)
+  if (cursor !== undefined && offset > 0) fault('offset', 'does not go with cursor, which says where the page begins: leave it out')
+  if (aggregation !== undefined) {
+    if (format !== senmlFormat) fault('aggregation', 'is of SenML records: leave out format')
+    if (interval === undefined) fault('interval', 'is missing: say how long the buckets of the aggregation are, such as 5m')
+    if (cursor !== undefined) fault('cursor', 'does not go with aggregation: page with offset')
+    if (latest === 'true') fault('latest', 'does not go with aggregation: use aggregation=last')
+  } else if (interval !== undefined) fault('interval', 'is of an aggregation, which is missing: add it')
+  if (limit === undefined && (aggregation !== undefined || latest === 'true')) fault('limit', 'can be all for records alone: give a number')
+  const intervalUs = interval === undefined ? undefined : microseconds(interval)
+  if (intervalUs !== undefined && intervalUs > intervalUsMax) fault('interval', 'is longer than 366 days: give less')
+  if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
+
+  const selection: Selection = {
+    channel,
+    format,
+    publisher: publisher ?? parameters.publisher,
+    subtopic: parameters.subtopic,
+    protocol: parameters.protocol,
+    fromNs,
+    toNs,
+    name: parameters.name,
+    unit: parameters.unit,
+    value: value === undefined ? undefined : { comparator: parameters.comparator ?? 'eq', number: value },
+    boolValue: parameters.vb === undefined ? undefined : parameters.vb === 'true',
+    stringValue: parameters.vs,
+    dataValue,
+    payload: payload.map(({ path, text }) => ({ path, text })),
+  }
+  const rest = {
+    selection,
+    direction: parameters.dir ?? 'desc',
+    offset,
+    cursor,
+    count: parameters.count ?? 'bounded',
+    csvSafe: parameters.csv_safe === 'true',
+  } as const
+  const isEmpty =
+    (publisher !== undefined && parameters.publisher !== undefined && parameters.publisher !== publisher) ||
+    (fromNs !== undefined && fromNs === toNs)
+  if (limit === undefined) return { isEmpty, question: { ...rest, kind: 'export' } }
+  if (aggregation !== undefined) return { isEmpty, question: { ...rest, kind: 'aggregate', limit, aggregation, intervalUs: intervalUs! } }
+  return { isEmpty, question: { ...rest, kind: latest === 'true' ? 'latest' : 'page', limit } }
+}
+
+const senmlFilters = ['name', 'unit', 'v', 'comparator', 'vb', 'vs', 'vd'] as const
+const payloadPrefix = 'payload.'
+
+function payloadFilters(parameters: Parameters): (PayloadFilter & { name: string })[] {
+  return Object.entries(parameters as Record<string, string>)
+    .filter(([name]) => name.startsWith(payloadPrefix))
+    .map(([name, text]) => ({ name, path: name.slice(payloadPrefix.length).split('.'), text }))
+}
+
+/** The pattern has checked its form. */
+function nanoseconds(text: string | undefined): bigint | undefined {
+  if (text === undefined) return undefined
+  const [whole = '', fraction = ''] = text.replace('-', '').split('.')
+  const magnitude = BigInt(whole) * 1_000_000_000n + BigInt(fraction.padEnd(9, '0'))
+  return text.startsWith('-') ? -magnitude : magnitude
+}
+
+const intervalUsMax = 366 * 86_400_000_000
+const unitUs: Readonly<Record<string, number>> = { s: 1_000_000, m: 60_000_000, h: 3_600_000_000, d: 86_400_000_000 }
+
+function microseconds(interval: string): number {
+  return Number(interval.slice(0, -1)) * unitUs[interval.at(-1)!]!
+}
+
+/** The question in one form, for its cursors: everything that says which rows there are, and in which order. */
+export function canonicalQuestion({ selection, direction, kind }: Pick<Question, 'selection' | 'direction' | 'kind'>): string {
+  const { dataValue, fromNs, toNs, payload, ...rest } = selection
+  // A page and an export go through the same rows.
+  const rows = kind === 'latest' ? 'latest' : 'rows'
+  return JSON.stringify([
+    rows,
+    direction,
+    Object.entries(rest).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+    dataValue === undefined ? null : Buffer.from(dataValue).toString('base64url'),
+    fromNs === undefined ? null : String(fromNs),
+    toNs === undefined ? null : String(toNs),
+    payload,
+  ])
+}

@@ -1,0 +1,113 @@
+// The JSON documents of the fixture: payloads of every kind, in formats whose names no store may take as they are.
+
+import { canonicalPayload } from '../../../readers/payload-json.ts'
+import type { DocumentRow } from '../../../readers/reader.ts'
+import { jsonText } from '../../../transformers/json/json-text.ts'
+import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
+import { channel, dayUs, packed, publishers, startUs } from './fixture-origin.ts'
+
+const [first, second] = publishers
+
+/** Names that a store must not take as they are: too long for one, in capitals beside small letters, with signs, not ASCII. */
+export const formats = ['weather', 'Weather', 'room-1', '温度', `${'long-'.repeat(24)}name`] as const
+
+/** Documents, each with the text that it is answered with. */
+export const payloads: readonly [payload: JsonObject, text: string][] = [
+  [{ b: 1, a: { z: [1, { y: 2, x: 3 }], '10': null, '9': true } }, '{"a":{"10":null,"9":true,"z":[1,{"x":3,"y":2}]},"b":1}'],
+  [{ id: 8_659_456_789_564_231_564n, least: -9_223_372_036_854_775_808n }, '{"id":8659456789564231564,"least":-9223372036854775808}'],
+  [{ f: 1.5, tiny: 1e-7, huge: 1e21, whole: 1e15, zero: 0 }, '{"f":1.5,"huge":1e+21,"tiny":1e-7,"whole":1000000000000000,"zero":0}'],
+  [
+    { 'a/b': 'slash', '': 'empty', 'quote"': '\\', '😀': '\u2028\u0001' },
+    '{"":"empty","a/b":"slash","quote\\"":"\\\\","😀":"\u2028\\u0001"}',
+  ],
+  [JSON.parse('{"__proto__":{"b":1,"a":2},"constructor":"c"}') as JsonObject, '{"__proto__":{"a":2,"b":1},"constructor":"c"}'],
+  [{}, '{}'],
+]
+
+interface StoredDocument {
+  readonly offset: number
+  readonly index: number
+  readonly format: string
+  readonly publisher: string
+  readonly protocol: string
+  readonly createdUs: number
+  readonly restNs: number
+  readonly payload: JsonObject
+}
+
+/** For each format a message of several documents at almost one instant, and a later message of two, in partition 3. */
+const storedDocuments: readonly StoredDocument[] = formats.flatMap((format, nth): StoredDocument[] => [
+  ...payloads.map(([payload], index) => ({
+    offset: 2 * nth,
+    index,
+    format,
+    publisher: first,
+    protocol: 'http',
+    createdUs: startUs,
+    // The same instant for all but the last digits: their order is the position's and the index's.
+    restNs: index < 2 ? 1 : 999,
+    payload,
+  })),
+  {
+    offset: 2 * nth + 1,
+    index: 0,
+    format,
+    publisher: second,
+    protocol: 'mqtt',
+    createdUs: startUs + 2 * dayUs,
+    restNs: 0,
+    payload: { later: true },
+  },
+  {
+    offset: 2 * nth + 1,
+    index: 1,
+    format,
+    publisher: second,
+    protocol: 'mqtt',
+    createdUs: startUs - 2 * dayUs,
+    restNs: 7,
+    payload: { later: false },
+  },
+])
+
+/** What a store keeps of a payload: nothing where it refuses it. */
+export type KeptOf = (payload: JsonObject) => JsonObject | undefined
+
+/** The JSON of the fixture. */
+export const documents = {
+  /** @param keptOf what the store refuses is left out */
+  appendTo(batch: RecordBatch, keptOf: KeptOf = payload => payload): void {
+    for (const [offset, ofMessage] of Map.groupBy(storedDocuments, ({ offset }) => offset)) {
+      const { publisher, protocol, format } = ofMessage[0]!
+      batch.beginMessage({ partition: 3, offset, channel, subtopic: `house.${format}`, publisher, protocol })
+      for (const { index, createdUs, restNs, payload } of ofMessage) {
+        if (keptOf(payload) !== undefined) batch.appendDocument(index, format, createdUs, restNs, payload)
+      }
+      batch.endMessage()
+    }
+    batch.cover(3, 0, 2 * formats.length)
+  },
+
+  rows(keptOf: KeptOf = payload => payload): { format: string; row: DocumentRow }[] {
+    return storedDocuments.flatMap(({ offset, index, format, publisher, protocol, createdUs, restNs, payload }) => {
+      const kept = keptOf(payload)
+      if (kept === undefined) return []
+      const createdNs = BigInt(createdUs) * 1000n + BigInt(restNs)
+      const origin = { channel, subtopic: `house.${format}`, publisher, protocol, position: packed(3, offset), index }
+      return [{ format, row: { kind: 'document' as const, ...origin, createdNs, payloadText: canonicalPayload(jsonText(kept)) } }]
+    })
+  },
+}
+
+/** What `limit=1000` of a format is answered where everything is kept. */
+export function documentsAnswer(format: string): string {
+  const text = (publisher: string, protocol: string, created: string, payload: string): string =>
+    `{"Channel":"${channel}","Subtopic":"house.${format}","Publisher":"${publisher}","Protocol":"${protocol}","Created":${created},"Payload":${payload}}`
+  const lines = [
+    text(second, 'mqtt', `${startUs + 2 * dayUs}000`, '{"later":true}'),
+    ...[5, 4, 3, 2].map(index => text(first, 'http', `${startUs}999`, payloads[index]![1])),
+    ...[1, 0].map(index => text(first, 'http', `${startUs}001`, payloads[index]![1])),
+    text(second, 'mqtt', `${startUs - 2 * dayUs}007`, '{"later":false}'),
+  ]
+  return `{"total":${lines.length},"offset":0,"limit":1000,"format":"${format}","messages":[${lines.join(',')}]}`
+}

@@ -1,0 +1,132 @@
+// What a reader should answer, worked out from the rows themselves by the plainest code there is.
+
+import type { AggregateQuery, PageQuery, Selection } from '../../../readers/query.ts'
+import { type Bucket, type Row, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
+
+/** A row with its format, which a row as read does not name. */
+export interface StoredRow {
+  readonly format: string
+  readonly row: Row
+}
+
+export const noFilters: Omit<Selection, 'channel' | 'format'> = {
+  publisher: undefined,
+  subtopic: undefined,
+  protocol: undefined,
+  fromNs: undefined,
+  toNs: undefined,
+  name: undefined,
+  unit: undefined,
+  value: undefined,
+  boolValue: undefined,
+  stringValue: undefined,
+  dataValue: undefined,
+  payload: [],
+}
+
+export function timeOf(row: Row): bigint {
+  return row.kind === 'senml' ? BigInt(row.timeUs) * 1000n : row.createdNs
+}
+
+export function selected(stored: readonly StoredRow[], selection: Selection): Row[] {
+  return stored.filter(one => one.format === selection.format && fits(one.row, selection)).map(({ row }) => row)
+}
+
+function fits(row: Row, selection: Selection): boolean {
+  const { channel, publisher, subtopic, protocol, fromNs, toNs } = selection
+  if (row.channel !== channel) return false
+  if (publisher !== undefined && row.publisher !== publisher) return false
+  if (subtopic !== undefined && row.subtopic !== subtopic) return false
+  if (protocol !== undefined && row.protocol !== protocol) return false
+  if (fromNs !== undefined && timeOf(row) < fromNs) return false
+  if (toNs !== undefined && timeOf(row) >= toNs) return false
+  return row.kind === 'senml'
+    ? fitsRecord(row, selection)
+    : selection.payload.every(filter => textAt(row.payloadText, filter.path) === filter.text)
+}
+
+function fitsRecord(row: SenmlRow, { name, unit, value, boolValue, stringValue, dataValue }: Selection): boolean {
+  if (name !== undefined && row.name !== name) return false
+  if (unit !== undefined && (row.unit ?? '') !== unit) return false
+  if (value !== undefined) {
+    if (row.value === undefined) return false
+    const difference = row.value === value.number ? 0 : row.value < value.number ? -1 : 1
+    const fitting = { eq: [0], lt: [-1], le: [-1, 0], gt: [1], ge: [0, 1] }[value.comparator]
+    if (!fitting.includes(difference)) return false
+  }
+  if (boolValue !== undefined && row.boolValue !== boolValue) return false
+  if (stringValue !== undefined && row.stringValue !== stringValue) return false
+  return dataValue === undefined || (row.dataValue !== undefined && Buffer.from(row.dataValue).equals(dataValue))
+}
+
+/** The text of a scalar in a JSON text; undefined for what is none, or not there. Integers keep their digits. */
+function textAt(payloadText: string, path: readonly string[]): string | undefined {
+  const exact = (_key: string, value: unknown, context: { source?: string }): unknown =>
+    typeof value === 'number' && /^-?\d{16,19}$/.test(context.source ?? '') ? BigInt(context.source!) : value
+  let value = (JSON.parse as (text: string, reviver: unknown) => unknown)(payloadText, exact)
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<string, unknown>)[key]
+  }
+  return typeof value === 'object' && value !== null ? undefined : String(value)
+}
+
+export function inOrder(rows: readonly Row[], direction: PageQuery['direction']): Row[] {
+  const sign = direction === 'desc' ? -1 : 1
+  return rows.toSorted((one, other) => sign * compare(one, other))
+}
+
+function compare(one: Row, other: Row): number {
+  const keys = [one, other].map(row => [timeOf(row), row.position, BigInt(row.index)]) as [bigint[], bigint[]]
+  for (let at = 0; at < 3; at++) if (keys[0][at] !== keys[1][at]) return keys[0][at]! < keys[1][at]! ? -1 : 1
+  return 0
+}
+
+export function pageOf(rows: readonly Row[], { direction, offset, limit, after }: PageQuery): Row[] {
+  const ordered = inOrder(rows, direction)
+  if (after === undefined) return ordered.slice(offset, offset + limit)
+  const at = ordered.findIndex(row => timeOf(row) === after.timeNs && row.position === after.position && row.index === after.index)
+  if (at < 0) throw new Error('the key is of no row')
+  return ordered.slice(at + 1 + offset, at + 1 + offset + limit)
+}
+
+export function latestOf(rows: readonly Row[]): Row[] {
+  const seen = new Set<string>()
+  return inOrder(rows, 'desc').filter(row => {
+    const key = JSON.stringify([row.publisher, row.subtopic, row.kind === 'senml' ? row.name : ''])
+    return !seen.has(key) && seen.add(key)
+  })
+}
+
+export function bucketsOf(rows: readonly Row[], { aggregation, intervalUs, direction }: AggregateQuery): Bucket[] {
+  const numbers = inOrder(rows, 'asc').filter((row): row is SenmlRow & { value: number } => row.kind === 'senml' && row.value !== undefined)
+  const bucketTime = (row: SenmlRow): number => Math.floor(row.timeUs / intervalUs) * intervalUs
+  const groups = Map.groupBy(numbers, row => JSON.stringify([bucketTime(row), row.publisher, row.subtopic, row.name, row.unit ?? null]))
+  const buckets = [...groups.values()].map((members): Bucket => {
+    const [row] = members
+    const values = members.map(({ value }) => value)
+    const sum = values.reduce((total, value) => total + value, 0)
+    const value = {
+      min: Math.min(...values),
+      max: Math.max(...values),
+      avg: sum / values.length,
+      sum,
+      count: values.length,
+      first: values[0]!,
+      last: values.at(-1)!,
+    }[aggregation]
+    const { channel, publisher, subtopic, name, unit } = row!
+    return { channel, publisher, subtopic, name, unit, timeUs: bucketTime(row!), value, count: values.length }
+  })
+  const bytes = (bucket: Bucket): Buffer[] =>
+    [bucket.publisher, bucket.subtopic, bucket.name, bucket.unit ?? ''].map(text => Buffer.from(text))
+  return buckets.toSorted((one, other) => {
+    if (one.timeUs !== other.timeUs) return direction === 'desc' ? other.timeUs - one.timeUs : one.timeUs - other.timeUs
+    const [left, right] = [bytes(one), bytes(other)]
+    return left.map((text, at) => Buffer.compare(text, right[at]!)).find(difference => difference !== 0) ?? 0
+  })
+}
+
+export function selectionOf(some: Partial<Selection> & Pick<Selection, 'channel'>): Selection {
+  return { ...noFilters, format: senmlFormat, ...some }
+}

@@ -1,0 +1,106 @@
+// Rows of every kind come back as they were stored, and only those of whom and what is asked for.
+
+import { describe, expect, test } from 'vitest'
+import { senmlFormat } from '../../../readers/reader.ts'
+import { pageJson } from '../../../readers/record-json.ts'
+import { RecordBatch } from '../../../transformers/record-batch.ts'
+import type { ReaderBench } from './bench.ts'
+import { channel, documentsAnswer, formats, neighbour, publishers, records, startUs } from './fixture.ts'
+import { inOrder, selected, selectionOf } from './oracle.ts'
+
+export function rowsSuite(bench: ReaderBench): void {
+  const frame = (format: string, total: number) => ({ total: { total, isExact: true }, offset: 0, limit: 1000, format })
+
+  describe('SenML records', () => {
+    test('rows of every kind come back as they were stored, newest first, then by position and index', async () => {
+      expect(await bench.read()).toEqual(records.rows)
+    })
+
+    test('the answer has the same bytes from every store', async () => {
+      const rows = await bench.read()
+      expect(pageJson(frame(senmlFormat, rows.length), rows)).toBe(records.answer)
+    })
+
+    test('the oldest first is the same, the other way round', async () => {
+      expect(await bench.read({ direction: 'asc' })).toEqual(records.rows.toReversed())
+    })
+
+    test.each(publishers)('only what %s published is read and counted when only that is asked for', async publisher => {
+      const own = records.rows.filter(row => row.publisher === publisher)
+      expect(own.length).toBeGreaterThan(1)
+      expect(await bench.read({ publisher })).toEqual(own)
+      expect(await bench.read({ publisher, direction: 'asc' })).toEqual(own.toReversed())
+      expect(await bench.count({ publisher })).toBe(own.length)
+    })
+
+    test('a publisher that published nothing here has no rows', async () => {
+      for (const publisher of ['nobody', '', "' OR true --"]) {
+        expect(await bench.read({ publisher })).toEqual([])
+        expect(await bench.count({ publisher })).toBe(0)
+      }
+    })
+
+    test('another channel is another channel', async () => {
+      expect((await bench.read({ channel: neighbour })).map(row => row.channel)).toEqual([neighbour])
+      expect(await bench.count({ channel: neighbour })).toBe(1)
+      for (const unknown of ['unknown', '', "' OR true --", `${channel} `]) expect(await bench.read({ channel: unknown })).toEqual([])
+    })
+
+    test('what is stored later is read at once, in its place', async () => {
+      const later = '5b0e1f9e-8a57-4b1e-9d5e-5a3b8f3f7a01'
+      const times = [startUs, startUs - 1, startUs + 1]
+      for (const [at, timeUs] of times.entries()) {
+        const batch = new RecordBatch()
+        batch.beginMessage({ partition: 1, offset: at, channel: later, subtopic: '', publisher: publishers[0], protocol: 'http' })
+        batch.appendRecord(0, `at-${at}`, undefined, timeUs, 1, at, undefined, Number.NaN, Number.NaN)
+        batch.endMessage()
+        batch.cover(1, at, at + 1)
+        await bench.site.store(batch)
+        const names = (await bench.read({ channel: later })).map(row => (row.kind === 'senml' ? row.name : ''))
+        expect(names[times.slice(0, at + 1).filter(other => other > timeUs).length]).toBe(`at-${at}`)
+        expect(names).toHaveLength(at + 1)
+      }
+    })
+  })
+
+  describe('JSON documents', () => {
+    test.each(formats)('documents of the format %j come back as they were stored, with every digit', async format => {
+      const expected = inOrder(selected(bench.stored, selectionOf({ channel, format })), 'desc')
+      const rows = await bench.read({ format })
+      // Keys may come in another order.
+      expect(pageJson(frame(format, rows.length), rows)).toBe(pageJson(frame(format, rows.length), expected))
+      expect(rows.map(({ position, index }) => [position, index])).toEqual(expected.map(({ position, index }) => [position, index]))
+      expect(await bench.count({ format })).toBe(expected.length)
+    })
+
+    test('the answer has the same bytes from every store that keeps everything', async () => {
+      if (bench.site.keptOf !== undefined) return
+      for (const format of formats) {
+        const rows = await bench.read({ format })
+        expect(pageJson(frame(format, rows.length), rows)).toBe(documentsAnswer(format))
+      }
+    })
+
+    test.each(formats)('only one publisher of the format %j is read when only that is asked for', async format => {
+      for (const publisher of publishers) {
+        const own = (await bench.read({ format })).filter(row => row.publisher === publisher)
+        expect(await bench.read({ format, publisher })).toEqual(own)
+        expect(await bench.count({ format, publisher })).toBe(own.length)
+      }
+    })
+
+    test('a format that the store does not know has no rows, and reading it makes nothing', async () => {
+      const before = await bench.site.names()
+      for (const format of ['unknown', 'Messages', 'pg_class', '"; DROP TABLE messages; --', '$where', 'a'.repeat(1024), '温']) {
+        expect(await bench.read({ format })).toEqual([])
+        expect(await bench.count({ format })).toBe(0)
+        expect(await bench.latest({ format })).toEqual({ groups: [], total: 0 })
+      }
+      expect(await bench.site.names()).toEqual(before)
+    })
+
+    test('a format of one channel is empty in another', async () => {
+      expect(await bench.read({ channel: neighbour, format: formats[0] })).toEqual([])
+    })
+  })
+}

@@ -1,0 +1,75 @@
+// CSV, line by line (RFC 4180).
+
+import { expect, test } from 'vitest'
+import { openCsv } from '../../readers/csv.ts'
+import type { DocumentRow, SenmlRow } from '../../readers/reader.ts'
+
+const origin = { channel: 'c', subtopic: '', publisher: 'p', protocol: 'http', position: 1n, index: 0 }
+const record: SenmlRow = {
+  kind: 'senml',
+  ...origin,
+  name: 'n',
+  unit: undefined,
+  timeUs: 1_600_000_000_250_000,
+  value: undefined,
+  stringValue: undefined,
+  boolValue: undefined,
+  dataValue: undefined,
+  sum: undefined,
+  updateTime: undefined,
+}
+const document: DocumentRow = { kind: 'document', ...origin, createdNs: 1_600_000_000_000_000_001n, payloadText: '{"b": 1, "a": "x,y"}' }
+const lines = (text: string): string[] => text.split('\r\n')
+
+test('records have a header and a cell for each column', () => {
+  const csv = openCsv('senml', false)
+  expect(csv.header()).toBe('Channel,Subtopic,Publisher,Protocol,Name,Unit,Time,UpdateTime,Value,StringValue,BoolValue,DataValue,Sum\r\n')
+  const full = { ...record, unit: 'Cel', updateTime: 0, value: -0.5, boolValue: false, sum: 0, dataValue: Buffer.from('hi') }
+  expect(csv.rows([record, full])).toBe('c,,p,http,n,,1600000000.25,,,,,,\r\nc,,p,http,n,Cel,1600000000.25,0,-0.5,,false,aGk,0\r\n')
+})
+
+test('an empty text and no bytes are told from none', () => {
+  const csv = openCsv('senml', false)
+  expect(csv.rows([{ ...record, stringValue: '' }])).toBe('c,,p,http,n,,1600000000.25,,,"",,,\r\n')
+  expect(csv.rows([{ ...record, dataValue: Buffer.alloc(0) }])).toBe('c,,p,http,n,,1600000000.25,,,,,"",\r\n')
+})
+
+test.each([
+  ['a,b', '"a,b"'],
+  ['a"b', '"a""b"'],
+  ['a\nb', '"a\nb"'],
+  ['a\rb', '"a\rb"'],
+  [' a', '" a"'],
+  ['=1+1', '=1+1'],
+])('a text is quoted where it has to be: %j', (text, cell) => {
+  expect(openCsv('senml', false).rows([{ ...record, name: text }])).toBe(`c,,p,http,${cell},,1600000000.25,,,,,,\r\n`)
+})
+
+test.each(['=1+1', '+1', '-1', '@x', '=a"b'])('a text that a spreadsheet would take for a formula is one with csv_safe: %s', text => {
+  const [line] = lines(openCsv('senml', true).rows([{ ...record, name: text, value: -1 }]))
+  expect(line).toBe(`c,,p,http,${text.includes('"') ? `"'${text.replaceAll('"', '""')}"` : `'${text}`},,1600000000.25,,-1,,,,`)
+})
+
+test('documents have their payload as JSON text', () => {
+  const csv = openCsv('document', false)
+  expect(csv.header() + csv.rows([document])).toBe(
+    'Channel,Subtopic,Publisher,Protocol,Created,Payload\r\nc,,p,http,1600000000000000001,"{""a"":""x,y"",""b"":1}"\r\n',
+  )
+})
+
+test('buckets', () => {
+  const csv = openCsv('bucket', false)
+  const bucket = {
+    channel: 'c',
+    publisher: 'p',
+    subtopic: 's',
+    name: 'n',
+    unit: undefined,
+    timeUs: 1_600_000_000_000_000,
+    value: 1.5,
+    count: 2,
+  }
+  expect(csv.header() + csv.buckets([bucket])).toBe(
+    'Channel,Publisher,Subtopic,Name,Unit,Time,Value,Count\r\nc,p,s,n,,1600000000,1.5,2\r\n',
+  )
+})

@@ -1,0 +1,100 @@
+// A reader over HTTP for the tests of its routes: who may read is made up, the store is real.
+
+import { randomUUID } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll } from 'vitest'
+import { createServer, type HttpServer } from '../../config/http/server.ts'
+import { createLogger } from '../../config/logger.ts'
+import type { AccessControl } from '../../control-plane/client.ts'
+import { openCursors } from '../../readers/cursor.ts'
+import type { Reader } from '../../readers/reader.ts'
+import { readerRoutes } from '../../readers/routes.ts'
+import { RecordBatch } from '../../transformers/record-batch.ts'
+import { channel, documents, publishers, records } from '../conformance/reader/fixture.ts'
+import { openEmbeddedSite, type PostgresSite } from './postgres/site.ts'
+
+const key = randomUUID()
+export const looseKey = randomUUID()
+export const owner = { authorization: 'Bearer owner.s.token' }
+export const thing = { authorization: `Thing ${key}` }
+
+export const options = { limitMax: 1000, offsetMax: 100_000, countMax: 10_000 }
+export const cursors = openCursors(Buffer.alloc(32, 7))
+
+/** The first publisher's key, an unconnected thing's, the owner's token and a stranger's. */
+export const access: AccessControl & { fail?: Error } = {
+  async authorize({ credential, channel: asked }) {
+    if (this.fail !== undefined) throw this.fail
+    const known = credential.scheme === 'Thing' ? [key, looseKey] : ['owner.s.token', 'stranger.s.token']
+    if (!known.includes(credential.secret)) return { allowed: false, reason: 'unauthenticated' }
+    if (asked !== channel || credential.secret !== known[0]) return { allowed: false, reason: 'forbidden' }
+    return { allowed: true, publisher: credential.scheme === 'Thing' ? publishers[0] : null, owner: 'user' }
+  },
+  onChange: () => () => undefined,
+}
+
+function unexpected(): never {
+  throw new Error('nobody asked for it')
+}
+/** Of a reader that is asked for nothing else. */
+export const unused = {
+  count: unexpected,
+  latest: unexpected,
+  aggregate: unexpected,
+  check: () => Promise.resolve(),
+  close: () => Promise.resolve(),
+}
+
+export async function serve(reader: Reader, own = options): Promise<{ app: HttpServer; url: string }> {
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  await app.register(readerRoutes({ reader, access, cursors, options: own }))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return { app, url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` }
+}
+
+export interface Served {
+  readonly store: PostgresSite
+  readonly url: string
+  raw(query: string, headers?: Record<string, string>, of?: string): Promise<{ status: number; headers: Headers; text: string }>
+  get(
+    query: string,
+    headers?: Record<string, string>,
+    of?: string,
+  ): Promise<{ status: number; headers: Headers; text: string; json: Record<string, unknown> & { messages: unknown[] } }>
+}
+
+/** The fixture, stored and served while the tests of the file run. */
+export function serveFixture(): Served {
+  let store: PostgresSite
+  let app: HttpServer
+  let url: string
+  beforeAll(async () => {
+    store = await openEmbeddedSite()
+    const batch = new RecordBatch()
+    records.appendTo(batch)
+    documents.appendTo(batch)
+    await store.store(batch)
+    ;({ app, url } = await serve(store.reader))
+  }, 60_000)
+  afterAll(async () => {
+    await app.close()
+    await store.close()
+  })
+  const served: Served = {
+    get store() {
+      return store
+    },
+    get url() {
+      return url
+    },
+    async raw(query, headers = owner, of = channel) {
+      const answer = await fetch(`${url}/channels/${of}/messages${query}`, { headers })
+      return { status: answer.status, headers: answer.headers, text: await answer.text() }
+    },
+    async get(query, headers, of) {
+      const answer = await served.raw(query, headers, of)
+      return { ...answer, json: JSON.parse(answer.text) as Record<string, unknown> & { messages: unknown[] } }
+    },
+  }
+  return served
+}
