@@ -6,7 +6,7 @@ import type { MessageCounts, Reject, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import { unlessAborted } from './aborting.ts'
 import type { Connection } from './connection.ts'
-import type { NotedDay } from './days.ts'
+import type { Days, NotedDay } from './days.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import type { Formats } from './formats.ts'
 import type { Pace } from './in-flight.ts'
@@ -15,6 +15,7 @@ import { openRowWriter, type Statement } from './row-writer.ts'
 export interface BatchParts {
   readonly connection: Connection
   readonly formats: Formats
+  readonly days: Days
   readonly pace: Pace
   readonly encoded: EncodedBatch
   readonly reject: Reject
@@ -27,6 +28,7 @@ export interface BatchParts {
 export async function storeBatch({
   connection,
   formats,
+  days,
   pace,
   encoded,
   reject,
@@ -40,7 +42,8 @@ export async function storeBatch({
   const tables = encoded.tables.filter(({ requests }) => requests.length > 0)
   const client = await unlessAborted(connection.client(), signal)
   const writer = openRowWriter(connection, client, pace, timestampUs, signal)
-  await writer.execute(dayStatements(connection, encoded))
+  const unwritten = days.unwritten(encoded.days)
+  await writer.execute(dayStatements(connection, unwritten))
   for (const rejection of await writer.insert(tables, encoded)) {
     rejected.set(rejection.message, rejection)
     unremoved.add(rejection.message)
@@ -61,6 +64,7 @@ export async function storeBatch({
     }
     await writer.execute(replayStatements(connection, stored))
   }
+  days.remember(unwritten)
   return countMessages(messages, ranges, rejected)
 }
 
@@ -89,7 +93,7 @@ async function acknowledge({ rejected, acknowledged }: EncodedBatch, reject: Rej
 }
 
 /** A day may be written whose only rows are refused: a reader then finds it empty. */
-function dayStatements(connection: Connection, { days }: EncodedBatch): Statement[] {
+function dayStatements(connection: Connection, days: readonly NotedDay[]): Statement[] {
   if (days.length === 0) return []
   const ofChannel = `INSERT INTO ${connection.table('sluice_channel_days')} (channel, format, day) VALUES (?, ?, ?)`
   const ofPublisher = `INSERT INTO ${connection.table('sluice_publisher_days')} (channel, publisher, format, day) VALUES (?, ?, ?, ?)`

@@ -38,7 +38,7 @@ export interface Connection {
   /** All rows of a statement, which is prepared. `bigint` columns are bigints. */
   query(cql: string, values?: readonly unknown[], options?: QueryOptions): Promise<Row[]>
   /** The rows of a statement page by page, for tables of any size. */
-  pages(cql: string, values?: readonly unknown[]): AsyncIterable<readonly Row[]>
+  pages(cql: string, values?: readonly unknown[], options?: QueryOptions): AsyncIterable<readonly Row[]>
   /** Changes the schema. Resolves when all nodes have it; false where some have not in time. */
   change(cql: string): Promise<boolean>
   /** An error with what to do about it. */
@@ -105,12 +105,13 @@ export async function openConnection(options: SinkOptions, applicationName: stri
       const { rows } = await (await client()).execute(cql, [...values], { consistency: levels.registry, ...options })
       return rows
     },
-    async *pages(cql, values = []) {
+    async *pages(cql, values = [], options = {}) {
       const connected = await client()
       let pageState: string | null | undefined
       do {
         const result = await connected.execute(cql, [...values], {
           fetchSize: pageRows,
+          ...options,
           ...(typeof pageState === 'string' ? { pageState } : {}),
         })
         yield result.rows

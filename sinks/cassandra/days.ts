@@ -1,13 +1,14 @@
-// Which channel and which publisher have rows on which day: noted as rows are encoded, written before them, remembered once they are durable.
+// Which channel and which publisher have rows on which day: noted with each batch, written before its rows, remembered once they are durable.
 //
-// In the steady state every row finds its day remembered, which costs a look-up a message and a comparison a row. A day here is the first of
-// its bucket.
+// A batch keeps all of its days, each an object that all batches share. Which of them are to be written is decided when the batch is: what was
+// known as it was encoded may have been deleted since, as one whose write fails is tried again for days. In the steady state a row costs two
+// comparisons. A day here is the first of its bucket.
 
 const dayMs = 86_400_000
 /** Days so close to the end of what is kept are not remembered: another process, with another clock, may be about to delete them. */
 const marginDays = 3
 
-/** A row of sluice_publisher_days, and with it one of sluice_channel_days, that may not be there yet. `day` counts from 1970-01-01. */
+/** A row of sluice_publisher_days, and with it one of sluice_channel_days. `day` counts from 1970-01-01. */
 export interface NotedDay {
   readonly channel: string
   readonly publisher: string
@@ -15,49 +16,71 @@ export interface NotedDay {
   readonly day: number
 }
 
+/** What is known of one. */
+interface KnownDay extends NotedDay {
+  /** The generation in which it was written; it is in the tables for certain while that lasts. */
+  writtenIn: number
+  /** The batch that has noted it last. */
+  notedIn: number
+}
+
+interface State {
+  /** Goes up when all is forgotten. */
+  generation: number
+  /** Of the batch that is being encoded. */
+  batch: number
+  /** Days, and publishers of channels, that are held. */
+  held: number
+}
+
 /** The days of one publisher in one channel and format. */
 export class DaysOfPublisher {
   readonly channel: string
   readonly publisher: string
   readonly format: string
-  /** Days in the tables for certain. */
-  readonly written = new Set<number>()
-  /** One of them, the one met last: rows come in order of time. */
-  latest = Number.NaN
-  /** Days that the batch being encoded has noted. */
-  noted = new Set<number>()
-  notedIn: readonly NotedDay[] | undefined
+  readonly #state: State
+  readonly #known = new Map<number, KnownDay>()
+  /** The one met last: rows come in order of time. */
+  #latest: KnownDay | undefined
 
-  constructor(channel: string, publisher: string, format: string) {
+  constructor(channel: string, publisher: string, format: string, state: State) {
     this.channel = channel
     this.publisher = publisher
     this.format = format
+    this.#state = state
   }
 
-  /** Notes a row's day in `days`, unless it is known to be in the tables or noted there already. */
+  /** Notes a row's day in `days`, the same for a whole batch, unless it is noted there already. */
   note(day: number, days: NotedDay[]): void {
-    if (day === this.latest) return
-    if (this.written.has(day)) {
-      this.latest = day
-      return
+    const latest = this.#latest
+    const known = latest !== undefined && latest.day === day ? latest : this.#find(day)
+    if (known.notedIn === this.#state.batch) return
+    known.notedIn = this.#state.batch
+    days.push(known)
+  }
+
+  #find(day: number): KnownDay {
+    let known = this.#known.get(day)
+    if (known === undefined) {
+      const { channel, publisher, format } = this
+      known = { channel, publisher, format, day, writtenIn: -1, notedIn: -1 }
+      this.#known.set(day, known)
+      this.#state.held++
     }
-    if (this.notedIn !== days) {
-      this.notedIn = days
-      this.noted = new Set()
-    }
-    if (this.noted.has(day)) return
-    this.noted.add(day)
-    days.push({ channel: this.channel, publisher: this.publisher, format: this.format, day })
+    this.#latest = known
+    return known
   }
 }
 
 export interface Days {
-  /** Before each batch: forgets all when the retention has moved on, since days may have been deleted. */
+  /** Before each batch is encoded. */
   begin(): void
   of(channel: string, publisher: string, format: string): DaysOfPublisher
-  /** Says that these days are in the tables for certain. */
+  /** Those of these days, noted here, that may not be in the tables. */
+  unwritten(days: readonly NotedDay[]): readonly NotedDay[]
+  /** Says that these days, noted here, are in the tables for certain. */
   remember(days: readonly NotedDay[]): void
-  /** Forgets them all: the tables may be others than they were. Each is written once more when it is met again. */
+  /** Forgets them all: the tables may be others than they were. Each is written once more, also those of batches that are encoded already. */
   forget(): void
 }
 
@@ -78,44 +101,49 @@ export function oldestKeptDay(nowMs: number, retentionDays: number): number {
 
 export function openDays({ rememberedMax = 200_000, retentionDays = 0, bucketDays = 1, now = Date.now }: DaysOptions = {}): Days {
   const formats = new Map<string, Map<string, Map<string, DaysOfPublisher>>>()
-  let remembered = 0
+  const state: State = { generation: 0, batch: 0, held: 0 }
   let oldestDay = oldestKeptDay(now(), retentionDays)
 
   function forget(): void {
     formats.clear()
-    remembered = 0
+    state.held = 0
+    state.generation++
   }
 
-  function of(channel: string, publisher: string, format: string): DaysOfPublisher {
-    let channels = formats.get(format)
-    if (channels === undefined) formats.set(format, (channels = new Map()))
-    let publishers = channels.get(channel)
-    if (publishers === undefined) channels.set(channel, (publishers = new Map()))
-    let days = publishers.get(publisher)
-    if (days === undefined) {
-      // Counted too: a batch whose rows are never durable must not leave entries without bound.
-      if (remembered++ >= rememberedMax) {
-        forget()
-        return of(channel, publisher, format)
-      }
-      publishers.set(publisher, (days = new DaysOfPublisher(channel, publisher, format)))
-    }
-    return days
+  /** When the retention has moved on days may have been deleted. */
+  function forgetOld(): void {
+    const oldest = oldestKeptDay(now(), retentionDays)
+    if (oldest === oldestDay) return
+    oldestDay = oldest
+    forget()
   }
 
   return {
     begin() {
-      const oldest = oldestKeptDay(now(), retentionDays)
-      if (oldest === oldestDay) return
-      oldestDay = oldest
-      forget()
+      state.batch++
+      // Days of rows that are never durable are held too: they must not grow without bound.
+      if (state.held > rememberedMax) forget()
+      forgetOld()
     },
-    of,
+    of(channel, publisher, format) {
+      let channels = formats.get(format)
+      if (channels === undefined) formats.set(format, (channels = new Map()))
+      let publishers = channels.get(channel)
+      if (publishers === undefined) channels.set(channel, (publishers = new Map()))
+      let days = publishers.get(publisher)
+      if (days === undefined) {
+        publishers.set(publisher, (days = new DaysOfPublisher(channel, publisher, format, state)))
+        state.held++
+      }
+      return days
+    },
+    unwritten(days) {
+      forgetOld()
+      return days.filter(day => (day as KnownDay).writtenIn !== state.generation)
+    },
     remember(days) {
-      for (const { channel, publisher, format, day } of days) {
-        if (day + bucketDays - 1 < oldestDay + marginDays) continue
-        of(channel, publisher, format).written.add(day)
-        remembered++
+      for (const day of days) {
+        if (day.day + bucketDays - 1 >= oldestDay + marginDays) (day as KnownDay).writtenIn = state.generation
       }
     },
     forget,

@@ -25,6 +25,8 @@ const dayOrigin = 0x8000_0000
 /** A node warns of batches beyond 5 KB, and refuses them beyond 50. */
 const requestBytesMax = 5_000
 const requestRowsMax = 32
+/** A channel's days are looked for one after another up to so many, and beyond that in a map, which few need. */
+const chainMax = 9
 /** What a node counts of a row beside its values: measured for rows of every kind, and rounded up. */
 const rowOverheadBytes = 24
 
@@ -55,6 +57,9 @@ class Partition {
   bytes = 0
   /** The same channel on another day. */
   next: Partition | undefined
+  /** Of the first of a channel: how many there are, and where each is once they are many. */
+  count = 1
+  byDay: Map<number, Partition> | undefined
 
   constructor(day: number, next: Partition | undefined) {
     this.day = day
@@ -93,7 +98,7 @@ const nothing = Buffer.alloc(0)
 
 type Writable<Encoded> = { -readonly [Key in keyof Encoded]: Encoded[Key] }
 
-/** The days that have to be written with the batch are noted in the result. */
+/** All days on which the batch has rows are noted in the result. */
 export function encode(batch: RecordBatch, encoding: Encoding): EncodedBatch {
   const { messages, records, documents } = batch
   encoding.days.begin()
@@ -282,16 +287,29 @@ function partitionOf(table: TableRows, day: number, { bucketDays }: Encoding, no
   const bucket = bucketDays === 1 ? day : Math.floor(day / bucketDays) * bucketDays
   table.days!.note(bucket, noted)
   const first = table.partition
-  for (let partition = first; partition !== undefined; partition = partition.next) {
-    if (partition.day === bucket) return partition
-  }
-  // The first stays first: a channel's rows are of today, seldom of another day.
-  const partition = new Partition(bucket, first?.next)
   if (first === undefined) {
-    table.partition = partition
-    table.partitions.set(table.channelText, partition)
-  } else first.next = partition
-  return partition
+    table.partition = new Partition(bucket, undefined)
+    table.partitions.set(table.channelText, table.partition)
+    return table.partition
+  }
+  if (first.day === bucket) return first
+  return first.byDay?.get(bucket) ?? nextOf(first, bucket)
+}
+
+/** The partition of this day, which is not the first of its channel, found or added behind it: a channel's rows are of today, seldom of another day. */
+function nextOf(first: Partition, day: number): Partition {
+  if (first.byDay === undefined) {
+    for (let partition = first.next; partition !== undefined; partition = partition.next) if (partition.day === day) return partition
+  }
+  const added = new Partition(day, first.next)
+  first.next = added
+  if (++first.count === chainMax) {
+    first.byDay = new Map()
+    for (let partition: Partition | undefined = added; partition !== undefined; partition = partition.next) {
+      first.byDay.set(partition.day, partition)
+    }
+  } else first.byDay?.set(day, added)
+  return added
 }
 
 function add(table: TableRows, partition: Partition, record: number, bytes: number, params: unknown[]): void {

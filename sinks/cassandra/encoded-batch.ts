@@ -31,6 +31,7 @@ export interface EncodedBatch {
   readonly messages: CountedMessages
   readonly ranges: readonly Range[]
   readonly tables: readonly EncodedTable[]
+  /** All on which it has rows; `Days` knows which of them are to be written. */
   readonly days: readonly NotedDay[]
   /** By message that was replayed, the position that it had at first. Undefined in the ordinary flow. */
   readonly replays: ReadonlyMap<number, bigint> | undefined

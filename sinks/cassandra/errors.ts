@@ -53,8 +53,29 @@ export const errorRows: readonly ErrorRow[] = [
 ]
 
 /** Of the answers `invalid`, those that are about what a row holds. */
-const dataSentences =
-  /^(Rejected an oversized mutation|Request is too big|Key length of |Key may not be empty|Batch too large|.*Guardrail \S+ violated)/
+const dataSentences = /^(Rejected an oversized mutation|Request is too big|Key length of |Key may not be empty|Batch too large)/
+
+/**
+ * Limits that an operator gives a cluster, by name, as of Cassandra 5.0 and its next version. All others are about statements, tables, or the
+ * cluster as a whole, whatever a row holds: systemic.
+ */
+export const guardrails: Readonly<Record<string, Meaning>> = {
+  column_value_size: 'data',
+  column_ascii_value_size: 'data',
+  column_blob_value_size: 'data',
+  column_text_value_size: 'data',
+  collection_size: 'data',
+  items_per_collection: 'data',
+  vector_dimensions: 'data',
+  // Of an index that an operator has made.
+  sai_string_term_size: 'data',
+  sai_frozen_term_size: 'data',
+  sai_vector_term_size: 'data',
+  replica_disk_usage: 'transient',
+  local_data_disk_usage: 'transient',
+  data_disk_usage: 'transient',
+  data_disk_usage_percentage: 'transient',
+}
 
 /** What the driver throws, before it sends anything, for a value that it cannot encode. */
 const encodingSentences = /^(Not a valid |Expected |Invalid |Value |Target data type )/
@@ -91,10 +112,24 @@ function saidBy({ innerErrors }: DriverFailure): Error[] {
 }
 
 function meaningOfAnswer(code: number, message: string): Meaning {
-  if (code === invalid && dataSentences.test(message)) return 'data'
+  if (code === invalid) {
+    const guardrail = guardrailIn(message)
+    if (guardrail !== undefined) return Object.hasOwn(guardrails, guardrail) ? guardrails[guardrail]! : 'systemic'
+    if (dataSentences.test(message)) return 'data'
+  }
   // A node that cannot read its roles, since their replicas are away, says so with the code of a wrong password.
   if (code === 0x0100 && message.startsWith('Unable to perform authentication')) return 'transient'
   return errorRows.find(row => row.error === code)?.meaning ?? 'systemic'
+}
+
+function guardrailIn(message: string): string | undefined {
+  return /Guardrail (\S+) violated/.exec(message)?.[1]
+}
+
+/** The name of the limit that a statement would go beyond: `tables`. */
+export function guardrailOf(error: unknown): string | undefined {
+  const { name, code, message } = (error ?? {}) as DriverFailure
+  return name === 'ResponseError' && code === invalid ? guardrailIn(message) : undefined
 }
 
 /** The codes of OpenSSL and of Node for certificates that are not believed. */
@@ -132,6 +167,7 @@ export function isUndecided(error: unknown): boolean {
  */
 export function isSchemaFault(error: unknown): boolean {
   const failure = error as DriverFailure
+  if (guardrailOf(failure) !== undefined) return false
   if (failure.name === 'ResponseError') return failure.code === invalid || failure.code === unprepared
   return failure.name === 'NoHostAvailableError' && saidBy(failure).some(inner => (inner as DriverFailure).code === unprepared)
 }
@@ -159,6 +195,13 @@ export function explained(error: unknown, who: { readonly user: string | undefin
   }
   if (code === unauthorized) {
     return systemic(`${message}: give the writer's role the permissions that sinks/cassandra/README.md lists`, error)
+  }
+  const guardrail = guardrailOf(failure)
+  if (guardrail !== undefined) {
+    return systemic(
+      `Cassandra is set to refuse this (${message}): raise the limit "${guardrail}" in the cassandra.yaml of the nodes`,
+      error,
+    )
   }
   return error
 }

@@ -1,14 +1,18 @@
 // The registry of JSON formats: which table holds which, made when it is first needed, within a cap, by one process at a time.
 //
+// What is beyond the cap, or may not be made, is found out without the lock, and remembered for moments: a device that names new formats without
+// end must not have all workers wait for each other.
+//
 // A table is made before its format is registered: a crash between leaves an empty table that the next message of the format finds.
 
 import { admitFormats, type FormatRefusal, type RegisteredFormat, type WantedFormat } from '../format-registry.ts'
 import { SinkError } from '../sink-error.ts'
 import { unlessAborted } from './aborting.ts'
 import type { Connection } from './connection.ts'
-import { isDenied } from './errors.ts'
+import { guardrailOf, isDenied } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 import { physicalName } from './physical-name.ts'
+import { RefusedFormats } from './refused-formats.ts'
 import { makeTable } from './schema.ts'
 import { type HeldLock, withSchemaLock } from './schema-lock.ts'
 import { formatTable } from './statements.ts'
@@ -23,26 +27,58 @@ export interface Formats {
   forget(): void
 }
 
-/** @param onDenied told what the role may not do */
-export function openFormats(connection: Connection, options: SinkOptions, onDenied: (sentence: string) => void): Formats {
+/**
+ * @param onDenied told what the role may not do
+ * @param nowMs of a clock that only goes forward
+ */
+export function openFormats(
+  connection: Connection,
+  options: SinkOptions,
+  onDenied: (sentence: string) => void,
+  nowMs: () => number = () => performance.now(),
+): Formats {
   const known = new Set<string>()
-  const none: ReadonlyMap<string, FormatRefusal> = new Map()
+  const refusedLately = new RefusedFormats(nowMs)
+
+  /** Of formats of which nothing is known. */
+  async function look(unknown: readonly WantedFormat[], signal: AbortSignal): Promise<ReadonlyMap<string, FormatRefusal>> {
+    if (known.size > knownMax) known.clear()
+    for (const format of await unlessAborted(findTables(connection, unknown), signal)) known.add(format)
+    const missing = unknown.filter(({ format }) => !known.has(format))
+    if (missing.length === 0) return new Map()
+    // What is registered meanwhile only makes fewer formats admissible.
+    const registered = await unlessAborted(readFormats(connection), signal)
+    const { refused } = admitFormats(registered, missing, options)
+    const admissible = missing.filter(({ format }) => !refused.has(format))
+    if (admissible.length === 0) return refused
+    const work = withSchemaLock(connection, lock => makeTables(connection, admissible, options, lock, signal), signal)
+    const made = await unlessAborted(work, signal)
+    for (const format of made.made) known.add(format)
+    if (made.denied !== undefined) onDenied(made.denied)
+    return new Map([...refused, ...made.refused])
+  }
 
   return {
     async resolve(wanted, signal) {
-      const unknown = wanted.filter(({ format }) => !known.has(format))
-      if (unknown.length === 0) return none
-      if (known.size > knownMax) known.clear()
-      for (const format of await unlessAborted(findTables(connection, unknown), signal)) known.add(format)
-      const missing = unknown.filter(({ format }) => !known.has(format))
-      if (missing.length === 0) return none
-      const work = withSchemaLock(connection, lock => makeTables(connection, missing, options, lock, signal), signal)
-      const { made, refused, denied } = await unlessAborted(work, signal)
-      for (const format of made) known.add(format)
-      if (denied !== undefined) onDenied(denied)
+      const refused = new Map<string, FormatRefusal>()
+      const unknown: WantedFormat[] = []
+      for (const one of wanted) {
+        if (known.has(one.format)) continue
+        const refusal = refusedLately.find(one)
+        if (refusal === undefined) unknown.push(one)
+        else refused.set(one.format, refusal)
+      }
+      if (unknown.length === 0) return refused
+      for (const [format, refusal] of await look(unknown, signal)) {
+        refused.set(format, refusal)
+        refusedLately.add(unknown.find(one => one.format === format)!, refusal)
+      }
       return refused
     },
-    forget: () => known.clear(),
+    forget() {
+      known.clear()
+      refusedLately.clear()
+    },
   }
 }
 
@@ -95,6 +131,11 @@ async function makeTables(
     const name = physicalName(format)
     if (!tables.has(name)) {
       const error = await makeTable(connection, formatTable(name)).catch((error: unknown) => error)
+      // A device names formats, so that no limit of theirs stops the writer.
+      if (['tables', 'keyspaces'].includes(guardrailOf(error) ?? '')) {
+        refused.set(format, beyondGuardrail(error as Error))
+        continue
+      }
       if (error instanceof SinkError && isDenied(error.cause)) {
         refused.set(format, notAllowed(connection, error.cause))
         denied = `the writer's role may make no tables for JSON formats: messages of new formats become dead letters (rule format-not-allowed). Allow it by GRANT CREATE ON KEYSPACE "${connection.keyspace}"`
@@ -130,5 +171,13 @@ function notAllowed({ keyspace }: Connection, { message }: Error): FormatRefusal
     rule: 'format-not-allowed',
     reason: `the format has no table, and the writer's role may not make one: ${message}`,
     hint: `GRANT CREATE ON KEYSPACE "${keyspace}" to the role of the writer, then replay the message`,
+  }
+}
+
+function beyondGuardrail({ message }: Error): FormatRefusal {
+  return {
+    rule: 'format-not-allowed',
+    reason: `the format has no table, and the cluster takes no more: ${message}`,
+    hint: 'raise the limit of tables in the cassandra.yaml of the nodes, or lower formats_max; then replay the message',
   }
 }

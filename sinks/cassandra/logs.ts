@@ -7,15 +7,31 @@ import type { Connection } from './connection.ts'
 import { isUndecided } from './errors.ts'
 
 const attemptsMax = 50
+const scansMax = 8
+const scanAgainMs = 30
 
 interface KnownLog extends RegisteredLog {
   readonly acceptedMs: number
 }
 
-/** All logs; of those with the same name the one that is written from now comes first. */
+/**
+ * All logs; of those with the same name the one that is written from now comes first.
+ *
+ * A scan sees no one instant: it may have gone by number 1 before that was taken, and meet 2 that was taken later. Numbers are given out
+ * without gaps, so one that is missing is looked for again. Where an operator has deleted one it stays missing.
+ */
 export async function readLogs(connection: Connection): Promise<readonly KnownLog[]> {
+  let logs = await scanLogs(connection)
+  for (let scan = 1; scan < scansMax && logs.some(({ number }) => number > logs.length); scan++) {
+    await wait(scanAgainMs)
+    logs = await scanLogs(connection)
+  }
+  return logs.sort((one, other) => other.acceptedMs - one.acceptedMs || other.number - one.number)
+}
+
+async function scanLogs(connection: Connection): Promise<KnownLog[]> {
   const rows = await connection.query(`SELECT number, name, id, writer, accepted_at FROM ${connection.table('sluice_logs')}`)
-  const logs = rows.map(
+  return rows.map(
     (row): KnownLog => ({
       number: row['number'] as number,
       name: row['name'] as string,
@@ -24,7 +40,6 @@ export async function readLogs(connection: Connection): Promise<readonly KnownLo
       acceptedMs: (row['accepted_at'] as Date).getTime(),
     }),
   )
-  return logs.sort((one, other) => other.acceptedMs - one.acceptedMs || other.number - one.number)
 }
 
 /**
@@ -45,7 +60,7 @@ export async function registerLog(connection: Connection, identity: LogIdentity)
     // Behind all others, whatever the clocks of their machines are.
     const acceptedAt = new Date(logs.reduce((latest, log) => Math.max(latest, log.acceptedMs + 1), Date.now()))
     if (state === 'new' && !checked) {
-      await checkUnread(identity)
+      await checkUnread(identity, () => readLogs(connection))
       checked = true
     }
     const insert = `INSERT INTO ${table} (number, name, id, writer, accepted_at) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS`

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
-import { isUndecided } from './errors.ts'
+import { meaningOf } from './errors.ts'
 
 const lockSeconds = 60
 const renewedAfterMs = 15_000
@@ -60,10 +60,11 @@ async function acquire(connection: Connection, table: string, holder: string, si
         [holder],
         { isIdempotent: false },
       )
-      // One that was applied without our learning of it is found by the next.
       if (answer?.['[applied]'] === true || answer?.['value'] === holder) return
     } catch (error) {
-      if (!isUndecided(error)) throw error
+      if (meaningOf(error) !== 'transient') throw error
+      // It may have been applied without our learning of it: nobody else would have the lock until it ended by itself.
+      if (await isOurs(connection, table, holder)) return
     }
     await wait(askAgainMs * (0.5 + Math.random()), undefined, signal === undefined ? {} : { signal })
   }
@@ -71,4 +72,9 @@ async function acquire(connection: Connection, table: string, holder: string, si
     'transient',
     `another process has been changing the schema of the keyspace "${connection.keyspace}" for ${waitMsMax / 1000} s`,
   )
+}
+
+async function isOurs(connection: Connection, table: string, holder: string): Promise<boolean> {
+  const [row] = await connection.query(`SELECT value FROM ${table} WHERE name = 'lock'`, [], { consistency: connection.levels.serial })
+  return row?.['value'] === holder
 }

@@ -11,6 +11,9 @@ import { createTable, ownTables, quoted, schemaTable, type Table } from './state
 /** Goes up when the tables change in a way that an older sluice would not understand. */
 const schemaVersion = '1'
 
+/** Tables of the schema are read from the node that is asked: they have no replicas, so that `TWO` of them are never there. */
+const local = { consistency: 1 }
+
 /**
  * Called from time to time, by one process.
  *
@@ -64,7 +67,7 @@ export async function checkTables(connection: Connection): Promise<void> {
 export async function tablesOf(connection: Connection): Promise<Map<string, Map<string, Row>>> {
   const sql = 'SELECT table_name, column_name, kind, type, clustering_order FROM system_schema.columns WHERE keyspace_name = ?'
   const tables = new Map<string, Map<string, Row>>()
-  for await (const rows of connection.pages(sql, [connection.keyspace])) {
+  for await (const rows of connection.pages(sql, [connection.keyspace], local)) {
     for (const row of rows) {
       const name = row['table_name'] as string
       let columns = tables.get(name)
@@ -102,9 +105,6 @@ async function makeKeyspace(connection: Connection, replication: string): Promis
     `the keyspace "${connection.keyspace}" is missing, and the writer's role may not make it: make it, or GRANT CREATE ON ALL KEYSPACES to the role`,
   )
 }
-
-/** Tables of the schema are read from the node that is asked: they have no replicas. */
-const local = { consistency: 1 }
 
 /** @throws SinkError (systemic) where the role may not */
 export async function makeTable(connection: Connection, table: Table): Promise<void> {

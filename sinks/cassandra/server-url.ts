@@ -102,9 +102,10 @@ function keyspaceOf(path: string, problems: string[]): string {
 
 function dataCenterOf(query: string, problems: string[]): string {
   const parameters = new URLSearchParams(query)
-  for (const name of new Set(parameters.keys())) {
-    if (name !== 'dc') problems.push(`it has the parameter "${name.slice(0, 40)}", and only dc is known`)
-  }
+  // Nothing of it is said: where a password holds a "?" that was not encoded, its rest is taken for parameters.
+  if (query.includes('@'))
+    problems.push('it has an "@" behind a "?": write %3F for a ? in a user or password, and %40 for an @ in the data center')
+  else if ([...parameters.keys()].some(name => name !== 'dc')) problems.push('it has a parameter other than dc, which alone is known')
   const names = parameters.getAll('dc')
   if (names.length > 1) problems.push('it names the data center twice')
   if (names[0] === '') problems.push('its data center is empty: leave dc out, or give the name')

@@ -66,9 +66,7 @@ export async function openSink({ connection, options, onNotice, ...identity }: C
     for (let attempt = 1; ; attempt++) {
       lastUs = Math.max(lastUs + 1, Date.now() * 1000)
       try {
-        const counts = await storeBatch({ connection, formats, pace, encoded, reject, signal, timestampUs: lastUs })
-        days.remember(encoded.days)
-        return counts
+        return await storeBatch({ connection, formats, days, pace, encoded, reject, signal, timestampUs: lastUs })
       } catch (error) {
         // Whatever was taken for known may be what failed.
         days.forget()

@@ -128,6 +128,6 @@ export function rowStatements(keyspace: string, format: string): RowStatements {
   return {
     insert: `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`,
     remove: `DELETE FROM ${table} WHERE ${key}`,
-    find: `SELECT "position" FROM ${table} WHERE ${key}`,
+    find: `SELECT writetime("protocol") AS written_us FROM ${table} WHERE ${key}`,
   }
 }

@@ -1,41 +1,57 @@
-// Days are noted until they are known to be written, and forgotten in time.
+// Each batch notes its days; those that are known to be written are not written again, and all are forgotten in time.
 
 import { expect, test } from 'vitest'
-import { type NotedDay, openDays } from '../../../sinks/cassandra/days.ts'
+import { type Days, type NotedDay, openDays } from '../../../sinks/cassandra/days.ts'
 
 const dayMs = 86_400_000
 
-function noted(days: ReturnType<typeof openDays>, ...numbers: number[]): NotedDay[] {
+function noted(days: Days, ...numbers: number[]): NotedDay[] {
   const found: NotedDay[] = []
   days.begin()
   for (const day of numbers) days.of('channel', 'publisher', 'messages').note(day, found)
   return found
 }
 
-test('each day is noted once a batch, until it is written', () => {
+const unwritten = (days: Days, batch: readonly NotedDay[]): number[] => days.unwritten(batch).map(({ day }) => day)
+
+test('each day is noted once a batch, and written until it has been', () => {
   const days = openDays()
   const first = noted(days, 5, 5, 6, 5)
   expect(first.map(({ day }) => day)).toEqual([5, 6])
-  expect(noted(days, 5, 6)).toHaveLength(2)
+  expect(unwritten(days, first)).toEqual([5, 6])
   days.remember(first)
-  expect(noted(days, 5, 6, 7).map(({ day }) => day)).toEqual([7])
+  expect(unwritten(days, first)).toEqual([])
+  const second = noted(days, 7, 5, 6)
+  expect(second.map(({ day }) => day)).toEqual([7, 5, 6])
+  expect(unwritten(days, second)).toEqual([7])
+})
+
+test('what is forgotten is written again, also by a batch that was encoded before', () => {
+  const days = openDays()
+  days.remember(noted(days, 5, 6))
+  const encoded = noted(days, 5, 6)
   days.forget()
-  expect(noted(days, 5)).toHaveLength(1)
+  expect(unwritten(days, encoded)).toEqual([5, 6])
+  days.remember(encoded)
+  expect(unwritten(days, encoded)).toEqual([])
 })
 
 test('no more is remembered than there is room for, also where nothing is ever written', () => {
   const days = openDays({ rememberedMax: 10 })
-  days.remember(noted(days, 1))
-  expect(noted(days, 1)).toEqual([])
+  const batch = noted(days, 1)
+  days.remember(batch)
+  expect(unwritten(days, noted(days, 1))).toEqual([])
   for (let publisher = 0; publisher < 10; publisher++) days.of('channel', String(publisher), 'messages')
-  expect(noted(days, 1)).toHaveLength(1)
+  expect(unwritten(days, noted(days, 1))).toEqual([1])
+  expect(unwritten(days, batch)).toEqual([1])
 })
 
-test('days that may be deleted are never remembered, and the others forgotten when the retention moves on', () => {
+test('days that may be deleted are never remembered, and the others forgotten when the retention moves on, by whoever asks', () => {
   let nowMs = 1000 * dayMs
   const days = openDays({ retentionDays: 10, now: () => nowMs })
-  days.remember(noted(days, 980, 989, 992, 993, 1000))
-  expect(noted(days, 980, 989, 992, 993, 1000).map(({ day }) => day)).toEqual([980, 989, 992])
+  const batch = noted(days, 980, 989, 992, 993, 1000)
+  days.remember(batch)
+  expect(unwritten(days, batch)).toEqual([980, 989, 992])
   nowMs += dayMs
-  expect(noted(days, 1000)).toHaveLength(1)
+  expect(unwritten(days, batch)).toHaveLength(5)
 })

@@ -132,6 +132,20 @@ test('rows of one partition are sent together, up to 32 and to 5 KB, and none of
   )
 })
 
+test('a channel with rows on many days is grouped as one with few', () => {
+  const daysOf = (count: number) => Array.from({ length: 2 * count }, (_, at) => ((at * 7) % count) * 86_400e6)
+  const requestsFor = (count: number) => {
+    const { tables, days } = encoded(daysOf(count).map((timeUs, offset) => ({ offset, records: [{ value: 1, timeUs }] })))
+    expect(days).toHaveLength(count)
+    return tables[0]!.requests
+  }
+  for (const count of [1, 2, 8, 9, 10, 11, 100, 5_000]) {
+    const requests = requestsFor(count)
+    expect(requests).toHaveLength(count)
+    expect(requests.every(rows => rows.length === 2 && (rows[0]!.params[1] as Buffer).equals(rows[1]!.params[1] as Buffer))).toBe(true)
+  }
+})
+
 test('small rows go by 32', () => {
   const { tables } = encode(plainBatch(0, 100), encoding())
   expect(tables[0]!.requests.map(request => request.length)).toEqual([32, 32, 32, 4])

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { errors } from 'cassandra-driver'
 import { expect, test } from 'vitest'
-import { classify, errorRows, explained, isSchemaFault, meaningOf } from '../../../sinks/cassandra/errors.ts'
+import { classify, errorRows, explained, guardrails, isSchemaFault, meaningOf } from '../../../sinks/cassandra/errors.ts'
 import { SinkError } from '../../../sinks/sink-error.ts'
 
 const answer = (code: number, message = 'said') => new errors.ResponseError(code, message)
@@ -18,6 +18,14 @@ test('the table in the README is that of the code', async () => {
   expect(rows).toEqual(errorRows.map(({ error, name, meaning }) => [hex(error), name, meaning]))
 })
 
+test('the guardrails in the README mean what it says', async () => {
+  const readme = await readFile(new URL('../../../sinks/cassandra/README.md', import.meta.url), 'utf8')
+  const rows = [...readme.matchAll(/^\| ((?:`[a-z_]+`(?:, )?)+) \| (data|transient) \|$/gm)]
+  const named = rows.flatMap(([, names = '', meaning]) => names.split(', ').map(name => [name.slice(1, -1), meaning]))
+  expect(named).toEqual(Object.entries(guardrails))
+  for (const [name, meaning] of named) expect(meaningOf(answer(0x2200, `Guardrail ${name} violated: no`))).toBe(meaning)
+})
+
 test.each(errorRows.filter(({ error }) => typeof error === 'number'))('an answer $error means $meaning', ({ error, meaning }) => {
   expect(meaningOf(answer(error as number))).toBe(meaning)
 })
@@ -27,7 +35,16 @@ test.each([
   ['a request that is too big', answer(0x2200, 'Request is too big: length 17825901 exceeds maximum allowed length 16777216.'), 'data'],
   ['a key that is too long', answer(0x2200, 'Key length of 65540 is longer than maximum of 65535'), 'data'],
   ['a batch that is too large', answer(0x2200, 'Batch too large'), 'data'],
-  ['a guardrail', answer(0x2200, 'Guardrail column_value_size violated: Value of column payload has size 2MiB'), 'data'],
+  ['a guardrail for values', answer(0x2200, 'Guardrail column_value_size violated: Value of column payload has size 2MiB'), 'data'],
+  ['a guardrail for texts', answer(0x2200, 'Guardrail column_text_value_size violated: Value of column payload has size 2MiB'), 'data'],
+  [
+    'a guardrail for full disks',
+    answer(0x2200, 'Guardrail replica_disk_usage violated: Write request failed because disk usage exceeds failure threshold'),
+    'transient',
+  ],
+  ['a guardrail for tables', answer(0x2200, 'Guardrail tables violated: Cannot have more than 5 tables'), 'systemic'],
+  ['a guardrail for consistencies', answer(0x2200, 'Guardrail write_consistency_levels violated: not LOCAL_QUORUM'), 'systemic'],
+  ['a guardrail that nobody knows', answer(0x2200, 'Guardrail constructor violated: no'), 'systemic'],
   ['a table that is missing', answer(0x2200, 'table messages does not exist'), 'systemic'],
   ['a value that cannot be encoded', new TypeError("Not a valid blob, expected Buffer obtained 'abc'"), 'data'],
   ['a number that does not fit', Object.assign(new RangeError('The value is out of range'), { code: 'ERR_OUT_OF_RANGE' }), 'data'],
@@ -67,6 +84,7 @@ test('a statement that no longer fits is told from a node that is away', () => {
   expect(isSchemaFault(new errors.NoHostAvailableError({ a: answer(0x2500) }))).toBe(true)
   expect(isSchemaFault(new errors.NoHostAvailableError({ a: new Error('away') }))).toBe(false)
   expect(isSchemaFault(answer(0x1100))).toBe(false)
+  expect(isSchemaFault(answer(0x2200, 'Guardrail write_consistency_levels violated: not LOCAL_QUORUM'))).toBe(false)
 })
 
 test('what can be mended is explained, and what passes by itself is left as it is', () => {
@@ -74,6 +92,10 @@ test('what can be mended is explained, and what passes by itself is left as it i
   expect(explained(timeout, who)).toBe(timeout)
   expect(explained(answer(0x2100, 'User role has no CREATE permission'), who)).toMatchObject({
     message: expect.stringContaining('README.md lists') as string,
+  })
+  expect(explained(answer(0x2200, 'Guardrail tables violated: Cannot have more than 5 tables'), who)).toMatchObject({
+    errorClass: 'systemic',
+    message: expect.stringContaining('raise the limit "tables"') as string,
   })
   const center = new errors.ArgumentError("localDataCenter was configured as 'x', but only found hosts in data centers: [datacenter1]")
   expect(explained(center, { ...who, dataCenter: 'x' })).toMatchObject({

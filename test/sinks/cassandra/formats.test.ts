@@ -1,0 +1,99 @@
+// Formats that get no table, without a server: what it costs to find out, and how long it is remembered.
+
+import { types } from 'cassandra-driver'
+import { expect, test } from 'vitest'
+import type { Connection, Row } from '../../../sinks/cassandra/connection.ts'
+import { openFormats } from '../../../sinks/cassandra/formats.ts'
+import { SinkError } from '../../../sinks/sink-error.ts'
+import { defaults } from './store.ts'
+
+const never = new AbortController().signal
+const wanted = (format: string, ...channels: string[]) => ({ format, channels: new Set(channels) })
+
+/** A store that has these formats, and says what it was asked. */
+function storeWith(formats: readonly { format: string; channel: string }[], change: () => Promise<boolean> = async () => true) {
+  const asked: string[] = []
+  const query = async (cql: string, values: readonly unknown[] = []): Promise<Row[]> => {
+    asked.push(cql)
+    if (cql.includes('system_schema.tables')) return formats.map(({ format }) => ({ table_name: format }))
+    if (cql.startsWith('SELECT format FROM')) return formats.filter(({ format }) => format === values[0])
+    if (cql.startsWith('SELECT format, channel')) return [...formats]
+    return [{ '[applied]': true }]
+  }
+  const connection: Partial<Connection> = { keyspace: 'k', unset: types.unset, table: name => `"k"."${name}"`, query, change }
+  return {
+    asked,
+    connection: connection as Connection,
+    locks: () => asked.filter(cql => cql.includes("'lock'") && cql.startsWith('INSERT')),
+  }
+}
+
+const full = Array.from({ length: 3 }, (_, at) => ({ format: `f${at}`, channel: 'full' }))
+
+test('a format beyond the cap takes no lock, and is not asked for again for some seconds', async () => {
+  let nowMs = 0
+  const store = storeWith(full)
+  const formats = openFormats(
+    store.connection,
+    { ...defaults, url: '', formatsPerChannelMax: 3 },
+    () => undefined,
+    () => nowMs,
+  )
+  const resolve = async () =>
+    [...(await formats.resolve([wanted('f0', 'full'), wanted('new', 'full')], never)).values()].map(({ rule }) => rule)
+  expect(await resolve()).toEqual(['format-limit'])
+  expect(store.locks()).toEqual([])
+  const { length } = store.asked
+  nowMs = 4_999
+  expect(await resolve()).toEqual(['format-limit'])
+  expect(store.asked).toHaveLength(length)
+  nowMs = 5_000
+  expect(await resolve()).toEqual(['format-limit'])
+  expect(store.asked.length).toBeGreaterThan(length)
+})
+
+test('a channel that may bring it gets the format that another was refused, and with it the lock is taken', async () => {
+  const store = storeWith(full)
+  const formats = openFormats(store.connection, { ...defaults, url: '', formatsPerChannelMax: 3 }, () => undefined)
+  expect((await formats.resolve([wanted('new', 'full')], never)).size).toBe(1)
+  expect((await formats.resolve([wanted('new', 'full', 'other')], never)).size).toBe(0)
+  expect(store.locks()).toHaveLength(1)
+})
+
+test('no more refusals are remembered than there is room for', async () => {
+  const store = storeWith(full)
+  const formats = openFormats(
+    store.connection,
+    { ...defaults, url: '', formatsPerChannelMax: 3 },
+    () => undefined,
+    () => 0,
+  )
+  const first = [wanted('new', 'full')]
+  await formats.resolve(first, never)
+  await formats.resolve(
+    Array.from({ length: 10_000 }, (_, at) => wanted(`other-${at}`, 'full')),
+    never,
+  )
+  const { length } = store.asked
+  await formats.resolve([wanted('other-9999', 'full')], never)
+  expect(store.asked).toHaveLength(length)
+  await formats.resolve(first, never)
+  expect(store.asked.length).toBeGreaterThan(length)
+})
+
+test('a cluster that takes no more tables refuses the format, and the writer goes on; another fault of the table stops it', async () => {
+  const answer = (message: string) => Object.assign(new Error(message), { name: 'ResponseError', code: 0x2200 })
+  const said = 'Guardrail tables violated: Cannot have more than 8 tables, aborting the creation of table new'
+  const store = storeWith([], () => Promise.reject(answer(said)))
+  const formats = openFormats(store.connection, { ...defaults, url: '' }, () => undefined)
+  expect([...(await formats.resolve([wanted('new', 'channel')], never)).values()]).toEqual([
+    {
+      rule: 'format-not-allowed',
+      reason: expect.stringContaining(said) as string,
+      hint: expect.stringContaining('cassandra.yaml') as string,
+    },
+  ])
+  const denied = new SinkError('systemic', 'not agreed')
+  const other = openFormats(storeWith([], () => Promise.reject(denied)).connection, { ...defaults, url: '' }, () => undefined)
+  await expect(other.resolve([wanted('new', 'channel')], never)).rejects.toBe(denied)
+})

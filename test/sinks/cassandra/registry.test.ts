@@ -1,0 +1,59 @@
+// What is registered in a store, without a server: scans that are no snapshots, and a lock of which nobody says whether it was taken.
+
+import { expect, test } from 'vitest'
+import type { Connection, Row } from '../../../sinks/cassandra/connection.ts'
+import { readLogs, registerLog } from '../../../sinks/cassandra/logs.ts'
+import { withSchemaLock } from '../../../sinks/cassandra/schema-lock.ts'
+import { identity } from './store.ts'
+
+const levels = { rows: 6, registry: 4, serial: 8 }
+const logs = (...numbers: number[]): Row[] =>
+  numbers.map(number => ({ number, name: `log-${number}`, id: 'id-1', writer: 'writer-1', accepted_at: new Date(number) }))
+
+function answering(answer: (cql: string, values: readonly unknown[], nth: number) => Row[]) {
+  const asked: string[] = []
+  const query: Connection['query'] = async (cql, values = []) => answer(cql, values, asked.push(cql))
+  const connection: Partial<Connection> = { keyspace: 'k', levels, table: name => name, query }
+  return { asked, connection: connection as Connection }
+}
+
+test('a scan that has missed a log is made again', async () => {
+  const { connection, asked } = answering((_cql, _values, nth) => (nth < 3 ? logs(2) : logs(1, 2)))
+  expect((await readLogs(connection)).map(({ number }) => number)).toEqual([2, 1])
+  expect(asked).toHaveLength(3)
+})
+
+test('a log that was deleted by hand is looked for some times, and stays missing', async () => {
+  const { connection, asked } = answering(() => logs(1, 3))
+  expect((await readLogs(connection)).map(({ number }) => number)).toEqual([3, 1])
+  expect(asked.length).toBeLessThan(20)
+})
+
+test('a log that another worker registers while the commits are asked for is no log that is missed', async () => {
+  const known = { number: 1, name: identity.logName, id: identity.logId, writer: identity.writer, accepted_at: new Date(1) }
+  const { connection } = answering((_cql, _values, nth) => (nth === 1 ? [] : [known]))
+  expect(await registerLog(connection, { ...identity, hasCommits: () => Promise.resolve(true) })).toBe(1)
+})
+
+test('a lock whose answer was lost is looked up, and is ours where it was taken', async () => {
+  const timedOut = Object.assign(new Error('no answer'), { name: 'OperationTimedOutError' })
+  let holder: unknown
+  const { connection, asked } = answering((cql, values) => {
+    if (cql.startsWith('SELECT')) return [{ value: holder }]
+    if (cql.startsWith('DELETE')) return [{ '[applied]': true }]
+    holder = values[0]
+    throw timedOut
+  })
+  expect(await withSchemaLock(connection, async () => 'done')).toBe('done')
+  expect(asked.map(cql => cql.slice(0, 6))).toEqual(['INSERT', 'SELECT', 'DELETE'])
+})
+
+test('a lock whose answer was lost and that was not taken is tried for again', async () => {
+  const lost = Object.assign(new Error('no answer'), { name: 'ResponseError', code: 0x1100 })
+  const { connection, asked } = answering((cql, _values, nth) => {
+    if (nth === 1) throw lost
+    return cql.startsWith('SELECT') ? [] : [{ '[applied]': true }]
+  })
+  await withSchemaLock(connection, async () => undefined)
+  expect(asked.map(cql => cql.slice(0, 6))).toEqual(['INSERT', 'SELECT', 'INSERT', 'DELETE'])
+})
