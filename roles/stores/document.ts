@@ -1,7 +1,8 @@
 // The document store: MongoDB.
 
 import { readTlsFiles } from '../../config/tls-files.ts'
-import { loginFaults, type SinkOptions, secretsOf, sinkOptions, urlFaults } from '../../sinks/mongodb/options.ts'
+import { loginFaults } from '../../sinks/login.ts'
+import { credentialsOf, type SinkOptions, secretsOf, sinkOptions, urlFaults } from '../../sinks/mongodb/options.ts'
 import type { StoreKind } from './store.ts'
 
 export const document: StoreKind<SinkOptions> = {
@@ -9,7 +10,10 @@ export const document: StoreKind<SinkOptions> = {
   options: sinkOptions,
   keepsPositions: false,
   takesFlat: false,
-  faults: options => [...urlFaults(options.url).map(({ problem }) => ({ place: 'store.url', problem })), ...loginFaults(options)],
+  faults: options => [
+    ...urlFaults(options.url).map(({ problem }) => ({ place: 'store.url', problem })),
+    ...loginFaults(options, credentialsOf(options.url), false),
+  ],
   secrets: secretsOf,
 
   async open(options, writer) {

@@ -1,7 +1,8 @@
 // The wide-column store: Cassandra.
 
 import { readTlsFiles } from '../../config/tls-files.ts'
-import { type SinkOptions, secretsOf, sinkOptions, urlFaults } from '../../sinks/cassandra/options.ts'
+import { credentialsOf, type SinkOptions, secretsOf, sinkOptions, urlFaults } from '../../sinks/cassandra/options.ts'
+import { loginFaults } from '../../sinks/login.ts'
 import type { StoreKind } from './store.ts'
 
 export const widecolumn: StoreKind<SinkOptions> = {
@@ -9,7 +10,10 @@ export const widecolumn: StoreKind<SinkOptions> = {
   options: sinkOptions,
   keepsPositions: false,
   takesFlat: false,
-  faults: ({ url }) => urlFaults(url).map(({ problem }) => ({ place: 'store.url', problem })),
+  faults: options => [
+    ...urlFaults(options.url).map(({ problem }) => ({ place: 'store.url', problem })),
+    ...loginFaults(options, credentialsOf(options.url), true),
+  ],
   secrets: secretsOf,
 
   async open(options, writer) {

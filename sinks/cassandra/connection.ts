@@ -2,6 +2,7 @@
 
 import type * as cassandra from 'cassandra-driver'
 import type { Client, ClientOptions, QueryOptions, types } from 'cassandra-driver'
+import { loginOf } from '../login.ts'
 import { explained } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 import { readServerUrl, type ServerUrl } from './server-url.ts'
@@ -148,8 +149,7 @@ function clientOptions(
   options: SinkOptions,
   { applicationName, tls, levels }: { applicationName: string; tls: TlsFiles; levels: Levels },
 ): () => ClientOptions {
-  const user = options.user ?? place.user
-  const password = options.password ?? place.password
+  const { user, password } = loginOf(options, place)
   return () => ({
     contactPoints: [...place.contactPoints],
     localDataCenter: place.dataCenter,

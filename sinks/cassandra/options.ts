@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { formatOptions } from '../format-registry.ts'
+import type { Login } from '../login.ts'
 import { problemsOfServerUrl, readServerUrl } from './server-url.ts'
 
 export const consistencyNames = ['ONE', 'LOCAL_ONE', 'TWO', 'THREE', 'QUORUM', 'LOCAL_QUORUM', 'EACH_QUORUM', 'ALL'] as const
@@ -16,7 +17,7 @@ export const sinkOptions = Type.Object({
     description:
       'The Cassandra cluster and the keyspace that messages are stored in: hosts to begin with, and the data center that is near.',
   }),
-  user: Type.Optional(Type.String({ minLength: 1, description: 'Role to log in as, where the URL has none.' })),
+  user: Type.Optional(Type.String({ minLength: 1, description: 'Role to log in as; counts more than that of the URL.' })),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That role's password." })),
   tls: Type.Boolean({
     default: false,
@@ -90,6 +91,10 @@ export function urlFaults(url: string): { problem: string }[] {
 
 /** By option name, what must be none of the known secrets. */
 export function secretsOf({ url, password }: SinkOptions): Record<string, string | undefined> {
-  const inUrl = problemsOfServerUrl(url).length === 0 ? readServerUrl(url).password : undefined
-  return { 'store.url': inUrl, 'store.password': password }
+  return { 'store.url': credentialsOf(url).password, 'store.password': password }
+}
+
+/** What the URL says of who comes; nothing where it cannot be read. */
+export function credentialsOf(url: string): Login {
+  return problemsOfServerUrl(url).length === 0 ? readServerUrl(url) : {}
 }

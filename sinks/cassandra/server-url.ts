@@ -49,6 +49,7 @@ function analyse(url: string): { server: ServerUrl; problems: string[] } {
   const [account, rest] = beforeQuery.includes('@') ? splitAt(beforeQuery, '@', 'last') : [undefined, beforeQuery]
   const [hosts, path = ''] = splitAt(rest ?? '', '/', 'first')
   const { user, password } = accountOf(account, problems)
+  if (account?.includes('/') === true) problems.push('its user or password holds a "/": write %2F')
   const { contactPoints, port } = hostsOf(hosts, problems)
   const keyspace = keyspaceOf(path, problems)
   const dataCenter = dataCenterOf(query, problems)
@@ -64,8 +65,8 @@ function accountOf(account: string | undefined, problems: string[]): { user: str
   if (account === undefined) return { user: undefined, password: undefined }
   const [user, password] = splitAt(account, ':', 'first')
   if (user === '') problems.push('it has an "@" and no user before it')
-  if (password === undefined || password === '') problems.push('it names a user without a password: write user:password@host')
-  return { user: decoded(user, 'user', problems), password: decoded(password ?? '', 'password', problems) }
+  if (password === '') problems.push('it has a ":" behind the user and no password after it')
+  return { user: decoded(user, 'user', problems), password: password === undefined ? undefined : decoded(password, 'password', problems) }
 }
 
 function decoded(text: string, what: string, problems: string[]): string {

@@ -1,6 +1,7 @@
 // The connection to a MongoDB database: the driver's client, and the one command that the driver has no public way for.
 
 import type { Db, MongoClientOptions } from 'mongodb'
+import { loginOf } from '../login.ts'
 import { SinkError } from '../sink-error.ts'
 import { rowFailure, type WriteError } from './errors.ts'
 import { credentialsOf, type SinkOptions, urlFaults } from './options.ts'
@@ -110,7 +111,7 @@ function clientOptions(options: SinkOptions, applicationName: string, tls: TlsFi
   const { requestTimeoutMs, connectTimeoutMs, writesInFlight, journal } = options
   return {
     appName: applicationName.slice(0, 100),
-    ...loginOf(options),
+    ...authOf(options),
     ...(Object.values(tls).every(one => one === undefined) ? {} : { tls: true, ...tls }),
     maxPoolSize: writesInFlight + otherConnections,
     maxConnecting: Math.min(writesInFlight, 4),
@@ -129,17 +130,10 @@ function clientOptions(options: SinkOptions, applicationName: string, tls: TlsFi
   }
 }
 
-/** The options count more than the URL, and either half may stand in either place. */
-function loginOf({ url, user, password }: SinkOptions): Pick<MongoClientOptions, 'auth'> {
-  if (user === undefined && password === undefined) return {}
-  const inUrl = credentialsOf(url)
-  const both = { username: user ?? inUrl.user, password: password ?? inUrl.password }
-  return {
-    auth: {
-      ...(both.username === undefined ? {} : { username: both.username }),
-      ...(both.password === undefined ? {} : { password: both.password }),
-    },
-  }
+function authOf(options: SinkOptions): Pick<MongoClientOptions, 'auth'> {
+  if (options.user === undefined && options.password === undefined) return {}
+  const { user, password } = loginOf(options, credentialsOf(options.url))
+  return { auth: { ...(user === undefined ? {} : { username: user }), ...(password === undefined ? {} : { password }) } }
 }
 
 function writeConcernTimeoutMs({ requestTimeoutMs }: SinkOptions): number {

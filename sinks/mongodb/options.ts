@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { formatOptions } from '../format-registry.ts'
+import type { Login } from '../login.ts'
 
 const allowedUrl =
   'a URL such as mongodb://user:password@host:27017/database, with more hosts behind commas, or mongodb+srv://host/database'
@@ -98,24 +99,12 @@ export function secretsOf({ url, password }: SinkOptions): Record<string, string
 }
 
 /** What the URL says of who comes. */
-export function credentialsOf(url: string): { readonly user?: string | undefined; readonly password?: string | undefined } {
+export function credentialsOf(url: string): Login {
   const credentials = urlParts.exec(url)?.groups?.['credentials']
   if (credentials === undefined) return {}
   const colon = credentials.indexOf(':')
   if (colon < 0) return { user: decoded(credentials) }
   return { user: decoded(credentials.slice(0, colon)), password: decoded(credentials.slice(colon + 1)) }
-}
-
-/** What is wrong with who comes: a user without a password, or the other way round. Certificates alone need neither. */
-export function loginFaults({ url, user, password }: Pick<SinkOptions, 'url' | 'user' | 'password'>): { place: string; problem: string }[] {
-  const inUrl = credentialsOf(url)
-  const hasUser = (user ?? inUrl.user) !== undefined
-  const hasPassword = (password ?? inUrl.password) !== undefined
-  if (password !== undefined && !hasUser)
-    return [{ place: 'store.password', problem: 'it is of no user: set store.user (SVC_STORE_USER), or name the user in the URL' }]
-  if (user !== undefined && !hasPassword)
-    return [{ place: 'store.user', problem: 'it has no password: set store.password (SVC_STORE_PASSWORD or SVC_STORE_PASSWORD_FILE)' }]
-  return []
 }
 
 function hostsProblem(hosts: string, isSrv: boolean): string | undefined {

@@ -107,7 +107,9 @@ function rejectionOf(table: EncodedTable, row: number, message: number, { code, 
     rule: 'store-refused',
     record: indexOf(rowIdAt(table.bytes, table.rowStart[row]!)),
     reason: `MongoDB refused it (code ${code}): ${excerptOf(errmsg)}`,
-    hint: hints[code] ?? 'if the server is what has to change (a validator, an index, a limit), change it and replay the message; else the device has to send something else',
+    hint:
+      hints[code] ??
+      'if the server is what has to change (a validator, an index, a limit), change it and replay the message; else the device has to send something else',
   }
 }
 

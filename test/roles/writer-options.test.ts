@@ -75,13 +75,17 @@ test('what is wrong is told all at once', () => {
 })
 
 test.each([
-  [{ SVC_STORE_USER: 'me' }, /store\.user: it has no password/],
-  [{ SVC_STORE_PASSWORD: 'x7kq2m3p4d' }, /store\.password: it is of no user/],
-])('half a login of a document store is a fault: %j', async (some, text) => {
-  const kind = await storeKind('document')
-  const load = (environment: Record<string, string>) => loadWriterOptions(kind, { environment })
-  expect(() => load({ SVC_DOCUMENT_URL: 'mongodb://mongo/sluice', ...some })).toThrow(text)
-  expect(() => load({ SVC_DOCUMENT_URL: 'mongodb://you:y3t9w1@mongo/sluice', ...some })).not.toThrow()
+  ['document', 'mongodb://mongo/sluice', 'mongodb://you:y3t9w1@mongo/sluice'],
+  ['widecolumn', 'cassandra://db/sluice', 'cassandra://you:y3t9w1@db/sluice'],
+] as const)('half a login is a fault, and the URL completes it: %s', async (name, bare, whole) => {
+  const kind = await storeKind(name)
+  const load = (url: string, some: Record<string, string>) =>
+    loadWriterOptions(kind, { environment: { [`SVC_${name.toUpperCase()}_URL`]: url, ...some } })
+  expect(() => load(bare, { SVC_STORE_USER: 'me' })).toThrow(/store\.user: its user has no password/)
+  expect(() => load(bare, { SVC_STORE_PASSWORD: 'x7kq2m3p4d' })).toThrow(/store\.password: it is of no user/)
+  expect(() => load(bare, { SVC_STORE_USER: 'me', SVC_STORE_PASSWORD: 'x7kq2m3p4d' })).not.toThrow()
+  expect(() => load(whole, { SVC_STORE_USER: 'me' })).not.toThrow()
+  expect(() => load(bare.replace('://', '://you@'), { SVC_STORE_PASSWORD: 'x7kq2m3p4d' })).not.toThrow()
 })
 
 const urls: Readonly<Record<StoreName, Record<string, string>>> = {

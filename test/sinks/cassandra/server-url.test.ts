@@ -32,6 +32,10 @@ test.each([
     'cassandra://role:a@b:c@db/k',
     { contactPoints: ['db:9042'], port: 9042, keyspace: 'k', dataCenter: 'datacenter1', user: 'role', password: 'a@b:c' },
   ],
+  [
+    'cassandra://role@db/k',
+    { contactPoints: ['db:9042'], port: 9042, keyspace: 'k', dataCenter: 'datacenter1', user: 'role', password: undefined },
+  ],
 ])('%s', (url, server) => expect(readServerUrl(url)).toEqual(server))
 
 test.each([
@@ -48,7 +52,8 @@ test.each([
   ['cassandra://db/k/more', /keyspace is not 1 to 48/],
   [`cassandra://db/${'k'.repeat(49)}`, /keyspace is not 1 to 48/],
   ['cassandra://db/system_auth', /Cassandra's own/],
-  ['cassandra://role@db/k', /user without a password/],
+  ['cassandra://role:@db/k', /no password after it/],
+  ['cassandra://role:s3/cr@db/k?dc=a', /holds a "\/": write %2F/],
   ['cassandra://:secret@db/k', /no user before it/],
   ['cassandra://role:100%@db/k', /"%" that begins no encoded/],
   ['cassandra://db/k?dc=', /data center is empty/],
