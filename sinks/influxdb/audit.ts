@@ -6,7 +6,7 @@
 
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, StoreAudit, Whereabouts } from '../audit.ts'
-import { limits, positionHigh, positionLow } from '../sink.ts'
+import { limits } from '../sink.ts'
 import { cell } from './annotated-csv.ts'
 import type { Connection } from './connection.ts'
 import { fluxFrom, fluxWhere } from './flux.ts'
@@ -14,6 +14,7 @@ import { readLogs } from './logs.ts'
 import type { SinkOptions } from './options.ts'
 import { pairedRows } from './paired-rows.ts'
 import { physicalName } from './physical-name.ts'
+import { packedPosition } from './position-text.ts'
 import { replayedOffsets } from './replays.ts'
 import { RowCounts } from './row-counts.ts'
 
@@ -26,7 +27,7 @@ const pivotedColumns = 8
 export function openAudit(connection: Connection, _options: SinkOptions): StoreAudit {
   async function countRows(log: number, partition: number, from: number, to: number): Promise<RowCounts> {
     const counts = new RowCounts(from, to)
-    const first = packed(log, partition, 0)
+    const first = packedPosition(log, partition, 0)
     const pairs = pairedRows((position, index) => {
       const offset = Number(BigInt(position) - first)
       if (offset >= from && offset < to) counts.add(offset, Number(index))
@@ -77,14 +78,10 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
       const range = { startNs: BigInt(earliestUs) * 1000n, stopNs: BigInt(latestUs) * 1000n + 1000n }
       const measurement = format === senmlFormat ? senmlFormat : physicalName(format)
       const where = fluxWhere({ _measurement: measurement, channel, _field: '/position' })
-      const isIt = ` |> filter(fn: (r) => r._value == ${packed(log, partition, offset)})`
+      const isIt = ` |> filter(fn: (r) => r._value == ${packedPosition(log, partition, offset)})`
       let found = 0
       for await (const rows of connection.query(fluxFrom(connection.bucket, range) + where + isIt)) found += rows.length
       return found
     },
   }
-}
-
-function packed(log: number, partition: number, offset: number): bigint {
-  return (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset))
 }

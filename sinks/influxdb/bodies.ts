@@ -94,3 +94,8 @@ export async function eachAtOnce<Item>(items: readonly Item[], atOnce: number, w
   await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, lane))
   if (failure !== undefined) throw failure.error
 }
+
+/** A line without its line end. */
+export function textOf({ bytes, start }: EncodedLines, line: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + start[line]!, start[line + 1]! - start[line]! - 1).toString('utf8')
+}

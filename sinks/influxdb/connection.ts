@@ -5,7 +5,7 @@ import type { Dispatcher } from 'undici'
 import { SinkError } from '../sink-error.ts'
 import { type Answer, answerOf } from './annotated-csv.ts'
 import { connectionFailure, ResponseError } from './errors.ts'
-import { addressOf, registryBucketOf, type SinkOptions, type StoreAddress } from './options.ts'
+import { addressOf, registryBucketOf, type SinkOptions, type StoreAddress, urlFaults } from './options.ts'
 
 /** A server that asks for more patience is asked again after this. */
 const retryAfterMsMax = 300_000
@@ -26,7 +26,13 @@ export interface Connection extends StoreAddress {
   /** The answer to a query in Flux, as it arrives. Whoever stops reading ends the query. */
   query(flux: string, signal?: AbortSignal): Answer
   /** The JSON of any other answer. */
-  ask<Result>(method: 'GET' | 'POST' | 'PATCH', path: string, query: Readonly<Record<string, string>>, body?: object): Promise<Result>
+  ask<Result>(
+    method: 'GET' | 'POST' | 'PATCH',
+    path: string,
+    query: Readonly<Record<string, string>>,
+    body?: object,
+    signal?: AbortSignal,
+  ): Promise<Result>
   /** Ends what is under way. A second call does nothing. */
   close(): Promise<void>
 }
@@ -41,12 +47,18 @@ interface Asked {
   readonly timeoutMs?: number
 }
 
-/** Loads the HTTP client; the server need not be there. */
+/**
+ * Loads the HTTP client; the server need not be there.
+ *
+ * @throws SinkError (systemic) where the URL cannot be used
+ */
 export async function openConnection(
   options: SinkOptions,
   applicationName: string,
   tls: { ca?: string; cert?: string; key?: string } = {},
 ): Promise<Connection> {
+  const [fault] = urlFaults(options.url)
+  if (fault !== undefined) throw new SinkError('systemic', `the URL of InfluxDB (store.url, SVC_TIMESERIES_URL) ${fault.problem}`)
   const { Pool } = await import('undici')
   const address = addressOf(options.url)
   const { org, bucket } = address
@@ -88,11 +100,11 @@ export async function openConnection(
     }
   }
 
-  async function send({ method, path, query, body, headers = {} }: Asked, ended: AbortSignal): Promise<Dispatcher.ResponseData> {
+  async function send({ method, path, query = {}, body, headers = {} }: Asked, ended: AbortSignal): Promise<Dispatcher.ResponseData> {
     const response = await pool.request({
       method,
       path: address.path + path,
-      query: { ...query },
+      query,
       headers: { ...ownHeaders, ...headers },
       body: body ?? null,
       signal: ended,
@@ -100,7 +112,8 @@ export async function openConnection(
     if (response.statusCode >= 200 && response.statusCode < 300) return response
     const text = await response.body.text()
     heed(response)
-    throw new ResponseError(`${method} ${path}`, response.statusCode, text)
+    const named = query['bucket'] ?? query['name']
+    throw new ResponseError(`${method} ${path}`, response.statusCode, text, { org, ...(named === undefined ? {} : { bucket: named }) })
   }
 
   function heed({ statusCode, headers }: Dispatcher.ResponseData): void {
@@ -159,8 +172,9 @@ export async function openConnection(
       const body = JSON.stringify({ query: flux, dialect: { annotations: ['datatype'], header: true } })
       return answerOf(stream({ method: 'POST', path: '/api/v2/query', query: { org }, body, headers: ofJson, signal }))
     },
-    async ask<Result>(method: Asked['method'], path: string, query: Readonly<Record<string, string>>, body?: object) {
-      const text = await exchange({ method, path, query, ...(body === undefined ? {} : { body: JSON.stringify(body), headers: ofJson }) })
+    async ask<Result>(method: Asked['method'], path: string, query: Readonly<Record<string, string>>, body?: object, signal?: AbortSignal) {
+      const sent = body === undefined ? {} : { body: JSON.stringify(body), headers: ofJson }
+      const text = await exchange({ method, path, query, ...sent, signal })
       return JSON.parse(text) as Result
     },
     close: () => pool.destroy(),

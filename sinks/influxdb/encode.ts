@@ -27,6 +27,8 @@ export function encode(batch: RecordBatch, logNumber: number): EncodedBatch {
     rejected: writer.rejected,
     acknowledged: new Set(),
     partly: new Set(),
+    stored: new Set(),
+    owed: new Set(),
   }
 }
 

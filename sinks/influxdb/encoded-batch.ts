@@ -38,4 +38,8 @@ export interface EncodedBatch {
   readonly acknowledged: Set<number>
   /** Those of them of which rows may have been stored. */
   readonly partly: Set<number>
+  /** Lines that the store would refuse now, and has from before: they are not sent. */
+  readonly stored: Set<number>
+  /** Lines of points that were deleted and are to be written again: of other messages, which may be of other batches. */
+  readonly owed: Set<string>
 }

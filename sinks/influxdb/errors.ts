@@ -17,23 +17,16 @@ export interface StatusMeaning {
 /** By status. One that is not listed is transient from 500 on, else systemic. */
 export const statusMeanings: ReadonlyMap<number, StatusMeaning> = new Map<number, StatusMeaning>([
   [400, { meaning: 'data', what: 'a line that cannot be read' }],
-  [401, { meaning: 'systemic', what: 'the token is not known', advice: 'give one that is in store.token' }],
+  [401, { meaning: 'systemic', what: 'the token is not known', advice: 'look at store.token, SVC_TIMESERIES_TOKEN' }],
   [
     403,
     {
       meaning: 'systemic',
       what: 'the token may not do this',
-      advice: 'give it the rights that sinks/influxdb/README.md lists, on both buckets',
+      advice: 'give the token (store.token, SVC_TIMESERIES_TOKEN) the rights that sinks/influxdb/README.md lists, on both buckets',
     },
   ],
-  [
-    404,
-    {
-      meaning: 'systemic',
-      what: 'the organisation or the bucket is missing',
-      advice: 'see the org and the bucket in store.url; a bucket that is missing is made when a writer starts, where its token may',
-    },
-  ],
+  [404, { meaning: 'systemic', what: 'the organisation or the bucket is missing', advice: 'look at store.url, SVC_TIMESERIES_URL' }],
   [408, { meaning: 'transient', what: 'the request took too long' }],
   [413, { meaning: 'data', what: 'the body is too large: it is sent in halves, and a single line that is too large is refused' }],
   [422, { meaning: 'data', what: 'some points were dropped: a field has another type, or the time is beyond the retention' }],
@@ -41,23 +34,58 @@ export const statusMeanings: ReadonlyMap<number, StatusMeaning> = new Map<number
   [501, { meaning: 'systemic', what: 'the server cannot do this', advice: 'use InfluxDB 2' }],
 ])
 
+/** What a request was for. */
+interface Addressed {
+  readonly org: string
+  readonly bucket?: string
+}
+
 /** An answer that is not a success. */
 export class ResponseError extends Error {
   override readonly name = 'ResponseError'
   readonly status: number
   /** What the server said, cut to a length that fits a log. */
   readonly said: string
-  /** The `code` of its JSON: `unprocessable entity`. Empty without one. */
+  /** The `code` of its JSON: `unprocessable entity`. Empty where the answer is none of InfluxDB's own: of a proxy, say. */
   readonly code: string
 
-  constructor(request: string, status: number, body: string) {
+  constructor(request: string, status: number, body: string, addressed: Addressed = { org: '' }) {
     const { code, message } = spoken(body)
-    const advice = meaningOf(status).advice
-    super(`InfluxDB answers ${status} to ${request}: ${excerpt(message)}${advice === undefined ? '' : `; ${advice}`}`)
+    super(sentenceOf(`${status} to ${request}: ${excerpt(message)}`, { status, code, said: message }, addressed))
     this.status = status
     this.said = message
     this.code = code
   }
+}
+
+function sentenceOf(answer: string, { status, code, said }: Pick<ResponseError, 'status' | 'code' | 'said'>, addressed: Addressed): string {
+  if (status === 401) return `InfluxDB does not know the token (${answer}): ${statusMeanings.get(401)!.advice!}`
+  const missing = missingOf(status, said)
+  if (missing === 'organisation') {
+    return `InfluxDB has no organisation "${addressed.org}" that the token may see (${answer}): look at org in store.url, SVC_TIMESERIES_URL`
+  }
+  if (missing === 'bucket') {
+    const named = /bucket "((?:[^"\\]|\\.)*)"/.exec(said)?.[1] ?? addressed.bucket ?? ''
+    return `InfluxDB has no bucket "${named}" that the token may see (${answer}): look at bucket in store.url, SVC_TIMESERIES_URL; one that is missing is made when a writer starts, where its token may`
+  }
+  if (meaningOf(status).meaning === 'data' && code === '') {
+    const advice = saysHttps(said) ? 'give store.url, SVC_TIMESERIES_URL, with https' : 'look at the proxy, or whatever stands before it'
+    return `InfluxDB does not answer, but something else does (${answer}): ${advice}`
+  }
+  const advice = meaningOf(status).advice
+  return `InfluxDB answers ${answer}${advice === undefined ? '' : `; ${advice}`}`
+}
+
+/** A question for an organisation that is not there is answered 400, and everything else about it 404. */
+function missingOf(status: number, said: string): 'organisation' | 'bucket' | undefined {
+  if (status !== 404 && !(status === 400 && /organization .*not found/.test(said))) return undefined
+  if (/organization/.test(said)) return 'organisation'
+  return /bucket/.test(said) ? 'bucket' : undefined
+}
+
+/** In the words of Go's servers, and of nginx. */
+function saysHttps(said: string): boolean {
+  return /HTTP request (was sent )?to (an )?HTTPS/i.test(said)
 }
 
 export function meaningOf(status: number): StatusMeaning {
@@ -66,18 +94,36 @@ export function meaningOf(status: number): StatusMeaning {
   return statusMeanings.get(status) ?? unlisted
 }
 
-/** True for an answer that is about the lines of a write. */
+/**
+ * True for an answer that is about the lines of a write: in InfluxDB's own words, since a proxy answers with the same statuses what has nothing to do
+ * with them. Only 413 may be anybody's: whoever says it takes less than was sent.
+ */
 export function isAboutData(error: unknown): error is ResponseError {
-  return error instanceof ResponseError && meaningOf(error.status).meaning === 'data'
+  if (!(error instanceof ResponseError)) return false
+  const { status, code } = error
+  return status === 413 || (status === 422 && code === 'unprocessable entity') || (status === 400 && namesReason(error))
+}
+
+/** Whether the answer to a write says what is wrong with a line. Where it does not, a point that is good may be refused with the same words. */
+export function namesReason({ status, code, said }: ResponseError): boolean {
+  if (status === 422) return code === 'unprocessable entity' && /\bpartial write\b/.test(said)
+  return status === 400 && code === 'invalid' && /\bunable to parse '|\bpartial write\b/.test(said)
 }
 
 /** What an error of `openSink` and of `write` means. */
 export function classify(error: unknown): ErrorClass {
   if (error instanceof SinkError) return error.errorClass
-  if (error instanceof ResponseError) return meaningOf(error.status).meaning === 'transient' ? 'transient' : 'systemic'
+  if (error instanceof ResponseError) return classOf(error)
   // Ended by the caller's signal: nothing is wrong with the store.
   if (error instanceof Error && error.name === 'AbortError') return 'transient'
   return 'systemic'
+}
+
+function classOf({ status, code, said }: ResponseError): ErrorClass {
+  const { meaning } = meaningOf(status)
+  // Of a proxy, which may be in order again soon; no server learns HTTPS or forgets it.
+  if (meaning === 'data' && code === '') return saysHttps(said) ? 'systemic' : 'transient'
+  return meaning === 'transient' ? 'transient' : 'systemic'
 }
 
 /** What no retry mends, though no answer came: the certificate is wrong, or what answers speaks no HTTP. */

@@ -38,8 +38,8 @@ interface Claim extends Entry {
 }
 
 interface Settled extends Entry {
-  /** ISO 8601. */
-  readonly acceptedAt: string
+  /** Milliseconds since 1970. */
+  readonly acceptedAtMs: number
 }
 
 interface Registered {
@@ -60,6 +60,7 @@ export async function registerLog(connection: Connection, identity: LogIdentity)
   const { logName: name, logId: id, writer } = identity
   const deaths = deathWatch(connection)
   let own: Claim | undefined
+  let checked = false
   for (let attempt = 1; attempt <= roundsMax; attempt++) {
     const startedMs = performance.now()
     const before = await readRegistered(connection)
@@ -67,10 +68,15 @@ export async function registerLog(connection: Connection, identity: LogIdentity)
     if (state === 'known') return number
     if (state === 'again') {
       const known = before.logs.find(log => log.number === number)!
-      await writeRegistry(connection, [settledLine(known)])
+      await writeRegistry(connection, [settledLine(known, before.settled)])
       return number
     }
-    if (attempt === 1) await checkUnread(identity)
+    if (!checked) {
+      await checkUnread(identity, () => readLogs(connection))
+      checked = true
+      // It may be known by now.
+      continue
+    }
     if (own !== undefined && own.number !== number) {
       await writeRegistry(connection, [claimLine({ ...own, withdrawn: true })])
       own = undefined
@@ -83,7 +89,7 @@ export async function registerLog(connection: Connection, identity: LogIdentity)
       await writeRegistry(connection, [claimLine(own)])
       rivals = rivalsOf(own, before, await readRegistered(connection))
       if (rivals.length === 0) {
-        await writeRegistry(connection, [settledLine(own)])
+        await writeRegistry(connection, [settledLine(own, before.settled)])
         const { claims } = await readRegistered(connection)
         if (claims.some(claim => isSame(claim, wanted) && !claim.withdrawn)) return number
         own = undefined
@@ -144,8 +150,8 @@ async function readRegistered(connection: Connection): Promise<Registered> {
   const claims = points.filter(({ measurement }) => measurement === 'claims').map(claimOf)
   const settled = points
     .filter(({ measurement }) => measurement === 'logs')
-    .map(point => ({ ...entryOf(point), acceptedAt: textField(point, 'accepted_at') }))
-    .sort((one, other) => (one.acceptedAt === other.acceptedAt ? other.number - one.number : one.acceptedAt < other.acceptedAt ? 1 : -1))
+    .map(point => ({ ...entryOf(point), acceptedAtMs: Date.parse(textField(point, 'accepted_at')) || 0 }))
+    .sort((one, other) => other.acceptedAtMs - one.acceptedAtMs || other.number - one.number)
   const standing = settled.filter(log => claims.some(claim => isSame(claim, log) && !claim.withdrawn))
   const logs = standing.filter((log, at) => standing.findIndex(({ number }) => number === log.number) === at)
   return { claims, settled, logs }
@@ -169,9 +175,10 @@ function claimLine(claim: Claim): string {
   return `claims,${keyOf(claim)} ${textsOf(claim)},withdrawn=${claim.withdrawn},attempt=${claim.attempt}i ${registryNs}`
 }
 
-/** Of a log that is written from now. */
-function settledLine(log: Entry): string {
-  return `logs,${keyOf(log)} ${textsOf(log)},accepted_at="${new Date().toISOString()}" ${registryNs}`
+/** Of a log that is written from now: it comes after all that are there, whatever this machine's clock says. */
+function settledLine(log: Entry, settled: readonly Settled[]): string {
+  const acceptedAtMs = settled.reduce((latest, one) => Math.max(latest, one.acceptedAtMs + 1), Date.now())
+  return `logs,${keyOf(log)} ${textsOf(log)},accepted_at="${new Date(acceptedAtMs).toISOString()}" ${registryNs}`
 }
 
 function keyOf({ number, claimant }: Entry): string {

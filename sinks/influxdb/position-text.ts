@@ -1,5 +1,7 @@
 // Positions and times as decimal texts of 64-bit integers, without a bigint for each row.
 
+import { positionHigh, positionLow } from '../sink.ts'
+
 const billion15 = 1_000_000_000_000_000
 /** By log and partition, the digits above the fifteenth of its first position, and the others. */
 const bases = new Map<number, { readonly upper: number; readonly lower: number }>()
@@ -18,6 +20,11 @@ export function positionText(log: number, partition: number, offset: number): st
   const carry = Math.floor(lower / billion15)
   const upper = base.upper + carry
   return upper === 0 ? String(lower) : upper + String(lower - carry * billion15).padStart(15, '0')
+}
+
+/** The same as an integer, where few are needed. */
+export function packedPosition(log: number, partition: number, offset: number): bigint {
+  return (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset))
 }
 
 /**

@@ -2,25 +2,33 @@
 //
 // A delete names an instant and tags, and cannot ask for a tag that is absent: `unit=""` finds nothing. So it might also find points that have more
 // tags than ours, at the same nanosecond. Those are looked for before, by their position, and written again afterwards. It takes two
-// messages of one channel in one microsecond, whose offsets are a multiple of 1,000 apart, for there to be any.
+// messages of one channel in one microsecond, whose offsets are a multiple of 1,000 apart, for there to be any. From the instant at which the
+// delete is sent until they are there again nothing ends it early: neither the signal nor a delete that fails, which may yet be done.
 
+import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { Connection } from './connection.ts'
 import { fluxFrom, fluxWhere, instantOf } from './flux.ts'
 import { keyOfLine, type LineKey } from './line-protocol.ts'
-import { lineOf, readPoints, type StoredPoint } from './stored-points.ts'
+import { lineOf, readPoints } from './stored-points.ts'
 
 const compress = promisify(gzip)
 
+const timesMax = 4
+const waitMs = 100
+
+interface Removing {
+  /** Positions of all messages that are being taken away. */
+  readonly going: ReadonlySet<bigint>
+  /** Lines that were deleted with others and are not there again yet; each is taken out when it is. */
+  readonly owed: Set<string>
+  readonly signal: AbortSignal
+}
+
 /** @param lines all that the message has, as they were written */
-export async function removeMessage(
-  connection: Connection,
-  lines: readonly string[],
-  position: bigint,
-  signal: AbortSignal,
-): Promise<void> {
-  for (const key of distinct(lines.map(keyOfLine))) await removePoints(connection, key, position, signal)
+export async function removeMessage(connection: Connection, lines: readonly string[], removing: Removing): Promise<void> {
+  for (const key of distinct(lines.map(keyOfLine))) await removePoints(connection, key, removing)
 }
 
 /** A delete without `nth` finds the points with any: of several that differ in it alone, one is enough. */
@@ -33,25 +41,40 @@ function distinct(keys: readonly LineKey[]): LineKey[] {
   return [...found.values()]
 }
 
-async function removePoints(
-  connection: Connection,
-  { measurement, tags, ns }: LineKey,
-  position: bigint,
-  signal: AbortSignal,
-): Promise<void> {
+async function removePoints(connection: Connection, { measurement, tags, ns }: LineKey, { going, owed, signal }: Removing): Promise<void> {
   const { bucket } = connection
   const named = { _measurement: measurement, ...Object.fromEntries(tags) }
   const points = await readPoints(connection, fluxFrom(bucket, { startNs: ns, stopNs: ns + 1n }) + fluxWhere(named), signal)
-  const foreign = points.filter(point => point.fields.get('/position') !== position)
+  const foreign = points.filter(point => !going.has(point.fields.get('/position') as bigint))
   // A delete takes the server long, and mostly there is nothing: the culprit was sent before the others.
   if (foreign.length === points.length) return
   const instant = instantOf(ns)
-  await connection.remove(bucket, instant, instant, predicateOf(named), signal)
-  if (foreign.length > 0) await writeAgain(connection, foreign, signal)
+  const predicate = predicateOf(named)
+  if (foreign.length === 0) return await connection.remove(bucket, instant, instant, predicate, signal)
+  signal.throwIfAborted()
+  const again = foreign.map(lineOf)
+  for (const line of again) owed.add(line)
+  try {
+    await connection.remove(bucket, instant, instant, predicate)
+  } finally {
+    await writeOwed(connection, owed, again)
+  }
 }
 
-async function writeAgain(connection: Connection, points: readonly StoredPoint[], signal: AbortSignal): Promise<void> {
-  await connection.write(connection.bucket, await compress(points.map(lineOf).join('')), signal)
+/** Some times, since without it they are lost. What fails all the same stays owed, for the next write of the batch. */
+export async function writeOwed(connection: Connection, owed: Set<string>, lines: readonly string[] = [...owed]): Promise<void> {
+  if (lines.length === 0) return
+  const body = await compress(lines.join(''))
+  for (let times = 1; ; times++) {
+    try {
+      await connection.write(connection.bucket, body)
+      break
+    } catch (error) {
+      if (times === timesMax) throw error
+      await wait(waitMs * 2 ** times)
+    }
+  }
+  for (const line of lines) owed.delete(line)
 }
 
 /** In the words of InfluxQL, where a value stands in double quotes as a name does. No tag holds a line end. */

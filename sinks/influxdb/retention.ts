@@ -21,15 +21,24 @@ export function retentionRulesOf(retentionDays: number): object[] {
 }
 
 /**
- * Rejects the messages that hold a row which the bucket would drop, as it would have deleted it by now.
+ * The lines, of messages that are not rejected, which the bucket would drop, as it would have deleted them by now. Without those that it is known
+ * to hold still.
  *
  * @param keptSeconds 0 keeps all
  */
-export function rejectBeyond({ lines, rejected }: EncodedBatch, keptSeconds: number, nowMs: number): void {
-  if (keptSeconds === 0) return
+export function agedLines({ lines, rejected, stored }: EncodedBatch, keptSeconds: number, nowMs: number): number[] {
+  const aged: number[] = []
+  if (keptSeconds === 0) return aged
   const earliestUs = (nowMs - keptSeconds * 1000) * 1000
   for (let line = 0; line < lines.length; line++) {
-    if (lines.timeUs[line]! >= earliestUs) continue
+    if (lines.timeUs[line]! < earliestUs && !rejected.has(lines.message[line]!) && !stored.has(line)) aged.push(line)
+  }
+  return aged
+}
+
+/** Rejects the messages of these lines. */
+export function rejectAged({ lines, rejected }: EncodedBatch, aged: readonly number[], keptSeconds: number): void {
+  for (const line of aged) {
     const message = lines.message[line]!
     if (!rejected.has(message)) rejected.set(message, { message, record: lines.record[line]!, ...beyondRetention(keptSeconds) })
   }

@@ -7,6 +7,8 @@ import type { SinkOptions } from './options.ts'
 import { retentionRulesOf } from './retention.ts'
 
 const daySeconds = 86_400
+/** Another process may set the retention, and few messages are beyond it. */
+const readAgainAfterMs = 5_000
 
 interface Bucket {
   readonly id: string
@@ -15,14 +17,16 @@ interface Bucket {
 }
 
 export interface Schema {
-  /** How long the bucket keeps points; 0 keeps all. */
-  readonly keptSeconds: number
+  /** How long the bucket keeps points, as it was known last; 0 keeps all. */
+  keptSeconds(): number
+  /** Asks the bucket, where that was not done in the last seconds. */
+  readAgain(signal: AbortSignal): Promise<void>
 }
 
 /**
- * Makes the buckets that are missing.
+ * Makes the buckets that are missing, and sets the retention that the options name.
  *
- * @param onNotice told where the bucket keeps points for another time than the options say
+ * @param onNotice told where the bucket keeps points for another time than the options say, and will
  * @throws SinkError (systemic) where one is missing and may not be made, and where the registry's would be deleted some day; ResponseError
  */
 export async function prepareSchema(connection: Connection, options: SinkOptions, onNotice?: (sentence: string) => void): Promise<Schema> {
@@ -35,13 +39,44 @@ export async function prepareSchema(connection: Connection, options: SinkOptions
   }
   const bucket =
     (await findBucket(connection, connection.bucket)) ?? (await makeBucket(connection, connection.bucket, options.retentionDays))
-  const kept = keptSeconds(bucket)
-  if (kept !== options.retentionDays * daySeconds && (options.retentionDays > 0 || kept > 0)) {
-    const asked =
-      options.retentionDays === 0 ? 'is not set, so that stays' : `asks for ${options.retentionDays} days: it is set within minutes`
-    onNotice?.(`the bucket "${bucket.name}" keeps ${kept === 0 ? 'all' : days(kept)}, and store.retention_days ${asked}`)
+  let kept = await settleRetention(connection, bucket, options.retentionDays, onNotice)
+  let readAtMs = performance.now()
+  return {
+    keptSeconds: () => kept,
+    async readAgain(signal) {
+      if (performance.now() - readAtMs < readAgainAfterMs) return
+      const found = await findBucket(connection, connection.bucket, signal)
+      readAtMs = performance.now()
+      // One that is gone is an error of whoever writes to it.
+      if (found !== undefined) kept = keptSeconds(found)
+    },
   }
-  return { keptSeconds: kept }
+}
+
+/** @returns how long the bucket keeps points now, in seconds */
+async function settleRetention(
+  connection: Connection,
+  bucket: Bucket,
+  retentionDays: number,
+  onNotice?: (sentence: string) => void,
+): Promise<number> {
+  const kept = keptSeconds(bucket)
+  if (kept === retentionDays * daySeconds) return kept
+  const keeps = `the bucket "${bucket.name}" keeps ${kept === 0 ? 'all' : days(kept)}, and store.retention_days`
+  if (retentionDays === 0) {
+    onNotice?.(`${keeps} is not set, so that stays`)
+    return kept
+  }
+  try {
+    await setRetention(connection, bucket, retentionDays)
+    return retentionDays * daySeconds
+  } catch (error) {
+    if (!(error instanceof ResponseError) || ![401, 403, 404].includes(error.status)) throw error
+    onNotice?.(
+      `${keeps} asks for ${retentionDays} days, which the token may not set (${error.said}): set it by hand, or give the token the rights that sinks/influxdb/README.md lists`,
+    )
+    return kept
+  }
 }
 
 /**
@@ -54,7 +89,11 @@ export async function maintain(connection: Connection, { retentionDays }: SinkOp
   if (retentionDays === 0) return
   const bucket = await findBucket(connection, connection.bucket)
   if (bucket === undefined || keptSeconds(bucket) === retentionDays * daySeconds) return
-  await connection.ask('PATCH', `/api/v2/buckets/${encodeURIComponent(bucket.id)}`, {}, { retentionRules: retentionRulesOf(retentionDays) })
+  await setRetention(connection, bucket, retentionDays)
+}
+
+async function setRetention(connection: Connection, { id }: Bucket, retentionDays: number): Promise<void> {
+  await connection.ask('PATCH', `/api/v2/buckets/${encodeURIComponent(id)}`, {}, { retentionRules: retentionRulesOf(retentionDays) })
 }
 
 function keptSeconds({ retentionRules }: Bucket): number {
@@ -65,9 +104,10 @@ function days(seconds: number): string {
   return `${Math.round((seconds / daySeconds) * 100) / 100} days`
 }
 
-async function findBucket(connection: Connection, name: string): Promise<Bucket | undefined> {
+async function findBucket(connection: Connection, name: string, signal?: AbortSignal): Promise<Bucket | undefined> {
+  const query = { org: connection.org, name }
   try {
-    const { buckets } = await connection.ask<{ buckets: readonly Bucket[] }>('GET', '/api/v2/buckets', { org: connection.org, name })
+    const { buckets } = await connection.ask<{ buckets: readonly Bucket[] }>('GET', '/api/v2/buckets', query, undefined, signal)
     return buckets.find(bucket => bucket.name === name)
   } catch (error) {
     if (error instanceof ResponseError && error.status === 404 && error.said.includes('bucket')) return undefined

@@ -3,21 +3,20 @@
 import type { RecordBatch } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { LogIdentity } from '../log-registry.ts'
-import { type MessageCounts, positionHigh, positionLow, type Reject, type Rejection, type Sink } from '../sink.ts'
-import { bodyOf, cutBodies, eachAtOnce, type Selection } from './bodies.ts'
-import { type KnownConflicts, openConflicts } from './conflicts.ts'
+import type { MessageCounts, Reject, Sink } from '../sink.ts'
+import { bodyOf, cutBodies, eachAtOnce, type Selection, textOf } from './bodies.ts'
+import { openConflicts } from './conflicts.ts'
 import type { Connection } from './connection.ts'
 import { encode } from './encode.ts'
-import type { EncodedBatch, EncodedLines } from './encoded-batch.ts'
-import { classify, type ResponseError } from './errors.ts'
+import type { EncodedBatch } from './encoded-batch.ts'
+import { classify } from './errors.ts'
 import { type Formats, openFormats } from './formats.ts'
 import { type Culprit, writeIsolating } from './isolation.ts'
 import { registerLog } from './logs.ts'
 import type { SinkOptions } from './options.ts'
-import { removeMessage } from './removal.ts'
+import { acknowledge, rejectBeyond, rejectCulprits, removePartly } from './rejections.ts'
 import { noteReplays } from './replays.ts'
-import { beyondRetention, rejectBeyond } from './retention.ts'
-import { prepareSchema, type Schema } from './schema.ts'
+import { prepareSchema } from './schema.ts'
 
 export { classify } from './errors.ts'
 
@@ -43,15 +42,19 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
   let closed = false
 
   async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
-    await rejectKnown(encoded, { formats, schema, signal })
-    await acknowledge(encoded, reject)
+    signal.throwIfAborted()
+    const writing = { connection, schema, logNumber, signal }
+    await rejectBeyond(encoded, writing)
+    await rejectFormats(encoded, formats, signal)
+    await acknowledge(encoded, reject, signal)
     // What was refused before comes first, so that nothing of its message is sent if it is refused again.
     const suspects = conflicts.suspects(encoded, line => textOf(encoded.lines, line))
-    rejectCulprits(encoded, await writeBodies(encoded, [suspects], { connection, options, signal }), { schema, conflicts })
+    const refusedAgain = await writeBodies(encoded, [suspects], { connection, options, signal })
+    await rejectCulprits(encoded, refusedAgain, { ...writing, conflicts })
     const bodies = cutBodies(encoded.lines, message => encoded.rejected.has(message), options)
-    rejectCulprits(encoded, await writeBodies(encoded, bodies, { connection, options, signal }), { schema, conflicts })
-    await acknowledge(encoded, reject)
-    await removePartly(encoded, connection, { logNumber, atOnce: options.requestsInFlight, signal })
+    await rejectCulprits(encoded, await writeBodies(encoded, bodies, { connection, options, signal }), { ...writing, conflicts })
+    await acknowledge(encoded, reject, signal)
+    await removePartly(encoded, { ...writing, atOnce: options.requestsInFlight })
     await noteReplays(connection, encoded, signal)
     return countMessages(encoded.messages, encoded.ranges, encoded.rejected)
   }
@@ -73,13 +76,9 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
   }
 }
 
-/** What is known to be refused before anything is sent. */
-async function rejectKnown(
-  encoded: EncodedBatch,
-  { formats, schema, signal }: { formats: Formats; schema: Schema; signal: AbortSignal },
-): Promise<void> {
+/** Registers the formats of the batch, and rejects the messages of those that are refused. */
+async function rejectFormats(encoded: EncodedBatch, formats: Formats, signal: AbortSignal): Promise<void> {
   const { rejected } = encoded
-  rejectBeyond(encoded, schema.keptSeconds, Date.now())
   const wanted = encoded.formats.filter(({ messages }) => messages.some(message => !rejected.has(message)))
   const refused = wanted.length === 0 ? undefined : await formats.admit(wanted, signal)
   if (refused === undefined || refused.size === 0) return
@@ -90,85 +89,20 @@ async function rejectKnown(
   }
 }
 
-async function acknowledge({ rejected, acknowledged }: EncodedBatch, reject: Reject): Promise<void> {
-  if (rejected.size === acknowledged.size) return
-  const fresh: Rejection[] = [...rejected.values()].filter(({ message }) => !acknowledged.has(message))
-  fresh.sort((one, other) => one.message - other.message)
-  await reject(fresh)
-  for (const { message } of fresh) acknowledged.add(message)
-}
-
 /** @returns what the server refuses; all other lines of the bodies are durable */
 async function writeBodies(
-  { lines }: EncodedBatch,
+  { lines, stored }: EncodedBatch,
   bodies: readonly Selection[],
   { connection, options, signal }: { connection: Connection; options: SinkOptions; signal: AbortSignal },
 ): Promise<Culprit[]> {
   const culprits: Culprit[] = []
   await eachAtOnce(bodies, options.requestsInFlight, async body => {
+    const unstored = stored.size === 0 ? body : body.filter(line => !stored.has(line))
     const post = async (selection: Selection): Promise<void> => {
       signal.throwIfAborted()
       await connection.write(connection.bucket, await bodyOf(lines, selection), signal)
     }
-    culprits.push(...(await writeIsolating(body, post, line => textOf(lines, line))))
+    culprits.push(...(await writeIsolating(unstored, post, line => textOf(lines, line))))
   })
   return culprits.sort((one, other) => one.line - other.line)
-}
-
-function rejectCulprits(
-  { lines, rejected, partly }: EncodedBatch,
-  culprits: readonly Culprit[],
-  { schema, conflicts }: { schema: Schema; conflicts: KnownConflicts },
-): void {
-  const refusedLines = new Set(culprits.map(({ line }) => line))
-  for (const { line, error } of culprits) {
-    conflicts.remember(error)
-    const message = lines.message[line]!
-    if (rejected.has(message)) continue
-    const [first, end] = linesOf(lines, message)
-    for (let other = first; other < end; other++) if (!refusedLines.has(other)) partly.add(message)
-    const fault = error.said.includes('retention policy') ? beyondRetention(schema.keptSeconds) : refusedBy(error)
-    rejected.set(message, { message, record: lines.record[line]!, ...fault })
-  }
-}
-
-function refusedBy({ status, said }: ResponseError): Pick<Rejection, 'rule' | 'reason' | 'hint'> {
-  return {
-    rule: 'store-refused',
-    reason: `InfluxDB refuses it (${status}): ${said.slice(0, 1000)}`,
-    hint: 'a field keeps the type that it had first, in each shard of its measurement: send the same type always, or use another key',
-  }
-}
-
-/** Deletes the other rows of messages that were refused while they were written. */
-async function removePartly(
-  { lines, messages, originals, partly }: EncodedBatch,
-  connection: Connection,
-  { logNumber, atOnce, signal }: { logNumber: number; atOnce: number; signal: AbortSignal },
-): Promise<void> {
-  await eachAtOnce([...partly], atOnce, async message => {
-    const [first, end] = linesOf(lines, message)
-    const texts = Array.from({ length: end - first }, (_, nth) => textOf(lines, first + nth))
-    const original = originals?.get(message)
-    const [log, partition, offset] =
-      original === undefined
-        ? [logNumber, messages.partition[message]!, messages.offset[message]!]
-        : [original.log, original.partition, original.offset]
-    const position = (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset))
-    await removeMessage(connection, texts, position, signal)
-    partly.delete(message)
-  })
-}
-
-/** The lines of a message: the first, and behind the last. */
-function linesOf(lines: EncodedLines, message: number): [first: number, end: number] {
-  const first = lines.message.subarray(0, lines.length).indexOf(message)
-  let end = first
-  while (end < lines.length && lines.message[end] === message) end++
-  return [first, end]
-}
-
-/** Without its line end. */
-function textOf({ bytes, start }: EncodedLines, line: number): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset + start[line]!, start[line + 1]! - start[line]! - 1).toString('utf8')
 }

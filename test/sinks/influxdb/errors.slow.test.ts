@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
 import { classify, statusMeanings } from '../../../sinks/influxdb/errors.ts'
+import { readLogs } from '../../../sinks/influxdb/logs.ts'
 import type { SinkOptions } from '../../../sinks/influxdb/options.ts'
 import { openSink } from '../../../sinks/influxdb/sink.ts'
 import { describeWithInflux, startInflux } from '../../servers/influx.ts'
@@ -69,8 +70,18 @@ describeWithInflux('on the real server', influx => {
   })
 
   test.each([
-    ['an unknown token', { token: 'geheim' }, undefined, /401 .*unauthorized access; give one that is in store.token/],
-    ['an unknown organisation', {}, 'org=nobody&bucket=b', /404 .*organization name "nobody" not found; see the org and the bucket/],
+    [
+      'an unknown token',
+      { token: 'geheim' },
+      undefined,
+      /does not know the token \(401 .*unauthorized access\): look at store.token, SVC_TIMESERIES_TOKEN$/,
+    ],
+    [
+      'an unknown organisation',
+      {},
+      'org=nobody&bucket=b',
+      /no organisation "nobody" .*\(404 .*organization name "nobody" not found\): look at org in store.url, SVC_TIMESERIES_URL$/,
+    ],
   ])('%s is systemic, and said without the token', async (_what, more, query, message) => {
     const found = await openingOf(optionsOf(more, query))
     expect(found).toEqual({ errorClass: 'systemic', message: expect.stringMatching(message) as string })
@@ -134,8 +145,44 @@ describeWithInflux('on the real server', influx => {
     })
     await fetch(`${influx.url}/api/v2/buckets/${buckets[0]!.id}`, { method: 'DELETE', headers: { authorization: `Token ${influx.token}` } })
     const error = await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal).catch((error: unknown) => error)
-    expect([sink.classify(error), (error as Error).message]).toEqual(['systemic', expect.stringMatching(/404 .*bucket .* not found; see/)])
+    expect([sink.classify(error), (error as Error).message]).toEqual([
+      'systemic',
+      expect.stringMatching(/no bucket "test-.*" .*\(404 .*bucket .* not found\): look at bucket in store.url/),
+    ])
     await store.close()
+  })
+
+  test('a question for an organisation that is not there is systemic, and names it', async () => {
+    const connection = await openConnection(optionsOf({}, 'org=nobody&bucket=b'), 'test')
+    const error = await readLogs(connection).catch((error: unknown) => error)
+    expect([classify(error), (error as Error).message]).toEqual([
+      'systemic',
+      expect.stringMatching(/no organisation "nobody" .*\(400 to POST \/api\/v2\/query: .*look at org in store.url/),
+    ])
+    await connection.close()
+  })
+
+  test('a retention that the token may not set is a notice, and the sink is opened', async () => {
+    const headers = { authorization: `Token ${influx.token}`, 'content-type': 'application/json' }
+    const store = await openStore(influx)
+    await store.open()
+    const { orgs } = await store.connection.ask<{ orgs: { id: string }[] }>('GET', '/api/v2/orgs', { org: influx.org })
+    const permissions = []
+    for (const name of [store.connection.bucket, store.connection.registryBucket]) {
+      const found = await store.connection.ask<{ buckets: { id: string }[] }>('GET', '/api/v2/buckets', { org: influx.org, name })
+      const resource = { type: 'buckets', id: found.buckets[0]!.id, orgID: orgs[0]!.id }
+      permissions.push({ action: 'read', resource })
+      if (name !== store.connection.bucket) permissions.push({ action: 'write', resource })
+    }
+    const body = JSON.stringify({ orgID: orgs[0]!.id, permissions })
+    const made = await fetch(`${influx.url}/api/v2/authorizations`, { method: 'POST', headers, body })
+    const { token } = (await made.json()) as { token: string }
+    const options = { ...store.options, token, retentionDays: 30 }
+    const connection = await openConnection(options, 'test')
+    const notices: string[] = []
+    await openSink({ connection, options, ...identity, onNotice: sentence => void notices.push(sentence) })
+    expect(notices).toEqual([expect.stringMatching(/keeps all, and store.retention_days asks for 30 days, which the token may not set/)])
+    await Promise.all([connection.close(), store.close()])
   })
 
   test('a server that says nothing is transient after the time-out, and given up at once when the writer stops', {
@@ -310,7 +357,7 @@ describe('TLS', () => {
         message: expect.stringMatching(/cannot be spoken to .*SELF_SIGNED_CERT.* store.ca_file/) as string,
       })
       const plain = await openingOf({ ...options, url: options.url.replace('https', 'http') })
-      expect(plain).toMatchObject({ errorClass: 'systemic' })
+      expect(plain).toEqual({ errorClass: 'systemic', message: expect.stringMatching(/give store.url, .* with https$/) as string })
     } finally {
       await influx.stop()
       rmSync(folder, { recursive: true })

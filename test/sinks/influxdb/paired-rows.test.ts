@@ -26,7 +26,7 @@ test('each series gives its pairs, and one whose fields have not the same number
         // One in ten was written to meanwhile.
         if (more === 0) indexes.push(99)
         const fields = [rowsOf(nth * 2, '/index', `s${nth}`, indexes), rowsOf(nth * 2 + 1, '/position', `s${nth}`, positions)]
-        for (const row of (positionsFirst ? fields.reverse() : fields).flat()) pairs.add(row)
+        for (const row of (positionsFirst ? fields.toReversed() : fields).flat()) pairs.add(row)
         if (more === 0) uneven.push(`s${nth}`)
         else expected.push(...positions.map((position, at) => `${position}/${at}`))
       }

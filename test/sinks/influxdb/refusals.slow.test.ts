@@ -1,6 +1,8 @@
 // What the server refuses while it is written: every point of the message goes, and no point of another.
 
-import { expect, test } from 'vitest'
+import { gunzipSync } from 'node:zlib'
+import { expect, test, vi } from 'vitest'
+import { ResponseError } from '../../../sinks/influxdb/errors.ts'
 import { maintain, prepareSchema } from '../../../sinks/influxdb/schema.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
@@ -186,7 +188,169 @@ describeWithInflux('refusals', influx => {
       await maintain(store.connection, { ...store.options, retentionDays: 0 })
       expect(await retention(store.connection.bucket)).toBe(400)
       expect(await retention(store.connection.registryBucket)).toBe(0)
-      await prepareSchema(store.connection, { ...store.options, retentionDays: 30 }, sentence => notices.push(sentence))
-      expect(notices).toEqual([expect.stringMatching(/keeps 400 days, and store.retention_days asks for 30 days/)])
+      const notice = (sentence: string): void => void notices.push(sentence)
+      await prepareSchema(store.connection, store.options, notice)
+      expect(notices).toEqual([expect.stringMatching(/keeps 400 days, and store.retention_days is not set, so that stays/)])
+      const schema = await prepareSchema(store.connection, { ...store.options, retentionDays: 30 }, notice)
+      expect([await retention(store.connection.bucket), schema.keptSeconds(), notices.length]).toEqual([30, 30 * 86_400, 1])
+    }))
+
+  test('a bucket whose retention is raised while a sink is open takes what the sink took for too old', { timeout: 60_000 }, () =>
+    withStore(
+      async store => {
+        const sink = await store.open()
+        await maintain(store.connection, { ...store.options, retentionDays: 400 })
+        // As if the seconds had gone by for which the sink goes by what it has read.
+        vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000)
+        const encoded = sink.encode(batchOf(0, 1, [{ offset: 0, records: [{ value: 1, timeUs: now - 100 * dayUs }] }]))
+        const [counts] = await sink.write(encoded, () => Promise.reject(new Error('it is kept')), signal)
+        vi.restoreAllMocks()
+        expect(counts).toMatchObject({ stored: 1, deadLettered: 0 })
+      },
+      { retentionDays: 60 },
+    ),
+  )
+
+  const never = (): Promise<void> => Promise.reject(new Error('it was stored before'))
+
+  test(
+    'a message that was stored counts as stored when it is read again, though it has aged beyond the retention',
+    { timeout: 60_000 },
+    () =>
+      withStore(async store => {
+        const message = (offset: number, days: number): TestMessage => ({
+          offset,
+          publisher: 'a b,c="d"\\e',
+          records: [
+            { value: offset, timeUs: now - days * dayUs },
+            { value: 2, timeUs: now - offset },
+          ],
+        })
+        const first = await write(store, [message(0, 100), message(1, 1), message(3, 100)])
+        expect(first.stored).toBe(3)
+        const rows = await store.rows()
+        const unaware = await store.open()
+        await maintain(store.connection, { ...store.options, retentionDays: 60 })
+        const again = [message(0, 100), message(1, 1), message(2, 100), message(3, 100)]
+        // Told by the server, then known before: one that was never stored is rejected, and nothing is taken from the others.
+        for (const sink of [unaware, await store.open()]) {
+          const rejections: Rejection[] = []
+          const [counts] = await sink.write(sink.encode(batchOf(0, 4, again)), async some => void rejections.push(...some), signal)
+          expect(counts).toMatchObject({ received: 4, stored: 3, deadLettered: 1 })
+          expect(rejections).toEqual([expect.objectContaining({ message: 2, record: 0, rule: 'beyond-retention' })])
+          expect(await store.rows()).toEqual(rows)
+        }
+        const known = await store.open()
+        const queries = vi.spyOn(store.connection, 'query')
+        await known.write(
+          known.encode(
+            batchOf(
+              0,
+              4,
+              again.filter(({ offset }) => offset !== 2),
+            ),
+          ),
+          never,
+          signal,
+        )
+        expect(queries).toHaveBeenCalledTimes(1)
+      }),
+  )
+
+  test('a message that was stored counts as stored when it is read again, though the server refuses it now', () =>
+    withStore(async store => {
+      const sink = await store.open()
+      const batch = () => sink.encode(batchOf(0, 2, [{ offset: 0, documents: [good, { format: 'typed', payload: { a: 2 } }] }, plain(1)]))
+      await sink.write(batch(), never, signal)
+      const rows = await store.rows()
+      // A server on which the field has got another type meanwhile.
+      const send = store.connection.write.bind(store.connection)
+      Object.assign(store.connection, {
+        write: async (bucket: string, gzipped: Uint8Array, ended?: AbortSignal) => {
+          if (gunzipSync(gzipped).includes('/index=1i')) {
+            const message =
+              'failure writing points to database: partial write: field type conflict: input field "a" on measurement "typed" is type float, already exists as type string dropped=1'
+            throw new ResponseError('POST', 422, JSON.stringify({ code: 'unprocessable entity', message }))
+          }
+          await send(bucket, gzipped, ended)
+        },
+      })
+      for (let times = 0; times < 2; times++) {
+        expect(await sink.write(batch(), never, signal)).toMatchObject([{ stored: 2, deadLettered: 0 }])
+        expect(await store.rows()).toEqual(rows)
+      }
+    }))
+
+  test('an abort between the delete and what is written again loses nothing of another message', () =>
+    withStore(async store => {
+      await write(store, [{ offset: 1, publisher: 'thing-2', documents: [good, good] }])
+      const before = await store.points()
+      const stopping = new AbortController()
+      const [remove, send] = [store.connection.remove.bind(store.connection), store.connection.write.bind(store.connection)]
+      let failures = 0
+      Object.assign(store.connection, {
+        remove: async (...given: Parameters<typeof remove>) => {
+          await remove(...given)
+          stopping.abort()
+          failures = 2
+        },
+        write: async (...given: Parameters<typeof send>) => {
+          if (failures-- > 0) throw new ResponseError('POST', 503, '')
+          await send(...given)
+        },
+      })
+      const sink = await store.open()
+      const encoded = sink.encode(batchOf(1001, 1002, [{ offset: 1001, publisher: '', documents: [good, bad, good] }]))
+      await sink.write(encoded, async () => undefined, stopping.signal).catch(() => undefined)
+      expect(stopping.signal.aborted).toBe(true)
+      expect(await store.points()).toEqual(before)
+    }))
+
+  test('what could not be written again is written by the next write of the batch', () =>
+    withStore(async store => {
+      await write(store, [{ offset: 1, publisher: 'thing-2', documents: [good, good] }])
+      const before = await store.points()
+      const [remove, send] = [store.connection.remove.bind(store.connection), store.connection.write.bind(store.connection)]
+      let isAway = false
+      Object.assign(store.connection, {
+        remove: async (...given: Parameters<typeof remove>) => {
+          await remove(...given)
+          isAway = true
+        },
+        write: async (...given: Parameters<typeof send>) => {
+          if (isAway) throw new ResponseError('POST', 503, '')
+          await send(...given)
+        },
+      })
+      const sink = await store.open()
+      const encoded = sink.encode(batchOf(1001, 1002, [{ offset: 1001, publisher: '', documents: [good, bad, good] }]))
+      await expect(sink.write(encoded, async () => undefined, signal)).rejects.toThrow('503')
+      expect(await store.points()).toHaveLength(before.length - 2)
+      isAway = false
+      await sink.write(encoded, never, signal)
+      expect(await store.points()).toEqual(before)
+    }))
+
+  test('an abort ends a write whose dead letters are never acknowledged, before anything is sent and after', () =>
+    withStore(async store => {
+      const sink = await store.open()
+      for (const documents of [[good, bad], [{ format: 'typed', payload: { time: 1 } }]]) {
+        const stopping = new AbortController()
+        const asked = Promise.withResolvers<void>()
+        const hanging = (): Promise<void> => {
+          asked.resolve()
+          return new Promise<void>(() => undefined)
+        }
+        const writing = sink.write(sink.encode(batchOf(0, 1, [{ offset: 0, documents }])), hanging, stopping.signal)
+        const ended = writing.catch((error: unknown) => error)
+        await asked.promise
+        stopping.abort()
+        expect(sink.classify(await ended)).toBe('transient')
+      }
+      const unasked = vi.fn(async () => undefined)
+      const encoded = sink.encode(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'typed', payload: { time: 1 } }] }]))
+      await expect(sink.write(encoded, unasked, AbortSignal.abort())).rejects.toThrow('aborted')
+      expect(unasked).not.toHaveBeenCalled()
+      await sink.close()
     }))
 })

@@ -1,7 +1,7 @@
 // Many sinks that are opened at the same instant on a store without transactions: each log gets one number and one writer.
 
 import { randomUUID } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { readLogs } from '../../../sinks/influxdb/logs.ts'
 import { readRegistry, registryNs, writeRegistry } from '../../../sinks/influxdb/registry.ts'
 import { SinkError } from '../../../sinks/sink-error.ts'
@@ -114,6 +114,22 @@ describeWithInflux('registration', influx => {
       expect(await opening).toEqual([expect.stringContaining('belong to the writer "writer-2"')])
     }),
   )
+
+  test('a log that is accepted comes after all that are there, though the clock of its machine is behind', () =>
+    withStore(async store => {
+      await (await store.open()).close()
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 86_400_000 })
+      try {
+        const anew = await store.open({ logId: 'id-2', acceptNewLog: true })
+        expect([anew.logNumber, (await store.open({ logId: 'id-2' })).logNumber]).toEqual([2, 2])
+        expect((await readLogs(store.connection)).map(({ id }) => id)).toEqual(['id-2', 'id-1'])
+        // And back to the one before, which is settled anew.
+        expect((await store.open({ acceptNewLog: true })).logNumber).toBe(1)
+        expect((await store.open()).logNumber).toBe(1)
+      } finally {
+        vi.useRealTimers()
+      }
+    }))
 
   test('a log that was read into another store is not begun in the middle', () =>
     withStore(async store => {

@@ -14,7 +14,11 @@ describeWithInflux('server', influx => {
   })
   afterAll(() => proxy.close())
 
-  sinkConformance('InfluxDB, what only the server refuses', () => openStore(influx, { proxy }), { restarts: true, transactional: false })
+  sinkConformance('InfluxDB, what only the server refuses', () => openStore(influx, { proxy }), {
+    restarts: true,
+    slow: true,
+    transactional: false,
+  })
   sinkConformance('InfluxDB, what is refused before it is sent', () => openStore(influx, { proxy, poisons: unkeepable }), {
     restarts: true,
     transactional: false,

@@ -17,6 +17,7 @@ import type { SinkIdentity, SinkStore, StoredRow } from '../../conformance/sink/
 import type { Influx } from '../../servers/influx.ts'
 import type { Proxy } from '../../servers/proxy.ts'
 import { noonUs } from '../batches.ts'
+import { throughProxy } from '../through-proxy.ts'
 
 const compress = promisify(gzip)
 
@@ -105,7 +106,7 @@ export async function openStore(
     put,
     poisons,
     readableDuringWrite: true,
-    cutConnections: async () => proxy?.cut(),
+    ...(proxy === undefined ? {} : throughProxy(proxy)),
     restart: () => influx.restart('KILL'),
     keptOf: payload => unflatten(flatten(withoutSlashes(payload))),
     formatsMax: options.formatsMax,

@@ -1,0 +1,54 @@
+// Which answers are about the lines of a write, and what is said of the others.
+
+import { expect, test } from 'vitest'
+import { openConnection } from '../../../sinks/influxdb/connection.ts'
+import { classify, isAboutData, namesReason, ResponseError } from '../../../sinks/influxdb/errors.ts'
+import { defaults } from './store.ts'
+
+const json = (code: string, message: string): string => JSON.stringify({ code, message })
+const answerOf = (status: number, body: string): ResponseError =>
+  new ResponseError('POST /api/v2/write', status, body, { org: 'plant', bucket: 'b' })
+const plainHttp = '<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>'
+
+test.each([
+  ['a line that cannot be read', 400, json('invalid', "unable to parse 'a b 1': invalid field format"), true, true],
+  ['a type', 422, json('unprocessable entity', 'partial write: field type conflict: … dropped=1'), true, true],
+  ['a reason that is not said', 422, json('unprocessable entity', 'no'), true, false],
+  ['a body that is too large, whoever says so', 413, '<html>', true, false],
+  ['a body that is too large', 413, json('request too large', 'too large'), true, false],
+  ["a proxy's page", 400, plainHttp, false, false],
+  ["a proxy's page that speaks of lines", 400, "unable to parse 'a b 1'", false, false],
+  ["a proxy's text", 422, 'no', false, false],
+  ["a proxy's JSON", 422, json('denied', 'partial write: no'), false, false],
+  ['another fault of the request', 400, json('invalid', 'organization name "plant" not found'), false, false],
+  ['the server', 500, json('invalid', "unable to parse 'a b 1'"), false, false],
+])('%s: %i', (_what, status, body, aboutData, named) => {
+  const error = answerOf(status, body)
+  expect([isAboutData(error), namesReason(error)]).toEqual([aboutData, named])
+})
+
+test.each([
+  [400, 'Client sent an HTTP request to an HTTPS server.', 'systemic', /with https$/],
+  [400, plainHttp, 'systemic', /something else does .*: give store.url, SVC_TIMESERIES_URL, with https$/],
+  [400, '<html>bad request', 'transient', /^InfluxDB does not answer, but something else does \(400 to .*: look at the proxy/],
+  [422, 'no', 'transient', /something else does/],
+  [413, '<html>', 'transient', /something else does/],
+  [400, json('invalid', 'organization name "plant" not found'), 'systemic', /no organisation "plant" .*: look at org in store.url/],
+  [404, json('not found', 'organization name "plant" not found'), 'systemic', /no organisation "plant" .*: look at org in store.url/],
+  [404, json('not found', 'bucket "b" not found'), 'systemic', /no bucket "b" .*: look at bucket in store.url/],
+  [404, json('not found', 'could not find bucket "c"'), 'systemic', /no bucket "c" .*: look at bucket in store.url/],
+  [404, '<html>', 'systemic', /^InfluxDB answers 404 to .*; look at store.url/],
+  [401, json('unauthorized', 'unauthorized access'), 'systemic', /does not know the token \(401 .*unauthorized.*\): look at store.token/],
+])('%i, %s: %s', (status, body, meaning, sentence) => {
+  const error = answerOf(status, body)
+  expect([classify(error), error.message]).toEqual([meaning, expect.stringMatching(sentence)])
+})
+
+test('a URL that names no bucket is systemic, before anything is asked', async () => {
+  const opening = openConnection({ ...defaults, url: 'http://127.0.0.1:9/?org=plant', token: 'geheim' }, 'test')
+  const error = await opening.catch((error: unknown) => error)
+  expect([classify(error), (error as Error).message]).toEqual([
+    'systemic',
+    expect.stringMatching(/store.url.* names no bucket: give it as/),
+  ])
+})
