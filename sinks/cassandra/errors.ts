@@ -102,8 +102,12 @@ export function meaningOf(error: unknown): Meaning {
 
 /** A node that refuses us counts more than one that is away: no retry mends it. */
 function meaningOfNodes(error: DriverFailure): Meaning {
-  const said = saidBy(error).map(inner => meaningOf(inner))
-  return said.includes('systemic') ? 'systemic' : 'transient'
+  return saidBy(error).some(isRefusal) ? 'systemic' : 'transient'
+}
+
+/** Of a node: what it said, or who it is. A plain error is the driver's own word for a node that it has no connection to. */
+function isRefusal(inner: Error): boolean {
+  return inner.name !== 'Error' && meaningOf(inner) === 'systemic' ? true : isCertificateFault(inner)
 }
 
 /** What the nodes said that were asked: errors only, since of some the driver just notes that they are down. */
@@ -175,10 +179,7 @@ export function isSchemaFault(error: unknown): boolean {
 /** The error with what to do about it, where that is known; the same error otherwise. Nothing secret is in what the driver says. */
 export function explained(error: unknown, who: { readonly user: string | undefined; readonly dataCenter: string }): unknown {
   if (!(error instanceof Error) || error instanceof SinkError || meaningOf(error) !== 'systemic') return error
-  const failure =
-    (error as DriverFailure).name === 'NoHostAvailableError'
-      ? (saidBy(error).find(inner => meaningOf(inner) === 'systemic') ?? error)
-      : error
+  const failure = (error as DriverFailure).name === 'NoHostAvailableError' ? (saidBy(error).find(isRefusal) ?? error) : error
   const { name, code, message } = failure as DriverFailure
   if (isCertificateFault(failure)) {
     return systemic(

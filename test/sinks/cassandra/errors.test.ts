@@ -102,3 +102,9 @@ test('what can be mended is explained, and what passes by itself is left as it i
     message: expect.stringContaining('"x" is none of the cluster') as string,
   })
 })
+
+test('a node to which the driver has no connection is away, and stops nobody', () => {
+  const away = new errors.NoHostAvailableError({ '127.0.0.1:9042': new Error('No connection available') })
+  expect([meaningOf(away), classify(away)]).toEqual(['transient', 'transient'])
+  expect(explained(away, who)).toBe(away)
+})
