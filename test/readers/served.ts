@@ -55,12 +55,16 @@ export async function serve(reader: Reader, own = options): Promise<{ app: HttpS
 export interface Served {
   readonly store: PostgresSite
   readonly url: string
-  raw(query: string, headers?: Record<string, string>, of?: string): Promise<{ status: number; headers: Headers; text: string }>
-  get(
+  readonly raw: (
     query: string,
     headers?: Record<string, string>,
     of?: string,
-  ): Promise<{ status: number; headers: Headers; text: string; json: Record<string, unknown> & { messages: unknown[] } }>
+  ) => Promise<{ status: number; headers: Headers; text: string }>
+  readonly get: (
+    query: string,
+    headers?: Record<string, string>,
+    of?: string,
+  ) => Promise<{ status: number; headers: Headers; text: string; json: Record<string, unknown> & { messages: unknown[] } }>
 }
 
 /** The fixture, stored and served while the tests of the file run. */
