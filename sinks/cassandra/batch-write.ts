@@ -1,10 +1,10 @@
 // One attempt to write a batch, by the protocol in README.md.
 
+import { unlessAborted } from '../../config/postgres/aborting.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { MessageCounts, Reject, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
-import { unlessAborted } from './aborting.ts'
 import type { Connection } from './connection.ts'
 import type { Days, NotedDay } from './days.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'

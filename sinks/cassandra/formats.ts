@@ -5,9 +5,9 @@
 //
 // A table is made before its format is registered: a crash between leaves an empty table that the next message of the format finds.
 
+import { unlessAborted } from '../../config/postgres/aborting.ts'
 import { admitFormats, type FormatRefusal, type RegisteredFormat, type WantedFormat } from '../format-registry.ts'
 import { SinkError } from '../sink-error.ts'
-import { unlessAborted } from './aborting.ts'
 import type { Connection } from './connection.ts'
 import { guardrailOf, isDenied } from './errors.ts'
 import type { SinkOptions } from './options.ts'

@@ -1,10 +1,10 @@
 // The Cassandra sink: rows with keys made of their position, by the protocol in README.md.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { unlessAborted } from '../../config/postgres/aborting.ts'
 import type { RecordBatch } from '../../transformers/record-batch.ts'
 import type { LogIdentity } from '../log-registry.ts'
 import type { MessageCounts, Reject, Sink } from '../sink.ts'
-import { unlessAborted } from './aborting.ts'
 import { storeBatch } from './batch-write.ts'
 import type { Connection } from './connection.ts'
 import { openDays } from './days.ts'

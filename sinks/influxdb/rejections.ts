@@ -1,5 +1,6 @@
 // Messages that are rejected: first it is seen whether they are stored, then come their dead letters, then none of their rows stays.
 
+import { unlessAborted } from '../../config/postgres/aborting.ts'
 import type { Reject, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import { eachAtOnce, textOf } from './bodies.ts'
@@ -86,22 +87,9 @@ export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reje
   if (rejected.size === acknowledged.size) return
   const fresh: Rejection[] = [...rejected.values()].filter(({ message }) => !acknowledged.has(message))
   fresh.sort((one, other) => one.message - other.message)
+  // Given up, the dead letters go on being written, and nobody waits for them.
   await unlessAborted(reject(fresh), signal)
   for (const { message } of fresh) acknowledged.add(message)
-}
-
-/** The dead letters go on being written, and nobody waits for them any more. */
-async function unlessAborted(promise: Promise<void>, signal: AbortSignal): Promise<void> {
-  promise.catch(() => undefined)
-  signal.throwIfAborted()
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = (): void => aborted.reject(signal.reason)
-  signal.addEventListener('abort', onAbort)
-  try {
-    await Promise.race([promise, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }
 
 /** Deletes the other rows of messages that were refused while they were written. */

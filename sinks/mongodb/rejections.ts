@@ -1,5 +1,6 @@
 // Messages that are rejected: their dead letters first, then none of their rows stays.
 
+import { unlessAborted } from '../../config/postgres/aborting.ts'
 import type { Reject, Rejection } from '../sink.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
@@ -14,6 +15,7 @@ export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reje
   for (const [message, rejection] of rejected) if (!acknowledged.has(message)) rejections.push(rejection)
   if (rejections.length === 0) return
   rejections.sort((one, other) => one.message - other.message)
+  // Given up, the dead letters go on being written, and nobody waits for them.
   await unlessAborted(reject(rejections), signal)
   for (const { message } of rejections) acknowledged.add(message)
 }
@@ -38,18 +40,4 @@ export async function removeLeftovers(
     if (rowIds.length > 0) await connection.remove(collection, rowIds, signal)
   }
   leftovers.clear()
-}
-
-/** The dead letters go on being written, and nobody waits for them any more. */
-async function unlessAborted(promise: Promise<void>, signal: AbortSignal): Promise<void> {
-  promise.catch(() => undefined)
-  signal.throwIfAborted()
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = (): void => aborted.reject(signal.reason)
-  signal.addEventListener('abort', onAbort)
-  try {
-    await Promise.race([promise, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }
