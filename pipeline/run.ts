@@ -111,6 +111,7 @@ async function flow<Encoded>(
       watch.settled(pending, counts)
       await commit(parts, positionsOf(pending.batch), giveUp) // last: everything below is stored or dead-lettered
     })
+    sink.release?.(encoded)
     spare(spares, pending, parts.batch)
     failures.fences = 0
   }

@@ -81,6 +81,9 @@ export interface Sink<Encoded = unknown> {
    */
   write(encoded: Encoded, reject: Reject, signal: AbortSignal): Promise<readonly MessageCounts[]>
 
+  /** The caller is done with what it had encoded: it was written, and nobody reads it any more. Its memory may be used for the next. */
+  release?(encoded: Encoded): void
+
   classify(error: unknown): ErrorClass
 
   /** Waits for a write under way, then lets go of every connection. A second call does nothing. */

@@ -43,12 +43,14 @@ const never = async (): Promise<void> => {
 async function bySink(sink: Sink, batches: readonly RecordBatch[]): Promise<void> {
   let encoded = sink.encode(batches[0]!)
   for (let at = 0; at < batches.length; at++) {
-    const written = sink.write(encoded, never, signal)
+    const before = encoded
+    const written = sink.write(before, never, signal)
     written.catch(() => undefined)
     // What it sends first is on its way before the next batch takes this turn of the event loop.
     await nextTurn()
     if (at + 1 < batches.length) encoded = sink.encode(batches[at + 1]!)
     await written
+    sink.release?.(before)
   }
 }
 

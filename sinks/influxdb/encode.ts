@@ -3,19 +3,23 @@
 import { type DocumentColumns, type RecordBatch, type RecordColumns, senmlFormat, ValueKind } from '../../transformers/record-batch.ts'
 import type { EncodedBatch, EncodedFormat } from './encoded-batch.ts'
 import { type Fault, faults } from './faults.ts'
-import { fieldKeyText, seriesBytesMax, stringBytesMax, stringText, tagText } from './line-protocol.ts'
+import { type LineBytes, numberBytesMax, part } from './line-bytes.ts'
+import { seriesBytesMax, stringBytesMax } from './line-protocol.ts'
 import { LineWriter } from './line-writer.ts'
 import { DocumentOrdinals, RecordOrdinals } from './ordinals.ts'
 import { physicalName } from './physical-name.ts'
-import { timeIsKept, timeText } from './position-text.ts'
+import { timeIsKept } from './position-text.ts'
 
 /** Field keys that InfluxDB drops in silence, or that a Flux `pivot` would take for columns of its own, or that are tags. */
 const reservedKeys = new Set(['time', '_time', '_start', '_stop', '_field', '_value', '_measurement', 'channel', 'publisher', 'subtopic'])
 
-/** @throws RangeError for what a transformer never gives: rows of a message not to be stored, a message of two formats, a nested payload */
-export function encode(batch: RecordBatch, logNumber: number): EncodedBatch {
+/**
+ * @param room for the lines, of a batch that is not needed any more
+ * @throws RangeError for what a transformer never gives: rows of a message not to be stored, a message of two formats, a nested payload
+ */
+export function encode(batch: RecordBatch, logNumber: number, room?: Buffer): EncodedBatch {
   const { messages } = batch
-  const writer = new LineWriter(batch, logNumber)
+  const writer = new LineWriter(batch, logNumber, room)
   if (batch.records.length > 0) encodeRecords(batch.records, writer)
   const formats = batch.documents.length > 0 ? encodeDocuments(batch, writer) : []
   return {
@@ -32,58 +36,92 @@ export function encode(batch: RecordBatch, logNumber: number): EncodedBatch {
   }
 }
 
+const parts = {
+  name: part(',name='),
+  nth: part(',nth='),
+  ownNth: part(',/nth='),
+  unit: part(',unit='),
+  index: part(' /index='),
+  created: part('i,/created='),
+  value: part(',value='),
+  true: part(',boolValue=true'),
+  false: part(',boolValue=false'),
+  stringValue: part(',stringValue='),
+  dataValue: part(',dataValue='),
+  sum: part(',sum='),
+  updateTime: part(',updateTime='),
+}
+/** Of all of them, and of the numbers and quotes of a row: more than any one has beside its texts. */
+const ownBytes = Object.values(parts).reduce((sum, { length }) => sum + length, 0) + 6 * numberBytesMax + 4
+
 function encodeRecords(records: RecordColumns, writer: LineWriter): void {
   const ordinals = new RecordOrdinals(records)
   for (let at = 0; at < records.length; at++) {
     const message = records.message[at]!
     if (message !== writer.message) writer.begin(message, senmlFormat, senmlFormat)
     if (writer.isRefused) continue
-    const index = records.index[at]!
-    const timeUs = records.timeUs[at]!
-    const nth = ordinals.of(at)
-    const name = tagText(records.name[at]!)
-    const unit = tagText(records.unit[at] ?? '')
-    const value = valueText(records, at)
-    if (name === undefined || unit === undefined || value === undefined || !timeIsKept(timeUs)) {
-      writer.refuse(index, recordFault(name, unit, records.content[at], timeUs))
-      continue
-    }
-    const named = name === '' ? writer.lead : `${writer.lead},name=${name}`
-    const series = `${named}${nth === 0 ? '' : `,nth=${nth}`}${writer.tail}${unit === '' ? '' : `,unit=${unit}`}`
-    if (series.length > seriesBytesMax / 4 && isTooLong(series, 'stringValue'.length)) {
-      writer.refuse(index, faults.series())
-      continue
-    }
-    const sum = records.sum[at]!
-    const sumText = Number.isNaN(sum) ? '' : `,sum=${sum}`
-    const updateTime = records.updateTime[at]!
-    const updateTimeText = Number.isNaN(updateTime) ? '' : `,updateTime=${updateTime}`
-    writer.append(`${series} /index=${index}${writer.shared}${value}${sumText}${updateTimeText}`, index, timeUs)
+    const fault = writeRecord(records, at, ordinals.of(at), writer)
+    if (fault === undefined) writer.end(records.index[at]!, records.timeUs[at]!)
+    else writer.refuse(records.index[at]!, fault)
   }
 }
 
-/** The field of the record's value; empty where it has a sum alone, undefined where the value cannot be kept. */
-function valueText({ valueKind, number, content }: RecordColumns, at: number): string | undefined {
+/** @returns why it cannot be kept: what is written of it is taken back then */
+function writeRecord(records: RecordColumns, at: number, nth: number, writer: LineWriter): Fault | undefined {
+  const { line } = writer
+  const name = records.name[at]!
+  const unit = records.unit[at] ?? ''
+  const content = records.content[at]
+  writer.open(ownBytes + (name.length + unit.length + (content === undefined ? 0 : content.length)) * 3)
+  writer.measurement()
+  writer.channel()
+  if (name !== '') line.put(parts.name)
+  if (!line.tag(name)) return faults.tag('name')
+  if (nth !== 0) {
+    line.put(parts.nth)
+    line.integer(nth)
+  }
+  writer.publisherAndSubtopic()
+  if (unit !== '') line.put(parts.unit)
+  if (!line.tag(unit)) return faults.tag('unit')
+  if (isTooLong(line.at - writer.start, 'stringValue'.length)) return faults.series()
+  if (!timeIsKept(records.timeUs[at]!)) return faults.time()
+  line.put(parts.index)
+  line.integer(records.index[at]!)
+  writer.positionAndProtocol()
+  const fault = writeValue(records, at, line)
+  if (fault !== undefined) return fault
+  const sum = records.sum[at]!
+  if (!Number.isNaN(sum)) {
+    line.put(parts.sum)
+    line.number(sum)
+  }
+  const updateTime = records.updateTime[at]!
+  if (!Number.isNaN(updateTime)) {
+    line.put(parts.updateTime)
+    line.number(updateTime)
+  }
+  return undefined
+}
+
+/** The field of the record's value: none where it has a sum alone. */
+function writeValue({ valueKind, number, content }: RecordColumns, at: number, line: LineBytes): Fault | undefined {
   const kind = valueKind[at]
-  if (kind === ValueKind.number) return `,value=${number[at]!}`
-  if (kind === ValueKind.boolean) return number[at] === 1 ? ',boolValue=true' : ',boolValue=false'
-  if (kind === ValueKind.string) {
-    const text = stringText(content[at] as string)
-    return text === undefined ? undefined : `,stringValue=${text}`
+  if (kind === ValueKind.number) {
+    line.put(parts.value)
+    line.number(number[at]!)
+  } else if (kind === ValueKind.boolean) line.put(number[at] === 1 ? parts.true : parts.false)
+  else if (kind === ValueKind.string) {
+    line.put(parts.stringValue)
+    const text = content[at] as string
+    if (!line.string(text)) return faults.text('a text value', text)
+  } else if (kind === ValueKind.data) {
+    const data = content[at] as Uint8Array
+    if (Math.ceil((data.length * 4) / 3) > stringBytesMax) return faults.length('a data value')
+    line.put(parts.dataValue)
+    line.data(data)
   }
-  if (kind !== ValueKind.data) return ''
-  const text = dataText(content[at] as Uint8Array)
-  return text.length > stringBytesMax ? undefined : `,dataValue="${text}"`
-}
-
-function recordFault(name: string | undefined, unit: string | undefined, content: string | Uint8Array | undefined, timeUs: number): Fault {
-  if (name === undefined || unit === undefined) return faults.tag(name === undefined ? 'name' : 'unit')
-  if (!timeIsKept(timeUs)) return faults.time()
-  return typeof content === 'string' ? faults.text('a text value', content) : faults.length('a data value')
-}
-
-function dataText(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url')
+  return undefined
 }
 
 interface FormatOfBatch extends EncodedFormat {
@@ -113,7 +151,7 @@ function encodeDocuments({ documents, messages, records }: RecordBatch, writer: 
       writer.begin(message, name, format.measurement)
     }
     const nth = writer.isRefused ? 0 : ordinals.of(at)
-    if (!writer.isRefused) encodeDocument(documents, at, nth, format!.measurement, writer)
+    if (!writer.isRefused) encodeDocument(documents, at, nth, writer)
   }
   return [...formats.values()]
 }
@@ -123,38 +161,59 @@ function twoMeasurements(message: number): RangeError {
   return new RangeError(`message ${message} has rows for two measurements: a transformer gives all rows of a message one format`)
 }
 
-function encodeDocument(documents: DocumentColumns, at: number, nth: number, measurement: string, writer: LineWriter): void {
-  const index = documents.index[at]!
+function encodeDocument(documents: DocumentColumns, at: number, nth: number, writer: LineWriter): void {
+  const fault = writeDocument(documents, at, nth, writer)
+  if (fault === undefined) writer.end(documents.index[at]!, documents.createdUs[at]!)
+  else writer.refuse(documents.index[at]!, fault)
+}
+
+/** @returns why it cannot be kept: what is written of it is taken back then */
+function writeDocument(documents: DocumentColumns, at: number, nth: number, writer: LineWriter): Fault | undefined {
+  const { line } = writer
   const createdUs = documents.createdUs[at]!
   const payload = documents.payload[at]!
-  const { lead, tail, shared } = writer
-  if (!timeIsKept(createdUs)) return writer.refuse(index, faults.time())
+  if (!timeIsKept(createdUs)) return faults.time()
+  writer.open(ownBytes)
   // In the order in which the server sorts tags.
-  const series = nth === 0 ? lead + tail : `${measurement},/nth=${nth}${lead.slice(measurement.length)}${tail}`
-  let line = `${series} /index=${index}i,/created=${timeText(createdUs, documents.createdRestNs[at]!)}${shared}`
+  writer.measurement()
+  if (nth !== 0) {
+    line.put(parts.ownNth)
+    line.integer(nth)
+  }
+  writer.channel()
+  writer.publisherAndSubtopic()
+  const seriesBytes = line.at - writer.start
+  line.put(parts.index)
+  line.integer(documents.index[at]!)
+  line.put(parts.created)
+  line.time(createdUs, documents.createdRestNs[at]!)
+  writer.positionAndProtocol()
   let longestKey = '/position'.length
   for (const key in payload) {
-    const keyText = reservedKeys.has(key) || key === '' || key.startsWith('/') ? undefined : fieldKeyText(key)
-    if (keyText === undefined) return writer.refuse(index, faults.key(key))
-    if (keyText.length > longestKey) longestKey = keyText.length
     const value = payload[key]
-    if (typeof value === 'number' && Number.isFinite(value)) line += `,${keyText}=${value}`
-    else if (typeof value === 'boolean') line += value ? `,${keyText}=true` : `,${keyText}=false`
+    writer.open(ownBytes + (key.length + (typeof value === 'string' ? value.length : 0)) * 3)
+    line.bytes[line.at++] = comma
+    const start = line.at
+    if (reservedKeys.has(key) || key === '' || key.startsWith('/') || !line.fieldKey(key)) return faults.key(key)
+    longestKey = Math.max(longestKey, line.at - start)
+    line.bytes[line.at++] = equals
+    if (typeof value === 'number' && Number.isFinite(value)) line.number(value)
+    else if (typeof value === 'boolean') line.put(value ? words.true : words.false)
     else if (typeof value === 'string') {
-      const text = stringText(value)
-      if (text === undefined) return writer.refuse(index, faults.text(`the value of ${JSON.stringify(key)}`, value))
-      line += `,${keyText}=${text}`
+      if (!line.string(value)) return faults.text(`the value of ${JSON.stringify(key)}`, value)
     } else throw nested(writer.message, key, value)
   }
-  if (series.length + longestKey > seriesBytesMax / 4 && isTooLong(series, longestKey * 3)) return writer.refuse(index, faults.series())
-  writer.append(line, index, createdUs)
+  return isTooLong(seriesBytes, longestKey) ? faults.series() : undefined
 }
+const words = { true: part('true'), false: part('false') }
+const comma = 0x2c
+const equals = 0x3d
 
 function nested(message: number, key: string, value: unknown): RangeError {
   const kind = value === null ? 'null' : typeof value
   return new RangeError(`message ${message}: ${JSON.stringify(key)} is ${kind}: documents for this store are flattened before`)
 }
 
-function isTooLong(series: string, keyBytesMax: number): boolean {
-  return Buffer.byteLength(series) + 4 + keyBytesMax > seriesBytesMax
+function isTooLong(seriesBytes: number, keyBytes: number): boolean {
+  return seriesBytes + 4 + keyBytes > seriesBytesMax
 }

@@ -4,8 +4,8 @@ import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../
 import type { Rejection } from '../sink.ts'
 import type { EncodedLines } from './encoded-batch.ts'
 import { type Fault, faults } from './faults.ts'
-import { stringText, tagText } from './line-protocol.ts'
-import { positionText, restNsOf, timeText } from './position-text.ts'
+import { LineBytes, numberBytesMax, part } from './line-bytes.ts'
+import { restNsOf } from './position-text.ts'
 
 /**
  * Bytes of channel, publisher and format together, and of the subtopic: as the relational store has them, so that what one store takes the others
@@ -13,18 +13,28 @@ import { positionText, restNsOf, timeText } from './position-text.ts'
  */
 const identifiersBytesMax = 2048
 
+const parts = {
+  channel: part(',channel='),
+  publisher: part(',publisher='),
+  subtopic: part(',subtopic='),
+  position: part('i,/position='),
+  protocol: part('i,protocol='),
+  ownProtocol: part('i,/protocol='),
+}
+/** Of the parts beside their texts, and of the time with its line end. */
+const partsBytes = Object.values(parts).reduce((sum, { length }) => sum + length, 0) + numberBytesMax
+const timeBytes = numberBytesMax + 2
+const space = 0x20
+const lineEnd = 0x0a
+
 export class LineWriter {
   readonly rejected = new Map<number, Rejection>()
+  /** The lines, where the caller writes what a row has of its own, once `open` has made room for it. */
+  readonly line: LineBytes
   /** The message begun last. */
   message = -1
   /** Whether it has been refused: none of its rows is written then. */
   isRefused = false
-  /** Of the message begun last: the measurement and `,channel=…`. */
-  lead = ''
-  /** `,publisher=…,subtopic=…` */
-  tail = ''
-  /** `i,/position=…i,protocol=…`: behind the integer that stands before it. */
-  shared = ''
 
   readonly #batch: RecordBatch
   readonly #logNumber: number
@@ -32,17 +42,21 @@ export class LineWriter {
   readonly #message: Uint32Array
   readonly #record: Uint32Array
   readonly #timeUs: Float64Array
-  #bytes: Buffer
-  #at = 0
+  /** Of the message begun last: measurement, `,channel=…`, `,publisher=…,subtopic=…`, `i,/position=…i,protocol=…`, and where each ends. */
+  readonly #shared = new LineBytes(Buffer.allocUnsafeSlow(16 * 1024))
+  #measurementEnd = 0
+  #channelEnd = 0
+  #tagsEnd = 0
   #length = 0
   #firstLine = 0
   #restNs = 0
 
-  constructor(batch: RecordBatch, logNumber: number) {
+  /** @param room for the lines, of a batch that is not needed any more */
+  constructor(batch: RecordBatch, logNumber: number, room?: Buffer) {
     const rows = batch.rowCount
     this.#batch = batch
     this.#logNumber = logNumber
-    this.#bytes = Buffer.allocUnsafe(Math.max(4096, rows * 320))
+    this.line = new LineBytes(room ?? Buffer.allocUnsafeSlow(Math.max(4096, rows * 320)))
     this.#start = new Uint32Array(rows + 1)
     this.#message = new Uint32Array(rows)
     this.#record = new Uint32Array(rows)
@@ -56,39 +70,83 @@ export class LineWriter {
     this.message = message
     this.isRefused = false
     this.#firstLine = this.#length
-    const channel = tagText(messages.channel[message]!)
-    const publisher = tagText(messages.publisher[message]!)
-    const subtopic = tagText(messages.subtopic[message]!)
-    const protocol = stringText(messages.protocol[message]!)
-    const fault = identifiersFault(messages, message, format)
+    const fault = identifiersFault(messages, message, format) ?? this.#tags(messages, message, measurement)
     if (fault !== undefined) return this.refuse(undefined, fault)
-    if (channel === undefined || publisher === undefined || subtopic === undefined || protocol === undefined) {
-      const texts = { channel, publisher, subtopic, protocol }
-      return this.refuse(undefined, faults.tag(Object.entries(texts).find(([, text]) => text === undefined)![0]))
-    }
-    this.lead = channel === '' ? measurement : `${measurement},channel=${channel}`
-    this.tail = (publisher === '' ? '' : `,publisher=${publisher}`) + (subtopic === '' ? '' : `,subtopic=${subtopic}`)
     const original = originals?.get(message)
     const log = original === undefined ? this.#logNumber : original.log
     const partition = original === undefined ? messages.partition[message]! : original.partition
     const offset = original === undefined ? messages.offset[message]! : original.offset
     this.#restNs = restNsOf(log, partition, offset)
+    const shared = this.#shared
+    shared.put(parts.position)
+    shared.position(log, partition, offset)
     // A document may have a key `protocol` of its own.
-    const key = format === senmlFormat ? 'protocol' : '/protocol'
-    this.shared = `i,/position=${positionText(log, partition, offset)}i,${key}=${protocol}`
+    shared.put(format === senmlFormat ? parts.protocol : parts.ownProtocol)
+    if (!shared.string(messages.protocol[message]!)) this.refuse(undefined, faults.tag('protocol'))
   }
 
-  /** @param line without its time */
-  append(line: string, record: number, timeUs: number): void {
-    const whole = `${line} ${timeText(timeUs, this.#restNs)}\n`
-    const most = this.#at + whole.length * 3
-    if (most > this.#bytes.length) this.#grow(most)
-    this.#at += this.#bytes.write(whole, this.#at)
+  #tags(messages: MessageColumns, message: number, measurement: string): Fault | undefined {
+    const channel = messages.channel[message]!
+    const publisher = messages.publisher[message]!
+    const subtopic = messages.subtopic[message]!
+    const shared = this.#shared
+    shared.at = 0
+    shared.reserve(
+      partsBytes + 2 + (measurement.length + channel.length + publisher.length + subtopic.length + messages.protocol[message]!.length) * 3,
+    )
+    shared.fieldKey(measurement)
+    this.#measurementEnd = shared.at
+    if (channel !== '') shared.put(parts.channel)
+    if (!shared.tag(channel)) return faults.tag('channel')
+    this.#channelEnd = shared.at
+    if (publisher !== '') shared.put(parts.publisher)
+    if (!shared.tag(publisher)) return faults.tag('publisher')
+    if (subtopic !== '') shared.put(parts.subtopic)
+    if (!shared.tag(subtopic)) return faults.tag('subtopic')
+    this.#tagsEnd = shared.at
+    return undefined
+  }
+
+  /** Makes room for a row, with so many bytes of its own at most. */
+  open(ownBytes: number): void {
+    this.line.reserve(this.#shared.at + ownBytes + timeBytes)
+  }
+
+  /** Where the row begins that is written now. */
+  get start(): number {
+    return this.#start[this.#length]!
+  }
+
+  measurement(): void {
+    this.line.put(this.#shared.bytes, 0, this.#measurementEnd)
+  }
+
+  /** `,channel=…`, where there is one. */
+  channel(): void {
+    this.line.put(this.#shared.bytes, this.#measurementEnd, this.#channelEnd)
+  }
+
+  /** `,publisher=…,subtopic=…`, those that there are. */
+  publisherAndSubtopic(): void {
+    this.line.put(this.#shared.bytes, this.#channelEnd, this.#tagsEnd)
+  }
+
+  /** `i,/position=…i,protocol=…`: behind the integer that stands before it. */
+  positionAndProtocol(): void {
+    this.line.put(this.#shared.bytes, this.#tagsEnd, this.#shared.at)
+  }
+
+  /** Ends the row with its time. */
+  end(record: number, timeUs: number): void {
+    const { line } = this
+    line.bytes[line.at++] = space
+    line.time(timeUs, this.#restNs)
+    line.bytes[line.at++] = lineEnd
     const nth = this.#length++
     this.#message[nth] = this.message
     this.#record[nth] = record
     this.#timeUs[nth] = timeUs
-    this.#start[nth + 1] = this.#at
+    this.#start[nth + 1] = line.at
   }
 
   /**
@@ -99,25 +157,19 @@ export class LineWriter {
   refuse(record: number | undefined, fault: Fault): void {
     this.isRefused = true
     this.#length = this.#firstLine
-    this.#at = this.#start[this.#firstLine]!
+    this.line.at = this.#start[this.#firstLine]!
     this.rejected.set(this.message, { message: this.message, ...(record === undefined ? {} : { record }), ...fault })
   }
 
   finish(): EncodedLines {
     return {
       length: this.#length,
-      bytes: this.#bytes.subarray(0, this.#at),
+      bytes: this.line.bytes.subarray(0, this.line.at),
       start: this.#start,
       message: this.#message,
       record: this.#record,
       timeUs: this.#timeUs,
     }
-  }
-
-  #grow(most: number): void {
-    const larger = Buffer.allocUnsafe(Math.max(most, this.#bytes.length * 2))
-    this.#bytes.copy(larger, 0, 0, this.#at)
-    this.#bytes = larger
   }
 }
 

@@ -1,4 +1,4 @@
-// Positions and times as decimal texts of 64-bit integers, without a bigint for each row.
+// Positions and times as decimal digits of 64-bit integers, without a bigint for each row.
 
 import { positionHigh, positionLow } from '../sink.ts'
 
@@ -6,8 +6,8 @@ const billion15 = 1_000_000_000_000_000
 /** By log and partition, the digits above the fifteenth of its first position, and the others. */
 const bases = new Map<number, { readonly upper: number; readonly lower: number }>()
 
-/** `log << 56 | partition << 44 | offset`. */
-export function positionText(log: number, partition: number, offset: number): string {
+/** The digits of `log << 56 | partition << 44 | offset`: the last fifteen, and those above them. */
+export function positionDigits(log: number, partition: number, offset: number): { readonly upper: number; readonly lower: number } {
   const owner = log * 4096 + partition
   let base = bases.get(owner)
   if (base === undefined) {
@@ -18,11 +18,10 @@ export function positionText(log: number, partition: number, offset: number): st
   // An offset has 44 bits: the sum is a safe integer.
   const lower = base.lower + offset
   const carry = Math.floor(lower / billion15)
-  const upper = base.upper + carry
-  return upper === 0 ? String(lower) : upper + String(lower - carry * billion15).padStart(15, '0')
+  return { upper: base.upper + carry, lower: lower - carry * billion15 }
 }
 
-/** The same as an integer, where few are needed. */
+/** `log << 56 | partition << 44 | offset` as an integer, where few are needed. */
 export function packedPosition(log: number, partition: number, offset: number): bigint {
   return (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset))
 }

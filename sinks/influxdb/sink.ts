@@ -4,7 +4,7 @@ import type { RecordBatch } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { LogIdentity } from '../log-registry.ts'
 import type { MessageCounts, Reject, Sink } from '../sink.ts'
-import { bodyOf, cutBodies, eachAtOnce, type Selection, textOf } from './bodies.ts'
+import { bodyAtOnce, bodyOf, cutBodies, eachAtOnce, type Selection, textOf } from './bodies.ts'
 import { openConflicts } from './conflicts.ts'
 import type { Connection } from './connection.ts'
 import { encode } from './encode.ts'
@@ -28,6 +28,10 @@ export interface InfluxSinkOptions extends LogIdentity {
   readonly onNotice?: (sentence: string) => void
 }
 
+/** Of batches that were written: one is written while the next is encoded. Those of rare batches, made for far more bytes than others, are let go. */
+const roomsMax = 2
+const roomBytesMax = 16 * 1024 * 1024
+
 /**
  * Opens a sink: makes the buckets that are missing, and registers the log.
  *
@@ -38,6 +42,8 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
   const logNumber = await registerLog(connection, identity)
   const formats = openFormats(connection, options)
   const conflicts = openConflicts()
+  // Memory outside the heap that is taken anew for each batch makes the collector look at the whole heap again and again.
+  const rooms: Buffer[] = []
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
@@ -61,7 +67,10 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
 
   return {
     logNumber,
-    encode: (batch: RecordBatch) => encode(batch, logNumber),
+    encode: (batch: RecordBatch) => encode(batch, logNumber, rooms.pop()),
+    release({ lines: { bytes } }) {
+      if (rooms.length < roomsMax && bytes.buffer.byteLength <= roomBytesMax) rooms.push(Buffer.from(bytes.buffer))
+    },
     async write(encoded, reject, signal) {
       if (closed) throw new Error('the sink is closed')
       const writing = write(encoded, reject, signal)
@@ -96,11 +105,14 @@ async function writeBodies(
   { connection, options, signal }: { connection: Connection; options: SinkOptions; signal: AbortSignal },
 ): Promise<Culprit[]> {
   const culprits: Culprit[] = []
+  let begun = 0
   await eachAtOnce(bodies, options.requestsInFlight, async body => {
     const unstored = stored.size === 0 ? body : body.filter(line => !stored.has(line))
     const post = async (selection: Selection): Promise<void> => {
       signal.throwIfAborted()
-      await connection.write(connection.bucket, await bodyOf(lines, selection), signal)
+      // The first ones keep the server busy while the caller encodes the next batch, during which nothing that is awaited comes back.
+      const text = begun++ < options.requestsInFlight ? bodyAtOnce(lines, selection) : await bodyOf(lines, selection)
+      await connection.write(connection.bucket, text, signal)
     }
     culprits.push(...(await writeIsolating(unstored, post, line => textOf(lines, line))))
   })

@@ -48,6 +48,11 @@ test.each([
     '1: imports control-plane/index.ts: readers/ may import readers/, config/, control-plane/client.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts',
   ],
   [
+    'readers/cassandra/reader.ts',
+    "import { a } from '../../sinks/influxdb/flux.ts'",
+    '1: imports sinks/influxdb/flux.ts: readers/cassandra/ may import readers/, config/, control-plane/client.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, sinks/cassandra/',
+  ],
+  [
     'pipeline/run.ts',
     "import { a } from '../control-plane/client.ts'",
     '1: imports control-plane/client.ts: pipeline/ may import pipeline/, config/, transformers/, sinks/',
@@ -79,6 +84,7 @@ test.each([
     'readers/payload-json.ts',
     "import { a } from '../transformers/json/exact-json.ts'\nimport { b } from '../transformers/json/unflatten.ts'",
   ],
+  ['readers/influxdb/select.ts', "import { a } from '../../sinks/influxdb/flux.ts'"],
   ['sinks/influxdb/encode.ts', "import { a } from '../../transformers/json/flatten.ts'"],
   ['transformers/senml/decode.ts', "import { Buffer } from 'node:buffer'\nimport type { Envelope } from '../envelope.ts'"],
   ['config/postgres/server.ts', "import type pg from 'pg'\nconst { Pool } = await import('pg')"],

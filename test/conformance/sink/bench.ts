@@ -58,7 +58,12 @@ export function openBench(openStore: () => Promise<SinkStore>, transactional: bo
     async keep(some) {
       rejections.push(...some)
     },
-    write: batch => sink.write(sink.encode(batch), bench.keep, signal),
+    async write(batch) {
+      const encoded = sink.encode(batch)
+      const found = await sink.write(encoded, bench.keep, signal)
+      sink.release?.(encoded)
+      return found
+    },
     position: async (partition = 0) => (await sink.positions?.([partition]))?.get(partition),
     async expectPosition(offset, partition) {
       expect(await bench.position(partition)).toBe(transactional ? offset : undefined)

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { plainBatch } from '../../sinks/batches.ts'
 import { againSuite } from './again.ts'
-import { openBench } from './bench.ts'
+import { openBench, signal } from './bench.ts'
 import type { SinkStore } from './fixture.ts'
 import { positionsSuite } from './positions.ts'
 import { refusalsSuite } from './refusals.ts'
@@ -38,6 +38,20 @@ export function sinkConformance(name: string, openStore: () => Promise<SinkStore
 
     test('positions are kept by a store that says so, and by no other', () => {
       expect(bench.sink.positions !== undefined).toBe(transactional)
+    })
+
+    test('what is let go makes no difference to what was encoded before or is after', async () => {
+      const { sink, keep } = bench
+      const [first, second] = [sink.encode(plainBatch(0, 3)), sink.encode(plainBatch(3, 6))]
+      await sink.write(first, keep, signal)
+      sink.release?.(first)
+      const third = sink.encode(plainBatch(6, 9))
+      await sink.write(second, keep, signal)
+      sink.release?.(second)
+      const fourth = sink.encode(plainBatch(9, 10))
+      await sink.write(third, keep, signal)
+      await sink.write(fourth, keep, signal)
+      expect(await bench.values()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     })
 
     test('a store belongs to one writer for each log', async () => {

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openAudit } from '../../../sinks/mongodb/audit.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
+import { classify } from '../../../sinks/mongodb/errors.ts'
 import { physicalName } from '../../../sinks/mongodb/physical-name.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
@@ -88,7 +89,8 @@ describeWithMongo('FerretDB', mongo => {
     await sink.close()
     await mongo.kill()
     try {
-      await expect(store.audit.logs()).rejects.toThrow(/ECONNREFUSED|connection|closed/)
+      // What the driver says depends on what it was doing: connecting, reading, writing to a socket that had just ended.
+      await expect(store.audit.logs()).rejects.toSatisfy(error => classify(error) === 'transient')
     } finally {
       await mongo.restart()
       await store.close()

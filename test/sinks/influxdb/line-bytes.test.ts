@@ -1,0 +1,77 @@
+// Line protocol as bytes: texts as line-protocol.ts escapes them, and numbers that are read as what they were.
+
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { LineBytes, numberBytesMax } from '../../../sinks/influxdb/line-bytes.ts'
+import { fieldKeyText, stringText, tagText } from '../../../sinks/influxdb/line-protocol.ts'
+
+/** What `write` writes in room for so many bytes and no more; undefined where it writes nothing and says so. */
+function written(bytesMax: number, write: (line: LineBytes) => boolean | void): string | undefined {
+  const line = new LineBytes(Buffer.alloc(bytesMax + 1, '!'))
+  const kept = write(line)
+  expect(line.bytes[bytesMax]).toBe('!'.charCodeAt(0))
+  if (kept === false) expect(line.at).toBe(0)
+  return kept === false ? undefined : line.bytes.toString('utf8', 0, line.at)
+}
+
+test('texts are those of line-protocol.ts', () => {
+  const character = fc.oneof(
+    fc.constantFrom('\\', ',', '=', ' ', '"', 'a', '\t', '\x7f', '\x80', 'ü', '😀', '\n', '\r', '\0', '\ud800'),
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+  )
+  fc.assert(
+    fc.property(fc.string({ unit: character, maxLength: 12 }), text => {
+      expect(written(text.length * 3, line => line.tag(text))).toBe(tagText(text))
+      expect(written(text.length * 3, line => line.fieldKey(text))).toBe(fieldKeyText(text))
+      expect(written(text.length * 3 + 2, line => line.string(text))).toBe(stringText(text))
+    }),
+    { numRuns: 2000 },
+  )
+  const longest = 'x'.repeat(1_048_576)
+  expect(written(longest.length + 3, line => line.string(longest))).toBe(`"${longest}"`)
+  expect(written(longest.length + 3, line => line.string(`${longest}x`))).toBeUndefined()
+})
+
+test('doubles are read as they were, but for the sign of zero', () => {
+  const decimal = fc.tuple(fc.integer({ min: -200_000_000, max: 200_000_000 }), fc.integer({ min: 0, max: 5 })).map(([n, d]) => n / 10 ** d)
+  const edges = [0, -0, 0.001, -0.001, 0.0005, 1e-7, 99_999.999, 100_000, 123_456.789, 2 ** 53, 1e21, -1.7976931348623157e308, 5e-324]
+  const double = fc.oneof(decimal, fc.double({ noNaN: true, noDefaultInfinity: true }), fc.constantFrom(...edges))
+  fc.assert(
+    fc.property(double, value => {
+      const text = written(numberBytesMax, line => line.number(value))!
+      expect(text).toMatch(/^-?\d+(\.\d+)?(e[+-]\d+)?$/)
+      expect(Number(text)).toBe(value === 0 ? 0 : value)
+    }),
+    { numRuns: 5000 },
+  )
+  expect([20.5, -0.25, 1000, 7.125].map(value => written(numberBytesMax, line => line.number(value)))).toEqual([
+    '20.5',
+    '-0.25',
+    '1000',
+    '7.125',
+  ])
+})
+
+test('integers of 64 bits are exact', () => {
+  const offsets = fc.oneof(fc.integer({ min: 0, max: 2 ** 44 - 1 }), fc.constantFrom(0, 2 ** 44 - 1))
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 127 }), fc.integer({ min: 0, max: 4095 }), offsets, (log, partition, offset) => {
+      const position = (BigInt(log) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
+      expect(written(19, line => line.position(log, partition, offset))).toBe(String(position))
+    }),
+  )
+  fc.assert(
+    fc.property(fc.maxSafeInteger(), fc.integer({ min: 0, max: 999 }), (us, rest) => {
+      expect(written(20, line => line.time(us, rest))).toBe(String(BigInt(us) * 1000n + BigInt(rest)))
+    }),
+  )
+  const times = [
+    [-1, 5],
+    [-1, 0],
+    [0, 0],
+    [0, 5],
+    [-2, 995],
+  ] as const
+  expect(times.map(([us, rest]) => written(20, line => line.time(us, rest)))).toEqual(['-995', '-1000', '0', '5', '-1005'])
+  fc.assert(fc.property(fc.maxSafeNat(), value => void expect(written(16, line => line.integer(value))).toBe(String(value))))
+})
