@@ -62,7 +62,7 @@ function encodeRecords(records: RecordColumns, writer: LineWriter): void {
     if (writer.isRefused) continue
     const fault = writeRecord(records, at, ordinals.of(at), writer)
     if (fault === undefined) writer.end(records.index[at]!, records.timeUs[at]!)
-    else writer.refuse(records.index[at]!, fault)
+    else writer.refuse(records.index[at], fault)
   }
 }
 
@@ -164,7 +164,7 @@ function twoMeasurements(message: number): RangeError {
 function encodeDocument(documents: DocumentColumns, at: number, nth: number, writer: LineWriter): void {
   const fault = writeDocument(documents, at, nth, writer)
   if (fault === undefined) writer.end(documents.index[at]!, documents.createdUs[at]!)
-  else writer.refuse(documents.index[at]!, fault)
+  else writer.refuse(documents.index[at], fault)
 }
 
 /** @returns why it cannot be kept: what is written of it is taken back then */
