@@ -2,8 +2,8 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
-import { type Role, roles, sources, writerRole } from './roles/roles.ts'
-import { storeNamesText, storeOf } from './roles/stores/store.ts'
+import { type Role, roleOfStore, roles, sources } from './roles/roles.ts'
+import { configPathVariable, rolesOfStores, type StoreName, storeNamesText, storeOf } from './roles/stores/store.ts'
 
 const { version, description } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as Record<string, string>
 
@@ -83,29 +83,55 @@ listeningRole('ingest', 'takes messages from devices into the log')
     process.exit(0) // everything is closed: see the end of this file
   })
 
+/** The store that a command was given; without one the sentence says which there are. */
+function storeNamed(name: string | undefined): StoreName {
+  const store = name === undefined ? undefined : storeOf(name)
+  if (store !== undefined) return store
+  const fault = name === undefined ? 'a store is missing' : `there is no store ${JSON.stringify(name)}`
+  return program.error(`${fault}: the stores are ${storeNamesText}`)
+}
+
 listeningRole('writer', 'takes messages from the log into a store', 9082)
-  .argument('<store>', storeNamesText)
+  .argument('[store]', storeNamesText)
   .option('--accept-new-log', 'go on with a log that was made anew, or with a store that knows nothing of what was read, once')
   .description('Starts a writer: a pool of workers that take messages from Kafka and store them, each once.')
   .addHelpText(
     'after',
     '\nExamples:\n  SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://sluice:…@db/sluice sluice writer relational\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice writer relational\n  SVC_LOG_BROKERS=kafka:9092 SVC_WIDECOLUMN_URL=cassandra://node-1,node-2/sluice?dc=datacenter1 sluice writer widecolumn\n  SVC_TIMESERIES_URL="http://influx:8086/?org=acme&bucket=sluice" SVC_TIMESERIES_TOKEN_FILE=/run/secrets/influx sluice writer timeseries\n  SVC_DOCUMENT_URL=mongodb://mongo/sluice sluice writer document\n  sluice config sample writer relational\n',
   )
-  .action(async (name: string, { config: path, acceptNewLog, ...http }: ListenFlags & { acceptNewLog?: boolean }) => {
-    const store = storeOf(name) ?? program.error(`there is no store ${JSON.stringify(name)}: the stores are ${storeNamesText}`)
-    const { configPathVariable, loadWriterOptions } = await import('./roles/writer-options.ts')
+  .action(async (name: string | undefined, { config: path, acceptNewLog, ...http }: ListenFlags & { acceptNewLog?: boolean }) => {
+    const store = storeNamed(name)
+    const { loadWriterOptions } = await import('./roles/writer-options.ts')
     const { storeKind } = await import('./roles/stores/index.ts')
     const options = loadWriterOptions(
       await storeKind(store),
-      await sources(path, { http: { ...http }, log: { acceptNew: acceptNewLog } }, configPathVariable(store)),
+      await sources(path, { http: { ...http }, log: { acceptNew: acceptNewLog } }, configPathVariable('writer', store)),
     )
     const { writer } = await import('./roles/writer.ts')
     await writer(store, options, version!)
     process.exit(0) // everything is closed: see the end of this file
   })
 
+listeningRole('reader', 'gives back over HTTP what a store holds', 9084)
+  .argument('[store]', storeNamesText)
+  .description('Starts a reader: gives back over HTTP what a store holds, and asks the control plane who may read it.')
+  .addHelpText(
+    'after',
+    '\nExamples:\n  SVC_CONTROL_URL=http://api:9080 SVC_CONTROL_TOKEN_FILE=/run/secrets/control-token SVC_RELATIONAL_URL=postgres://reader:…@db/sluice sluice reader relational\n  SVC_RELATIONAL_READER_CONFIG_PATH=reader.toml sluice reader relational\n  SVC_WIDECOLUMN_URL=cassandra://node-1,node-2/sluice?dc=datacenter1 sluice reader widecolumn --host 0.0.0.0 --port 9086\n  SVC_TIMESERIES_URL="http://influx:8086/?org=acme&bucket=sluice" SVC_TIMESERIES_TOKEN_FILE=/run/secrets/influx sluice reader timeseries\n  SVC_DOCUMENT_URL=mongodb://mongo/sluice sluice reader document\n  sluice config sample reader relational\n',
+  )
+  .action(async (name: string | undefined, { config: path, ...http }: ListenFlags) => {
+    const store = storeNamed(name)
+    const { loadReaderOptions } = await import('./roles/reader-options.ts')
+    const { storeKind } = await import('./roles/stores/index.ts')
+    const kind = await storeKind(store)
+    const options = loadReaderOptions(kind, await sources(path, { http: { ...http } }, configPathVariable('reader', store)))
+    const { reader } = await import('./roles/reader.ts')
+    await reader(kind, options, version!)
+    process.exit(0) // everything is closed: see the end of this file
+  })
+
 const roleNames = Object.keys(roles).join(', ')
-const ofWriter = ['[store]', `of a writer: ${storeNamesText}`] as const
+const ofStore = ['[store]', `of a writer or a reader: ${storeNamesText}`] as const
 const config = program
   .command('config')
   .summary('check, print or sample the options of a role')
@@ -115,7 +141,7 @@ const role = '<role>'
 config
   .command('check')
   .argument(role, roleNames)
-  .argument(...ofWriter)
+  .argument(...ofStore)
   .addOption(file)
   .description('Says ok, or every fault of the options at once.')
   .addHelpText(
@@ -131,7 +157,7 @@ config
 config
   .command('print')
   .argument(role, roleNames)
-  .argument(...ofWriter)
+  .argument(...ofStore)
   .addOption(file)
   .description('Prints the options in force; secrets are masked.')
   .addHelpText('after', '\nExample:\n  SVC_HTTP_PORT=9000 sluice config print up\n')
@@ -144,7 +170,7 @@ config
 config
   .command('sample')
   .argument(role, roleNames)
-  .argument(...ofWriter)
+  .argument(...ofStore)
   .description('Prints a commented TOML file with every option at its default.')
   .addHelpText('after', '\nExample:\n  sluice config sample up > sluice.toml\n')
   .action(async (name: string, store: string | undefined) => {
@@ -165,11 +191,12 @@ for (const [name, { summary, load }] of Object.entries(tools)) {
   if (process.argv.includes(name)) (await load()).addCommands(command, sources)
 }
 
-/** @param store of a writer, by either of its names */
+/** @param store of a writer or a reader, by either of its names */
 async function roleOf(name: string, store: string | undefined): Promise<Role> {
   const given = store === undefined ? name : `${name} ${store}`
   const kind = store === undefined ? undefined : storeOf(store)
-  const key = name === 'writer' && kind !== undefined ? writerRole(kind) : given
+  const ofStore = rolesOfStores.find(role => role === name)
+  const key = ofStore !== undefined && kind !== undefined ? roleOfStore(ofStore, kind) : given
   const role = Object.hasOwn(roles, key) ? roles[key] : undefined
   return role === undefined ? program.error(`there is no role ${JSON.stringify(given)}: the roles are ${roleNames}`) : role()
 }

@@ -10,6 +10,7 @@ import { ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
 import { subjectFilter } from './pipeline/subject-filter.ts'
 import { transformerOptions } from './pipeline/transformer-options.ts'
+import { liveOptions } from './readers/live/options.ts'
 import { readerOptions } from './readers/options.ts'
 import { sinkOptions } from './sinks/postgres/options.ts'
 
@@ -34,6 +35,7 @@ export const upOptions = Type.Object({
   workers: workersOptions,
   store: sinkOptions,
   reader: readerOptions,
+  live: liveOptions,
   logging: loggingOptions,
 })
 export type UpOptions = Static<typeof upOptions>

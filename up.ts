@@ -23,11 +23,15 @@ import { openDeadLetters } from './pipeline/dead-letters.ts'
 import { openEmbeddedLog, openEmbeddedSource } from './pipeline/embedded-log/index.ts'
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
+import { embeddedLiveTopic } from './pipeline/live/embedded.ts'
+import { openLiveMessages } from './pipeline/live/live.ts'
 import { pipelineMetrics } from './pipeline/metrics.ts'
 import { memoryBytesMax } from './pipeline/options.ts'
 import { deadLettersTopic, replaysTopic } from './pipeline/replays.ts'
+import { subjectFilter } from './pipeline/subject-filter.ts'
 import { openWriter } from './pipeline/writer.ts'
 import { openCursors } from './readers/cursor.ts'
+import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
 import { administrationRoutes, openReplayWriter } from './roles/tools/in-process.ts'
@@ -124,6 +128,9 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
 
   const reader = openPostgresReader({ database })
   closeLater(() => reader.close())
+  const decoder = { transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message }
+  const live = openLiveMessages({ topic: embeddedLiveTopic(log), decoder, logger })
+  closeLater(() => live.close())
   const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
   closeLater(async () => access.close())
 
@@ -149,6 +156,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     ingestRoutes({ log, logLabel: () => String(sink.logNumber), access, metrics: openIngestMetrics(registry), options: options.ingest }),
   )
   app.register(readerRoutes({ reader, access, cursors: openCursors(deriveKey(masterKey, 'cursors')), options: options.reader }))
+  app.register(liveRoutes({ live, access, placeKey: deriveKey(masterKey, 'live places'), options: options.live, logger }))
   const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
   app.register(administrationRoutes({ logs, database, writer, transformer, options, isAdministrator }))
   closeLater(() => closeServer(app, requestDrainMsMax))

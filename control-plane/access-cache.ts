@@ -1,8 +1,8 @@
 // Remembers grants in front of an access control, and forgets them with the changes that end them.
 
 import { hash } from 'node:crypto'
-import type { Access, AccessChange, AccessControl, AccessRequest } from './client.ts'
-import { concerns, type Grant, openGrants } from './grants.ts'
+import { type Access, type AccessChange, type AccessControl, type AccessRequest, concerns } from './client.ts'
+import { type Grant, openGrants } from './grants.ts'
 
 export interface AccessCacheLimits {
   /**
@@ -98,6 +98,7 @@ export function cacheAccess(
       return lookups.get(key)?.access ?? ask(key, request)
     },
     onChange: listener => access.onChange(listener),
+    ...(access.heardMs === undefined ? {} : { heardMs: () => access.heardMs!() }),
     close() {
       stop()
       closed = true

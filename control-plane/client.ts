@@ -31,6 +31,18 @@ export type AccessChange =
   | { readonly kind: 'channel'; readonly channel: string }
   | { readonly kind: 'user'; readonly user: string }
 
+/** Whether the change may end what was granted so. */
+export function concerns(
+  change: AccessChange,
+  { publisher, owner, channel }: { readonly publisher: string | null; readonly owner: string; readonly channel: string },
+): boolean {
+  if (change.kind === 'unheard') return true
+  if (change.kind === 'disconnected') return publisher === change.thing && channel === change.channel
+  if (change.kind === 'thing') return publisher === change.thing
+  if (change.kind === 'channel') return channel === change.channel
+  return owner === change.user
+}
+
 export interface AccessControl {
   /**
    * A thing may publish to and read from the channels it is connected to; a user may read the channels that they own and

@@ -1,6 +1,6 @@
 // Grants that are remembered, found by what was asked and by what a change may end.
 
-import type { Access, AccessChange } from './client.ts'
+import { type Access, type AccessChange, concerns } from './client.ts'
 
 export interface Grant {
   readonly access: Promise<Access>
@@ -76,15 +76,6 @@ export function openGrants(entriesMax: number): Grants {
     },
     clear,
   }
-}
-
-/** Whether the change may end such a grant. */
-export function concerns(change: AccessChange, { publisher, owner, channel }: Pick<Grant, 'publisher' | 'owner' | 'channel'>): boolean {
-  if (change.kind === 'unheard') return true
-  if (change.kind === 'disconnected') return publisher === change.thing && channel === change.channel
-  if (change.kind === 'thing') return publisher === change.thing
-  if (change.kind === 'channel') return channel === change.channel
-  return owner === change.user
 }
 
 function idsOf({ publisher, owner, channel }: Grant): string[] {

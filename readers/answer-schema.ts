@@ -1,6 +1,7 @@
 // What a reader answers, as schemas: the documentation of its API, and what its tests hold answers against.
 
 import { Type } from 'typebox'
+import { mediaTypes } from './media-type.ts'
 
 const always = {
   Channel: Type.String(),
@@ -43,7 +44,7 @@ export const bucketSchema = Type.Object(
     Name: Type.String(),
     Unit: Type.Optional(Type.String()),
     Time: Type.Number({ description: 'Where the bucket begins, seconds since 1970.' }),
-    Value: Type.Number(),
+    Value: Type.Union([Type.Number(), Type.Null()], { description: 'null: beyond the range of a double.' }),
     Count: Type.Integer({ description: 'Records with a number in it.' }),
   },
   { additionalProperties: false },
@@ -59,5 +60,18 @@ export const pageSchema = Type.Object(
     messages: Type.Array(Type.Union([recordSchema, documentSchema, bucketSchema])),
     next_cursor: Type.Optional(Type.String({ description: 'Where there are more: the parameter `cursor` of the next page.' })),
   },
-  { additionalProperties: false, description: 'The page, in the order that was asked for.' },
+  { additionalProperties: false },
 )
+
+/** The answer in each form that there is, as the description of the route names them. */
+export const pageAnswer = {
+  description: 'The page, in the order that was asked for; in gzip where `Accept-Encoding` takes it.',
+  headers: { Link: Type.String({ description: 'Where there are more: `<the next page>; rel="next"` (RFC 8288).' }) },
+  content: {
+    [mediaTypes.json]: { schema: pageSchema },
+    [mediaTypes.ndjson]: { schema: Type.String({ description: 'A record on each line, as in `messages`.' }) },
+    [mediaTypes.csv]: {
+      schema: Type.String({ description: 'RFC 4180: a header line with the keys of the records, and a line for each.' }),
+    },
+  },
+}

@@ -2,63 +2,80 @@
 
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
+import { coded, codedStream, takesGzip } from './content-coding.ts'
 import { openCsv } from './csv.ts'
 import { contentTypes, type Form } from './media-type.ts'
 import type { Answer } from './pages.ts'
+import { furtherOn } from './query-text.ts'
 import type { Question } from './question.ts'
 import { type Bucket, type Row, senmlFormat } from './reader.ts'
-import { bucketsJson, type Frame, frameEnd, frameStart, rowsJson } from './record-json.ts'
+import { bucketsJson, type Frame, frameEnd, frameStart, linesBytes, pageBytes, rowsBytes } from './record-json.ts'
 
-interface Sent {
-  readonly question: Question
+interface Sent<Asked extends Question> {
+  readonly question: Asked
   readonly form: Form
 }
 
 /** A page, whole. */
 export async function sendAnswer(
   reply: FastifyReply,
-  sent: Sent & ({ readonly rows: Answer<Row> } | { readonly buckets: Answer<Bucket> }),
+  sent: Sent<Exclude<Question, { kind: 'export' }>> & ({ readonly rows: Answer<Row> } | { readonly buckets: Answer<Bucket> }),
 ): Promise<FastifyReply> {
   const { question, form } = sent
   const { total, nextCursor, hasMore } = 'rows' in sent ? sent.rows : sent.buckets
-  const limit = question.kind === 'export' ? 'all' : question.limit
-  const frame: Frame = { total, offset: question.offset, limit, format: question.selection.format, nextCursor }
-  if (hasMore && limit !== 'all') {
-    reply.header('link', nextLink(reply, nextCursor === undefined ? { offset: question.offset + limit } : { cursor: nextCursor }))
+  const { offset, selection, limit } = question
+  const frame: Frame = { total, offset, limit, format: selection.format, nextCursor }
+  const text = textOf()
+  const bytes = takesGzip(reply.request.headers['accept-encoding']) ? await coded(text) : undefined
+  reply.headers(headersOf(form))
+  if (hasMore) {
+    // RFC 8288: the same question, further on.
+    const next = nextCursor === undefined ? { offset: offset + limit } : { cursor: nextCursor }
+    reply.header('link', `<${furtherOn(reply.request.url, next)}>; rel="next"`)
   }
-  return reply.headers(headersOf(form)).send(textOf())
+  return bytes === undefined ? reply.send(text) : reply.header('content-encoding', 'gzip').send(bytes)
 
-  function textOf(): string {
+  function textOf(): string | Buffer {
     if (form === 'csv') {
       const csv = openCsv('rows' in sent ? kindOf(question) : 'bucket', question.csvSafe)
       return csv.header() + ('rows' in sent ? csv.rows(sent.rows.items) : csv.buckets(sent.buckets.items))
     }
-    const divider = form === 'json' ? ',' : '\n'
-    const items = 'rows' in sent ? rowsJson(sent.rows.items, divider) : bucketsJson(sent.buckets.items, divider)
+    if ('rows' in sent) return form === 'json' ? pageBytes(frame, sent.rows.items) : linesBytes(sent.rows.items)
+    const items = bucketsJson(sent.buckets.items, form === 'json' ? ',' : '\n')
     if (form === 'json') return frameStart(frame) + items + frameEnd(frame)
     return items === '' ? '' : `${items}\n`
   }
 }
 
-/** Every row: the first page is there before the answer begins, so that what is wrong by then is an error and not an end. */
+/**
+ * Every row: the first page is there before the answer begins, so that what is wrong by then is an error and not an end. Who asks for the
+ * head alone gets it, and nothing is read.
+ */
 export async function sendExport(
   reply: FastifyReply,
-  { question, form, pages }: Sent & { readonly pages: AsyncGenerator<readonly Row[]> },
+  { question, form, pages }: Sent<Question & { kind: 'export' }> & { readonly pages: AsyncGenerator<readonly Row[]> },
 ): Promise<FastifyReply> {
-  const first = await pages.next()
+  const isHead = reply.request.method === 'HEAD'
+  const isCoded = takesGzip(reply.request.headers['accept-encoding'])
+  const first = isHead ? undefined : await pages.next()
+  // Only now: the answer to a failure is not in this form.
+  reply.headers(headersOf(form))
+  if (isCoded) reply.header('content-encoding', 'gzip')
+  // Fastify would read the whole export for it. An empty stream has no length, as the answer to GET has none.
+  if (first === undefined) return reply.send(Readable.from([]))
   const { offset, selection } = question
   const frame: Frame = { total: undefined, offset, limit: 'all', format: selection.format }
 
-  async function* chunks(): AsyncGenerator<string> {
-    const csv = openCsv(kindOf(question), question.csvSafe)
-    if (form === 'csv') yield csv.header()
-    if (form === 'json') yield frameStart(frame)
-    let isFirst = true
+  async function* chunks(): AsyncGenerator<string | Buffer> {
     try {
-      for (let page = first; page.done !== true; page = await pages.next()) {
+      const csv = openCsv(kindOf(question), question.csvSafe)
+      if (form === 'csv') yield csv.header()
+      if (form === 'json') yield frameStart(frame)
+      let isFirst = true
+      for (let page = first!; page.done !== true; page = await pages.next()) {
         if (form === 'csv') yield csv.rows(page.value)
-        else if (form === 'ndjson') yield `${rowsJson(page.value, '\n')}\n`
-        else yield (isFirst ? '' : ',') + rowsJson(page.value)
+        else if (form === 'ndjson') yield linesBytes(page.value)
+        else yield rowsBytes(page.value, !isFirst)
         isFirst = false
       }
       if (form === 'json') yield frameEnd(frame)
@@ -67,7 +84,8 @@ export async function sendExport(
     }
   }
 
-  return reply.headers(headersOf(form)).send(Readable.from(chunks(), { objectMode: false, highWaterMark: 64 * 1024 }))
+  const text = Readable.from(chunks(), { objectMode: false, highWaterMark: 64 * 1024 })
+  return reply.send(isCoded ? codedStream(text) : text)
 }
 
 function kindOf({ selection }: Question): Row['kind'] {
@@ -76,15 +94,5 @@ function kindOf({ selection }: Question): Row['kind'] {
 
 /** What is answered depends on who asks, and on what they take. */
 function headersOf(form: Form): Record<string, string> {
-  return { 'content-type': contentTypes[form], 'cache-control': 'private, no-store', vary: 'accept, authorization' }
-}
-
-/** RFC 8288: the same question, further on. */
-function nextLink(reply: FastifyReply, next: { cursor: string } | { offset: number }): string {
-  const [path = '', query = ''] = reply.request.url.split('?')
-  const parameters = new URLSearchParams(query)
-  parameters.delete('offset')
-  parameters.delete('cursor')
-  for (const [name, value] of Object.entries(next)) parameters.set(name, String(value))
-  return `<${path}?${parameters.toString()}>; rel="next"`
+  return { 'content-type': contentTypes[form], 'cache-control': 'private, no-store', vary: 'accept, accept-encoding, authorization' }
 }

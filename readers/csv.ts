@@ -59,7 +59,8 @@ export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean): CsvWriter 
       cell(name),
       cell(unit ?? ''),
       secondsText(timeUs),
-      numberText(value),
+      // Beyond the range of a double there is none.
+      Number.isFinite(value) ? numberText(value) : '',
       String(count),
     ].join(',') + lineEnd
 

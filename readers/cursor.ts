@@ -1,13 +1,12 @@
-// Cursors: where a page ended, as text that only we can make, and that fits one query alone.
+// Cursors: where a page ended, sealed, so that one query alone has it.
 //
-//   base64url( version 1 byte | time int64 | position uint64 | index uint32 | total uint32 | MAC 16 bytes )
+//   version 1 byte | time int64 | position int64 | index uint32 | total uint32
 //
-// The MAC (HMAC-SHA256, cut) is over these bytes and the query that the page belongs to, publisher included: a cursor of one query, or of
-// one reader's rights, is none of another. Whoever holds one learns a place in their own answers, and nothing else. The total is what the
-// first page found, so that no later one counts again.
+// A cursor is sealed with the query that the page belongs to, publisher included: one of another query, or of another reader's rights, is none. The total
+// is what the first page found, so that no later one counts again.
 
-import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { RowKey } from './query.ts'
+import { openSeal } from './seal.ts'
 
 /** What the first page found: at least so many where it is not exact. */
 export interface Total {
@@ -31,8 +30,6 @@ export interface Cursors {
 
 const version = 1
 const placeBytes = 25
-const macBytes = 16
-const cursorCharacters = Math.ceil(((placeBytes + macBytes) * 4) / 3)
 const uncounted = 0xffff_ffff
 /** The highest bit says that the total is a lower bound. */
 const lowerBound = 0x8000_0000
@@ -40,27 +37,22 @@ const totalMax = lowerBound - 2
 
 /** @param key 32 bytes, the same in every process that answers the same readers */
 export function openCursors(key: Uint8Array): Cursors {
-  const macOf = (bytes: Uint8Array, of: string): Buffer =>
-    createHmac('sha256', key).update(bytes).update(of, 'utf8').digest().subarray(0, macBytes)
-
+  const sealed = openSeal(key, 'cursors')
   return {
     encode({ key: { timeNs, position, index }, total }, of) {
       const bytes = Buffer.alloc(placeBytes)
       bytes.writeUInt8(version, 0)
       bytes.writeBigInt64BE(timeNs, 1)
-      bytes.writeBigUInt64BE(position, 9)
+      bytes.writeBigInt64BE(position, 9)
       bytes.writeUInt32BE(index, 17)
       bytes.writeUInt32BE(totalBits(total), 21)
-      return Buffer.concat([bytes, macOf(bytes, of)]).toString('base64url')
+      return sealed.seal(bytes, of)
     },
     decode(text, of) {
-      if (text.length !== cursorCharacters) return undefined
-      const given = Buffer.from(text, 'base64url')
-      if (given.length !== placeBytes + macBytes || given.toString('base64url') !== text || given[0] !== version) return undefined
-      const bytes = given.subarray(0, placeBytes)
-      if (!timingSafeEqual(given.subarray(placeBytes), macOf(bytes, of))) return undefined
+      const bytes = sealed.open(text, of)
+      if (bytes?.length !== placeBytes || bytes[0] !== version) return undefined
       return {
-        key: { timeNs: bytes.readBigInt64BE(1), position: bytes.readBigUInt64BE(9), index: bytes.readUInt32BE(17) },
+        key: { timeNs: bytes.readBigInt64BE(1), position: bytes.readBigInt64BE(9), index: bytes.readUInt32BE(17) },
         total: totalOf(bytes.readUInt32BE(21)),
       }
     },

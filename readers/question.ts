@@ -3,6 +3,7 @@
 // A parameter that is there filters, also where it is empty: `vs=` is the empty text and `subtopic=` no subtopic.
 
 import { type Fault, HttpError } from '../config/http/errors.ts'
+import { pointerPart } from '../config/http/json-body.ts'
 import type { Parameters } from './parameters.ts'
 import type { Aggregation, Direction, PayloadFilter, Selection } from './query.ts'
 import { senmlFormat } from './reader.ts'
@@ -35,7 +36,7 @@ export function questionOf(
   limitMax: number,
 ): { readonly question: Question; readonly isEmpty: boolean } {
   const faults: Fault[] = []
-  const fault = (name: string, detail: string): void => void faults.push({ pointer: `/query/${name}`, detail })
+  const fault = (name: string, detail: string): void => void faults.push({ pointer: `/query/${pointerPart(name)}`, detail })
   const { offset = 0, limit: limitText = '10', format = senmlFormat, cursor, latest, aggregation, interval } = parameters
   const payload = payloadFilters(parameters)
 
@@ -47,6 +48,8 @@ export function questionOf(
   }
   for (const { name, path } of payload)
     if (path.includes('')) fault(name, 'has an empty key: give the keys from the root, with one dot between')
+    else if (path.length > depthMax) fault(name, `goes deeper than the ${depthMax} levels that a payload may have: give fewer keys`)
+  if (payload.length > payloadFiltersMax) fault(payload.at(-1)!.name, `is one of more than ${payloadFiltersMax} fields: ask for fewer`)
   if (parameters.comparator !== undefined && parameters.v === undefined) fault('comparator', 'compares v, which is missing: add it')
   const value = parameters.v === undefined ? undefined : Number(parameters.v)
   if (value !== undefined && !Number.isFinite(value))
@@ -54,9 +57,7 @@ export function questionOf(
   const dataValue = parameters.vd === undefined ? undefined : Buffer.from(parameters.vd, 'base64url')
   if (dataValue !== undefined && dataValue.toString('base64url') !== parameters.vd)
     fault('vd', 'is not whole: give base64url without padding')
-  const fromNs = nanoseconds(parameters.from)
-  const toNs = nanoseconds(parameters.to)
-  if (fromNs !== undefined && toNs !== undefined && fromNs > toNs) fault('from', 'is after to: exchange them')
+  const { fromNs, toNs, isNever } = boundsOf(parameters, fault)
 
   const limit = limitText === 'all' ? undefined : Number(limitText)
   if (limit !== undefined && limit > limitMax) fault('limit', `is not allowed: give a whole number from 1 to ${limitMax}, or all`)
@@ -67,10 +68,11 @@ export function questionOf(
     if (cursor !== undefined) fault('cursor', 'does not go with aggregation: page with offset')
     if (latest === 'true') fault('latest', 'does not go with aggregation: use aggregation=last')
   } else if (interval !== undefined) fault('interval', 'is of an aggregation, which is missing: add it')
+  if (limit === undefined && parameters.count === 'exact') fault('count', 'does not go with limit=all, which has no total: leave it out')
   if (limit === undefined && (aggregation !== undefined || latest === 'true')) fault('limit', 'can be all for records alone: give a number')
   const intervalUs = interval === undefined ? undefined : microseconds(interval)
   if (intervalUs !== undefined && intervalUs > intervalUsMax) fault('interval', 'is longer than 366 days: give less')
-  if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
+  if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults: faults.slice(0, faultsMax) })
 
   const selection: Selection = {
     channel,
@@ -96,9 +98,8 @@ export function questionOf(
     count: parameters.count ?? 'bounded',
     csvSafe: parameters.csv_safe === 'true',
   } as const
-  const isEmpty =
-    (publisher !== undefined && parameters.publisher !== undefined && parameters.publisher !== publisher) ||
-    (fromNs !== undefined && fromNs === toNs)
+  const isForeign = publisher !== undefined && parameters.publisher !== undefined && parameters.publisher !== publisher
+  const isEmpty = isForeign || isNever
   if (limit === undefined) return { isEmpty, question: { ...rest, kind: 'export' } }
   if (aggregation !== undefined) return { isEmpty, question: { ...rest, kind: 'aggregate', limit, aggregation, intervalUs: intervalUs! } }
   return { isEmpty, question: { ...rest, kind: latest === 'true' ? 'latest' : 'page', limit } }
@@ -106,11 +107,36 @@ export function questionOf(
 
 const senmlFilters = ['name', 'unit', 'v', 'comparator', 'vb', 'vs', 'vd'] as const
 const payloadPrefix = 'payload.'
+/** Of a payload, as the transformer takes it. */
+const depthMax = 64
+const payloadFiltersMax = 32
+/** An answer must not grow with what somebody got wrong. */
+const faultsMax = 20
 
 function payloadFilters(parameters: Parameters): (PayloadFilter & { name: string })[] {
   return Object.entries(parameters as Record<string, string>)
     .filter(([name]) => name.startsWith(payloadPrefix))
     .map(([name, text]) => ({ name, path: name.slice(payloadPrefix.length).split('.'), text }))
+}
+
+/** Of what is stored: int64. Stores are given no bounds beyond, which some of them cannot even compare. */
+const timeNsMin = -(2n ** 63n)
+const timeNsMax = 2n ** 63n - 1n
+
+interface Bounds extends Pick<Selection, 'fromNs' | 'toNs'> {
+  /** Nothing can lie between them. */
+  readonly isNever: boolean
+}
+
+function boundsOf({ from, to }: Parameters, fault: (name: string, detail: string) => void): Bounds {
+  const fromNs = nanoseconds(from)
+  const toNs = nanoseconds(to)
+  if (fromNs !== undefined && toNs !== undefined && fromNs > toNs) fault('from', 'is after to: exchange them')
+  return {
+    fromNs: fromNs === undefined || fromNs <= timeNsMin ? undefined : fromNs,
+    toNs: toNs === undefined || toNs > timeNsMax ? undefined : toNs,
+    isNever: (fromNs !== undefined && (fromNs === toNs || fromNs > timeNsMax)) || (toNs !== undefined && toNs <= timeNsMin),
+  }
 }
 
 /** The pattern has checked its form. */

@@ -1,9 +1,10 @@
 // Writes a page as the canonical answer: the same bytes from every store.
 //
-// The text is made by hand: times and payloads have forms of their own, and rows that lie together mostly share where they come
+// The text is made by hand, as bytes: times and payloads have forms of their own, and rows that lie together mostly share where they come
 // from, which is then printed once.
 
 import type { Total } from './cursor.ts'
+import { JsonBytes, part } from './json-bytes.ts'
 import { canonicalPayload, numberText } from './payload-json.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
 
@@ -20,8 +21,12 @@ export interface Frame {
  * `{"total","offset","limit","format","messages"}`. Where the store counted only so far, `"total_is_lower_bound":true` follows the
  * total; there is none where nobody counted. `"next_cursor"` comes last, where there are more.
  */
-export function pageJson(frame: Frame, rows: readonly Row[]): string {
-  return frameStart(frame) + rowsJson(rows) + frameEnd(frame)
+export function pageBytes(frame: Frame, rows: readonly Row[]): Buffer {
+  const json = openJson(rows)
+  json.json(frameStart(frame))
+  writeRows(json, rows, comma)
+  json.json(frameEnd(frame))
+  return json.finish()
 }
 
 export function frameStart({ total, offset, limit, format }: Frame): string {
@@ -33,18 +38,49 @@ export function frameEnd({ nextCursor }: Pick<Frame, 'nextCursor'>): string {
   return nextCursor === undefined ? ']}' : `],"next_cursor":${JSON.stringify(nextCursor)}}`
 }
 
-/** Each row as JSON, with `divider` between them: a comma, or the end of a line for NDJSON. */
-export function rowsJson(rows: readonly Row[], divider = ','): string {
-  let text = ''
-  let above: Row | undefined
-  let origin = ''
+/**
+ * Each row as JSON, with commas between them.
+ *
+ * @param isContinued others come before them: a comma does, too
+ */
+export function rowsBytes(rows: readonly Row[], isContinued = false): Buffer {
+  const json = openJson(rows)
+  if (isContinued) json.bytes[json.at++] = comma
+  writeRows(json, rows, comma)
+  return json.finish()
+}
+
+/** Each row as a line of JSON (NDJSON). */
+export function linesBytes(rows: readonly Row[]): Buffer {
+  const json = openJson(rows)
+  writeRows(json, rows, lineEnd)
+  if (rows.length > 0) json.bytes[json.at++] = lineEnd
+  return json.finish()
+}
+
+const comma = 0x2c
+const lineEnd = 0x0a
+
+/** Room for rows as they mostly are. */
+function openJson(rows: readonly Row[]): JsonBytes {
+  return new JsonBytes(1024 + rows.length * 320)
+}
+
+/** Where the parts of the row above lie that this one may share: `{"Channel":…,"Subtopic":…` and all to `"Protocol":…`. */
+interface Shared {
+  row: Row | undefined
+  start: number
+  subtopicEnd: number
+  end: number
+}
+
+function writeRows(json: JsonBytes, rows: readonly Row[], divider: number): void {
+  const above: Shared = { row: undefined, start: 0, subtopicEnd: 0, end: 0 }
   for (const row of rows) {
-    if (above === undefined || !haveOneOrigin(row, above)) origin = originJson(row)
-    if (above !== undefined) text += divider
-    above = row
-    text += row.kind === 'senml' ? recordJson(row, origin) : documentJson(row, origin)
+    if (above.row !== undefined) json.bytes[json.at++] = divider
+    if (row.kind === 'senml') writeRecord(json, row, above)
+    else writeDocument(json, row, above)
   }
-  return text
 }
 
 export function bucketsJson(buckets: readonly Bucket[], divider = ','): string {
@@ -57,36 +93,106 @@ function bucketJson({ channel, publisher, subtopic, name, unit, timeUs, value, c
   return `${text},"Time":${secondsText(timeUs)},"Value":${numberText(value)},"Count":${count}}`
 }
 
+const parts = {
+  channel: part('{"Channel":'),
+  subtopic: part(',"Subtopic":'),
+  publisher: part(',"Publisher":'),
+  protocol: part(',"Protocol":'),
+  name: part(',"Name":'),
+  unit: part(',"Unit":'),
+  time: part(',"Time":'),
+  updateTime: part(',"UpdateTime":'),
+  value: part(',"Value":'),
+  stringValue: part(',"StringValue":'),
+  true: part(',"BoolValue":true'),
+  false: part(',"BoolValue":false'),
+  dataValue: part(',"DataValue":"'),
+  sum: part(',"Sum":'),
+}
+const quote = 0x22
+const objectEnd = 0x7d
+
 /**
  * A SenML record, its keys always in this order. Channel, Subtopic, Publisher, Protocol, Name and Time are always there, even when
  * empty; the others where the record has them (0, false and "" are values).
  */
-export function recordJson(row: SenmlRow, origin = originJson(row)): string {
-  let text = `${origin},"Name":${JSON.stringify(row.name)}`
-  if (row.unit !== undefined) text += `,"Unit":${JSON.stringify(row.unit)}`
-  text += `,"Time":${secondsText(row.timeUs)}`
-  if (row.updateTime !== undefined) text += `,"UpdateTime":${numberText(row.updateTime)}`
-  if (row.value !== undefined) text += `,"Value":${numberText(row.value)}`
-  if (row.stringValue !== undefined) text += `,"StringValue":${JSON.stringify(row.stringValue)}`
-  if (row.boolValue !== undefined) text += `,"BoolValue":${row.boolValue}`
-  if (row.dataValue !== undefined) text += `,"DataValue":"${base64url(row.dataValue)}"`
-  if (row.sum !== undefined) text += `,"Sum":${numberText(row.sum)}`
-  return `${text}}`
+export function recordJson(row: SenmlRow): string {
+  return rowsBytes([row]).toString()
 }
 
 /** A JSON document: Created in whole nanoseconds, the payload in its canonical form. */
-export function documentJson(row: DocumentRow, origin = originJson(row)): string {
-  return `${origin},"Created":${row.createdNs},"Payload":${canonicalPayload(row.payloadText)}}`
+export function documentJson(row: DocumentRow): string {
+  return rowsBytes([row]).toString()
 }
 
-function originJson({ channel, subtopic, publisher, protocol }: Row): string {
-  return `{"Channel":${JSON.stringify(channel)},"Subtopic":${JSON.stringify(subtopic)},"Publisher":${JSON.stringify(publisher)},"Protocol":${JSON.stringify(protocol)}`
+function writeRecord(json: JsonBytes, row: SenmlRow, above: Shared): void {
+  const { name, unit, updateTime, value, stringValue, boolValue, dataValue, sum } = row
+  writeOrigin(json, row, above, name.length + (unit?.length ?? 0) + (stringValue?.length ?? 0) + (dataValue?.length ?? 0))
+  json.put(parts.name)
+  json.text(name)
+  if (unit !== undefined) {
+    json.put(parts.unit)
+    json.text(unit)
+  }
+  json.put(parts.time)
+  json.seconds(row.timeUs)
+  if (updateTime !== undefined) {
+    json.put(parts.updateTime)
+    json.number(updateTime)
+  }
+  if (value !== undefined) {
+    json.put(parts.value)
+    json.number(value)
+  }
+  if (stringValue !== undefined) {
+    json.put(parts.stringValue)
+    json.text(stringValue)
+  }
+  if (boolValue !== undefined) json.put(boolValue ? parts.true : parts.false)
+  if (dataValue !== undefined) {
+    json.put(parts.dataValue)
+    json.at += json.bytes.write(base64url(dataValue), json.at, 'latin1')
+    json.bytes[json.at++] = quote
+  }
+  if (sum !== undefined) {
+    json.put(parts.sum)
+    json.number(sum)
+  }
+  json.bytes[json.at++] = objectEnd
 }
 
-function haveOneOrigin(row: Row, above: Row): boolean {
-  return (
-    row.publisher === above.publisher && row.subtopic === above.subtopic && row.protocol === above.protocol && row.channel === above.channel
-  )
+function writeDocument(json: JsonBytes, row: DocumentRow, above: Shared): void {
+  writeOrigin(json, row, above, 0)
+  json.json(`,"Created":${row.createdNs},"Payload":${canonicalPayload(row.payloadText)}}`)
+}
+
+/** The keys that all rows begin with, and room for so many more characters. What the row above has too is copied. */
+function writeOrigin(json: JsonBytes, row: Row, above: Shared, characters: number): void {
+  const { channel, subtopic, publisher, protocol } = row
+  json.reserve(channel.length + subtopic.length + publisher.length + protocol.length + characters)
+  const start = json.at
+  const before = above.row
+  const isOfChannel = before !== undefined && subtopic === before.subtopic && channel === before.channel
+  if (isOfChannel && publisher === before.publisher && protocol === before.protocol) {
+    json.again(above.start, above.end)
+    above.subtopicEnd += start - above.start
+  } else {
+    if (isOfChannel) json.again(above.start, above.subtopicEnd)
+    else {
+      json.put(parts.channel)
+      json.text(channel)
+      json.put(parts.subtopic)
+      json.text(subtopic)
+    }
+    above.subtopicEnd = json.at
+    json.put(parts.publisher)
+    json.text(publisher)
+    json.put(parts.protocol)
+    json.text(protocol)
+  }
+  above.row = row
+  above.start = start
+  above.end = json.at
 }
 
 /** Up to here (the year 2242) doubles lie closer than the microseconds, so the shortest text of the quotient is the exact one. */

@@ -2,7 +2,7 @@
 
 import type { TObject } from 'typebox'
 import type { OptionSources } from '../config/options.ts'
-import { type StoreName, storeNameList } from './stores/store.ts'
+import { configPathVariable, type RoleOfStore, type StoreName, storeNameList } from './stores/store.ts'
 
 /** A role's options: what they are, and how they are read and checked. */
 export interface Role {
@@ -12,19 +12,30 @@ export interface Role {
   readonly fileVariable?: string
 }
 
-/** A writer is a role for each kind of store. */
-export function writerRole(store: StoreName): string {
-  return `writer ${store}`
+/** A role for each kind of store, by its name. */
+export function roleOfStore(role: RoleOfStore, store: StoreName): string {
+  return `${role} ${store}`
 }
 
 async function writerOf(store: StoreName): Promise<Role> {
-  const { configPathVariable, loadWriterOptions, writerOptionsOf } = await import('./writer-options.ts')
+  const { loadWriterOptions, writerOptionsOf } = await import('./writer-options.ts')
   const { storeKind } = await import('./stores/index.ts')
   const kind = await storeKind(store)
   return {
     schema: writerOptionsOf(kind),
     load: sources => loadWriterOptions(kind, sources),
-    fileVariable: configPathVariable(store),
+    fileVariable: configPathVariable('writer', store),
+  }
+}
+
+async function readerOf(store: StoreName): Promise<Role> {
+  const { loadReaderOptions, readerOptionsOf } = await import('./reader-options.ts')
+  const { storeKind } = await import('./stores/index.ts')
+  const kind = await storeKind(store)
+  return {
+    schema: readerOptionsOf(kind),
+    load: sources => loadReaderOptions(kind, sources),
+    fileVariable: configPathVariable('reader', store),
   }
 }
 
@@ -37,11 +48,12 @@ export const roles: Readonly<Record<string, () => Promise<Role>>> = {
     const { apiOptions, loadApiOptions } = await import('./api-options.ts')
     return { schema: apiOptions, load: loadApiOptions }
   },
-  ...Object.fromEntries(storeNameList.map(store => [writerRole(store), () => writerOf(store)])),
+  ...Object.fromEntries(storeNameList.map(store => [roleOfStore('writer', store), () => writerOf(store)])),
   async ingest() {
     const { ingestRoleOptions, loadIngestOptions } = await import('./ingest-options.ts')
     return { schema: ingestRoleOptions, load: loadIngestOptions }
   },
+  ...Object.fromEntries(storeNameList.map(store => [roleOfStore('reader', store), () => readerOf(store)])),
 }
 
 /** What tools are given beside the options of roles. */
@@ -65,13 +77,8 @@ export async function sources(
 ): Promise<OptionSources> {
   const { variablesOf } = await import('../config/options.ts')
   const all = await Promise.all(Object.values(roles).map(role => role()))
-  const { configPathVariables } = await import('./writer-options.ts')
-  const otherVariables = [
-    ...toolVariables,
-    ...platformVariables,
-    ...configPathVariables,
-    ...all.flatMap(({ schema }) => variablesOf(schema)),
-  ]
+  const ofRoles = all.flatMap(({ schema, fileVariable: ofRole }) => [...variablesOf(schema), ...(ofRole === undefined ? [] : [ofRole])])
+  const otherVariables = [...toolVariables, ...platformVariables, ...ofRoles]
   return {
     environment: process.env,
     overrides,

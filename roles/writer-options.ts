@@ -12,16 +12,8 @@ import { kafkaFaults, kafkaSourceOptions } from '../pipeline/kafka/options.ts'
 import { batchOptions, messageOptions, subscriberOptions, workersOptions } from '../pipeline/options.ts'
 import { subjectFilter } from '../pipeline/subject-filter.ts'
 import { transformerOptions } from '../pipeline/transformer-options.ts'
-import { type StoreKind, type StoreName, storeNameList } from './stores/store.ts'
+import type { StoreKind } from './stores/store.ts'
 import { assertWriterMemory } from './writer-flows.ts'
-
-/** The variable that names the configuration file (SPEC §2, writer configuration). */
-export function configPathVariable(store: StoreName): string {
-  return `SVC_${store.toUpperCase()}_WRITER_CONFIG_PATH`
-}
-
-/** Of all four stores: a writer of one may be given the environment of another. */
-export const configPathVariables: readonly string[] = storeNameList.map(configPathVariable)
 
 /**
  * Batches are larger than those of `up`, which hold up its main thread. A server is given 10,000 rows at once: PostgreSQL stores

@@ -3,7 +3,7 @@
 
 import { Bench } from 'tinybench'
 import type { DocumentRow, Row, SenmlRow } from '../../readers/reader.ts'
-import { pageJson } from '../../readers/record-json.ts'
+import { pageBytes } from '../../readers/record-json.ts'
 
 const rowsPerPage = 1000
 const origin = {
@@ -48,7 +48,7 @@ function page(row: (nth: number) => Row): readonly Row[] {
 const frame = { total: { total: rowsPerPage, isExact: true }, offset: 0, limit: rowsPerPage, format: 'messages' }
 const bench = new Bench({ time: 700 })
 const pages = { 'SenML records': page(record), 'small documents': page(small), 'documents with a long integer': page(long) }
-for (const [name, rows] of Object.entries(pages)) bench.add(name, () => pageJson(frame, rows))
+for (const [name, rows] of Object.entries(pages)) bench.add(name, () => pageBytes(frame, rows))
 bench.add('SenML records through an object each and JSON.stringify', () => JSON.stringify(pages['SenML records'].map(asObject)))
 await bench.run()
 

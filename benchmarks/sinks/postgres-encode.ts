@@ -1,7 +1,6 @@
 // How fast batches become COPY bytes: `node benchmarks/sinks/postgres-encode.ts`. One line for each shape of batch.
 
 import { encode } from '../../sinks/postgres/encode.ts'
-import { openPublisherDays } from '../../sinks/postgres/publisher-days.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 
 const rowsPerBatch = 2000
@@ -72,7 +71,6 @@ function batchOf(shape: Shape, from: number): RecordBatch {
 }
 
 for (const shape of shapes) {
-  const days = openPublisherDays()
   // Several batches, so that no run finds its strings hashed and flat by the run before in more than a part of the cases.
   const batches = Array.from({ length: 32 }, (_, at) => batchOf(shape, at * rowsPerBatch))
   let bytes = 0
@@ -82,8 +80,7 @@ for (const shape of shapes) {
     bytes = 0
     rows = 0
     for (let at = 0; performance.now() - start < seconds * 1000; at++) {
-      const encoded = encode(batches[at % batches.length]!, 1, days)
-      days.remember(encoded.days)
+      const encoded = encode(batches[at % batches.length]!, 1)
       for (const table of encoded.tables) bytes += table.bytes.length
       rows += rowsPerBatch
     }

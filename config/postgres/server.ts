@@ -25,6 +25,8 @@ export interface ServerOptions {
    * nothing for 5 s longer is taken for half-open and destroyed, which a caller sees as a failed connection.
    */
   statementTimeoutMs?: number
+  /** For questions whose cost follows from their values: each is planned for them, also under a name, and none is compiled, which takes longer than it. */
+  plansEach?: boolean
   /** A statement whose connection was ended is cancelled by the server within a second, also while it has nothing to send. */
   watchesClients?: boolean
   /** Told of connections that broke while nobody used them. Those in use report to their user. */
@@ -46,13 +48,14 @@ const keepAliveInitialDelayMs = 10_000
 export async function openServer(options: ServerOptions): Promise<Database> {
   const { default: pg } = await import('pg')
   const { from: copyFrom } = await import('pg-copy-streams')
-  const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000, watchesClients = false } = options
+  const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000, watchesClients = false, plansEach = false } = options
   const where = locationOf(options.url)
   const gate = openGate(where)
   /** How long an answer may take: 0 is for ever. */
   const answerMsMax = statementTimeoutMs === 0 ? 0 : statementTimeoutMs + answerGraceMs
   const settings = `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
-    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}`
+    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}
+    ${plansEach ? "; SET plan_cache_mode = 'force_custom_plan'; SET jit = off" : ''}`
   const pool = new pg.Pool({
     connectionString: options.url,
     application_name: options.applicationName,

@@ -1,12 +1,14 @@
 // The relational store: a PostgreSQL server.
 
 import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
-import { type RelationalOptions, relationalOptions } from './relational-options.ts'
+import { type RelationalOptions, type RelationalReaderOptions, relationalOptions, relationalReaderOptions } from './relational-options.ts'
 import type { StoreKind } from './store.ts'
+import { closingBehind } from './store-reader.ts'
 
-export const relational: StoreKind<RelationalOptions> = {
+export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> = {
   name: 'relational',
   options: relationalOptions,
+  readerOptions: relationalReaderOptions,
   keepsPositions: true,
   takesFlat: false,
   faults: ({ url }) => databaseUrlFaults('store.url', url),
@@ -31,6 +33,20 @@ export const relational: StoreKind<RelationalOptions> = {
       },
       close: () => database.close(),
     }
+  },
+
+  async openReader({ url, queryTimeoutMs, connectionsMax }) {
+    const { openServer } = await import('../../config/postgres/server.ts')
+    const { openPostgresReader } = await import('../../readers/postgres/reader.ts')
+    const database = await openServer({
+      url,
+      applicationName: 'sluice-reader',
+      connectionsMax,
+      statementTimeoutMs: queryTimeoutMs,
+      watchesClients: true,
+      plansEach: true,
+    })
+    return closingBehind(openPostgresReader({ database }), database)
   },
 
   async openAudit({ url }) {

@@ -1,7 +1,8 @@
-// What a kind of store is to the roles and tools: its options, and how its sinks and audits are opened.
+// What a kind of store is to the roles and tools: its options, and how its sinks, readers and audits are opened.
 
 import type { TObject } from 'typebox'
 import type { OptionFault } from '../../config/option-faults.ts'
+import type { Reader } from '../../readers/reader.ts'
 import type { StoreAudit } from '../../sinks/audit.ts'
 import type { LogIdentity } from '../../sinks/log-registry.ts'
 import type { ErrorClass, Sink } from '../../sinks/sink.ts'
@@ -19,6 +20,15 @@ export function storeOf(name: string): StoreName | undefined {
 /** How the names are told to people. */
 export const storeNamesText = storeNameList.map(store => `${store} (or ${storeNames[store]})`).join(', ')
 
+/** The roles that there are one of for each kind of store. */
+export const rolesOfStores = ['writer', 'reader'] as const
+export type RoleOfStore = (typeof rolesOfStores)[number]
+
+/** The variable that names the configuration file: SPEC §2 has those of writers, and a reader has one like them. */
+export function configPathVariable(role: RoleOfStore, store: StoreName): string {
+  return `SVC_${store}_${role}_CONFIG_PATH`.toUpperCase()
+}
+
 /** One store, as a writer's worker has it. */
 export interface Store {
   /** @param onNotice told of what the store does without: a right that it was not given, say */
@@ -30,11 +40,16 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** A kind of store. Its folder and driver are loaded when one is opened. `Options` is the section `store`. */
-export interface StoreKind<Options = unknown> {
+/**
+ * A kind of store. Its folder and driver are loaded when one is opened. `Options` is the section `store` of a writer, `ReadOptions` that of a
+ * reader.
+ */
+export interface StoreKind<Options = unknown, ReadOptions = unknown> {
   readonly name: StoreName
-  /** Of the section `store`. */
+  /** Of the section `store` of a writer. */
   readonly options: TObject
+  /** Of the section `store` of a reader. */
+  readonly readerOptions: TObject
   /**
    * Whether it says itself where to go on in the log, in the transaction of its rows. The others go on at what the consumer group has
    * committed.
@@ -44,14 +59,16 @@ export interface StoreKind<Options = unknown> {
   readonly takesFlat: boolean
 
   /** What is wrong between options, each of which is right by itself, and with a URL. */
-  faults(options: Options): OptionFault[]
+  faults(options: Options | ReadOptions): OptionFault[]
   /** Secrets by the name of their option: what nobody may know in production. */
-  secrets(options: Options): Readonly<Record<string, string | undefined>>
+  secrets(options: Options | ReadOptions): Readonly<Record<string, string | undefined>>
   /**
    * Connects when it is first used.
    *
    * @throws SecretError for a certificate that cannot be used
    */
   open(options: Options, writer: string): Promise<Store>
+  /** Likewise. Closing the reader closes what it has connected. */
+  openReader(options: ReadOptions): Promise<Reader>
   openAudit(options: Options): Promise<StoreAudit & { close(): Promise<void> }>
 }

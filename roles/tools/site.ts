@@ -24,8 +24,8 @@ import type { Positions } from '../../sinks/sink.ts'
 import { flattening } from '../../transformers/flattening.ts'
 import { openTransformer } from '../../transformers/select.ts'
 import { storeKind } from '../stores/index.ts'
-import { type StoreName, storeNamesText, storeOf } from '../stores/store.ts'
-import { configPathVariable, type WriterOptions, writerOptionsOf } from '../writer-options.ts'
+import { configPathVariable, type StoreName, storeNamesText, storeOf } from '../stores/store.ts'
+import { type WriterOptions, writerOptionsOf } from '../writer-options.ts'
 import { storeFailure } from './failure.ts'
 
 /** Reads the environment and a file, with the variables of all roles known. */
@@ -103,7 +103,7 @@ export async function openSite(store: StoreName, flags: SiteFlags, sources: Sour
   const { properties } = writerOptionsOf(kind)
   // A tool that asks no store needs none.
   const siteOptions: TObject = Type.Object({ ...properties, store: Type.Optional(properties['store']!) })
-  const options = loadOptions(siteOptions, await sources(flags.config, {}, configPathVariable(store))) as WriterOptions
+  const options = loadOptions(siteOptions, await sources(flags.config, {}, configPathVariable('writer', store))) as WriterOptions
   const faults = [...kafkaFaults(options.log, options.env), ...(options.store === undefined ? [] : kind.faults(options.store))]
   if (faults.length > 0) throw new OptionsError(faults)
   const { topic } = options.log

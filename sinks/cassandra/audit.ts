@@ -7,6 +7,7 @@ import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, StoreAudit, Whereabouts } from '../audit.ts'
 import { positionHigh, positionLow } from '../sink.ts'
 import type { Connection } from './connection.ts'
+import { dateBytes } from './date.ts'
 import { isSchemaFault } from './errors.ts'
 import { readLogs } from './logs.ts'
 import type { SinkOptions } from './options.ts'
@@ -105,11 +106,8 @@ export function openAudit(connection: Connection, { bucketDays }: SinkOptions, {
     },
   }
 
-  /** The bucket of an instant as a date of CQL: days since 1970 with 2^31 added. */
   function bucketOf(timeUs: number): Buffer {
-    const bytes = Buffer.allocUnsafe(4)
-    bytes.writeUInt32BE(Math.floor(Math.floor(timeUs / dayUs) / bucketDays) * bucketDays + 0x8000_0000)
-    return bytes
+    return dateBytes(Math.floor(Math.floor(timeUs / dayUs) / bucketDays) * bucketDays)
   }
 }
 

@@ -6,6 +6,7 @@ import { countMessages } from '../counts.ts'
 import type { MessageCounts, Reject, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
+import { dateBytes } from './date.ts'
 import type { Days, NotedDay } from './days.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import type { Formats } from './formats.ts'
@@ -101,8 +102,7 @@ function dayStatements(connection: Connection, days: readonly NotedDay[]): State
   let last: NotedDay | undefined
   for (const noted of days) {
     const { channel, publisher, format, day } = noted
-    const bytes = Buffer.allocUnsafe(4)
-    bytes.writeUInt32BE(day + 0x8000_0000)
+    const bytes = dateBytes(day)
     // The publishers of a channel follow each other often enough to save most of what comes again, which does no harm.
     if (last?.channel !== channel || last.format !== format || last.day !== day)
       statements.push({ query: ofChannel, params: [channel, format, bytes] })

@@ -47,6 +47,13 @@ export interface Connection {
   close(): Promise<void>
 }
 
+/** What it takes to connect; `serialConsistency` where something is registered. */
+export type ConnectionOptions = Pick<
+  SinkOptions,
+  'url' | 'user' | 'password' | 'tls' | 'tlsName' | 'consistency' | 'connectTimeoutMs' | 'requestTimeoutMs'
+> &
+  Partial<Pick<SinkOptions, 'serialConsistency'>>
+
 /** Of the statements that change the schema, which a node answers when it has written it to the disk and told the others. */
 const changeTimeoutMs = 60_000
 const pageRows = 5_000
@@ -61,7 +68,7 @@ const preparedMax = 200_000
  * @param applicationName under which the nodes list our connections
  * @throws ServerUrlFault where the URL cannot be read
  */
-export async function openConnection(options: SinkOptions, applicationName: string, tls: TlsFiles = {}): Promise<Connection> {
+export async function openConnection(options: ConnectionOptions, applicationName: string, tls: TlsFiles = {}): Promise<Connection> {
   const place = readServerUrl(options.url)
   const { default: driver } = await import('cassandra-driver')
   const { consistencies, unset } = driver.types
@@ -146,7 +153,7 @@ type Driver = typeof cassandra.default
 function clientOptions(
   driver: Driver,
   place: ServerUrl,
-  options: SinkOptions,
+  options: ConnectionOptions,
   { applicationName, tls, levels }: { applicationName: string; tls: TlsFiles; levels: Levels },
 ): () => ClientOptions {
   const { user, password } = loginOf(options, place)

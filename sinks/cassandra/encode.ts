@@ -15,12 +15,11 @@ import {
   ValueKind,
 } from '../../transformers/record-batch.ts'
 import { positionHigh, positionLow, type Rejection } from '../sink.ts'
+import { dateBytes } from './date.ts'
 import type { Days, DaysOfPublisher, NotedDay } from './days.ts'
 import type { EncodedBatch, EncodedRequest, EncodedRow, EncodedTable } from './encoded-batch.ts'
 
 const dayUs = 86_400_000_000
-/** A date of CQL is an unsigned 32-bit number of days with 1970-01-01 in the middle. */
-const dayOrigin = 0x8000_0000
 
 /** A node warns of batches beyond 5 KB, and refuses them beyond 50. */
 const requestBytesMax = 5_000
@@ -63,8 +62,7 @@ class Partition {
 
   constructor(day: number, next: Partition | undefined) {
     this.day = day
-    this.dayBytes = Buffer.allocUnsafe(4)
-    this.dayBytes.writeUInt32BE(day + dayOrigin)
+    this.dayBytes = dateBytes(day)
     this.next = next
   }
 }

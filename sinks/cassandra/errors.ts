@@ -195,7 +195,7 @@ export function explained(error: unknown, who: { readonly user: string | undefin
     return systemic(`the data center "${who.dataCenter}" is none of the cluster (${message}): name one that is by ?dc= in store.url`, error)
   }
   if (code === unauthorized) {
-    return systemic(`${message}: give the writer's role the permissions that sinks/cassandra/README.md lists`, error)
+    return systemic(`${message}: give the role the permissions that sinks/cassandra/README.md lists`, error)
   }
   const guardrail = guardrailOf(failure)
   if (guardrail !== undefined) {

@@ -90,7 +90,7 @@ export function urlFaults(url: string): { problem: string }[] {
 }
 
 /** By option name, what must be none of the known secrets. */
-export function secretsOf({ url, password }: SinkOptions): Record<string, string | undefined> {
+export function secretsOf({ url, password }: Pick<SinkOptions, 'url' | 'password'>): Record<string, string | undefined> {
   return { 'store.url': credentialsOf(url).password, 'store.password': password }
 }
 

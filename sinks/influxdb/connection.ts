@@ -5,7 +5,7 @@ import type { Dispatcher } from 'undici'
 import { SinkError } from '../sink-error.ts'
 import { type Answer, answerOf } from './annotated-csv.ts'
 import { connectionFailure, ResponseError } from './errors.ts'
-import { addressOf, registryBucketOf, type SinkOptions, type StoreAddress, urlFaults } from './options.ts'
+import { addressOf, type ConnectionOptions, registryBucketOf, type StoreAddress, urlFaults } from './options.ts'
 
 /** A server that asks for more patience is asked again after this. */
 const retryAfterMsMax = 300_000
@@ -53,7 +53,7 @@ interface Asked {
  * @throws SinkError (systemic) where the URL cannot be used
  */
 export async function openConnection(
-  options: SinkOptions,
+  options: ConnectionOptions,
   applicationName: string,
   tls: { ca?: string; cert?: string; key?: string } = {},
 ): Promise<Connection> {
@@ -62,7 +62,7 @@ export async function openConnection(
   const { Pool } = await import('undici')
   const address = addressOf(options.url)
   const { org, bucket } = address
-  const { requestTimeoutMs } = options
+  const requestTimeoutMs = 'requestTimeoutMs' in options ? options.requestTimeoutMs : options.queryTimeoutMs
   const server = new URL(address.origin).host
   const pool = new Pool(address.origin, {
     // One more, so that a question of another worker's need not wait behind a batch.

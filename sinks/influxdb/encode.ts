@@ -1,9 +1,10 @@
 // Encodes a record batch as line protocol. Pure, and the sink's hot path.
 
+import { doubleBytesMax } from '../../config/decimal-bytes.ts'
 import { type DocumentColumns, type RecordBatch, type RecordColumns, senmlFormat, ValueKind } from '../../transformers/record-batch.ts'
 import type { EncodedBatch, EncodedFormat } from './encoded-batch.ts'
 import { type Fault, faults } from './faults.ts'
-import { type LineBytes, numberBytesMax, part } from './line-bytes.ts'
+import { type LineBytes, part } from './line-bytes.ts'
 import { seriesBytesMax, stringBytesMax } from './line-protocol.ts'
 import { LineWriter } from './line-writer.ts'
 import { DocumentOrdinals, RecordOrdinals } from './ordinals.ts'
@@ -52,7 +53,7 @@ const parts = {
   updateTime: part(',updateTime='),
 }
 /** Of all of them, and of the numbers and quotes of a row: more than any one has beside its texts. */
-const ownBytes = Object.values(parts).reduce((sum, { length }) => sum + length, 0) + 6 * numberBytesMax + 4
+const ownBytes = Object.values(parts).reduce((sum, { length }) => sum + length, 0) + 6 * doubleBytesMax + 4
 
 function encodeRecords(records: RecordColumns, writer: LineWriter): void {
   const ordinals = new RecordOrdinals(records)

@@ -1,5 +1,6 @@
 // A growing buffer of line protocol. Texts and numbers are written as bytes at once: a string for each part of each line costs more than its bytes.
 
+import { writeDigits, writeDouble, writeInteger } from '../../config/decimal-bytes.ts'
 import { fieldKeyText, stringBytesMax, stringText, tagText } from './line-protocol.ts'
 import { positionDigits, timeText } from './position-text.ts'
 
@@ -15,13 +16,7 @@ for (const [of, texts] of [
 }
 
 const quote = 0x22
-const minus = 0x2d
-const point = 0x2e
-const zero = 0x30
 const billion8 = 100_000_000
-
-/** So many bytes a number takes at most: a double such as -1.2345678901234567e-308, an integer of 64 bits. */
-export const numberBytesMax = 25
 
 /** The caller reserves room, then writes: no method but `reserve` looks at the end of the buffer. */
 export class LineBytes {
@@ -81,39 +76,14 @@ export class LineBytes {
     this.bytes[this.at++] = quote
   }
 
-  /** A finite double: at most `numberBytesMax` bytes, which are read as the same double. */
+  /** A finite double: at most `doubleBytesMax` bytes. */
   number(value: number): void {
-    // Most values that devices measure have three decimals or less. Where the division gives the double itself, these digits are read as it.
-    const thousandths = Math.round(value * 1000)
-    if (thousandths / 1000 !== value || thousandths >= billion8 || thousandths <= -billion8) {
-      this.at += this.bytes.write(String(value), this.at, 'latin1')
-      return
-    }
-    const magnitude = Math.abs(thousandths)
-    const whole = Math.floor(magnitude / 1000)
-    let decimals = magnitude - whole * 1000
-    if (thousandths < 0) this.bytes[this.at++] = minus
-    this.integer(whole)
-    if (decimals === 0) return
-    this.bytes[this.at++] = point
-    for (let unit = 100; decimals > 0; unit /= 10) {
-      const digit = Math.floor(decimals / unit)
-      this.bytes[this.at++] = zero + digit
-      decimals -= digit * unit
-    }
+    this.at = writeDouble(this.bytes, this.at, value)
   }
 
   /** A whole number from 0 to 2^53: at most 16 bytes. */
   integer(value: number): void {
-    if (value >= billion8) {
-      const upper = Math.floor(value / billion8)
-      this.integer(upper)
-      this.#digits(value - upper * billion8, 8)
-      return
-    }
-    let count = 1
-    for (let limit = 10; value >= limit; limit *= 10) count++
-    this.#digits(value, count)
+    this.at = writeInteger(this.bytes, this.at, value)
   }
 
   /** `log << 56 | partition << 44 | offset`: at most 19 bytes. */
@@ -122,8 +92,7 @@ export class LineBytes {
     if (upper === 0) return this.integer(lower)
     this.integer(upper)
     const middle = Math.floor(lower / billion8)
-    this.#digits(middle, 7)
-    this.#digits(lower - middle * billion8, 8)
+    this.at = writeDigits(this.bytes, writeDigits(this.bytes, this.at, middle, 7), lower - middle * billion8, 8)
   }
 
   /** Nanoseconds: us × 1000 + rest, where the rest is below 1000: at most 20 bytes. */
@@ -133,19 +102,7 @@ export class LineBytes {
       return
     }
     this.integer(timeUs)
-    this.#digits(restNs, 3)
-  }
-
-  /** With zeros before it. The value has no more digits, and eight at most. */
-  #digits(value: number, count: number): void {
-    const { bytes, at } = this
-    let rest = value | 0
-    for (let nth = at + count - 1; nth >= at; nth--) {
-      const tenth = (rest / 10) | 0
-      bytes[nth] = zero + rest - tenth * 10
-      rest = tenth
-    }
-    this.at = at + count
+    this.at = writeDigits(this.bytes, this.at, restNs, 3)
   }
 
   #plain(value: string, mark: number): boolean {

@@ -1,10 +1,11 @@
 // The lines of a batch while they are written: what all rows of a message share is made once, and a message that is refused leaves none.
 
+import { doubleBytesMax } from '../../config/decimal-bytes.ts'
 import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
 import type { Rejection } from '../sink.ts'
 import type { EncodedLines } from './encoded-batch.ts'
 import { type Fault, faults } from './faults.ts'
-import { LineBytes, numberBytesMax, part } from './line-bytes.ts'
+import { LineBytes, part } from './line-bytes.ts'
 import { restNsOf } from './position-text.ts'
 
 /**
@@ -22,8 +23,8 @@ const parts = {
   ownProtocol: part('i,/protocol='),
 }
 /** Of the parts beside their texts, and of the time with its line end. */
-const partsBytes = Object.values(parts).reduce((sum, { length }) => sum + length, 0) + numberBytesMax
-const timeBytes = numberBytesMax + 2
+const partsBytes = Object.values(parts).reduce((sum, { length }) => sum + length, 0) + doubleBytesMax
+const timeBytes = doubleBytesMax + 2
 const space = 0x20
 const lineEnd = 0x0a
 

@@ -54,6 +54,10 @@ export const sinkOptions = Type.Object({
 })
 export type SinkOptions = Static<typeof sinkOptions>
 
+/** What a connection needs of the options of a writer, or of a reader. */
+export type ConnectionOptions = Pick<SinkOptions, 'url' | 'token' | 'requestsInFlight'> &
+  (Pick<SinkOptions, 'requestTimeoutMs'> | { readonly queryTimeoutMs: number })
+
 /** What the URL says. */
 export interface StoreAddress {
   /** `http://host:8086` */

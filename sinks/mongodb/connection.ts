@@ -22,6 +22,18 @@ export interface Connection {
   close(): Promise<void>
 }
 
+/** Of a sink: as many requests at once as it has writes in flight, and how they are acknowledged. */
+type WriterOptions = Pick<SinkOptions, 'requestTimeoutMs' | 'writesInFlight' | 'writeConcern' | 'journal'>
+
+/** Of a reader, which writes nothing. */
+interface ReaderOptions {
+  /** The server itself gives up a question that takes longer. */
+  readonly queryTimeoutMs: number
+  readonly connectionsMax: number
+}
+
+export type ConnectionOptions = Pick<SinkOptions, 'url' | 'user' | 'password' | 'connectTimeoutMs'> & (WriterOptions | ReaderOptions)
+
 export interface TlsFiles {
   readonly ca?: string
   readonly cert?: string
@@ -30,9 +42,12 @@ export interface TlsFiles {
 
 /** Beside the inserts of rows: the registries, and the retention. */
 const otherConnections = 2
+const connectingAtOnce = 4
 /** The server gives up waiting for its members before we give up waiting for the server. */
 const writeConcernShare = 0.8
 const closeMsMax = 1_000
+/** What a server has, beyond the time that a question may take, to say that it took too long. */
+const answerMsMax = 2_000
 
 /**
  * Loads the driver. The server need not be there: it is connected when it is first needed, and anew whenever that is.
@@ -44,7 +59,7 @@ const closeMsMax = 1_000
  * @param tls PEM; any of them switches TLS on
  * @throws SinkError (systemic) where the URL cannot be used
  */
-export async function openConnection(options: SinkOptions, applicationName: string, tls: TlsFiles = {}): Promise<Connection> {
+export async function openConnection(options: ConnectionOptions, applicationName: string, tls: TlsFiles = {}): Promise<Connection> {
   const [fault] = urlFaults(options.url)
   if (fault !== undefined) throw new SinkError('systemic', `the URL of the MongoDB database: ${fault.problem}`)
   const { MongoClient } = await import('mongodb')
@@ -73,11 +88,7 @@ export async function openConnection(options: SinkOptions, applicationName: stri
     await connecting
   }
 
-  const writeConcern = {
-    w: /^\d+$/.test(options.writeConcern) ? Number(options.writeConcern) : options.writeConcern,
-    j: options.journal,
-    wtimeout: writeConcernTimeoutMs(options),
-  }
+  const writeConcern = writeConcernOf(options)
 
   return {
     connect,
@@ -107,14 +118,17 @@ export async function openConnection(options: SinkOptions, applicationName: stri
   }
 }
 
-function clientOptions(options: SinkOptions, applicationName: string, tls: TlsFiles): MongoClientOptions {
-  const { requestTimeoutMs, connectTimeoutMs, writesInFlight, journal } = options
+function clientOptions(options: ConnectionOptions, applicationName: string, tls: TlsFiles): MongoClientOptions {
+  const { connectTimeoutMs } = options
+  const requestTimeoutMs = 'queryTimeoutMs' in options ? options.queryTimeoutMs + answerMsMax : options.requestTimeoutMs
+  const connectionsMax = 'queryTimeoutMs' in options ? options.connectionsMax : options.writesInFlight + otherConnections
+  const { j: journal, wtimeout: wtimeoutMS } = writeConcernOf(options)
   return {
     appName: applicationName.slice(0, 100),
     ...authOf(options),
     ...(Object.values(tls).every(one => one === undefined) ? {} : { tls: true, ...tls }),
-    maxPoolSize: writesInFlight + otherConnections,
-    maxConnecting: Math.min(writesInFlight, 4),
+    maxPoolSize: connectionsMax,
+    maxConnecting: Math.min(connectionsMax, connectingAtOnce),
     connectTimeoutMS: connectTimeoutMs,
     serverSelectionTimeoutMS: connectTimeoutMs,
     waitQueueTimeoutMS: requestTimeoutMs,
@@ -124,20 +138,27 @@ function clientOptions(options: SinkOptions, applicationName: string, tls: TlsFi
     readConcernLevel: 'majority',
     w: 'majority',
     journal,
-    wtimeoutMS: writeConcernTimeoutMs(options),
+    wtimeoutMS,
     useBigInt64: true,
     promoteBuffers: true,
   }
 }
 
-function authOf(options: SinkOptions): Pick<MongoClientOptions, 'auth'> {
+/** Of rows; who writes none has the default. */
+function writeConcernOf(options: ConnectionOptions): { w: number | string; j: boolean; wtimeout: number } {
+  if ('queryTimeoutMs' in options) return { w: 'majority', j: true, wtimeout: options.queryTimeoutMs }
+  const { writeConcern, journal, requestTimeoutMs } = options
+  return {
+    w: /^\d+$/.test(writeConcern) ? Number(writeConcern) : writeConcern,
+    j: journal,
+    wtimeout: Math.ceil(requestTimeoutMs * writeConcernShare),
+  }
+}
+
+function authOf(options: ConnectionOptions): Pick<MongoClientOptions, 'auth'> {
   if (options.user === undefined && options.password === undefined) return {}
   const { user, password } = loginOf(options, credentialsOf(options.url))
   return { auth: { ...(user === undefined ? {} : { username: user }), ...(password === undefined ? {} : { password }) } }
-}
-
-function writeConcernTimeoutMs({ requestTimeoutMs }: SinkOptions): number {
-  return Math.ceil(requestTimeoutMs * writeConcernShare)
 }
 
 /** A section of the wire protocol's OP_MSG: the elements of one field of a command, in BSON, sent as they are. */
@@ -159,7 +180,7 @@ async function loadDocumentSequence(): Promise<new (field: string) => DocumentSe
 }
 
 /** The driver quotes what it cannot read. */
-function withoutSecrets(error: unknown, { url, password }: SinkOptions): string {
+function withoutSecrets(error: unknown, { url, password }: ConnectionOptions): string {
   let text = error instanceof Error ? error.message : String(error)
   const credentials = /\/\/([^/?#]*)@/.exec(url)?.[1]
   for (const secret of [url, credentials, credentials?.slice(credentials.indexOf(':') + 1), password]) {

@@ -2,27 +2,13 @@
 
 import { type DocumentColumns, type RecordBatch, type RecordColumns, senmlFormat, ValueKind } from '../../transformers/record-batch.ts'
 import type { Rejection } from '../sink.ts'
-import { elementType, head } from './bson-bytes.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
+import { documentHeads, recordHeads } from './heads.ts'
 import { writePayload } from './payload.ts'
 import { beyondInt64, documentBytesMax, halfPair, type Refusal, tooLarge, Unwritable } from './refusals.ts'
 import { beginRow, endRow, finish, headBytes, refuse, TableRows, takeBackRow, textBytes } from './table-rows.ts'
 
-const heads = {
-  name: head(elementType.string, 'name'),
-  unit: head(elementType.string, 'unit'),
-  time: head(elementType.date, 'time'),
-  timeUs: head(elementType.int64, 'timeUs'),
-  value: head(elementType.double, 'value'),
-  stringValue: head(elementType.string, 'stringValue'),
-  boolValue: head(elementType.boolean, 'boolValue'),
-  dataValue: head(elementType.binary, 'dataValue'),
-  sum: head(elementType.double, 'sum'),
-  updateTime: head(elementType.double, 'updateTime'),
-  created: head(elementType.int64, 'created'),
-  createdAt: head(elementType.date, 'createdAt'),
-  payload: head(elementType.document, 'payload'),
-} as const
+const heads = { ...recordHeads, ...documentHeads } as const
 
 /** Of a record's row behind its beginning, every field but the texts: two times, two numbers, a value; and the last byte. */
 const recordBytes = 5 * (headBytes + 8) + 1

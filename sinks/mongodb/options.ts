@@ -94,7 +94,7 @@ export function urlFaults(url: string): { problem: string }[] {
 }
 
 /** What `env = production` compares with the secrets that everybody knows, by the option's name. */
-export function secretsOf({ url, password }: SinkOptions): Record<string, string | undefined> {
+export function secretsOf({ url, password }: Pick<SinkOptions, 'url' | 'password'>): Record<string, string | undefined> {
   return { 'store.url': credentialsOf(url).password, 'store.password': password }
 }
 

@@ -32,6 +32,15 @@ export function rowIdAt(documents: Uint8Array, start: number): Uint8Array {
   return documents.subarray(start + startInDocument, start + startInDocument + rowIdLength)
 }
 
+/** @param position packed: log, partition and offset */
+export function rowIdOf(position: bigint, index: number): Uint8Array {
+  const rowId = new Uint8Array(rowIdLength)
+  const view = viewOf(rowId)
+  view.setBigUint64(0, position)
+  view.setUint32(8, index)
+  return rowId
+}
+
 /** The record's ordinal in its message. */
 export function indexOf(rowId: Uint8Array): number {
   return viewOf(rowId).getUint32(8)

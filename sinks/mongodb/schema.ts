@@ -1,6 +1,6 @@
 // What the store has to have: its version, and the indexes of its collections, made by whoever opens it first.
 
-import type { Document, IndexDescription } from 'mongodb'
+import type { Collection, Db, Document, IndexDescription } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
@@ -53,18 +53,31 @@ async function checkKind({ database }: Connection): Promise<void> {
 
 /** The document is also what an insert is tried with that is known to be harmless. */
 async function checkVersion({ database }: Connection): Promise<void> {
-  const versions = database.collection<{ _id: number; createdAt: Date }>('sluice.schema')
-  const [{ _id: latest } = { _id: 0 }] = await versions.find({}, { sort: { _id: -1 }, limit: 1 }).toArray()
-  if (latest > version) {
-    throw new SinkError(
-      'systemic',
-      `the store in the database "${database.databaseName}" was made by a later version of sluice (schema ${latest}, and this one knows ${version}): start that version`,
-    )
-  }
-  if (latest === version) return
-  await versions.insertOne({ _id: version, createdAt: new Date() }).catch((error: unknown) => {
-    if (!isErrorOf(error, 11_000)) throw error
-  })
+  if ((await readVersion(database)) === version) return
+  await versionsOf(database)
+    .insertOne({ _id: version, createdAt: new Date() })
+    .catch((error: unknown) => {
+      if (!isErrorOf(error, 11_000)) throw error
+    })
+}
+
+/**
+ * The version of the store; 0 where nobody has made it yet.
+ *
+ * @throws SinkError (systemic) for a later version than this one knows
+ */
+export async function readVersion(database: Db, signal?: AbortSignal): Promise<number> {
+  const newest = { sort: { _id: -1 }, limit: 1, ...(signal === undefined ? {} : { signal }) } as const
+  const [{ _id: latest } = { _id: 0 }] = await versionsOf(database).find({}, newest).toArray()
+  if (latest <= version) return latest
+  throw new SinkError(
+    'systemic',
+    `the store in the database "${database.databaseName}" was made by a later version of sluice (schema ${latest}, and this one knows ${version}): start that version`,
+  )
+}
+
+function versionsOf(database: Db): Collection<{ _id: number; createdAt: Date }> {
+  return database.collection<{ _id: number; createdAt: Date }>('sluice.schema')
 }
 
 /** `{ _id: 1 }` in BSON: it is in `sluice.schema` already. */

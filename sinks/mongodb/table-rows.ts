@@ -2,17 +2,11 @@
 
 import { type MessageColumns, Outcome, type RecordBatch } from '../../transformers/record-batch.ts'
 import type { Rejection } from '../sink.ts'
-import { BsonBytes, elementType, head } from './bson-bytes.ts'
+import { BsonBytes } from './bson-bytes.ts'
 import type { EncodedTable } from './encoded-batch.ts'
+import { originHeads as heads } from './heads.ts'
 import { documentBytesMax, halfPair, identifiersBytesMax, longIdentifiers, type Refusal, tooLarge } from './refusals.ts'
 import { writeRowId } from './row-id.ts'
-
-const heads = {
-  channel: head(elementType.string, 'channel'),
-  subtopic: head(elementType.string, 'subtopic'),
-  publisher: head(elementType.string, 'publisher'),
-  protocol: head(elementType.string, 'protocol'),
-} as const
 
 /** The names of fields have 11 characters at most: with its type and its end a head has 13 bytes. */
 export const headBytes = 13

@@ -14,7 +14,6 @@ import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import type { FormatTables } from './formats.ts'
 import { copyTable, isDataError } from './isolation.ts'
 import type { Offsets } from './offsets.ts'
-import { daysStep, writeDays } from './publisher-days.ts'
 import { knownReplays, settleReplays } from './replays.ts'
 
 export interface BatchParts {
@@ -45,11 +44,10 @@ function isPlain({ rejected, replays }: EncodedBatch): boolean {
 }
 
 async function storeAtOnce(database: Database, offsets: Offsets, { encoded, tables, cut }: BatchParts): Promise<MessageCounts[]> {
-  const { messages, ranges, days } = encoded
+  const { messages, ranges } = encoded
   const counts = countMessages(messages, ranges, encoded.rejected)
   const steps: Step[] = offsets.steps(ranges, counts)
   for (const table of encoded.tables) steps.push({ target: targetOf(table, tables)!, binary: table.bytes })
-  steps.push(...daysStep(days))
   await database.run(steps, cut)
   return counts
 }
@@ -71,7 +69,6 @@ async function storeStepwise(transaction: Transaction, offsets: Offsets, parts: 
   }
   if (replays !== undefined && known !== undefined) await settleReplays(transaction, replays, rejected, known)
   await acknowledge(parts, next)
-  await writeDays(transaction, encoded.days)
   const counts = countMessages(messages, ranges, rejected, next, known?.duplicates)
   await offsets.advance(transaction, ranges, counts)
   return counts

@@ -15,7 +15,6 @@ import {
 import { positionHigh, positionLow, type Rejection } from '../sink.ts'
 import { CopyBytes } from './copy-bytes.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
-import type { DaysOfPublisher, PublisherDay, PublisherDays } from './publisher-days.ts'
 import { replaysOf } from './replays.ts'
 
 // What is the same for all rows of a message stands first, in one piece that can be copied.
@@ -29,8 +28,8 @@ const documentFields = 8
 const postgresEpochUs = 946_684_800_000_000
 
 /**
- * Bytes of channel, publisher and format together. They make the key of sluice.publisher_days, and an index row of PostgreSQL
- * holds 2,704 bytes.
+ * Bytes of channel, publisher and format together: the channel is a part of an index row, which holds 2,704 bytes, and the format's name one of
+ * another.
  */
 const identifiersBytesMax = 2048
 
@@ -48,7 +47,7 @@ class TableRows {
   message = -1
   sharedStart = 0
   sharedEnd = 0
-  days: DaysOfPublisher | undefined
+  channel: string | undefined
 
   constructor(format: string, bytes: number) {
     this.format = format
@@ -56,14 +55,12 @@ class TableRows {
   }
 }
 
-/** @param days what is known of publishers' days; those that the batch's transaction has to write are noted in the result */
-export function encode(batch: RecordBatch, logNumber: number, days: PublisherDays): EncodedBatch {
+export function encode(batch: RecordBatch, logNumber: number): EncodedBatch {
   const { messages, records, documents } = batch
   const encoded = {
     messages: { length: messages.length, partition: messages.partition, offset: messages.offset, outcome: messages.outcome },
     ranges: batch.ranges.map(range => ({ ...range })),
     tables: [] as EncodedTable[],
-    days: [] as PublisherDay[],
     replays: replaysOf(batch),
     rejected: new Map<number, Rejection>(),
     acknowledged: new Set<number>(),
@@ -71,20 +68,18 @@ export function encode(batch: RecordBatch, logNumber: number, days: PublisherDay
   if (records.length > 0) {
     const table = new TableRows(senmlFormat, records.length * 320)
     for (let at = 0; at < records.length; at++) {
-      if (beginRow(table, batch, records.message[at]!, recordFields, logNumber, days, encoded.rejected)) {
-        encodeRecord(table, records, at, encoded.days)
-      }
+      if (beginRow(table, batch, records.message[at]!, recordFields, logNumber, encoded.rejected)) encodeRecord(table, records, at)
     }
     if (table.rows > 0) encoded.tables.push(finish(table))
   }
   if (documents.length > 0) {
-    for (const table of encodeDocuments(batch, logNumber, days, encoded)) encoded.tables.push(finish(table))
+    for (const table of encodeDocuments(batch, logNumber, encoded.rejected)) encoded.tables.push(finish(table))
   }
   return encoded
 }
 
 /** The rest of a record's row. */
-function encodeRecord(table: TableRows, records: RecordColumns, at: number, noted: PublisherDay[]): void {
+function encodeRecord(table: TableRows, records: RecordColumns, at: number): void {
   const copy = table.copy
   const name = records.name[at]!
   const unit = records.unit[at]
@@ -119,10 +114,9 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number, note
   copy.int32(records.index[at]!)
   table.recordIndex.push(records.index[at]!)
   table.rows++
-  table.days!.note(timeUs, noted)
 }
 
-function encodeDocuments(batch: RecordBatch, logNumber: number, days: PublisherDays, encoded: EncodedBatch & { days: PublisherDay[] }) {
+function encodeDocuments(batch: RecordBatch, logNumber: number, rejected: Map<number, Rejection>): TableRows[] {
   const { documents } = batch
   const tables = new Map<string, TableRows>()
   const holdsRecords = new Set(batch.records.message.subarray(0, batch.records.length))
@@ -137,9 +131,7 @@ function encodeDocuments(batch: RecordBatch, logNumber: number, days: PublisherD
     formatBefore = format
     let table = tables.get(format)
     if (table === undefined) tables.set(format, (table = new TableRows(format, 1024)))
-    if (beginRow(table, batch, message, documentFields, logNumber, days, encoded.rejected)) {
-      encodeDocument(table, documents, at, encoded.days)
-    }
+    if (beginRow(table, batch, message, documentFields, logNumber, rejected)) encodeDocument(table, documents, at)
   }
   return [...tables.values()].filter(table => table.rows > 0)
 }
@@ -150,7 +142,7 @@ function twoTables(message: number): RangeError {
 }
 
 /** The rest of a document's row. */
-function encodeDocument(table: TableRows, documents: DocumentColumns, at: number, noted: PublisherDay[]): void {
+function encodeDocument(table: TableRows, documents: DocumentColumns, at: number): void {
   const copy = table.copy
   const createdUs = documents.createdUs[at]!
   copy.reserve(12)
@@ -163,7 +155,6 @@ function encodeDocument(table: TableRows, documents: DocumentColumns, at: number
   copy.int32(documents.index[at]!)
   table.recordIndex.push(documents.index[at]!)
   table.rows++
-  table.days!.note(createdUs, noted)
 }
 
 /**
@@ -177,7 +168,6 @@ function beginRow(
   message: number,
   fields: number,
   logNumber: number,
-  days: PublisherDays,
   rejected: Map<number, Rejection>,
 ): boolean {
   const copy = table.copy
@@ -201,8 +191,8 @@ function beginRow(
     table.sharedEnd = 0
     return false
   }
-  if (table.days === undefined || table.days.publisher !== publisher || table.days.channel !== channel) {
-    table.days = days.of(channel, publisher, table.format)
+  if (table.channel !== channel) {
+    table.channel = channel
     table.channels.add(channel)
   }
   table.unitMessage.push(message)

@@ -3,7 +3,6 @@
 import type { Range } from '../../transformers/record-batch.ts'
 import type { CountedMessages } from '../counts.ts'
 import type { Rejection } from '../sink.ts'
-import type { PublisherDay } from './publisher-days.ts'
 import type { Replay } from './replays.ts'
 
 /**
@@ -30,7 +29,6 @@ export interface EncodedBatch {
   readonly messages: CountedMessages
   readonly ranges: readonly Range[]
   readonly tables: readonly EncodedTable[]
-  readonly days: readonly PublisherDay[]
   /** Undefined in the ordinary flow. */
   readonly replays: readonly Replay[] | undefined
   /** Messages that the store can never take, by their index: found here, or by an attempt to write. */

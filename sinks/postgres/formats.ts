@@ -3,13 +3,15 @@
 // A format is named by a device, so it is hostile: one device must not make tables without end. Tables are made in
 // transactions of their own, by one writer at a time in the whole store, and used only after the commit.
 
+import { createHash } from 'node:crypto'
 import type { Database, Queries, Transaction } from '../../config/postgres/database.ts'
 import { admitFormats, type FormatRefusal, type WantedFormat } from '../format-registry.ts'
 import type { SinkOptions } from './options.ts'
 import { physicalName } from './physical-name.ts'
+import { publisherKey } from './publisher-key.ts'
 import { isDenied } from './rights.ts'
 
-/** A transaction holds about four locks for each table that it makes, and the server's lock table is bounded. */
+/** A transaction holds about five locks for each table that it makes, and the server's lock table is bounded. */
 const createdAtOnceMax = 50
 
 export interface FormatTables {
@@ -128,13 +130,20 @@ async function createTables(transaction: Transaction, wanted: readonly WantedFor
   return { names, refused }
 }
 
-function tableStatements(table: string): string {
+/** Makes what is missing of a format's table. */
+export function tableStatements(table: string): string {
   return `
     CREATE TABLE IF NOT EXISTS ${quoted(table)} (
       created bigint NOT NULL, channel text NOT NULL, subtopic text NOT NULL, publisher text NOT NULL, protocol text NOT NULL,
       payload jsonb NOT NULL, position bigint NOT NULL, index integer NOT NULL
     );
-    CREATE INDEX IF NOT EXISTS "$${table}" ON ${quoted(table)} (channel, created DESC);`
+    CREATE INDEX IF NOT EXISTS "$${table}" ON ${quoted(table)} (channel, created DESC);
+    CREATE INDEX IF NOT EXISTS "${publisherIndexName(table)}" ON ${quoted(table)} (${publisherKey()}, created DESC);`
+}
+
+/** A table's name may have 62 of the 63 bytes that names have, and the other index is called `$` and the table. */
+function publisherIndexName(table: string): string {
+  return `$$publisher$${createHash('sha256').update(table).digest('hex').slice(0, 32)}`
 }
 
 /** Names made by physicalName hold no quote. */

@@ -22,8 +22,7 @@ export function oldestKept(now: Date, retentionMonths: number): Date {
 
 /**
  * Everything before the first instant of the oldest month that is kept: months of `messages`, odd clocks in its default partition, and
- * documents by the time they were created; and the days of publishers a month later, since a sink remembers those that are
- * kept as written, and may do so a while longer. What fails keeps nothing else from being deleted, but the days stay then: one that has rows is listed.
+ * documents by the time they were created. What fails keeps nothing else from being deleted.
  *
  * @returns what failed: the next call goes on
  */
@@ -44,10 +43,6 @@ export async function dropBefore(database: Database, now: Date, retentionMonths:
     `SELECT format('formats.%I', table_name) AS name FROM sluice.formats WHERE to_regclass(format('formats.%I', table_name)) IS NOT NULL`,
   )
   for (const { name } of formats) await attempt(deleteRows(database, name, `created < ${BigInt(keep.getTime()) * 1_000_000n}`))
-  if (failures.length === 0) {
-    const firstDay = monthStart(keep, -1).toISOString().slice(0, 10)
-    await attempt(deleteRows(database, 'sluice.publisher_days', `day < '${firstDay}'`))
-  }
   return failures
 }
 

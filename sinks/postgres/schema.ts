@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import { type Database, DatabaseError, type Transaction } from '../../config/postgres/database.ts'
 import { migrate } from '../../config/postgres/migrate.ts'
+import { publisherKey } from './publisher-key.ts'
 import { attachedMonths, dropBefore, monthStart } from './retention.ts'
 
 const monthsBack = 2
@@ -107,7 +108,8 @@ async function attachMonth(transaction: Transaction, { table, start, end }: Mont
     `SET LOCAL lock_timeout = ${lockTimeoutMs}; SET LOCAL statement_timeout = 0;
      CREATE TABLE sluice.${table} (LIKE public.messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT of_month CHECK (${ofMonth}));
      ${move}
-     CREATE INDEX ${table}_channel_time ON sluice.${table} (channel, time DESC)`,
+     CREATE INDEX ${table}_channel_time ON sluice.${table} (channel, time DESC);
+     CREATE INDEX ${table}_publisher_time ON sluice.${table} (${publisherKey()}, time DESC)`,
     { unhurried: true },
   )
   // No insert may be under way: one that had chosen the default partition before this month was attached would fail there

@@ -13,7 +13,6 @@ import { type FormatTables, openFormats } from './formats.ts'
 import { registerLog } from './logs.ts'
 import { isLockTimeout, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
-import { openPublisherDays } from './publisher-days.ts'
 import { explained, shortcomings } from './rights.ts'
 import { migrateStore } from './schema.ts'
 import { meaningOf } from './sql-states.ts'
@@ -42,7 +41,6 @@ export async function openSink({ database, options, onNotice, ...identity }: Pos
   const formats = openFormats(database, options)
   const names = connectionNames(identity.writer, logNumber)
   const offsets = openOffsets(database, { writer: identity.writer, log: logNumber, names, lockTimeoutMs: options.lockTimeoutMs })
-  const publisherDays = openPublisherDays({ retentionMonths: options.retentionMonths })
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
@@ -60,12 +58,9 @@ export async function openSink({ database, options, onNotice, ...identity }: Pos
       const tables = await resolveTables(encoded, cut)
       try {
         await offsets.prepare(encoded.ranges, cut)
-        const counts = await storeBatch(database, offsets, { encoded, tables, reject, signal, cut })
-        publisherDays.remember(encoded.days)
-        return counts
+        return await storeBatch(database, offsets, { encoded, tables, reject, signal, cut })
       } catch (error) {
         // Whatever was taken for known may be what failed. Not so the partitions: a row of theirs that is gone is fenced, not begun anew.
-        publisherDays.forget()
         formats.forget()
         if (isLockTimeout(error)) throw await unheld(encoded, error)
         if (attempt > 1 || tables.names.size === 0 || !isMissingTable(error)) throw explained(error)
@@ -89,13 +84,8 @@ export async function openSink({ database, options, onNotice, ...identity }: Pos
 
   return {
     logNumber,
-    async positions(partitions) {
-      const positions = await offsets.positions(partitions)
-      // What this sink remembers of partitions that it had before may be of a store that has gone back since.
-      publisherDays.forget()
-      return positions
-    },
-    encode: (batch: RecordBatch) => encode(batch, logNumber, publisherDays),
+    positions: partitions => offsets.positions(partitions),
+    encode: (batch: RecordBatch) => encode(batch, logNumber),
     async write(encoded, reject, signal) {
       if (closed) throw new Error('the sink is closed')
       const writing = abandonable(database, names.sink, signal, cut => write(encoded, reject, signal, cut))

@@ -334,3 +334,16 @@ test('listeners of the cache hear the changes of what it wraps', () => {
   access.change({ kind: 'thing', thing: 'thing-2' })
   expect(heard).toEqual([{ kind: 'thing', thing: 'thing-1' }])
 })
+
+test('who asks the cache knows up to when changes were heard, and that none can go unheard where that is so', () => {
+  expect(
+    cacheAccess(
+      openAccess(
+        () => granted,
+        () => 17,
+      ).control,
+      limits,
+    ).heardMs?.(),
+  ).toBe(17)
+  expect(cacheAccess(openAccess(() => granted).control, limits)).not.toHaveProperty('heardMs')
+})

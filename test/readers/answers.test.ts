@@ -182,8 +182,9 @@ test('the newest of each series, and aggregations', async () => {
 })
 
 test('a thing that asks for what another published gets nothing, and no sign of it', async () => {
-  for (const query of [`publisher=${publishers[1]}`, `publisher=${publishers[1]}&count=exact`, 'publisher=nobody']) {
+  for (const query of [`publisher=${publishers[1]}`, 'publisher=nobody']) {
     expect((await get(`?${query}`, thing)).json).toEqual({ total: 0, offset: 0, limit: 10, format: 'messages', messages: [] })
+    expect((await get(`?${query}&count=exact`, thing)).json).toMatchObject({ total: 0, messages: [] })
     expect((await get(`?${query}&limit=all`, thing)).json).toMatchObject({ messages: [] })
     expect((await get(`?${query}&aggregation=count&interval=1d`, thing)).json).toMatchObject({ total: 0, messages: [] })
     expect((await get(`?${query}&latest=true`, thing)).json).toMatchObject({ total: 0, messages: [] })

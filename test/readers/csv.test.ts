@@ -72,4 +72,5 @@ test('buckets', () => {
   expect(csv.header() + csv.buckets([bucket])).toBe(
     'Channel,Publisher,Subtopic,Name,Unit,Time,Value,Count\r\nc,p,s,n,,1600000000,1.5,2\r\n',
   )
+  expect(csv.buckets([{ ...bucket, value: Number.POSITIVE_INFINITY }])).toBe('c,p,s,n,,1600000000,,2\r\n')
 })

@@ -94,6 +94,16 @@ describe('a fault names its parameter and says what to do', () => {
     [{ format: 'engine', name: 'a', v: '1' }, [/^\/query\/name is of SenML records/, /^\/query\/v is of SenML records/]],
     [{ 'payload.a': '1' }, [/^\/query\/payload\.a is of JSON documents/]],
     [{ format: 'engine', 'payload.a..b': '1' }, [/^\/query\/payload\.a\.\.b has an empty key/]],
+    [
+      { format: 'engine', [`payload.${'a.'.repeat(64)}b`]: '' },
+      [/^\/query\/payload\.a\..* goes deeper than the 64 levels that a payload may have/],
+    ],
+    [
+      { format: 'engine', ...Object.fromEntries(Array.from({ length: 33 }, (_, nth) => [`payload.f${nth}`, ''])) },
+      [/^\/query\/payload\.f32 is one of more than 32 fields/],
+    ],
+    [{ format: 'engine', 'payload.a/b..': '1' }, [/^\/query\/payload\.a~1b\.\. has an empty key/]],
+    [{ limit: 'all', count: 'exact' }, [/^\/query\/count does not go with limit=all/]],
     [{ comparator: 'gt' }, [/^\/query\/comparator compares v, which is missing/]],
     [{ v: '1e999' }, [/^\/query\/v is beyond the range of a double/]],
     [{ vd: 'A' }, [/^\/query\/vd is not whole/]],
@@ -111,6 +121,36 @@ describe('a fault names its parameter and says what to do', () => {
     expect(faults(parameters)).toEqual(expected.map(pattern => expect.stringMatching(pattern) as string))
   })
 })
+
+test('no more faults are told than a person reads', () => {
+  expect(faults(Object.fromEntries(Array.from({ length: 500 }, (_, nth) => [`payload.f${nth}`, ''])))).toHaveLength(20)
+})
+
+test('64 keys, one below the other, are as many as a payload has', () => {
+  expect(question({ format: 'engine', [`payload.${'a.'.repeat(63)}b`]: '' }).question.selection.payload[0]?.path).toHaveLength(64)
+})
+
+test.each<[parameters: Record<string, string>, expected: Record<string, unknown>]>([
+  [{ from: '999999999999' }, { isEmpty: true }],
+  [{ from: '9223372036.854775807' }, { isEmpty: false, fromNs: 2n ** 63n - 1n, toNs: undefined }],
+  [{ from: '9223372036.854775808' }, { isEmpty: true }],
+  [{ from: '-999999999999' }, { isEmpty: false, fromNs: undefined, toNs: undefined }],
+  [{ to: '999999999999' }, { isEmpty: false, fromNs: undefined, toNs: undefined }],
+  [{ to: '9223372036.854775807' }, { isEmpty: false, fromNs: undefined, toNs: 2n ** 63n - 1n }],
+  [{ to: '-999999999999' }, { isEmpty: true }],
+  [{ to: '-9223372036.854775807' }, { isEmpty: false, fromNs: undefined, toNs: -(2n ** 63n) + 1n }],
+  [
+    { from: '-999999999999', to: '999999999999' },
+    { isEmpty: false, fromNs: undefined, toNs: undefined },
+  ],
+])(
+  'bounds beyond every instant that is stored are none, or leave nothing: %j',
+  (parameters, { isEmpty, ...bounds }: Record<string, unknown>) => {
+    const found = question(parameters)
+    expect(found.isEmpty).toBe(isEmpty)
+    if (isEmpty === false) expect(found.question.selection).toMatchObject(bounds)
+  },
+)
 
 test('the same instant twice is nothing, and no fault', () => {
   expect(question({ from: '1', to: '1' }).isEmpty).toBe(true)

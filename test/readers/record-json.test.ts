@@ -3,7 +3,8 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { DocumentRow, SenmlRow } from '../../readers/reader.ts'
-import { documentJson, pageJson, recordJson, secondsText } from '../../readers/record-json.ts'
+import { documentJson, recordJson, secondsText } from '../../readers/record-json.ts'
+import { pageText, rowsText } from './page-text.ts'
 
 const origin = { channel: 'c', subtopic: '', publisher: 'p', protocol: 'http', position: 1n, index: 0 }
 const bare: SenmlRow = {
@@ -129,7 +130,7 @@ test('a document has its keys in one order, every digit of Created, and its payl
 
 test('a page says what it is of, and its records follow in their order', () => {
   const rows = [bare, { ...bare, name: 'm' }]
-  expect(pageJson({ total: { total: 7, isExact: true }, offset: 3, limit: 2, format: 'messages' }, rows)).toBe(
+  expect(pageText({ total: { total: 7, isExact: true }, offset: 3, limit: 2, format: 'messages' }, rows)).toBe(
     `{"total":7,"offset":3,"limit":2,"format":"messages","messages":[${recordJson(bare)},${recordJson({ ...bare, name: 'm' })}]}`,
   )
 })
@@ -144,24 +145,77 @@ test('rows say where they come from, each for itself', () => {
     { ...bare, channel: 'd', subtopic: 's', publisher: 'q', protocol: 'mqtt' },
     bare,
   ]
-  const text = pageJson({ total: { total: 7, isExact: true }, offset: 0, limit: 10, format: 'messages' }, rows)
+  const text = pageText({ total: { total: 7, isExact: true }, offset: 0, limit: 10, format: 'messages' }, rows)
   expect(text).toContain(`[${rows.map(row => recordJson(row)).join(',')}]`)
 })
 
 test('an empty page is a page', () => {
-  expect(pageJson({ total: { total: 0, isExact: true }, offset: 0, limit: 10, format: 'a"b' }, [])).toBe(
+  expect(pageText({ total: { total: 0, isExact: true }, offset: 0, limit: 10, format: 'a"b' }, [])).toBe(
     '{"total":0,"offset":0,"limit":10,"format":"a\\"b","messages":[]}',
   )
 })
 
 test('a total that was not counted to its end is marked', () => {
-  expect(pageJson({ total: { total: 10_000, isExact: false }, offset: 0, limit: 1, format: 'messages' }, [bare])).toContain(
+  expect(pageText({ total: { total: 10_000, isExact: false }, offset: 0, limit: 1, format: 'messages' }, [bare])).toContain(
     '{"total":10000,"total_is_lower_bound":true,"offset":0',
   )
 })
 
 test('without a count there is no total, and what follows is named at the end', () => {
-  expect(pageJson({ total: undefined, offset: 0, limit: 'all', format: 'messages', nextCursor: 'abc' }, [])).toBe(
+  expect(pageText({ total: undefined, offset: 0, limit: 'all', format: 'messages', nextCursor: 'abc' }, [])).toBe(
     '{"offset":0,"limit":"all","format":"messages","messages":[],"next_cursor":"abc"}',
+  )
+})
+
+test('rows in any order are what JSON.stringify makes of each', () => {
+  const text = fc.oneof(fc.constantFrom('', 'a', 'b"', 'é'), fc.string({ unit: 'binary', maxLength: 12 }))
+  const few = fc.constantFrom('', 'x', 'ü')
+  const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined })
+  const number = fc.oneof(
+    fc.double({ noNaN: true, noDefaultInfinity: true }),
+    fc.integer({ min: -200_000, max: 200_000 }).map(thousandths => thousandths / 1000),
+  )
+  const row = fc.record<SenmlRow>({
+    kind: fc.constant('senml'),
+    channel: few,
+    subtopic: few,
+    publisher: few,
+    protocol: fc.constantFrom('http', 'mqtt'),
+    position: fc.constant(0n),
+    index: fc.constant(0),
+    name: text,
+    unit: optional(text),
+    timeUs: fc.integer({ min: -(10 ** 15), max: 10 ** 15 }),
+    value: optional(number),
+    stringValue: optional(text),
+    boolValue: optional(fc.boolean()),
+    dataValue: optional(fc.uint8Array({ maxLength: 5 })),
+    sum: optional(number),
+    updateTime: optional(number),
+  })
+  const expected = (of: SenmlRow): string =>
+    JSON.stringify({
+      Channel: of.channel,
+      Subtopic: of.subtopic,
+      Publisher: of.publisher,
+      Protocol: of.protocol,
+      Name: of.name,
+      Unit: of.unit,
+      Time: of.timeUs / 1e6,
+      UpdateTime: of.updateTime,
+      Value: of.value,
+      StringValue: of.stringValue,
+      BoolValue: of.boolValue,
+      DataValue: of.dataValue === undefined ? undefined : Buffer.from(of.dataValue).toString('base64url'),
+      Sum: of.sum,
+    }).replace(
+      /("Time":)(-?)(\d+)e-(\d)/,
+      (_all, key: string, sign: string, digits: string, power: string) => `${key}${sign}0.${digits.padStart(Number(power), '0')}`,
+    )
+  fc.assert(
+    fc.property(fc.array(row, { maxLength: 8 }), rows => {
+      expect(rowsText(rows)).toBe(rows.map(expected).join(','))
+    }),
+    { numRuns: 1000 },
   )
 })

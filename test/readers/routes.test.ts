@@ -7,9 +7,9 @@ import { createServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
 import { AccessUnavailableError } from '../../control-plane/client.ts'
 import { QueryTooLargeError, StoreUnavailableError } from '../../readers/reader.ts'
-import { pageJson } from '../../readers/record-json.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { channel, documentsAnswer, publishers, records } from '../conformance/reader/fixture.ts'
+import { pageText } from './page-text.ts'
 import { access, cursors, looseKey, options, owner, serve, serveFixture, thing, unused } from './served.ts'
 
 const served = serveFixture()
@@ -25,7 +25,7 @@ test("the channel's owner reads the whole channel, in canonical bytes", async ()
 test('a connected thing reads what it published itself, and nothing of others', async () => {
   const answer = await get('?limit=1000', thing)
   const rows = records.rows.filter(row => row.publisher === publishers[0])
-  expect(answer.text).toBe(pageJson({ total: { total: rows.length, isExact: true }, offset: 0, limit: 1000, format: 'messages' }, rows))
+  expect(answer.text).toBe(pageText({ total: { total: rows.length, isExact: true }, offset: 0, limit: 1000, format: 'messages' }, rows))
 })
 
 test('without parameters the ten newest of SenML are read (SPEC §8)', async () => {
@@ -33,7 +33,7 @@ test('without parameters the ten newest of SenML are read (SPEC §8)', async () 
   expect(answer.json).toMatchObject({ total: records.rows.length, offset: 0, limit: 10, format: 'messages' })
   const nextCursor = answer.json['next_cursor'] as string
   const frame = { total: { total: records.rows.length, isExact: true }, offset: 0, limit: 10, format: 'messages', nextCursor }
-  expect(answer.text).toBe(pageJson(frame, records.rows.slice(0, 10)))
+  expect(answer.text).toBe(pageText(frame, records.rows.slice(0, 10)))
 })
 
 test('offset and limit cut the page', async () => {
@@ -77,6 +77,12 @@ const refusals: Refusal[] = [
   ['an unknown parameter far from all', 400, /\/query\/publisher_name/, '?publisher_name=5', owner, channel],
   ['an empty format', 400, /\/query\/format/, '?format=', owner, channel],
   ['a format with a NUL', 400, /\/query\/format/, '?format=a%00b', owner, channel],
+  ['a format that is not escaped', 400, /\/query\/format.*begins no character/, '?format=100%', owner, channel],
+  ['a name that is not UTF-8', 400, /\/query\/name.*begins no character/, '?name=%E6%B8', owner, channel],
+  ['a wrong escape, of another user', 400, /begins no character/, '?name=%', { authorization: 'Bearer stranger.s.token' }, channel],
+  ['a path that is not escaped', 400, /not a valid URL path/, '', owner, '%E0%A4'],
+  ['an instant with an exponent', 400, /\/query\/from.*seconds since 1970/, '?from=1e9', owner, channel],
+  ['a path of 100 keys', 400, /goes deeper than the 64 levels/, `?format=Weather&payload.${'a.'.repeat(99)}b=1`, owner, channel],
   ['a format that is too long', 400, /\/query\/format/, `?format=${'a'.repeat(1025)}`, owner, channel],
 ]
 
@@ -89,6 +95,36 @@ test.each(refusals)('%s is answered %i, with a sentence that names what is wrong
 
 test('who is refused learns which schemes are taken', async () => {
   expect((await get('', {})).headers.get('www-authenticate')).toBe('Thing realm="sluice", Bearer realm="sluice"')
+})
+
+test('characters that are not escaped are refused and not taken for others', async () => {
+  const answer = await served.bare(`?name=${Buffer.from('温度').toString('latin1')}`)
+  expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/escape special characters/)])
+})
+
+test('a value of 100 KB is refused as part of a head that is too large', async () => {
+  const answer = await served.bare(`?name=${'a'.repeat(100_000)}`)
+  expect([answer.status, answer.text]).toEqual([431, expect.stringMatching(/headers_too_large/)])
+})
+
+test('instants that no record has are questions like any other', async () => {
+  for (const format of ['messages', 'Weather']) {
+    const all = (await get(`?format=${format}&limit=1000`)).text
+    expect((await get(`?format=${format}&limit=1000&from=-999999999999&to=999999999999.999999999`)).text).toBe(all)
+    for (const none of [
+      'from=999999999999',
+      'to=-999999999999',
+      'from=9223372036',
+      'to=-9223372036.5',
+      'from=-70000000000&to=-60000000000',
+    ])
+      expect((await get(`?format=${format}&${none}`)).json, none).toMatchObject({ total: 0, messages: [] })
+  }
+})
+
+test('a request for a range of bytes is answered whole', async () => {
+  const answer = await get('?limit=1000', { ...owner, range: 'bytes=0-10' })
+  expect([answer.status, answer.text]).toEqual([200, records.answer])
 })
 
 test('a format as long as a subtopic may be is a question like any other', async () => {

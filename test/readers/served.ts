@@ -1,6 +1,8 @@
 // A reader over HTTP for the tests of its routes: who may read is made up, the store is real.
 
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll } from 'vitest'
 import { createServer, type HttpServer } from '../../config/http/server.ts'
@@ -36,18 +38,18 @@ export const access: AccessControl & { fail?: Error } = {
 function unexpected(): never {
   throw new Error('nobody asked for it')
 }
-/** Of a reader that is asked for nothing else. */
+/** Of a reader that is asked for nothing else but, beside a page, for its total. */
 export const unused = {
-  count: unexpected,
+  count: () => Promise.resolve(0),
   latest: unexpected,
   aggregate: unexpected,
   check: () => Promise.resolve(),
   close: () => Promise.resolve(),
 }
 
-export async function serve(reader: Reader, own = options): Promise<{ app: HttpServer; url: string }> {
+export async function serve(reader: Reader, own = options, who: AccessControl = access): Promise<{ app: HttpServer; url: string }> {
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
-  await app.register(readerRoutes({ reader, access, cursors, options: own }))
+  await app.register(readerRoutes({ reader, access: who, cursors, options: own }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   return { app, url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` }
 }
@@ -60,11 +62,25 @@ export interface Served {
     headers?: Record<string, string>,
     of?: string,
   ) => Promise<{ status: number; headers: Headers; text: string }>
+  /** As the owner, with a query that nothing escapes. */
+  readonly bare: (query: string) => Promise<{ status: number; text: string }>
   readonly get: (
     query: string,
     headers?: Record<string, string>,
     of?: string,
   ) => Promise<{ status: number; headers: Headers; text: string; json: Record<string, unknown> & { messages: unknown[] } }>
+}
+
+/** What the owner is answered to a URL as it is: fetch would escape it. */
+async function askBare(url: string): Promise<{ status: number; text: string }> {
+  const { hostname, port } = new URL(url)
+  const path = url.slice(url.indexOf('/', 'http://'.length))
+  // A head that is refused ends the connection, maybe before it is sent to its end.
+  const asking = request({ hostname, port, agent: false, headers: owner }).on('error', () => undefined)
+  // The check of its own path is what is passed by here: other clients have none.
+  asking.path = path
+  const [answer] = (await once(asking.end(), 'response')) as [IncomingMessage]
+  return { status: answer.statusCode!, text: Buffer.concat((await answer.toArray()) as Buffer[]).toString() }
 }
 
 /** The fixture, stored and served while the tests of the file run. */
@@ -95,6 +111,7 @@ export function serveFixture(): Served {
       const answer = await fetch(`${url}/channels/${of}/messages${query}`, { headers })
       return { status: answer.status, headers: answer.headers, text: await answer.text() }
     },
+    bare: query => askBare(`${url}/channels/${channel}/messages${query}`),
     async get(query, headers, of) {
       const answer = await served.raw(query, headers, of)
       return { ...answer, json: JSON.parse(answer.text) as Record<string, unknown> & { messages: unknown[] } }

@@ -47,7 +47,7 @@ test('a role that does not exist is told with those that do', async () => {
   expect([code, printed]).toEqual([
     1,
     expect.stringMatching(
-      /there is no role "igest": the roles are up, api, writer relational, writer widecolumn, writer timeseries, writer document, ingest/,
+      /there is no role "igest": the roles are up, api, writer relational, writer widecolumn, writer timeseries, writer document, ingest, reader relational, reader widecolumn, reader timeseries, reader document/,
     ),
   ])
 })
@@ -62,10 +62,42 @@ test('a writer is named with its store, by either of its names', async () => {
   expect([code, printed]).toEqual([1, expect.stringMatching(/there is no role "writer": the roles are .*writer relational/)])
 })
 
-test.each(['relational', 'widecolumn', 'timeseries', 'document'])(
-  'a sample of a writer to a store of the kind %s has its section',
-  async store => {
-    const [code, printed] = await config(['sample', 'writer', store])
-    expect([code, printed]).toEqual([0, expect.stringMatching(/^\[store\]$/m)])
-  },
-)
+test('a reader is named with its store, has a file of its own, and its secrets are not printed', async () => {
+  const of = {
+    ...environment,
+    SVC_DOCUMENT_URL: 'mongodb://x:hidden-word@mongo/sluice',
+    SVC_READER_CURSOR_KEY: environment['SVC_MASTER_KEY']!,
+  }
+  const [code, printed] = await config(['print', 'reader', 'mongodb'], of)
+  expect([code, printed]).toEqual([0, expect.stringMatching(/^cursor_key = "\*\*\*"$/m)])
+  expect(printed).toMatch(/^\[http\]\n(.+\n)*port = 9084$/m)
+  for (const secret of ['hidden-word', environment['SVC_MASTER_KEY']]) expect(printed).not.toContain(secret)
+  expect(await config(['check', 'reader', 'relational'], { SVC_RELATIONAL_READER_CONFIG_PATH: '/absent/reader.toml' })).toEqual([
+    1,
+    expect.stringMatching(/absent\/reader\.toml.*SVC_RELATIONAL_READER_CONFIG_PATH/),
+  ])
+})
+
+test.each([
+  [['reader'], /a store is missing: the stores are relational \(or postgres\), .*document \(or mongodb\)/],
+  [['reader', 'graph'], /there is no store "graph": the stores are relational/],
+  [['writer'], /a store is missing: the stores are relational/],
+] as const)('sluice %j leads on', async (words, says) => {
+  const spawned = spawnRole([main, ...words], {})
+  expect(await spawned.ended).toBe(1)
+  expect(spawned.printed()).toMatch(says)
+})
+
+test('sluice reader --help shows how it is started on every store', async () => {
+  const spawned = spawnRole([main, 'reader', '--help'], {})
+  expect(await spawned.ended).toBe(0)
+  for (const store of ['relational', 'widecolumn', 'timeseries', 'document'])
+    expect(spawned.printed().split('Examples:')[1]).toContain(`sluice reader ${store}`)
+})
+
+test.each(
+  ['relational', 'widecolumn', 'timeseries', 'document'].flatMap(store => ['writer', 'reader'].map(role => [role, store] as const)),
+)('a sample of a %s of a store of the kind %s has its section', async (role, store) => {
+  const [code, printed] = await config(['sample', role, store])
+  expect([code, printed]).toEqual([0, expect.stringMatching(/^\[store\]$/m)])
+})

@@ -1,9 +1,10 @@
-// The roles `api` and `ingest` as processes of their own, with what the tests ask of them.
+// The roles `api`, `ingest` and `reader` as processes of their own, with what the tests ask of them.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
+import type { StoreName } from '../../roles/stores/store.ts'
 import { freePort } from '../servers/free-port.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call } from '../up/operator.ts'
@@ -119,6 +120,27 @@ export function startIngest(controlUrl: string, extra: Environment = {}): Promis
     TEST_LOG: join(temporaryFolder(), 'messages.sqlite'),
     ...extra,
   })
+}
+
+export function readerWordsOf(store: StoreName): string[] {
+  return [join(root, 'main.ts'), 'reader', store, '--port', '0']
+}
+
+export const readerWords = readerWordsOf('relational')
+
+export function readerEnvironment(controlUrl: string, storeUrl: string, extra: Environment = {}): Environment {
+  return {
+    SVC_CONTROL_URL: controlUrl,
+    SVC_CONTROL_TOKEN: token,
+    SVC_RELATIONAL_URL: storeUrl,
+    SVC_INTERNAL_LISTEN: '127.0.0.1:0',
+    ...extra,
+  }
+}
+
+/** Of a relational store. */
+export function startReader(controlUrl: string, storeUrl: string, extra: Environment = {}): Promise<Role> {
+  return startRole(readerWords, readerEnvironment(controlUrl, storeUrl, extra))
 }
 
 /** Resolves when the check of `/health` is in that state. */

@@ -14,6 +14,8 @@ import {
   ingestWords,
   internalAddress,
   masterKey,
+  readerEnvironment,
+  readerWords,
   spawnRole,
   startApi,
   startIngest,
@@ -136,6 +138,7 @@ describeWithPostgres('start of the roles', postgres => {
   test.each([
     ['an api', apiWords, (port: number) => apiEnvironment(`postgres://127.0.0.1:${port}/x`)],
     ['ingest', ingestWords, (port: number) => ({ SVC_INTERNAL_LISTEN: '127.0.0.1:0', SVC_LOG_BROKERS: `127.0.0.1:${port}` })],
+    ['a reader', readerWords, (port: number) => readerEnvironment('http://127.0.0.1:1', `postgres://127.0.0.1:${port}/x`)],
   ] as const)(
     '%s whose start waits for a server that takes connections and says nothing stops at once',
     async (_role, words, environment) => {

@@ -3,8 +3,8 @@
 import { expect, test } from 'vitest'
 import { storeKind } from '../../roles/stores/index.ts'
 import { relational } from '../../roles/stores/relational.ts'
-import { type StoreName, storeNameList, storeOf } from '../../roles/stores/store.ts'
-import { configPathVariable, configPathVariables, loadWriterOptions } from '../../roles/writer-options.ts'
+import { configPathVariable, type StoreName, storeNameList, storeOf } from '../../roles/stores/store.ts'
+import { loadWriterOptions } from '../../roles/writer-options.ts'
 
 const url = 'postgres://sluice:x7kq2m3p4d@db:5432/sluice'
 const mebibyte = 1024 * 1024
@@ -26,9 +26,8 @@ test('a writer needs its store, and nothing else', () => {
 test('a store has the name of SPEC and that of its database, and the variable of its file', () => {
   expect(['relational', 'postgres', 'postgresql', ''].map(storeOf)).toEqual(['relational', 'relational', undefined, undefined])
   expect(['cassandra', 'influxdb', 'mongodb'].map(storeOf)).toEqual(['widecolumn', 'timeseries', 'document'])
-  expect(configPathVariable('relational')).toBe('SVC_RELATIONAL_WRITER_CONFIG_PATH')
-  expect(configPathVariables).toContain('SVC_RELATIONAL_WRITER_CONFIG_PATH')
-  expect(configPathVariables).toHaveLength(4)
+  expect(configPathVariable('writer', 'relational')).toBe('SVC_RELATIONAL_WRITER_CONFIG_PATH')
+  expect(configPathVariable('reader', 'document')).toBe('SVC_DOCUMENT_READER_CONFIG_PATH')
 })
 
 test.each([

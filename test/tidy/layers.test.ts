@@ -30,7 +30,7 @@ test.each([
   [
     'sinks/postgres/sink.ts',
     "import type { Logger } from '../../config/logger.ts'",
-    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/',
+    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/, config/decimal-bytes.ts',
   ],
   [
     'sinks/postgres/sink.ts',
@@ -50,7 +50,12 @@ test.each([
   [
     'readers/cassandra/reader.ts',
     "import { a } from '../../sinks/influxdb/flux.ts'",
-    '1: imports sinks/influxdb/flux.ts: readers/cassandra/ may import readers/, config/, control-plane/client.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, sinks/cassandra/',
+    '1: imports sinks/influxdb/flux.ts: readers/cassandra/ may import readers/, config/, control-plane/client.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, sinks/sink-error.ts, sinks/cassandra/',
+  ],
+  [
+    'readers/live/stream.ts',
+    "import { a } from '../../pipeline/live/tail.ts'",
+    '1: imports pipeline/live/tail.ts: readers/live/ may import readers/, config/, control-plane/client.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, pipeline/live/messages.ts, transformers/record-batch.ts, transformers/json/json-text.ts',
   ],
   [
     'pipeline/run.ts',
@@ -66,7 +71,7 @@ test.each([
   [
     'sinks/pool.ts',
     "new Worker(new URL('../pipeline/worker.ts', import.meta.url))",
-    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/',
+    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/, config/decimal-bytes.ts',
   ],
   ['config/postgres/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
   ['deploy/chart.ts', "import { a } from '../config/options.ts'", '1: stands in no layer: give its folder a rule in test/tidy/layers.ts'],
@@ -85,6 +90,7 @@ test.each([
     "import { a } from '../transformers/json/exact-json.ts'\nimport { b } from '../transformers/json/unflatten.ts'",
   ],
   ['readers/influxdb/select.ts', "import { a } from '../../sinks/influxdb/flux.ts'"],
+  ['readers/live/stream.ts', "import type { Follower } from '../../pipeline/live/messages.ts'"],
   ['sinks/influxdb/encode.ts', "import { a } from '../../transformers/json/flatten.ts'"],
   ['transformers/senml/decode.ts', "import { Buffer } from 'node:buffer'\nimport type { Envelope } from '../envelope.ts'"],
   ['config/postgres/server.ts', "import type pg from 'pg'\nconst { Pool } = await import('pg')"],

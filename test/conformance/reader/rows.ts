@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'vitest'
 import { senmlFormat } from '../../../readers/reader.ts'
-import { pageJson } from '../../../readers/record-json.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
+import { pageText } from '../../readers/page-text.ts'
 import type { ReaderBench } from './bench.ts'
 import { channel, documentsAnswer, formats, neighbour, publishers, records, startUs } from './fixture.ts'
 import { inOrder, selected, selectionOf } from './oracle.ts'
@@ -18,7 +18,7 @@ export function rowsSuite(bench: ReaderBench): void {
 
     test('the answer has the same bytes from every store', async () => {
       const rows = await bench.read()
-      expect(pageJson(frame(senmlFormat, rows.length), rows)).toBe(records.answer)
+      expect(pageText(frame(senmlFormat, rows.length), rows)).toBe(records.answer)
     })
 
     test('the oldest first is the same, the other way round', async () => {
@@ -68,7 +68,7 @@ export function rowsSuite(bench: ReaderBench): void {
       const expected = inOrder(selected(bench.stored, selectionOf({ channel, format })), 'desc')
       const rows = await bench.read({ format })
       // Keys may come in another order.
-      expect(pageJson(frame(format, rows.length), rows)).toBe(pageJson(frame(format, rows.length), expected))
+      expect(pageText(frame(format, rows.length), rows)).toBe(pageText(frame(format, rows.length), expected))
       expect(rows.map(({ position, index }) => [position, index])).toEqual(expected.map(({ position, index }) => [position, index]))
       expect(await bench.count({ format })).toBe(expected.length)
     })
@@ -77,7 +77,7 @@ export function rowsSuite(bench: ReaderBench): void {
       if (bench.site.keptOf !== undefined) return
       for (const format of formats) {
         const rows = await bench.read({ format })
-        expect(pageJson(frame(format, rows.length), rows)).toBe(documentsAnswer(format))
+        expect(pageText(frame(format, rows.length), rows)).toBe(documentsAnswer(format))
       }
     })
 

@@ -4,7 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
-import { QueryTooLargeError, type Reader, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
+import { selectBuckets, selectCount, selectLatest, selectPage } from '../../../readers/postgres/select.ts'
+import type { Statement } from '../../../readers/postgres/statement.ts'
+import type { PageQuery } from '../../../readers/query.ts'
+import { QueryTooLargeError, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
@@ -145,21 +148,88 @@ describe('beside', () => {
     await expect(slow.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
   })
 
-  test('the days of a publisher keep a read from passing over the rows of others', async () => {
-    const { database } = site
-    await database.execute(`
+  test('each statement is planned for its own values: none has a name', async () => {
+    const names: unknown[] = []
+    const database: Database = {
+      ...site.database,
+      query: (sql, values, asking) => {
+        names.push(asking?.name)
+        return site.database.query(sql, values, asking)
+      },
+    }
+    await readAll(openPostgresReader({ database }), 'p')
+    expect(names).toEqual([undefined])
+  })
+})
+
+describe('of one publisher', () => {
+  const ns = 1_000_000_000n
+  const startNs = BigInt(Date.UTC(2026, 9, 1)) * 1_000_000n
+  const rare = { channel: 'busy', publisher: 'rare' }
+  let site: PostgresSite
+  beforeAll(async () => {
+    site = await openEmbeddedSite()
+    await site.database.execute(`
       INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-      SELECT timestamptz '2026-10-01' + n * interval '1 minute', 'busy', '', 'other', 'http', 'n', n, n, 0 FROM generate_series(1, 20000) AS n;
+      SELECT timestamptz '2026-10-01Z' + n * interval '1 second', 'busy', '', CASE n % 1000 WHEN 0 THEN 'rare' ELSE 'other' END, 'http', 'n', n, n, 0
+      FROM generate_series(1, 40000) AS n;
       INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-      SELECT timestamptz '2026-10-01' + n * interval '1 second', 'busy', '', 'rare', 'http', 'n', n, n, 0 FROM generate_series(1, 20) AS n;
-      INSERT INTO sluice.publisher_days VALUES ('busy', 'rare', 'messages', '2026-10-01');
+      SELECT timestamptz '2026-10-01Z' + n * interval '1 second', 'another', '', 'rare', 'http', 'n', n, n, 0 FROM generate_series(1, 40000) AS n;
       ANALYZE`)
-    const { selectPage } = await import('../../../readers/postgres/select.ts')
-    const { sql, values } = selectPage(pageQuery({ channel: 'busy', publisher: 'rare', limit: 10 }), undefined)
-    const plan = await database.query<{ 'QUERY PLAN': string }>(`EXPLAIN (ANALYZE, FORMAT JSON, TIMING off) ${sql}`, values)
-    const removed = [...JSON.stringify(plan[0]!['QUERY PLAN']).matchAll(/Rows Removed by Filter\W+(\d+)/g)].map(match => Number(match[1]))
-    // Of the 20,000 rows of others, 1,440 lie on the day; the table of days has a few rows of its own.
-    expect(removed.reduce((sum, rows) => sum + rows, 0)).toBeLessThan(1_500)
+  })
+  afterAll(() => site.close())
+
+  /** How many rows a statement looks at that it does not want. */
+  async function passedOver({ sql, values }: Statement): Promise<number> {
+    const [plan] = await site.database.query<{ 'QUERY PLAN': string }>(`EXPLAIN (ANALYZE, FORMAT JSON, TIMING off) ${sql}`, values)
+    const removed = [...plan!['QUERY PLAN'].matchAll(/"Rows Removed by (?:Filter|Index Recheck)": (\d+)/g)]
+    return removed.reduce((sum, [, rows]) => sum + Number(rows), 0)
+  }
+  const valuesOf = (rows: readonly Row[]) => rows.map(row => (row.kind === 'senml' ? (row.value ?? 0) / 1000 : undefined))
+
+  test('nobody looks at the rows of others: page, count, newest and aggregation', async () => {
+    const bounds = { ...rare, fromNs: startNs + 10_000n * ns, toNs: startNs + 20_000n * ns }
+    const page = pageQuery({ ...bounds, limit: 5 })
+    const buckets = aggregateQuery({ ...bounds, aggregation: 'count', intervalUs: 86_400_000_000 })
+    expect(valuesOf(await site.reader.read(page, signal))).toEqual([19, 18, 17, 16, 15])
+    expect(await site.reader.count(page, 100, signal)).toBe(10)
+    expect((await site.reader.latest(page, signal)).total).toBe(1)
+    expect((await site.reader.aggregate(buckets, signal)).groups.map(({ value }) => value)).toEqual([10])
+    for (const statement of [
+      selectPage(page, undefined),
+      selectPage(pageQuery({ ...rare, limit: 5 }), undefined),
+      selectCount(page, undefined, 100),
+      selectLatest(page, undefined, 100),
+      selectBuckets(buckets, 100),
+    ])
+      expect(await passedOver(statement)).toBeLessThan(10)
+    // Of the whole channel all are looked at.
+    expect(await passedOver(selectCount(pageQuery({ channel: 'busy', subtopic: 'x' }), undefined, 100))).toBeGreaterThan(30_000)
+  })
+
+  test.each(['desc', 'asc'] as const)('a page far behind looks at nothing before it: %s', async direction => {
+    const after = { timeNs: startNs + 20_000n * ns, position: 20_000n, index: 0 }
+    const query = pageQuery({ ...rare, limit: 5, direction, after })
+    const expected = direction === 'desc' ? [19, 18, 17, 16, 15] : [21, 22, 23, 24, 25]
+    expect(valuesOf(await site.reader.read(query, signal))).toEqual(expected)
+    expect(await passedOver(selectPage(query, undefined))).toBeLessThan(10)
+  })
+
+  test('bounds before 1970, and between microseconds, are exact', async () => {
+    const before = { channel: 'ancient', publisher: 'p' }
+    const dayNs = 86_400n * ns
+    await site.database.execute(`
+      INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
+      SELECT timestamptz 'epoch' - interval '1 microsecond' - n * interval '1 day', 'ancient', '', 'p', 'http', 'n', n * 1000, n, 0 FROM generate_series(0, 2) AS n`)
+    const found = async (more: Partial<PageQuery>) => valuesOf(await site.reader.read(pageQuery({ ...before, ...more }), signal))
+    expect(await found({ fromNs: -1000n })).toEqual([0])
+    expect(await found({ fromNs: -999n })).toEqual([])
+    expect(await found({ toNs: -1000n })).toEqual([1, 2])
+    expect(await found({ toNs: -999n })).toEqual([0, 1, 2])
+    expect(await found({ toNs: 0n, fromNs: -dayNs - 1000n })).toEqual([0, 1])
+    expect(await found({ after: { timeNs: -1000n, position: 0n, index: 0 } })).toEqual([1, 2])
+    expect(await found({ after: { timeNs: -dayNs, position: 0n, index: 0 }, direction: 'asc' })).toEqual([0])
+    expect(await found({ fromNs: -(2n ** 63n) + 1n, toNs: 2n ** 63n - 1n })).toEqual([0, 1, 2])
   })
 })
 

@@ -2,7 +2,8 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { LineBytes, numberBytesMax } from '../../../sinks/influxdb/line-bytes.ts'
+import { doubleBytesMax } from '../../../config/decimal-bytes.ts'
+import { LineBytes } from '../../../sinks/influxdb/line-bytes.ts'
 import { fieldKeyText, stringText, tagText } from '../../../sinks/influxdb/line-protocol.ts'
 
 /** What `write` writes in room for so many bytes and no more; undefined where it writes nothing and says so. */
@@ -38,13 +39,13 @@ test('doubles are read as they were, but for the sign of zero', () => {
   const double = fc.oneof(decimal, fc.double({ noNaN: true, noDefaultInfinity: true }), fc.constantFrom(...edges))
   fc.assert(
     fc.property(double, value => {
-      const text = written(numberBytesMax, line => line.number(value))!
+      const text = written(doubleBytesMax, line => line.number(value))!
       expect(text).toMatch(/^-?\d+(\.\d+)?(e[+-]\d+)?$/)
       expect(Number(text)).toBe(value === 0 ? 0 : value)
     }),
     { numRuns: 5000 },
   )
-  expect([20.5, -0.25, 1000, 7.125].map(value => written(numberBytesMax, line => line.number(value)))).toEqual([
+  expect([20.5, -0.25, 1000, 7.125].map(value => written(doubleBytesMax, line => line.number(value)))).toEqual([
     '20.5',
     '-0.25',
     '1000',

@@ -2,7 +2,6 @@
 
 import { expect, test } from 'vitest'
 import { encode } from '../../../sinks/postgres/encode.ts'
-import { openPublisherDays } from '../../../sinks/postgres/publisher-days.ts'
 import { batchOf, noonUs, plainBatch, type TestMessage } from '../batches.ts'
 
 function fieldsOf(bytes: Uint8Array): (string | null)[][] {
@@ -27,7 +26,7 @@ function fieldsOf(bytes: Uint8Array): (string | null)[][] {
 const hex = (text: string) => Buffer.from(text).toString('hex')
 const int64 = (value: bigint) => BigInt.asUintN(64, value).toString(16).padStart(16, '0')
 const tablesOf = (messages: TestMessage[], partition = 0) =>
-  encode(batchOf(messages[0]!.offset, messages.at(-1)!.offset + 1, messages, partition), 127, openPublisherDays()).tables
+  encode(batchOf(messages[0]!.offset, messages.at(-1)!.offset + 1, messages, partition), 127).tables
 
 test.each([noonUs, 0, -1, 946_684_800_000_000, 946_684_799_999_999, 946_684_800_000_000 + 2 ** 32, 4_102_444_800_000_001, -(2 ** 52)])(
   'the time %d µs is an int64 since 2000, exact',
@@ -111,8 +110,7 @@ test('each format is a table of its own, and a batch without rows has none', () 
 
 test('encoding is pure: the same batch gives the same bytes and is left as it was', () => {
   const batch = plainBatch(0, 50)
-  const days = openPublisherDays()
-  expect(encode(batch, 1, days)).toEqual(encode(batch, 1, days))
+  expect(encode(batch, 1)).toEqual(encode(batch, 1))
 })
 
 test('a message with rows for two tables is a fault of its transformer: a refusal could not take it back whole', () => {

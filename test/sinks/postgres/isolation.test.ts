@@ -5,7 +5,6 @@ import { expect, test } from 'vitest'
 import { DatabaseError, type Transaction } from '../../../config/postgres/database.ts'
 import { encode } from '../../../sinks/postgres/encode.ts'
 import { copyTable, isDataError } from '../../../sinks/postgres/isolation.ts'
-import { openPublisherDays } from '../../../sinks/postgres/publisher-days.ts'
 import { batchOf, type TestMessage } from '../batches.ts'
 
 /** Reads the rows' values back from COPY bytes: they tell the rows apart. */
@@ -69,7 +68,7 @@ function tableOf(sizes: readonly number[]) {
     offset,
     records: Array.from({ length: size }, () => ({ value: value++ })),
   }))
-  return encode(batchOf(0, sizes.length, messages), 1, openPublisherDays()).tables[0]!
+  return encode(batchOf(0, sizes.length, messages), 1).tables[0]!
 }
 
 test.each([true, false, 'foreign'] as const)(

@@ -1,9 +1,15 @@
 // The months that the table `messages` is divided into.
 
 import { once } from 'node:events'
+import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
+import { migrate } from '../../../config/postgres/migrate.ts'
 import { openServer } from '../../../config/postgres/server.ts'
+import { tableStatements } from '../../../sinks/postgres/formats.ts'
 import { maintain, migrateStore } from '../../../sinks/postgres/schema.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 
@@ -45,6 +51,37 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
       'sluice.messages_2026_01 2026-01-01 00:00:00+00',
       'sluice.messages_2026_01 2026-01-31 23:59:59.999999+00',
     ])
+  })
+
+  test('every table of rows is indexed by channel and by publisher, once', async () => {
+    await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
+    const indexes = await database.query<{ table: string; keys: string }>(
+      `SELECT tablename AS table, string_agg(substring(indexdef FROM 'btree (.*)$'), ' ' ORDER BY indexdef) AS keys FROM pg_indexes
+       WHERE tablename ~ '^messages' GROUP BY tablename ORDER BY tablename`,
+    )
+    const both = '(channel, "time" DESC) (hashtextextended(publisher, hashtextextended(channel, (0)::bigint)), "time" DESC)'
+    const months = ['01', '02', '03', '04', '05', '06'].map(month => ({ table: `messages_2026_${month}`, keys: both }))
+    expect(indexes.map(({ table, keys }) => ({ table, keys: keys.replace(' ("time")', '') }))).toEqual([
+      { table: 'messages', keys: both },
+      ...months,
+      { table: 'messages_default', keys: both },
+    ])
+  })
+
+  test('a store of before the index of publishers is brought to it, its formats too', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-migrations-'))
+    const own = fileURLToPath(new URL('../../../sinks/postgres/migrations', import.meta.url))
+    for (const name of ['0001-messages.sql', '0002-lost-and-replayed.sql']) await copyFile(join(own, name), join(folder, name))
+    const before = await openServer({ url: await postgres.createDatabase(), applicationName: 'test', connectionsMax: 1 })
+    await migrate(before, { folder, schema: 'sluice', table: 'migrations' })
+    await rm(folder, { recursive: true })
+    await before.execute(`CREATE TABLE formats."a b" (created bigint, channel text, publisher text);
+      INSERT INTO sluice.formats (format, table_name, channel) VALUES ('a b', 'a b', 'c'), ('gone', 'gone', 'c')`)
+    await migrateStore(before)
+    await before.execute(tableStatements('a b'))
+    const indexes = await before.query<{ of: string }>(`SELECT indexdef AS of FROM pg_indexes WHERE schemaname = 'formats' ORDER BY 1`)
+    expect(indexes.filter(({ of }) => of.includes('hashtextextended'))).toHaveLength(1)
+    await before.close()
   })
 
   test('months are made while others insert and while others make them', async () => {
@@ -152,7 +189,6 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
       await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
       await maintain(database, { now })
       await database.execute(times.map(time => insert(at(time))).join(''))
-      await database.execute(`INSERT INTO sluice.publisher_days SELECT 'c', 'p', 'messages', time::date FROM messages`)
       await database.execute(`INSERT INTO sluice.formats (format, table_name, channel) VALUES ('engine', 'engine', 'c'), ('gone', 'gone', 'c');
         CREATE TABLE formats.engine AS SELECT (extract(epoch FROM time) * 1000000)::bigint * 1000 AS created FROM messages`)
     })
@@ -160,18 +196,16 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     const kept = async () => ({
       messages: (await partitions()).length,
       documents: (await database.query('SELECT FROM formats.engine')).length,
-      days: (await database.query('SELECT FROM sluice.publisher_days')).length,
     })
 
-    test('whole months before those that are kept are dropped, to the microsecond, and documents and days with them', async () => {
+    test('whole months before those that are kept are dropped, to the microsecond, and documents with them', async () => {
       await maintain(database, { now, retentionMonths: 1 })
       expect(await partitions()).toEqual([
         'sluice.messages_2026_05 2026-05-01 00:00:00+00',
         'sluice.messages_2026_06 2026-06-15 00:00:00+00',
         'sluice.messages_default 2026-12-24 00:00:00+00',
       ])
-      // Days are listed for a month longer.
-      expect(await kept()).toEqual({ messages: 3, documents: 3, days: 4 })
+      expect(await kept()).toEqual({ messages: 3, documents: 3 })
       const months = await database.query<{ name: string }>(
         `SELECT relname AS name FROM pg_class WHERE relname ~ '^messages_\\d{4}_\\d{2}$' ORDER BY 1`,
       )
@@ -181,7 +215,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
 
     test('by default everything is kept', async () => {
       await maintain(database, { now })
-      expect(await kept()).toEqual({ messages: 7, documents: 7, days: 7 })
+      expect(await kept()).toEqual({ messages: 7, documents: 7 })
     })
 
     test('each page of a table is read once, however many rows are deleted', async () => {
@@ -205,19 +239,19 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
       )
     }
 
-    test('where one table fails the others are gone on with, and the days stay', async () => {
+    test('where one table fails the others are gone on with', async () => {
       await database.execute(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not these''; END';
         CREATE TABLE formats.before AS SELECT * FROM formats.engine;
         INSERT INTO sluice.formats (format, table_name, channel) VALUES ('before', 'before', 'c');
         CREATE TRIGGER refuse BEFORE DELETE ON sluice.messages_default FOR EACH ROW EXECUTE FUNCTION refuse();
         CREATE TRIGGER refuse BEFORE DELETE ON formats.before FOR EACH ROW EXECUTE FUNCTION refuse()`)
       await expect(maintain(database, { now, retentionMonths: 1 })).rejects.toThrow(/not these.*not these/)
-      expect(await kept()).toMatchObject({ documents: 3, days: 7 })
+      expect(await kept()).toMatchObject({ documents: 3 })
       await database.execute('DROP TRIGGER refuse ON sluice.messages_default')
       await expect(maintain(database, { now, retentionMonths: 1 })).rejects.toThrow('not these')
       await database.execute('DROP TRIGGER refuse ON formats.before')
       await maintain(database, { now, retentionMonths: 1 })
-      expect(await kept()).toEqual({ messages: 3, documents: 3, days: 4 })
+      expect(await kept()).toEqual({ messages: 3, documents: 3 })
     })
   })
 })

@@ -50,9 +50,7 @@ export async function emptyDatabase(database: Database): Promise<void> {
   if (found?.made !== true) return
   const formats = await database.query('DELETE FROM sluice.formats RETURNING format')
   if (formats.length > 0) await database.execute('DROP SCHEMA formats CASCADE; CREATE SCHEMA formats')
-  await database.execute(
-    'DELETE FROM public.messages; DELETE FROM sluice.publisher_days; DELETE FROM sluice.offsets; DELETE FROM sluice.replayed; DELETE FROM sluice.logs',
-  )
+  await database.execute('DELETE FROM public.messages; DELETE FROM sluice.offsets; DELETE FROM sluice.replayed; DELETE FROM sluice.logs')
 }
 
 async function rowsOf(database: Database): Promise<StoredRow[]> {

@@ -344,35 +344,6 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     expect(await stored()).toBe(2)
   })
 
-  test('the days of a publisher are kept for each channel and format, each once', async () => {
-    const day = 86_400_000_000
-    const messages = [
-      { offset: 0, publisher: 'a', records: [{ value: 1 }, { value: 2, timeUs: noonUs + 1 }, { value: 3, timeUs: noonUs - day }] },
-      { offset: 1, publisher: 'b', records: [{ value: 1 }] },
-      { offset: 2, publisher: 'a', records: [{ value: 1, timeUs: noonUs + day / 2 }] },
-      { offset: 3, publisher: 'a', channel: 'channel-2', documents: [{ format: 'engine', payload: {}, createdUs: -1 }] },
-      { offset: 4, publisher: 'a\0', records: [{ value: 1 }] },
-    ]
-    const later = { offset: 5, publisher: 'a', records: [{ value: 1, timeUs: noonUs + 2 * day }] }
-    await write(batchOf(0, 5, messages))
-    await write(batchOf(5, 6, [later]))
-    expect(
-      await others.query(`SELECT concat_ws(' ', channel, publisher, format, day) AS day FROM sluice.publisher_days ORDER BY 1`),
-    ).toEqual([
-      { day: 'channel-1 a messages 2026-02-28' },
-      { day: 'channel-1 a messages 2026-03-01' },
-      { day: 'channel-1 a messages 2026-03-02' },
-      { day: 'channel-1 a messages 2026-03-03' },
-      { day: 'channel-1 b messages 2026-03-01' },
-      { day: 'channel-2 a engine 1969-12-31' },
-    ])
-  })
-
-  test('in the steady state a batch has no days to write', async () => {
-    await write(plainBatch(0, 10))
-    expect(sink.encode(plainBatch(10, 20)).days).toEqual([])
-  })
-
   test('an aborted write has not begun', async () => {
     const error = await sink.write(sink.encode(plainBatch(0, 1)), keep, AbortSignal.abort()).catch((error: unknown) => error)
     expect(sink.classify(error)).toBe('transient')

@@ -1,10 +1,10 @@
 // The whole way of a document: from the bytes that a device sent, through a store, to the bytes of the answer.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { pageJson } from '../../../readers/record-json.ts'
 import { openJsonDocuments } from '../../../transformers/json/documents.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { pageQuery } from '../../conformance/reader/index.ts'
+import { pageText } from '../../readers/page-text.ts'
 import { openEmbeddedSite, type PostgresSite } from '../../readers/postgres/site.ts'
 import { envelope, origin, utf8 } from './rows.ts'
 
@@ -39,7 +39,7 @@ test('documents come back with every digit of their integers and their times, in
   await site.store(batch)
 
   const rows = await site.reader.read(pageQuery({ channel: 'channel', format: 'room', limit: 10 }), new AbortController().signal)
-  const answer = pageJson({ total: { total: rows.length, isExact: true }, offset: 0, limit: 10, format: 'room' }, rows)
+  const answer = pageText({ total: { total: rows.length, isExact: true }, offset: 0, limit: 10, format: 'room' }, rows)
   const message = (created: string, payload: string): string =>
     `{"Channel":"channel","Subtopic":"house.room","Publisher":"thing","Protocol":"http","Created":${created},"Payload":${payload}}`
   expect(answer).toBe(

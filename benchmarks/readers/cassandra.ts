@@ -1,0 +1,154 @@
+// Pages of the Cassandra reader against the bare statement of the driver over the same connection, in turns: `node benchmarks/readers/cassandra.ts`.
+//
+// One channel of 100,000 rows by 500 publishers on a node of its own, over four days and over 240 days. The bare statement knows the day on which
+// the page begins, which the reader has to ask for. What goes through more than a page stands beside, over four days and without a baseline.
+
+import { openCassandraReader } from '../../readers/cassandra/reader.ts'
+import type { Direction, PageQuery, RowKey } from '../../readers/query.ts'
+import { keyOf } from '../../readers/reader.ts'
+import { type Connection, openConnection } from '../../sinks/cassandra/connection.ts'
+import { dateBytes } from '../../sinks/cassandra/date.ts'
+import { openSink } from '../../sinks/cassandra/sink.ts'
+import { startCassandra } from '../../test/servers/cassandra.ts'
+import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
+import { median } from '../median-time.ts'
+
+const rows = 100_000
+const pageRows = 100
+const turns = 30
+const batchRows = 10_000
+const publishers = 500
+const startDay = 20_000
+const dayUs = 86_400_000_000
+const never = new AbortController().signal
+const spreads = { 'over-4-days': 4, 'over-240-days': 240 }
+
+const everything = {
+  format: 'messages',
+  publisher: undefined,
+  subtopic: undefined,
+  protocol: undefined,
+  fromNs: undefined,
+  toNs: undefined,
+  name: undefined,
+  unit: undefined,
+  value: undefined,
+  boolValue: undefined,
+  stringValue: undefined,
+  dataValue: undefined,
+  payload: [],
+  direction: 'desc' as Direction,
+  offset: 0,
+  after: undefined,
+}
+
+function timeUs(nth: number, days: number): number {
+  return startDay * dayUs + Math.floor((nth * days * dayUs) / rows)
+}
+
+function batchFrom(from: number, channel: string, days: number, partition: number): RecordBatch {
+  const batch = new RecordBatch()
+  for (let nth = from; nth < from + batchRows; nth++) {
+    const publisher = `f0e1d2c3-b4a5-4968-8778-${String(nth % publishers).padStart(12, '0')}`
+    batch.beginMessage({ partition, offset: nth, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
+    const name = `urn:dev:ow:10e2073a0108${nth % publishers}:temperature`
+    batch.appendRecord(0, name, 'Cel', timeUs(nth, days), ValueKind.number, nth / 7, undefined, Number.NaN, Number.NaN)
+    batch.endMessage()
+  }
+  batch.cover(partition, from, from + batchRows)
+  return batch
+}
+
+const columns =
+  'time_us, position, "index", subtopic, publisher, protocol, name, unit, value, string_value, bool_value, data_value, sum, update_time'
+
+/** The page as whoever knows the tables writes it; the day is that of the key. */
+async function bare(connection: Connection, channel: string, days: number, after: RowKey | undefined): Promise<number> {
+  const client = await connection.client()
+  const from = `SELECT ${columns} FROM ${connection.table('messages')} WHERE channel = ? AND day = ?`
+  if (after === undefined) {
+    const result = await client.execute(`${from} LIMIT ${pageRows}`, [channel, dateBytes(startDay + days - 1)])
+    return result.rowLength
+  }
+  const us = after.timeNs / 1000n
+  const day = dateBytes(Math.floor(Number(us) / dayUs))
+  const behind = `${from} AND (time_us, position, "index") < (?, ?, ?) LIMIT ${pageRows}`
+  return (await client.execute(behind, [channel, day, us, after.position, after.index])).rowLength
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const startedMs = performance.now()
+  await work()
+  return performance.now() - startedMs
+}
+
+const figure = (ms: number): string => `${ms.toFixed(ms < 100 ? 2 : 0)} ms`.padStart(12)
+
+const node = await startCassandra()
+const options = {
+  url: `cassandra://${node.contactPoint}/sluice_benchmark`,
+  tls: false,
+  consistency: 'LOCAL_QUORUM' as const,
+  serialConsistency: 'SERIAL' as const,
+  replication: "{'class': 'SimpleStrategy', 'replication_factor': 1}",
+  bucketDays: 1,
+  retentionDays: 0,
+  requestsInFlightMax: 256,
+  connectTimeoutMs: 5_000,
+  requestTimeoutMs: 60_000,
+  formatsMax: 10,
+  formatsPerChannelMax: 10,
+}
+const connection = await openConnection(options, 'benchmark')
+try {
+  const sink = await openSink({ connection, options, logName: 'messages', logId: 'b', writer: 'b', acceptNewLog: false })
+  for (const [nth, [channel, days]] of Object.entries(spreads).entries()) {
+    for (let from = 0; from < rows; from += batchRows) {
+      await sink.write(sink.encode(batchFrom(from, channel, days, nth)), async () => undefined, never)
+    }
+  }
+  await sink.close()
+  const reader = openCassandraReader({ connection, options: { queryTimeoutMs: 60_000 } })
+  for (const [channel, days] of Object.entries(spreads)) {
+    console.log(`\n${rows.toLocaleString('en')} rows ${channel.replaceAll('-', ' ')}, pages of ${pageRows}, medians of ${turns} turns`)
+    const question = (some: Partial<PageQuery>): PageQuery => ({ ...everything, channel, limit: pageRows, ...some })
+    const deepest = await reader.read(question({ direction: 'asc', limit: pageRows * 10 }), never)
+    const ends: Record<string, RowKey | undefined> = { 'first page': undefined, 'page at the depth of the channel': keyOf(deepest.at(-1)!) }
+    for (const [name, after] of Object.entries(ends)) {
+      const [ours, theirs]: [number[], number[]] = [[], []]
+      for (let turn = -10; turn < turns; turn++) {
+        const their = await timed(() => bare(connection, channel, days, after))
+        const our = await timed(() => reader.read(question({ after }), never))
+        if (turn < 0) continue
+        theirs.push(their)
+        ours.push(our)
+      }
+      const ratio = (median(ours) / median(theirs)).toFixed(2)
+      console.log(`${name.padEnd(50)} reader ${figure(median(ours))}   bare ${figure(median(theirs))}   ${ratio}`)
+    }
+    if (days > 4) continue
+    const publisher = `f0e1d2c3-b4a5-4968-8778-${String(publishers - 1).padStart(12, '0')}`
+    const beside: Record<string, () => Promise<unknown>> = {
+      'page of one of 500 publishers': () => reader.read(question({ publisher }), never),
+      'count up to 10,000': () => reader.count(question({}), 10_000, never),
+      'count of that publisher': () => reader.count(question({ publisher }), 10_000, never),
+      'count of all': () => reader.count(question({}), Number.MAX_SAFE_INTEGER - 1, never),
+      'the newest of each series': () => reader.latest(question({}), never),
+      'averages by hours': () =>
+        reader.aggregate({ ...question({}), aggregation: 'avg', intervalUs: 3_600_000_000, fromNs: lastDaysNs(days) }, never),
+    }
+    for (const [name, ask] of Object.entries(beside)) {
+      const times: number[] = []
+      for (let turn = 0; turn < 3; turn++) times.push(await timed(ask))
+      console.log(`${name.padEnd(50)} reader ${figure(median(times))}`)
+    }
+  }
+} finally {
+  await connection.close()
+  await node.stop()
+}
+
+/** Of a quarter of the rows. */
+function lastDaysNs(days: number): bigint {
+  return BigInt((startDay + (days * 3) / 4) * dayUs) * 1000n
+}

@@ -1,0 +1,178 @@
+// How many requests one reader process serves, against a bare fastify route that answers the same bytes from memory, in turns: `npm run bench -- readers requests`.
+//
+// node benchmarks/readers/requests.ts [--connections 16] [--seconds 5] [--turns 3]
+//
+// Each asks for 100 SenML records. The routes stand in this process and the load comes from another one. Two sources of rows: memory, where
+// everything but the store is measured; and a PostgreSQL server, where its driver is too, and where the server takes a core of the machine beside, so that
+// the time of this process for a request says more there than their number.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { parseArgs } from 'node:util'
+import { fastify } from 'fastify'
+import { createServer } from '../../config/http/server.ts'
+import { createLogger } from '../../config/logger.ts'
+import { openServer } from '../../config/postgres/server.ts'
+import { cacheAccess } from '../../control-plane/access-cache.ts'
+import type { AccessControl } from '../../control-plane/client.ts'
+import { openCursors } from '../../readers/cursor.ts'
+import { openPostgresReader } from '../../readers/postgres/reader.ts'
+import type { Reader, Row, SenmlRow } from '../../readers/reader.ts'
+import { readerRoutes } from '../../readers/routes.ts'
+import { openSink } from '../../sinks/postgres/sink.ts'
+import { startPostgres } from '../../test/servers/postgres.ts'
+import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
+import { median } from '../median-time.ts'
+
+const { values } = parseArgs({
+  options: {
+    connections: { type: 'string', default: '16' },
+    seconds: { type: 'string', default: '5' },
+    turns: { type: 'string', default: '3' },
+  },
+})
+const turns = Number(values.turns)
+const records = 100
+const storedRows = 100_000
+const channel = '0a1b2c3d-4e5f-4a6b-8c7d-000000000000'
+const signal = new AbortController().signal
+const query = `/channels/${channel}/messages?limit=${records}`
+const authorization = 'Bearer owner.s.token'
+
+const access: AccessControl = {
+  authorize: async () => ({ allowed: true, publisher: null, owner: 'user' }),
+  onChange: () => () => undefined,
+}
+
+function batchOf(from: number): RecordBatch {
+  const batch = new RecordBatch()
+  const startUs = Date.now() * 1000 - storedRows * 1000
+  for (let offset = from; offset < from + 10_000; offset++) {
+    const publisher = `f0e1d2c3-b4a5-4968-8778-${String((offset * 7919) % 500).padStart(12, '0')}`
+    batch.beginMessage({ partition: 0, offset, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
+    const value = 20 + (offset % 97) / 10
+    batch.appendRecord(0, 'temperature', 'Cel', startUs + offset * 1000, ValueKind.number, value, undefined, Number.NaN, Number.NaN)
+    batch.endMessage()
+  }
+  batch.cover(0, from, from + 10_000)
+  return batch
+}
+
+/** Rows are made anew for each answer, as a store's driver makes them. */
+function fromMemory(rows: readonly Row[]): Reader {
+  const nothing = async (): Promise<never> => {
+    throw new Error('no question of this benchmark')
+  }
+  return {
+    read: async ({ limit }) => rows.slice(0, limit).map(row => ({ ...(row as SenmlRow) })),
+    count: async (_selection, max) => max + 1,
+    latest: nothing,
+    aggregate: nothing,
+    check: async () => undefined,
+    close: async () => undefined,
+  }
+}
+
+async function serve(reader: Reader): Promise<{ url: string; close(): Promise<void> }> {
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  const options = { limitMax: 1000, offsetMax: 100_000, countMax: 10_000 }
+  const cached = cacheAccess(access, { lifetimeMs: 5_000, entriesMax: 1000 })
+  await app.register(readerRoutes({ reader, access: cached, cursors: openCursors(Buffer.alloc(32, 7)), options }))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const close = async (): Promise<void> => {
+    await app.close()
+    cached.close()
+  }
+  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}${query}`, close }
+}
+
+/** The same bytes and headers, from memory. */
+async function serveBare(url: string): Promise<{ url: string; close(): Promise<void> }> {
+  const answer = await fetch(url, { headers: { authorization } })
+  if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
+  const headers = Object.fromEntries([...answer.headers].filter(([name]) => !/^(connection|keep-alive|date|content-length)$/.test(name)))
+  const text = await answer.text()
+  const app = fastify()
+  app.get('/channels/:channel/messages', (_request, reply) => reply.headers(headers).send(text))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}${query}`, close: () => app.close() }
+}
+
+interface Load {
+  readonly perSecond: number
+  /** Of this process. */
+  readonly cpuUs: number
+  readonly answerBytes: number
+}
+
+async function load(url: string): Promise<Load> {
+  const autocannon = new URL('../../node_modules/autocannon/autocannon.js', import.meta.url).pathname
+  const flags = ['--json', '--no-progress', '-c', values.connections, '-d', values.seconds, '-H', `authorization=${authorization}`]
+  const cpu = process.cpuUsage()
+  const child = spawn(process.execPath, [autocannon, ...flags, url], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text
+  })
+  await once(child, 'close')
+  const { user, system } = process.cpuUsage(cpu)
+  const { requests, throughput, non2xx, errors } = JSON.parse(output) as {
+    requests: { total: number; average: number }
+    throughput: { total: number }
+    non2xx: number
+    errors: number
+  }
+  if (non2xx + errors > 0) throw new Error(`${non2xx} answers were no answers, ${errors} requests failed`)
+  return { perSecond: requests.average, cpuUs: (user + system) / requests.total, answerBytes: throughput.total / requests.total }
+}
+
+async function compare(name: string, reader: Reader): Promise<void> {
+  const ours = await serve(reader)
+  const bare = await serveBare(ours.url)
+  const loads = { ours: [] as Load[], bare: [] as Load[] }
+  // The first of each warms up.
+  for (let turn = 0; turn <= turns; turn++) {
+    loads.bare.push(await load(bare.url))
+    loads.ours.push(await load(ours.url))
+  }
+  await Promise.all([ours.close(), bare.close()])
+  const of = (some: readonly Load[], figure: 'perSecond' | 'cpuUs'): number => median(some.slice(1).map(one => one[figure]))
+  const ratios = loads.ours.slice(1).map(({ perSecond }, turn) => perSecond / loads.bare[turn + 1]!.perSecond)
+  const line = (what: string, some: readonly Load[]): string =>
+    `  ${what.padEnd(22)} ${Math.round(of(some, 'perSecond')).toLocaleString('en-US').padStart(8)} requests/s  ${of(some, 'cpuUs').toFixed(0).padStart(5)} us of this process each`
+  console.log(`\n${name}: ${records} records an answer, ${Math.round(loads.ours[1]!.answerBytes).toLocaleString('en-US')} bytes`)
+  console.log(line('bare route', loads.bare))
+  console.log(line('reader', loads.ours))
+  console.log(
+    `  ratio                  ${median(ratios).toFixed(2)} of the requests (0.6 is asked where no database is the limit), ${(of(loads.bare, 'cpuUs') / of(loads.ours, 'cpuUs')).toFixed(2)} by this process's time`,
+  )
+}
+
+const postgres = await startPostgres({ settings: { shared_buffers: '512MB' } })
+try {
+  const database = await openServer({
+    url: await postgres.createDatabase(),
+    applicationName: 'benchmark',
+    connectionsMax: 8,
+    plansEach: true,
+  })
+  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 }
+  const sink = await openSink({ database, options, writer: 'bench', logName: 'messages', logId: 'bench', acceptNewLog: false })
+  const refuse = async (): Promise<never> => {
+    throw new Error('no row of this benchmark is refused')
+  }
+  for (let from = 0; from < storedRows; from += 10_000) await sink.write(sink.encode(batchOf(from)), refuse, signal)
+  await sink.close()
+  await database.execute('VACUUM ANALYZE messages')
+  const stored = openPostgresReader({ database })
+  const none = { fromNs: undefined, toNs: undefined, name: undefined, unit: undefined, value: undefined, boolValue: undefined }
+  const rest = { stringValue: undefined, dataValue: undefined, publisher: undefined, subtopic: undefined, protocol: undefined, payload: [] }
+  const selection = { channel, format: 'messages', ...none, ...rest }
+  const rows = await stored.read({ ...selection, direction: 'desc', limit: records + 1, offset: 0, after: undefined }, signal)
+  await compare('rows from memory', fromMemory(rows))
+  await compare('rows from PostgreSQL', stored)
+  await database.close()
+} finally {
+  await postgres.stop()
+}

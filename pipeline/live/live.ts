@@ -1,0 +1,152 @@
+// Live messages over any log: opens its tail when somebody follows, brings each one there, and closes it behind the last.
+
+import type { Logger } from '../../config/logger.ts'
+import type { DecoderOptions } from '../decode.ts'
+import type { TopicBounds } from '../topic-reader.ts'
+import { catchUp } from './catch-up.ts'
+import { openDecoding } from './decoding.ts'
+import { type Beginning, beginningOf, type Follow, offsetsOf } from './follow.ts'
+import { type Follower, type Following, type LiveMessages, LiveUnavailableError, type Place } from './messages.ts'
+import { openTail, type Tail } from './tail.ts'
+import type { LiveTopic } from './topic.ts'
+import { openTurns } from './turns.ts'
+
+export interface LiveParts {
+  readonly topic: LiveTopic
+  /** As the writers have them. */
+  readonly decoder: DecoderOptions
+  readonly logger: Logger
+}
+
+export interface OpenLiveMessages extends LiveMessages {
+  /** Ends all who follow. */
+  close(): Promise<void>
+}
+
+/** So many read behind the tail at the same time. */
+const catchUpsAtOnce = 2
+/** A place that another process gave may lie behind the end that is known here, for as long as a broker's followers take to hear of it. */
+const aheadTries = 10
+const aheadMs = 200
+
+/** A tail, with those who are there or on their way. */
+interface Watch {
+  readonly tail: Promise<Tail>
+  readonly follows: Set<Follow>
+  /** The last of them closes it. */
+  users: number
+}
+
+export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiveMessages {
+  const decoding = openDecoding(decoder)
+  const turns = openTurns(catchUpsAtOnce)
+  const watches = new Set<Watch>()
+  /** The one that who comes next joins. */
+  let current: Watch | undefined
+  let closed = false
+
+  function enter(): Watch {
+    current ??= open()
+    current.users++
+    return current
+  }
+
+  function open(): Watch {
+    const follows = new Set<Follow>()
+    const end = (): void => {
+      if (current === watch) current = undefined
+      for (const { follower } of follows) follower.end()
+    }
+    const tail = openTail({ topic, decoding, logger, onDetached: follow => void tail.then(it => bring(follow, it)), onEnd: end })
+    const watch: Watch = { tail, follows, users: 0 }
+    watches.add(watch)
+    return watch
+  }
+
+  function leave(watch: Watch): void {
+    if (--watch.users > 0) return
+    if (current === watch) current = undefined
+    close(watch).catch((error: unknown) => logger.warn({ err: error }, 'the log was not let go in order'))
+  }
+
+  async function close(watch: Watch): Promise<void> {
+    // Who waited for a tail that could not be opened was told.
+    const tail = await watch.tail.catch(() => undefined)
+    await tail?.close()
+    watches.delete(watch)
+  }
+
+  /** To the tail, in the background. */
+  function bring(follow: Follow, tail: Tail): void {
+    catchUp(follow, { tail, turns, decoding }).catch((error: unknown) => {
+      if (follow.stopped) return
+      logger.error({ err: error }, 'the log cannot be read for a live stream, which is ended')
+      follow.follower.end()
+    })
+  }
+
+  return {
+    async follow(channel, after) {
+      if (closed) throw new LiveUnavailableError('the log is closed')
+      const watch = enter()
+      try {
+        const tail = await watch.tail
+        return following(watch, tail, channel, await beginning(tail, after))
+      } catch (error) {
+        leave(watch)
+        throw new LiveUnavailableError(`the log cannot be followed now: ${(error as Error).message}`, { cause: error })
+      }
+    },
+
+    async close() {
+      closed = true
+      for (const { follows } of watches) for (const { follower } of follows) follower.end()
+      await Promise.all([...watches].map(close))
+    },
+  }
+
+  function following(watch: Watch, tail: Tail, channel: string, { offsets, begun, lost }: Beginning): Following {
+    const { follows } = watch
+    let follow: Follow | undefined
+    let stopped = false
+    return {
+      log: tail.log,
+      lost,
+      start(follower: Follower) {
+        if (stopped) return
+        follow = { channel, follower, offsets, begun, attached: false, stopped: false }
+        follows.add(follow)
+        bring(follow, tail)
+      },
+      place(): Place {
+        const own = follow?.attached === true ? offsetsOf(follow, tail.next) : [...(follow?.offsets ?? offsets)]
+        return { log: tail.log, offsets: own, ...((follow === undefined ? begun : follow.begun) ?? { partition: 0, rows: 0 }) }
+      },
+      stop() {
+        if (stopped) return
+        stopped = true
+        if (follow !== undefined) {
+          follow.stopped = true
+          follows.delete(follow)
+          tail.detach(follow)
+        }
+        leave(watch)
+      },
+    }
+  }
+}
+
+async function beginning(tail: Tail, after: Place | undefined): Promise<Beginning> {
+  for (let left = aheadTries; ; left--) {
+    const bounds = await tail.reader.bounds()
+    const found = beginningOf(after, tail.log, bounds)
+    if (found !== undefined) return found
+    // The log lost what it had, and a message written since could have any of these offsets.
+    if (left === 0) return { offsets: endsOf(bounds), begun: undefined, lost: true }
+    await new Promise(resolve => setTimeout(resolve, aheadMs))
+  }
+}
+
+function endsOf(bounds: ReadonlyMap<number, TopicBounds>): number[] {
+  return [...bounds].toSorted(([one], [other]) => one - other).map(([, { end }]) => end)
+}

@@ -1,0 +1,201 @@
+// The end of a log, read once for all who follow: each message is decoded once, and only where somebody follows its channel.
+//
+// Who follows is attached when they are where the tail is. One who has no room is let go at once, so that nobody waits for them.
+
+import { hash } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Logger } from '../../config/logger.ts'
+import { LogUnavailableError } from '../log.ts'
+import type { RawRun } from '../source.ts'
+import { SystemicError } from '../systemic-error.ts'
+import type { TopicReader } from '../topic-reader.ts'
+import type { Decoding } from './decoding.ts'
+import { type Follow, giveFrom, offsetsOf } from './follow.ts'
+import type { LiveMessage } from './messages.ts'
+import type { LiveTopic } from './topic.ts'
+
+export interface TailParts {
+  readonly topic: LiveTopic
+  readonly decoding: Decoding
+  readonly logger: Logger
+  /** Called for one who has no room, or lacks messages that were deleted: where they go on is theirs from here. */
+  readonly onDetached: (follow: Follow) => void
+  /** The log cannot be followed any more; nothing is called after it. */
+  readonly onEnd: () => void
+}
+
+export interface Tail {
+  /** Of the log, as places have it. */
+  readonly log: string
+  readonly reader: TopicReader
+  /** By partition, the offset of the next message. */
+  readonly next: readonly number[]
+  attach(follow: Follow): void
+  detach(follow: Follow): void
+  /** A second call does nothing. */
+  close(): Promise<void>
+}
+
+/** Places name each partition, and a header has room for so many. */
+const partitionsMax = 1000
+const retryMs = 500
+
+export async function openTail({ topic, decoding, logger, onDetached, onEnd }: TailParts): Promise<Tail> {
+  let reader = await topic.open()
+  const next: number[] = []
+  try {
+    if (reader.partitions > partitionsMax) {
+      throw new SystemicError(
+        `the topic ${reader.name} has ${reader.partitions} partitions, and can be followed live with ${partitionsMax} at most`,
+      )
+    }
+    const bounds = await reader.bounds()
+    for (let partition = 0; partition < reader.partitions; partition++) next.push(bounds.get(partition)!.end)
+  } catch (error) {
+    await reader.close()
+    throw error
+  }
+  const attached = new Map<string, Set<Follow>>()
+  const closing = new AbortController()
+  let news = Promise.withResolvers<void>()
+  const forget = topic.onAppend(wake)
+  closing.signal.addEventListener('abort', wake)
+  let lookedMs = performance.now()
+  let closed: Promise<void> | undefined
+
+  function wake(): void {
+    news.resolve()
+  }
+
+  function detach(follow: Follow): void {
+    follow.attached = false
+    const follows = attached.get(follow.channel)
+    follows?.delete(follow)
+    if (follows?.size === 0) attached.delete(follow.channel)
+  }
+
+  function give(run: RawRun): void {
+    const { partition } = run
+    if (run.from > next[partition]!) lose(partition, run.from)
+    const cursor = run.cursor()
+    const { message } = cursor
+    while (cursor.next()) {
+      const follows = attached.get(message.channel)
+      if (follows === undefined || message.offset < next[partition]!) continue
+      next[partition] = message.offset
+      const decoded = decoding.decode(message, partition)
+      if (decoded !== undefined) for (const follow of follows) giveTo(follow, decoded)
+      next[partition] = message.offset + 1
+    }
+    next[partition] = run.to
+  }
+
+  function giveTo(follow: Follow, message: LiveMessage): void {
+    if (follow.stopped) return
+    // Who came from another process may have been ahead.
+    if (follow.offsets?.every((own, partition) => own <= next[partition]!) === true) follow.offsets = undefined
+    if (follow.offsets === undefined) {
+      const rows = follow.follower.take(message, 0, next)
+      if (rows === message.batch.rowCount) return
+      follow.offsets = [...next]
+      follow.begun = { partition: message.partition, rows }
+    } else {
+      follow.offsets = offsetsOf(follow, next)
+      if (giveFrom(follow, follow.offsets, message)) return
+    }
+    detach(follow)
+    onDetached(follow)
+  }
+
+  /** Messages were deleted before anybody took them. */
+  function lose(partition: number, start: number): void {
+    next[partition] = start
+    for (const follows of attached.values()) for (const follow of follows) follow.follower.lost()
+  }
+
+  /** A topic gets partitions, and is made anew, without telling anybody. */
+  async function lookAgain(): Promise<void> {
+    const found = await topic.open()
+    lookedMs = performance.now()
+    if (found.id === reader.id && found.partitions === reader.partitions) return found.close()
+    const before = reader
+    reader = found
+    await before.close()
+    if (found.id !== before.id) throw new SystemicError(`the topic ${found.name} was made anew`)
+    if (found.partitions > partitionsMax) throw new SystemicError(`the topic ${found.name} has more than ${partitionsMax} partitions now`)
+    // What lies in them came while somebody followed.
+    const bounds = await found.bounds()
+    for (let partition = next.length; partition < found.partitions; partition++) next.push(bounds.get(partition)!.start)
+  }
+
+  async function readNews(): Promise<void> {
+    const bounds = await reader.bounds()
+    const behind = [...bounds].filter(([partition, { end }]) => next[partition]! < end)
+    const isShorter = [...bounds].some(([partition, { end }]) => end < next[partition]!)
+    if (topic.lookAgainMs !== undefined && (isShorter || performance.now() - lookedMs >= topic.lookAgainMs)) await lookAgain()
+    const reads = await Promise.allSettled(
+      behind.map(async ([partition, { end }]) => {
+        for await (const run of reader.read(partition, next[partition]!, end)) {
+          if (closing.signal.aborted) return
+          give(run)
+        }
+      }),
+    )
+    for (const read of reads) if (read.status === 'rejected') throw read.reason
+  }
+
+  async function follow(): Promise<void> {
+    let isAway = false
+    while (!closing.signal.aborted) {
+      news = Promise.withResolvers()
+      try {
+        await readNews()
+        if (isAway) logger.info({ topic: reader.name }, 'the log is followed live again')
+        isAway = false
+        await news.promise
+      } catch (error) {
+        if (closing.signal.aborted) return
+        if (!(error instanceof LogUnavailableError)) throw error
+        if (!isAway) logger.warn({ err: error }, 'the log is away: live streams wait for it')
+        isAway = true
+        await wait(retryMs, undefined, { signal: closing.signal }).catch(() => undefined)
+      }
+    }
+  }
+
+  follow().catch((error: unknown) => {
+    logger.error({ err: error }, 'the log cannot be followed live: streams are ended, and look again when they come back')
+    onEnd()
+  })
+
+  async function end(): Promise<void> {
+    closing.abort()
+    forget()
+    // What is on its way ends with it; a broker that is silent is not waited for.
+    await reader.close()
+  }
+
+  return {
+    log: logTag(reader.id),
+    get reader() {
+      return reader
+    },
+    next,
+    attach(follow) {
+      follow.attached = true
+      const follows = attached.get(follow.channel)
+      if (follows === undefined) attached.set(follow.channel, new Set([follow]))
+      else follows.add(follow)
+    },
+    detach,
+    close() {
+      closed ??= end()
+      return closed
+    },
+  }
+}
+
+/** Short, since it is in each place. */
+function logTag(id: string): string {
+  return hash('sha256', id, 'hex').slice(0, 16)
+}

@@ -1,0 +1,73 @@
+// The ids of events: places in the log, sealed.
+//
+//   version 1 byte | log 8 bytes | partition | rows | number of offsets | offsets …
+//
+// The numbers are variable-length integers, seven bits a byte, the lowest first.
+
+import type { Place } from '../../pipeline/live/messages.ts'
+import { openSeal } from '../seal.ts'
+
+export interface PlaceTexts {
+  /** @param of whose it is: the channel, and what of it may be read */
+  encode(place: Place, of: string): string
+  /** undefined for what is none of theirs. */
+  decode(text: string, of: string): Place | undefined
+}
+
+const version = 1
+const logBytes = 8
+/** Of a thousand partitions, each with an offset of seven bytes. A header has room for it. */
+export const placeCharactersMax = 10_000
+
+/** @param key 32 bytes, the same in every process that answers the same readers */
+export function openPlaceTexts(key: Uint8Array): PlaceTexts {
+  const sealed = openSeal(key, 'live')
+  return {
+    encode: (place, of) => sealed.seal(bytesOf(place), of),
+    decode(text, of) {
+      const bytes = text.length > placeCharactersMax ? undefined : sealed.open(text, of)
+      return bytes === undefined || bytes.length <= logBytes ? undefined : placeOf(bytes)
+    },
+  }
+}
+
+function bytesOf({ log, partition, rows, offsets }: Place): Buffer {
+  const bytes = Buffer.alloc(1 + logBytes + (3 + offsets.length) * 8)
+  bytes[0] = version
+  bytes.write(log, 1, logBytes, 'hex')
+  let at = 1 + logBytes
+  for (const number of [partition, rows, offsets.length]) at = writeNumber(bytes, at, number)
+  for (const offset of offsets) at = writeNumber(bytes, at, offset)
+  return bytes.subarray(0, at)
+}
+
+/** Numbers up to 2^53: offsets in a log. */
+function writeNumber(bytes: Buffer, start: number, number: number): number {
+  let at = start
+  let left = number
+  while (left >= 0x80) {
+    bytes[at++] = (left % 0x80) + 0x80
+    left = Math.floor(left / 0x80)
+  }
+  bytes[at++] = left
+  return at
+}
+
+/** What has its tag was made by us, of this version or an earlier one. */
+function placeOf(plain: Buffer): Place | undefined {
+  if (plain[0] !== version) return undefined
+  let at = 1 + logBytes
+  const number = (): number => {
+    let value = 0
+    for (let scale = 1; ; scale *= 0x80) {
+      const byte = plain[at++] ?? 0
+      value += (byte % 0x80) * scale
+      if (byte < 0x80) return value
+    }
+  }
+  const log = plain.toString('hex', 1, 1 + logBytes)
+  const partition = number()
+  const rows = number()
+  const offsets = Array.from({ length: number() }, number)
+  return { log, partition, rows, offsets }
+}

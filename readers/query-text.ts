@@ -1,0 +1,45 @@
+// The query string as it came, before anybody decodes it: whether it can be decoded, and the same question further on.
+
+import type { Fault } from '../config/http/errors.ts'
+import { pointerPart } from '../config/http/json-body.ts'
+
+/** The router takes either sign for the end of the path. */
+const pathEnd = /[?#]/
+
+function parted(url: string): [path: string, query: string] {
+  const at = url.search(pathEnd)
+  return at < 0 ? [url, ''] : [url.slice(0, at), url.slice(at + 1)]
+}
+
+/**
+ * Parameters whose escapes are no UTF-8 (RFC 3986 §2.5): the router leaves them as they are, so that they would be compared as texts which
+ * nobody has sent. Characters beyond ASCII that are not escaped never come so far: the parser of HTTP refuses them.
+ */
+export function escapeFaults(url: string): Fault[] {
+  const [, query] = parted(url)
+  if (!query.includes('%')) return []
+  return query.split('&').flatMap((parameter): Fault[] => {
+    const name = parameter.split('=', 1)[0]!
+    const pointer = `/query/${pointerPart(name)}`
+    return isDecodable(parameter) ? [] : [{ pointer, detail: 'has a % that begins no character in UTF-8: escape the % itself as %25' }]
+  })
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The URL with these parameters in place of `offset` and `cursor`. */
+export function furtherOn(url: string, next: { readonly cursor: string } | { readonly offset: number }): string {
+  const [path, query] = parted(url)
+  const parameters = new URLSearchParams(query)
+  parameters.delete('offset')
+  parameters.delete('cursor')
+  for (const [name, value] of Object.entries(next)) parameters.set(name, String(value))
+  return `${path}?${parameters.toString()}`
+}

@@ -1,0 +1,77 @@
+// What a reader counts, named as in Vector's internal metrics: its requests by route and status, and what it asks of its store.
+//
+// No label holds what a device or a client sent: a path is that of the route, with the names of its parameters.
+
+import { Histogram, type Registry } from 'prom-client'
+import type { HttpServer } from '../config/http/server.ts'
+import { counter } from '../pipeline/metrics.ts'
+import { QueryTooLargeError, type Reader } from '../readers/reader.ts'
+
+export interface ReaderMetrics {
+  /** Times what is asked of the routes of this app. */
+  watch(app: HttpServer): void
+  /** The same reader, with what is asked of its store timed. */
+  timed(reader: Reader): Reader
+}
+
+const component = { component_id: 'reader', component_kind: 'source' } as const
+const componentLabels = Object.keys(component)
+/** From a page on an index to the longest question that a store is given by default. */
+const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+export function openReaderMetrics(registry: Registry): ReaderMetrics {
+  const requests = new Histogram({
+    name: 'http_server_handler_duration_seconds',
+    help: 'Seconds from a request to the end of its answer. One whose client went away before that is not counted.',
+    labelNames: [...componentLabels, 'method', 'path', 'status'],
+    buckets,
+    registers: [registry],
+  })
+  const queries = new Histogram({
+    name: 'store_query_duration_seconds',
+    help: 'Seconds that the store took for an answer, or until it was given up: a page of rows, a count, the newest of each series, buckets.',
+    labelNames: [...componentLabels, 'query'],
+    buckets,
+    registers: [registry],
+  })
+  const errors = counter(registry, 'component_errors_total', 'Errors by where they occurred and what they were.', [
+    ...componentLabels,
+    'stage',
+    'error_type',
+    'error_code',
+  ])
+
+  return {
+    watch(app) {
+      app.addHook('onResponse', (request, reply, done) => {
+        const { method, routeOptions } = request
+        requests.observe({ ...component, method, path: routeOptions.url ?? '', status: reply.statusCode }, reply.elapsedTime / 1000)
+        done()
+      })
+    },
+    timed(reader) {
+      async function time<Answer>(query: string, signal: AbortSignal, ask: () => Promise<Answer>): Promise<Answer> {
+        const end = queries.startTimer({ ...component, query })
+        try {
+          return await ask()
+        } catch (error) {
+          // Whoever asked has gone away.
+          if (signal.aborted) throw error
+          const type = error instanceof QueryTooLargeError ? 'timed_out' : 'request_failed'
+          errors.inc({ ...component, stage: 'receiving', error_type: type, error_code: '' })
+          throw error
+        } finally {
+          end()
+        }
+      }
+      return {
+        read: (query, signal) => time('read', signal, () => reader.read(query, signal)),
+        count: (selection, max, signal) => time('count', signal, () => reader.count(selection, max, signal)),
+        latest: (query, signal) => time('latest', signal, () => reader.latest(query, signal)),
+        aggregate: (query, signal) => time('aggregate', signal, () => reader.aggregate(query, signal)),
+        check: () => reader.check(),
+        close: () => reader.close(),
+      }
+    },
+  }
+}

@@ -1,0 +1,122 @@
+// The role `reader`: gives back over HTTP what one store holds, and asks the control plane in another process who may read it.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Type } from 'typebox'
+import { silent } from '../config/http/health-checks.ts'
+import { openRoleListeners } from '../config/http/role-listeners.ts'
+import { type Logger, openLogger } from '../config/logger.ts'
+import { listOptions } from '../config/option-schema.ts'
+import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
+import { readTlsFiles } from '../config/tls-files.ts'
+import { cacheAccess } from '../control-plane/access-cache.ts'
+import { openRemoteAccess } from '../control-plane/remote/access.ts'
+import { SystemicError } from '../pipeline/systemic-error.ts'
+import { openCursors } from '../readers/cursor.ts'
+import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../readers/reader.ts'
+import { readerRoutes } from '../readers/routes.ts'
+import { cursorKeyOf } from './cursor-key.ts'
+import { openReaderLive } from './reader-live.ts'
+import { openReaderMetrics } from './reader-metrics.ts'
+import type { ReaderRoleOptions } from './reader-options.ts'
+import type { StoreKind } from './stores/store.ts'
+
+/** How long a grant is used at most while its end may go unheard. */
+const unheardMsMax = 5_000
+/** Of the five seconds that a stop may take. */
+const storeCloseMsMax = 500
+/** What the language throws where code is wrong: nobody mends that by an option. */
+const defects = [TypeError, RangeError, ReferenceError, SyntaxError]
+
+/**
+ * Starts a reader, prints where it is ready, and resolves when it has stopped after a signal, with every request under way answered or
+ * broken off. It starts also while its store or the control plane is away, and answers 503 until it is there; without the store it is not ready.
+ *
+ * @throws ListenError, SecretError, SystemicError: what a person can mend, with a message that says how
+ */
+export async function reader(kind: StoreKind, options: ReaderRoleOptions, version: string): Promise<void> {
+  const logger = openLogger(options.logging)
+  await runProcess(logger, scope => serve(kind, options, version, logger, scope))
+}
+
+async function serve(
+  kind: StoreKind,
+  options: ReaderRoleOptions,
+  version: string,
+  logger: Logger,
+  { signal, closeLater }: ProcessScope,
+): Promise<void> {
+  const { url: controlUrl, token, grantSeconds, grantsMax } = options.control
+  const remote = openRemoteAccess({ url: controlUrl, token, tls: await readTlsFiles('control', options.control), logger })
+  closeLater(() => remote.close())
+  const access = cacheAccess(remote, { lifetimeMs: grantSeconds * 1000, unheardMsMax, entriesMax: grantsMax })
+  closeLater(async () => access.close())
+  const store = await kind.openReader(options.store)
+  // By then nobody waits for an answer, and a store that gives none would hold up the stop.
+  closeLater(() => Promise.race([store.close(), wait(storeCloseMsMax)]))
+  const { key, isShared } = cursorKeyOf({ cursorKey: options.reader.cursorKey, token })
+  if (!isShared) {
+    logger.warn(
+      'cursors, and the ids of live streams, are of this process alone: another reader, and this one after its next start, answers them 400; give every reader the same SVC_CONTROL_TOKEN, or the same SVC_READER_CURSOR_KEY',
+    )
+  }
+  const live = openReaderLive(options, { access, key, logger })
+  closeLater(() => live.close())
+
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const metrics = openReaderMetrics(registry)
+  const listeners = await openRoleListeners(
+    {
+      logger,
+      version,
+      http: options.http,
+      routes: async app => {
+        await app.register(async watched => {
+          metrics.watch(watched)
+          await watched.register(readerRoutes({ reader: metrics.timed(store), access, cursors: openCursors(key), options: options.reader }))
+        })
+        // How long somebody follows says nothing of this process.
+        await app.register(live.routes)
+      },
+      internal: { address: options.internal.listen },
+      registry,
+      checks: { store: silent(() => store.check()), 'control-plane': silent(() => remote.check()) },
+    },
+    closeLater,
+  )
+  const places = placesOf(kind, options.store)
+  await openWhenThere({
+    open: () => askFirst(store, places),
+    isAway,
+    message: 'the store is away',
+    logger,
+    signal,
+  })
+  if (signal.aborted) return
+  listeners.ready()
+  await aborted(signal)
+}
+
+/** @throws SystemicError where no waiting helps: a wrong password, a database that does not exist */
+async function askFirst(store: Reader, places: string): Promise<void> {
+  try {
+    await store.check()
+  } catch (error) {
+    if (isAway(error) || defects.some(kind => error instanceof kind)) throw error
+    throw new SystemicError(`the store refuses this reader: ${(error as Error).message}: look at ${places}`, { cause: error })
+  }
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof StoreUnavailableError || error instanceof QueryTooLargeError
+}
+
+/** Where a person says which store it is and who comes: `store.url (SVC_RELATIONAL_URL)`. */
+function placesOf(kind: StoreKind, options: unknown): string {
+  const names = new Set(['store.url', ...Object.keys(kind.secrets(options))])
+  return listOptions(Type.Object({ store: kind.readerOptions }))
+    .filter(({ name }) => names.has(name))
+    .map(({ name, variable }) => `${name} (${variable})`)
+    .join(' and ')
+}

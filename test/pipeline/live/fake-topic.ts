@@ -1,0 +1,151 @@
+// A topic of several partitions in memory, for tests of live messages, that can be away, lose messages, grow, and be made anew.
+
+import type { LiveTopic } from '../../../pipeline/live/topic.ts'
+import { LogUnavailableError } from '../../../pipeline/log.ts'
+import { emptyMessage, type RawMessage, type RawRun } from '../../../pipeline/source.ts'
+import type { TopicReader } from '../../../pipeline/topic-reader.ts'
+
+export interface FakeTopic extends LiveTopic {
+  /** One record for each name. Resolves in the next turn, as a log's commit does. */
+  append(partition: number, channel: string, names: readonly string[]): Promise<void>
+  appendPayload(partition: number, channel: string, payload: string): void
+  deleteBelow(partition: number, offset: number): void
+  addPartition(): void
+  madeAnew(): void
+  /** Everything fails with it until it is undefined again. */
+  failure: Error | undefined
+  /** Nobody is called, so that the tail stays where it is. */
+  isQuiet: boolean
+  /** Messages that were read, by all readers together. */
+  readonly read: { messages: number }
+  openReaders: number
+  opened: number
+  listeners: number
+  end(partition: number): number
+}
+
+interface Stored {
+  readonly offset: number
+  readonly channel: string
+  readonly payload: Uint8Array
+}
+
+const runMessagesMax = 3
+
+export function openFakeTopic(partitionCount: number): FakeTopic {
+  let id = crypto.randomUUID() as string
+  let partitions = emptyPartitions(partitionCount)
+  const listeners = new Set<{ call: () => void }>()
+  const read = { messages: 0 }
+
+  function check(): void {
+    if (topic.failure !== undefined) throw topic.failure
+  }
+
+  const topic: FakeTopic = {
+    failure: undefined,
+    isQuiet: false,
+    read,
+    openReaders: 0,
+    opened: 0,
+    lookAgainMs: 0,
+    get listeners() {
+      return listeners.size
+    },
+    end: partition => partitions[partition]!.end,
+    async append(partition, channel, names) {
+      topic.appendPayload(partition, channel, JSON.stringify(names.map(n => ({ n, v: 1 }))))
+      await new Promise(resolve => setImmediate(resolve))
+    },
+    appendPayload(partition, channel, payload) {
+      const to = partitions[partition]!
+      to.messages.push({ offset: to.end++, channel, payload: Buffer.from(payload) })
+      if (!topic.isQuiet) for (const { call } of listeners) call()
+    },
+    deleteBelow(partition, offset) {
+      const of = partitions[partition]!
+      of.start = offset
+      of.messages = of.messages.filter(message => message.offset >= offset)
+    },
+    addPartition: () => void partitions.push(...emptyPartitions(1)),
+    madeAnew() {
+      id = crypto.randomUUID()
+      partitions = emptyPartitions(partitions.length)
+    },
+    onAppend(listener) {
+      const entry = { call: listener }
+      listeners.add(entry)
+      // As over Kafka, where nobody calls and the brokers are asked.
+      const timer = setInterval(() => {
+        if (!topic.isQuiet) listener()
+      }, 5)
+      return () => {
+        clearInterval(timer)
+        listeners.delete(entry)
+      }
+    },
+    async open() {
+      check()
+      topic.openReaders++
+      topic.opened++
+      return openReader()
+    },
+  }
+
+  function openReader(): TopicReader {
+    const count = partitions.length
+    return {
+      name: 'messages',
+      id,
+      partitions: count,
+      async bounds() {
+        check()
+        return new Map(partitions.slice(0, count).map(({ start, end }, partition) => [partition, { start, end }]))
+      },
+      async *read(partition, from, to) {
+        for (let next = from; next < to; ) {
+          await new Promise(resolve => setImmediate(resolve))
+          check()
+          const of = partitions[partition]!
+          next = Math.max(next, of.start)
+          const found = of.messages.filter(({ offset }) => offset >= next && offset < to).slice(0, runMessagesMax)
+          const runTo = found.length === 0 ? to : found.at(-1)!.offset + 1
+          read.messages += found.length
+          yield runOf(partition, next, runTo, found)
+          next = runTo
+        }
+      },
+      close: async () => void topic.openReaders--,
+    }
+  }
+  return topic
+}
+
+function emptyPartitions(length: number): { start: number; end: number; messages: Stored[] }[] {
+  return Array.from({ length }, () => ({ start: 0, end: 0, messages: [] }))
+}
+
+function runOf(partition: number, from: number, to: number, found: readonly Stored[]): RawRun {
+  return {
+    partition,
+    from,
+    to,
+    byteLength: 0,
+    cursor() {
+      const message: RawMessage = Object.assign(emptyMessage(), { publisher: 't1', protocol: 'http', createdUs: 1_700_000_000_000_000 })
+      let at = -1
+      return {
+        message,
+        next() {
+          const next = found[++at]
+          if (next !== undefined) Object.assign(message, next)
+          return next !== undefined
+        },
+        key: () => Buffer.from(message.channel),
+        headers: () => [],
+      }
+    },
+  }
+}
+
+export const away = new LogUnavailableError('the brokers are away')

@@ -1,0 +1,226 @@
+// Messages followed as they are written: whose they are, what they cost, and what a log may do meanwhile.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, test, vi } from 'vitest'
+import { LiveUnavailableError } from '../../../pipeline/live/messages.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { away, openFakeTopic } from './fake-topic.ts'
+import { decoder, keep, openLive } from './follower.ts'
+
+test('who follows a channel is given what is written to it from now on, and nothing of others', async () => {
+  const topic = openFakeTopic(2)
+  await topic.append(0, 'mine', ['before'])
+  await using live = disposable(openLive(topic))
+  const kept = await keep(live, 'mine')
+  await topic.append(1, 'other', ['not-mine'])
+  await topic.append(0, 'mine', ['a', 'b'])
+  await topic.append(1, 'mine', ['c'])
+  await kept.until(3)
+  expect(kept.names.toSorted()).toEqual(['a', 'b', 'c'])
+  expect(kept.lost.times).toBe(0)
+})
+
+test('a message is decoded once for all who follow its channel, and not at all where nobody does', async () => {
+  const topic = openFakeTopic(1)
+  const decode = vi.fn<typeof decoder.transformer.decode>((...of) => decoder.transformer.decode(...of))
+  await using live = disposable(openLive(topic, { transformer: { decode } }))
+  const all = await Promise.all([keep(live, 'mine'), keep(live, 'mine'), keep(live, 'mine')])
+  await wait(20)
+  topic.read.messages = 0
+  await topic.append(0, 'other', ['x'])
+  await topic.append(0, 'mine', ['a'])
+  await Promise.all(all.map(kept => kept.until(1)))
+  expect(decode).toHaveBeenCalledTimes(1)
+  expect(topic.read.messages).toBe(2)
+})
+
+test('what cannot be decoded, is empty, or is not subscribed to is passed over', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic, { subscribed: (_channel, subtopic) => subtopic === '' }))
+  const kept = await keep(live, 'mine')
+  topic.appendPayload(0, 'mine', '{"no":"pack"}')
+  topic.appendPayload(0, 'mine', '[{"bn":"only-base"}]')
+  await topic.append(0, 'mine', ['a'])
+  await kept.until(1)
+  expect(kept.names).toEqual(['a'])
+})
+
+test('the log is read while somebody follows, and nothing of it is left behind the last', async () => {
+  const topic = openFakeTopic(2)
+  const live = openLive(topic)
+  expect([topic.openReaders, topic.listeners]).toEqual([0, 0])
+  const [one, other] = await Promise.all([keep(live, 'mine'), keep(live, 'other')])
+  expect([topic.openReaders, topic.listeners]).toEqual([1, 1])
+  one.following.stop()
+  one.following.stop()
+  await topic.append(0, 'other', ['a'])
+  await other.until(1)
+  other.following.stop()
+  await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
+  topic.read.messages = 0
+  await topic.append(0, 'mine', ['unread'])
+  await wait(20)
+  expect(topic.read.messages).toBe(0)
+  await live.close()
+})
+
+test('while the log is away nothing is lost and nothing comes twice; who comes then is told to come again', async () => {
+  const topic = openFakeTopic(2)
+  await using live = disposable(openLive(topic))
+  const kept = await keep(live, 'mine')
+  await topic.append(0, 'mine', ['a'])
+  await kept.until(1)
+  topic.failure = away
+  await topic.append(0, 'mine', ['b'])
+  await topic.append(1, 'mine', ['c'])
+  await expect(keep(live, 'mine')).rejects.toThrow(LiveUnavailableError)
+  topic.failure = undefined
+  await kept.until(3)
+  await topic.append(0, 'mine', ['d'])
+  await kept.until(4)
+  expect(kept.names[0]).toBe('a')
+  expect(kept.names.toSorted()).toEqual(['a', 'b', 'c', 'd'])
+})
+
+test('what retention deleted before a place is told as lost, and what is left comes', async () => {
+  const topic = openFakeTopic(2)
+  await using live = disposable(openLive(topic))
+  const first = await keep(live, 'mine')
+  for (const name of ['a', 'b', 'c']) await topic.append(0, 'mine', [name])
+  await first.until(3)
+  const place = first.places[0]!
+  topic.deleteBelow(0, 2)
+  const second = await keep(live, 'mine', place)
+  await second.until(1)
+  expect([second.names, second.lost.times]).toEqual([['c'], 1])
+  const third = await keep(live, 'mine', first.places[1])
+  await third.until(1)
+  expect([third.names, third.lost.times]).toEqual([['c'], 0])
+})
+
+test('one who begins ahead of the tail is given nothing from before, and neither is one who goes on at their places', async () => {
+  const topic = openFakeTopic(2)
+  await using live = disposable(openLive(topic))
+  const first = await keep(live, 'mine')
+  await topic.append(0, 'mine', ['a'])
+  await first.until(1)
+  topic.isQuiet = true
+  await topic.append(0, 'mine', ['b'])
+  await topic.append(1, 'mine', ['c'])
+  const second = await keep(live, 'mine')
+  const third = await keep(live, 'mine', { ...second.following.place() })
+  topic.isQuiet = false
+  await topic.append(0, 'mine', ['d'])
+  await topic.append(1, 'mine', ['e'])
+  await Promise.all([first.until(5), second.until(2), third.until(2)])
+  expect([first, second, third].map(({ names }) => names.toSorted())).toEqual([
+    ['a', 'b', 'c', 'd', 'e'],
+    ['d', 'e'],
+    ['d', 'e'],
+  ])
+  const fourth = await keep(live, 'mine', second.places[0])
+  await fourth.until(1)
+  expect(new Set([second.names[0], ...fourth.names])).toEqual(new Set(['d', 'e']))
+})
+
+test('one who begins inside a message that the tail has not come to is given the rest of it', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const other = openLive(topic)
+  const before = await keep(other, 'mine')
+  const tail = await keep(live, 'mine')
+  await topic.append(0, 'mine', ['a', 'b', 'c'])
+  await before.until(3)
+  await tail.until(3)
+  await other.close()
+  const place = before.places[0]!
+  topic.isQuiet = true
+  await topic.append(0, 'mine', ['d', 'e'])
+  const again = await keep(live, 'mine', { ...place, offsets: [1] })
+  topic.isQuiet = false
+  await again.until(1)
+  expect(again.names).toEqual(['e'])
+})
+
+test('what retention deleted before the tail came to it is told as lost to all', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const kept = await keep(live, 'mine')
+  await topic.append(0, 'mine', ['a'])
+  await kept.until(1)
+  topic.isQuiet = true
+  for (const name of ['b', 'c', 'd']) await topic.append(0, 'mine', [name])
+  topic.deleteBelow(0, 3)
+  topic.isQuiet = false
+  await kept.until(2)
+  expect([kept.names, kept.lost.times]).toEqual([['a', 'd'], 1])
+})
+
+test('a log that was made anew ends who follows; they come back, are told, and get all that it holds', async () => {
+  const topic = openFakeTopic(2)
+  await using live = disposable(openLive(topic))
+  const before = await keep(live, 'mine')
+  await topic.append(0, 'mine', ['old'])
+  await before.until(1)
+  topic.madeAnew()
+  await topic.append(0, 'mine', ['new'])
+  await before.ended
+  const after = await keep(live, 'mine', before.places[0])
+  await after.until(1)
+  expect([after.names, after.lost.times]).toEqual([['new'], 1])
+})
+
+test('partitions that a topic gets are followed from their first message on', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const kept = await keep(live, 'mine')
+  await topic.append(0, 'mine', ['a'])
+  topic.addPartition()
+  await topic.append(1, 'mine', ['b'])
+  await kept.until(2)
+  expect(kept.names.toSorted()).toEqual(['a', 'b'])
+  const again = await keep(live, 'mine', kept.places[kept.names.indexOf('a')])
+  await again.until(kept.names[0] === 'a' ? 1 : 0)
+  expect(again.names).toEqual(kept.names[0] === 'a' ? ['b'] : [])
+})
+
+test('a log that cannot be followed any more ends all, and who comes next looks again', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const [one, other] = await Promise.all([keep(live, 'mine'), keep(live, 'other')])
+  topic.failure = new SystemicError('the topic may not be read')
+  await Promise.all([one.ended, other.ended])
+  await expect(live.follow('mine', undefined)).rejects.toThrow(/may not be read/)
+  topic.failure = undefined
+  const again = await keep(live, 'mine')
+  await topic.append(0, 'mine', ['a'])
+  await again.until(1)
+  again.following.stop()
+  await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
+})
+
+test('one who takes nothing keeps up nobody', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const stuck = await keep(live, 'mine', undefined, () => 0)
+  const quick = await keep(live, 'mine')
+  for (let count = 1; count <= 50; count++) await topic.append(0, 'mine', [`r${count}`])
+  await quick.until(50)
+  expect(quick.names).toEqual(Array.from({ length: 50 }, (_, at) => `r${at + 1}`))
+  expect(stuck.names).toEqual([])
+  stuck.following.stop()
+})
+
+test('closed, it ends all who follow and takes nobody', async () => {
+  const topic = openFakeTopic(1)
+  const live = openLive(topic)
+  const kept = await keep(live, 'mine')
+  await live.close()
+  await kept.ended
+  await expect(live.follow('mine', undefined)).rejects.toThrow(LiveUnavailableError)
+  expect([topic.openReaders, topic.listeners]).toEqual([0, 0])
+})
+
+function disposable<Part extends { close(): Promise<void> }>(part: Part): Part & AsyncDisposable {
+  return Object.assign(part, { [Symbol.asyncDispose]: () => part.close() })
+}

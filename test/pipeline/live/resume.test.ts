@@ -1,0 +1,75 @@
+// A property: wherever one who follows stops, and however little they take at once, what they get in all is every record once, in order.
+
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { Place } from '../../../pipeline/live/messages.ts'
+import { openFakeTopic } from './fake-topic.ts'
+import { keep, openLive } from './follower.ts'
+
+const partitions = 3
+
+const steps = fc.array(
+  fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        kind: fc.constant('append' as const),
+        partition: fc.nat(partitions - 1),
+        rows: fc.integer({ min: 1, max: 4 }),
+        mine: fc.boolean(),
+      }),
+    },
+    // Comes back behind the record so many before the last that came, or at the place that a heartbeat gives.
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('return' as const), back: fc.nat(3), atHeartbeat: fc.boolean() }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), ms: fc.nat(8) }) },
+  ),
+  { minLength: 1, maxLength: 40 },
+)
+
+test('every record comes once and in the order of its partition, over any breaks', async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, fc.infiniteStream(fc.integer({ min: 1, max: 5 })), async (sequence, rooms) => {
+      const topic = openFakeTopic(partitions)
+      const live = openLive(topic)
+      const rowsAtOnce = (): number => rooms.next().value ?? 1
+      const received: string[] = []
+      const written: string[][] = [[], [], []]
+      let began: Place
+      let kept = await keep(live, 'mine', undefined, rowsAtOnce)
+      began = kept.following.place()
+      let serial = 0
+      for (const step of sequence) {
+        if (step.kind === 'append') {
+          const names = Array.from({ length: step.rows }, () => `p${step.partition}-${serial++}`)
+          if (step.mine) written[step.partition]!.push(...names)
+          await topic.append(step.partition, step.mine ? 'mine' : 'other', names)
+        } else if (step.kind === 'pause') {
+          await new Promise(resolve => setTimeout(resolve, step.ms))
+        } else {
+          const { place, count } = step.atHeartbeat
+            ? { place: kept.following.place(), count: kept.names.length }
+            : behind(kept.names.length - step.back)
+          kept.following.stop()
+          received.push(...kept.names.slice(0, count))
+          kept = await keep(live, 'mine', place, rowsAtOnce)
+          began = place
+        }
+      }
+      const rest = written.flat().length - received.length
+      await kept.until(rest)
+      await new Promise(resolve => setTimeout(resolve, 10))
+      received.push(...kept.names)
+      await live.close()
+      const orders = written.map((_, partition) => received.filter(name => name.startsWith(`p${partition}-`)))
+      expect(orders).toEqual(written)
+      expect(kept.lost.times).toBe(0)
+
+      /** Behind the first so many of what came since the last break; with none, where that break was. */
+      function behind(wanted: number): { place: Place; count: number } {
+        const count = Math.max(wanted, 0)
+        return count === 0 ? { place: began, count } : { place: kept.places[count - 1]!, count }
+      }
+    }),
+    { numRuns: 60 },
+  )
+})

@@ -1,0 +1,256 @@
+// The Cassandra reader over a driver that is none: what it sends for any question, and how it ends.
+
+import { getEventListeners } from 'node:events'
+import type { Client } from 'cassandra-driver'
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { openCassandraReader } from '../../../readers/cassandra/reader.ts'
+import type { PageQuery, Selection } from '../../../readers/query.ts'
+import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
+import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
+import { ownTables } from '../../../sinks/cassandra/statements.ts'
+import { aggregateQuery, pageQuery } from '../../conformance/reader/index.ts'
+import { readerOptions } from './site.ts'
+
+type Execute = (
+  cql: string,
+  values: readonly unknown[],
+  options: { prepare?: boolean },
+) => Promise<{ rows: object[]; pageState: string | null }>
+
+async function readerOver(execute: Execute, queryTimeoutMs = 30_000): Promise<Reader> {
+  const connection = await openConnection(readerOptions('cassandra://127.0.0.1:1/k'), 'reader')
+  const instead: Connection = { ...connection, client: async () => ({ execute }) as unknown as Client }
+  return openCassandraReader({ connection: instead, options: { queryTimeoutMs } })
+}
+
+const never = new AbortController().signal
+const day = { day: { toBuffer: () => Buffer.from([0x80, 0, 0x50, 0]) } }
+const row = { time_us: 1n, created: 1n, position: 1n, index: 0, publisher: 'p', subtopic: '', name: 'n', payload: '{}' }
+const nothingMore = { pageState: null }
+
+describe('what is sent', () => {
+  interface Sent {
+    readonly cql: string
+    readonly values: readonly unknown[]
+  }
+
+  /** Whatever a reader can be asked, of a store in which each question finds a day and a row. */
+  async function sentFor(selection: Partial<Selection>, page: Partial<PageQuery>): Promise<Sent[]> {
+    const sent: Sent[] = []
+    const reader = await readerOver(async (cql, values) => {
+      sent.push({ cql, values })
+      return { rows: cql.startsWith('SELECT day') ? [day] : [row], ...nothingMore }
+    })
+    const query = pageQuery({ ...selection, ...page })
+    await reader.read(query, never)
+    await reader.count(query, 3, never)
+    await reader.latest({ ...query, offset: 0 }, never)
+    if (query.format === 'messages') await reader.aggregate(aggregateQuery(selection), never)
+    return sent
+  }
+
+  const text = fc.oneof(
+    fc.string({ unit: 'grapheme', maxLength: 20 }),
+    fc.constantFrom("'; DROP TABLE messages; --", '"', '? AND ?', "' ALLOW FILTERING", '$$', '\\', '\u0000', 'x'.repeat(30_000)),
+  )
+  const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined })
+  const instant = fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n })
+  const selections = fc.record({
+    channel: text,
+    publisher: optional(text),
+    subtopic: optional(text),
+    protocol: optional(text),
+    name: optional(text),
+    unit: optional(text),
+    fromNs: optional(instant),
+    toNs: optional(instant),
+    value: optional(fc.constant({ comparator: 'lt' as const, number: 1 })),
+    boolValue: optional(fc.boolean()),
+    stringValue: optional(text),
+    dataValue: optional(fc.uint8Array()),
+  })
+  const pages = fc.record({
+    direction: fc.constantFrom('asc' as const, 'desc' as const),
+    limit: fc.integer({ min: 1, max: 1000 }),
+    offset: fc.integer({ min: 0, max: 3 }),
+    after: optional(fc.record({ timeNs: instant, position: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), index: fc.nat(1000) })),
+  })
+
+  test('every statement has the channel as a value, finds by keys alone, and holds nothing of a text', async () => {
+    await fc.assert(
+      fc.asyncProperty(selections, pages, async (selection, page) => {
+        for (const { cql, values } of await sentFor(selection, page)) {
+          expect(values[0]).toBe(selection.channel)
+          expect(cql).toMatch(
+            /^SELECT [\w", ]+ FROM "k"\."(messages|sluice_channel_days|sluice_publisher_days)" WHERE channel = \? AND [\w"=<>?(), \n]+$/,
+          )
+          expect(cql).not.toMatch(/FILTERING/i)
+          expect(cql.match(/\?/g)).toHaveLength(values.length)
+        }
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('the text of a statement follows from which filters there are, and never from what they hold', async () => {
+    const textsOf = (sent: readonly Sent[]): Set<string> => new Set(sent.map(({ cql }) => cql))
+    await fc.assert(
+      fc.asyncProperty(selections, selections, pages, async (one, other, page) => {
+        // The filters of the one with the values of the other. Ranges that hold nothing are not asked for: there are none.
+        const open = { fromNs: undefined, toNs: undefined }
+        const [left, right] = [
+          { ...one, ...open },
+          { ...one, ...open },
+        ]
+        for (const name of ['channel', 'publisher', 'subtopic', 'protocol', 'name', 'unit', 'stringValue'] as const) {
+          if (one[name] !== undefined) Object.assign(right, { [name]: other[name] ?? '' })
+        }
+        const plain = { ...page, after: undefined, offset: 0 }
+        const [ofLeft, ofRight] = [textsOf(await sentFor(left, plain)), textsOf(await sentFor(right, plain))]
+        // What matches is read whole for the newest: with other values nothing may match.
+        for (const sent of [ofLeft, ofRight]) for (const cql of sent) if (/\) = \(/.test(cql)) sent.delete(cql)
+        expect(ofRight).toEqual(ofLeft)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('a format names a table of harmless characters, and one that is none of ours', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(text, fc.constantFrom('sluice_logs', 'Messages', 'system.local', 'k.messages')), async format => {
+        fc.pre(format !== 'messages' && format !== '')
+        for (const { cql, values } of await sentFor({ channel: 'c', format, payload: [{ path: [format], text: format }] }, {})) {
+          const [, table] = / FROM "k"\."([A-Za-z0-9_]{1,48})" WHERE /.exec(cql)!
+          if (!cql.startsWith('SELECT day')) expect(ownTables.map(({ name }) => name)).not.toContain(table)
+          expect(values[0]).toBe('c')
+        }
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('what the store cannot hold is not asked for', async () => {
+    for (const selection of [{ channel: 'a\ud800' }, { channel: 'x'.repeat(70_000) }, { channel: 'c', format: 'f'.repeat(65_501) }]) {
+      expect(await sentFor(selection, {})).toEqual([])
+    }
+    expect(await sentFor({ channel: 'c', publisher: '\udfff' }, {})).toEqual([])
+  })
+})
+
+describe('how a question ends', () => {
+  const silent: Execute = () => new Promise(() => undefined)
+  const endless: Execute = async cql => {
+    await new Promise(setImmediate)
+    return { rows: cql.startsWith('SELECT day') ? [day] : [row], pageState: 'more' }
+  }
+  const unmatched = pageQuery({ name: 'none' })
+
+  test.each([
+    ['silent', silent],
+    ['busy with it', endless],
+  ])('a caller that goes away has an answer at once from a store that is %s', async (_how, execute) => {
+    const reader = await readerOver(execute)
+    const going = new AbortController()
+    const questions = [
+      reader.read(unmatched, going.signal),
+      reader.count(unmatched, 10, going.signal),
+      reader.latest(unmatched, going.signal),
+      reader.aggregate(aggregateQuery({ name: 'none' }), going.signal),
+    ]
+    const settled = Promise.allSettled(questions)
+    await new Promise(setImmediate)
+    going.abort(new Error('gone'))
+    for (const one of await settled) expect(one).toMatchObject({ status: 'rejected', reason: { message: 'gone' } })
+    expect(getEventListeners(going.signal, 'abort')).toEqual([])
+  })
+
+  test('nothing is asked any more when the caller has gone', async () => {
+    let requests = 0
+    const going = new AbortController()
+    const reader = await readerOver(async (cql, values) => {
+      if (++requests === 20) going.abort(new Error('gone'))
+      return await endless(cql, values, {})
+    })
+    await expect(reader.count(unmatched, 10, going.signal)).rejects.toThrow('gone')
+    const asked = requests
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
+    expect(requests).toBe(asked)
+  })
+
+  test('a question that takes too long is told so; of a store that says nothing, that it cannot answer', async () => {
+    const tooLong = (await readerOver(endless, 100)).read(unmatched, never)
+    await expect(tooLong).rejects.toBeInstanceOf(QueryTooLargeError)
+    await expect(tooLong).rejects.toThrow(/ask for less by name, publisher, from and to/)
+    const unanswered = (await readerOver(silent, 100)).read(unmatched, never)
+    await expect(unanswered).rejects.toBeInstanceOf(StoreUnavailableError)
+    await expect((await readerOver(silent, 100)).check()).rejects.toThrow(/nothing came from it within 100 ms/)
+  })
+
+  test('a question that is answered leaves no listener', async () => {
+    const { signal } = new AbortController()
+    const reader = await readerOver(async () => ({ rows: [], ...nothingMore }))
+    expect(await reader.read(pageQuery(), signal)).toEqual([])
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+  })
+
+  const failure = (name: string, message: string, code?: number): Error => Object.assign(new Error(message), { name, code })
+
+  test.each([
+    ['a table that is missing', failure('ResponseError', 'table messages does not exist', 0x2200), /start a writer/],
+    ['a node that is overloaded', failure('ResponseError', 'overloaded', 0x1001), /cannot answer now: overloaded/],
+    ['a request without an answer', failure('OperationTimedOutError', 'no answer from 127.0.0.1'), /cannot answer now: no answer/],
+  ])('%s is a store that cannot answer', async (_what, error, sentence) => {
+    const reader = await readerOver(async () => Promise.reject(error))
+    for (const asked of [reader.read(pageQuery(), never), reader.count(pageQuery(), 1, never), reader.check()]) {
+      await expect(asked).rejects.toBeInstanceOf(StoreUnavailableError)
+      await expect(asked).rejects.toThrow(sentence)
+    }
+  })
+
+  test('of a format without a table nothing is prepared, since the driver keeps what it prepares', async () => {
+    const prepared = new Set<string>()
+    const reader = await readerOver(async (cql, _values, { prepare }) => {
+      if (prepare !== false) prepared.add(cql)
+      if (cql.startsWith('SELECT day')) return { rows: [day], ...nothingMore }
+      throw failure('ResponseError', 'table does not exist', 0x2200)
+    })
+    for (let nth = 0; nth < 20; nth++) {
+      const query = pageQuery({ format: `f${nth}`, toNs: 1n, payload: [{ path: ['a'], text: 'b' }] })
+      expect(await reader.read(query, never)).toEqual([])
+      expect(await reader.count(query, 1, never)).toBe(0)
+      expect(await reader.latest(query, never)).toEqual({ groups: [], total: 0 })
+    }
+    expect([...prepared]).toEqual([expect.stringMatching(/^SELECT day FROM "k"."sluice_channel_days"/)])
+  })
+
+  test('a format with a table is asked for it once', async () => {
+    let unprepared = 0
+    const reader = await readerOver(async (cql, _values, { prepare }) => {
+      if (prepare === false) unprepared++
+      return { rows: cql.startsWith('SELECT day') ? [day] : [row], ...nothingMore }
+    })
+    for (let nth = 0; nth < 3; nth++) expect(await reader.read(pageQuery({ format: 'weather' }), never)).toHaveLength(1)
+    expect(unprepared).toBe(1)
+  })
+
+  test('a format whose table is gone has no rows, also where it was there before', async () => {
+    let isThere = true
+    const reader = await readerOver(async cql => {
+      if (cql.startsWith('SELECT day')) return { rows: [day], ...nothingMore }
+      if (isThere) return { rows: [row], ...nothingMore }
+      throw failure('ResponseError', 'table weather does not exist', 0x2200)
+    })
+    expect(await reader.read(pageQuery({ format: 'weather' }), never)).toHaveLength(1)
+    isThere = false
+    expect(await reader.read(pageQuery({ format: 'weather' }), never)).toEqual([])
+    expect(await reader.count(pageQuery({ format: 'weather' }), 1, never)).toBe(0)
+  })
+
+  test('a permission that is missing is said, and is no outage', async () => {
+    const reader = await readerOver(async () => Promise.reject(failure('ResponseError', 'User r has no SELECT permission', 0x2100)))
+    const error = await reader.read(pageQuery(), never).catch((found: unknown) => found)
+    expect(error).not.toBeInstanceOf(StoreUnavailableError)
+    expect((error as Error).message).toMatch(/User r has no SELECT permission: give the role the permissions/)
+  })
+})

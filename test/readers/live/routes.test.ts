@@ -1,0 +1,210 @@
+// A live stream over HTTP: who reads what, what a wrong question is answered, and where a client that comes back goes on.
+
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { openapiRoutes } from '../../../config/http/openapi.ts'
+import { createServer } from '../../../config/http/server.ts'
+import { createLogger } from '../../../config/logger.ts'
+import { LiveUnavailableError } from '../../../pipeline/live/messages.ts'
+import { liveRoutes } from '../../../readers/live/routes.ts'
+import { channel, foreign, otherThing, owner, serveLive, stranger, thing } from './served-live.ts'
+
+test('the owner is given each record as it comes, as a page has it, with an id', async () => {
+  await using served = await serveLive()
+  const client = await served.open()
+  expect(client.headers.get('content-type')).toBe('text/event-stream')
+  expect(client.headers.get('cache-control')).toBe('private, no-store')
+  expect(client.headers.get('x-accel-buffering')).toBe('no')
+  expect(client.headers.get('x-request-id')).not.toBeNull()
+  expect(client.headers.get('x-content-type-options')).toBe('nosniff')
+  await served.topic.append(0, foreign, ['not-mine'])
+  await served.topic.append(0, channel, ['a'])
+  await client.until(1)
+  const [event] = client.records
+  expect(event!.data).toBe(
+    `{"Channel":"${channel}","Subtopic":"","Publisher":"t1","Protocol":"http","Name":"a","Time":1700000000,"Value":1}`,
+  )
+  expect(event!.lastEventId).toMatch(/^[\w-]{20,100}$/)
+  expect(client.retryMs()).toBe(2000)
+})
+
+test('a thing is given what it published itself, and the same question by another thing is quiet', async () => {
+  await using served = await serveLive()
+  const [own, other, asked] = await Promise.all([
+    served.open('', thing),
+    served.open('', otherThing),
+    served.open('?publisher=t1', otherThing),
+  ])
+  await served.topic.append(0, channel, ['a', 'b'])
+  await own.until(2)
+  served.access.rights.delete('two')
+  served.access.change({ kind: 'unheard' })
+  await Promise.all([other.closed, asked.closed])
+  expect([own.names(), other.names(), asked.names()]).toEqual([['a', 'b'], [], []])
+})
+
+test('filters are those of a page', async () => {
+  await using served = await serveLive()
+  const clients = await Promise.all(
+    [
+      '?name=b',
+      '?v=1&comparator=lt',
+      '?v=1&comparator=ge&name=a',
+      '?publisher=nobody',
+      '?subtopic=',
+      '?protocol=mqtt',
+      '?format=weather',
+      '?name=last',
+    ].map(query => served.open(query)),
+  )
+  await served.topic.append(0, channel, ['a', 'b'])
+  await served.topic.append(0, channel, ['last'])
+  await clients.at(-1)!.until(1)
+  await clients[4]!.until(3)
+  expect(clients.map(client => client.names())).toEqual([['b'], [], ['a'], [], ['a', 'b', 'last'], [], [], ['last']])
+})
+
+const uuid = randomUUID()
+test.each<[what: string, status: number, sentence: RegExp, query: string, headers: Record<string, string>, of: string]>([
+  ['nobody', 401, /Authorization: Thing <key>.*Authorization: Bearer <token>/, '', {}, channel],
+  ['a key that is none', 401, /no key of a thing/, '', { authorization: 'Thing x' }, channel],
+  ['a token that is none, with a wrong question', 401, /not valid/, '?limit=1', { authorization: 'Bearer x' }, 'my-channel'],
+  ['a stranger', 403, /authorization over the entity/, '', stranger, channel],
+  ['the owner of another channel', 403, /authorization over the entity/, '', owner, foreign],
+  ['a channel that does not exist', 403, /authorization over the entity/, '', owner, uuid],
+  ['a stranger with a wrong question', 400, /limit/, '?limit=1', stranger, channel],
+  ['a stranger with an id of no form', 400, /last-event-id/, '', { ...stranger, 'last-event-id': 'a b' }, channel],
+  ['a channel that is no UUID', 400, /\/path\/channel/, '', owner, 'my-channel'],
+  ...[
+    'offset=1',
+    'limit=1',
+    'cursor=a',
+    'from=1',
+    'to=1',
+    'dir=asc',
+    'order=time',
+    'count=none',
+    'latest=true',
+    'aggregation=min',
+    'interval=1s',
+    'csv_safe=true',
+  ].map((query): [string, number, RegExp, string, Record<string, string>, string] => [
+    query,
+    400,
+    new RegExp(`/query/${query.split('=')[0]} is not known here`),
+    `?${query}`,
+    owner,
+    channel,
+  ]),
+  ['a number that is none', 400, /\/query\/v .*a number/, '?v=x', owner, channel],
+  ['a filter of SenML for documents', 400, /\/query\/name is of SenML/, '?format=weather&name=a', owner, channel],
+  ['a filter of documents for SenML', 400, /\/query\/payload.a is of JSON/, '?payload.a=1', owner, channel],
+  ['a parameter twice', 400, /\/query\/name.*more than once/, '?name=a&name=b', owner, channel],
+  ['JSON wanted', 406, /give text\/event-stream in Accept/, '', { ...owner, accept: 'application/json' }, channel],
+  [
+    'an id that is none of ours',
+    400,
+    /\/header\/last-event-id is no id of this stream/,
+    '',
+    { ...owner, 'last-event-id': 'abcd' },
+    channel,
+  ],
+  ['an id that is too long', 400, /\/header\/last-event-id/, '', { ...owner, 'last-event-id': 'a'.repeat(10_001) }, channel],
+])('%s is answered %i', async (_what, status, sentence, query, headers, of) => {
+  await using served = await serveLive()
+  const answer = await served.get(query, headers, of)
+  expect([answer.status, answer.text]).toEqual([status, expect.stringMatching(sentence)])
+  expect(answer.headers.get('www-authenticate')).toBe(status === 401 ? 'Thing realm="sluice", Bearer realm="sluice"' : null)
+  expect([served.topic.openReaders, served.access.listeners()]).toEqual([0, 0])
+})
+
+test('with Last-Event-ID a stream goes on behind that record, also inside a message; an empty one is none', async () => {
+  await using served = await serveLive()
+  const first = await served.open()
+  await served.topic.append(0, channel, ['a', 'b', 'c'])
+  await served.topic.append(1, channel, ['d'])
+  await first.until(4)
+  first.leave()
+  const behindB = { ...owner, 'last-event-id': first.records[1]!.lastEventId }
+  const second = await served.open('', behindB)
+  await second.until(2)
+  expect(second.names()).toEqual(['c', 'd'])
+  // A filter changes nothing of where one is.
+  const third = await served.open('?name=d', behindB)
+  await third.until(1)
+  expect(third.names()).toEqual(['d'])
+  const now = await served.open('', { ...owner, 'last-event-id': '' })
+  await served.topic.append(0, channel, ['e'])
+  await now.until(1)
+  expect(now.names()).toEqual(['e'])
+})
+
+test('a client that was sent no record yet goes on where it began', async () => {
+  await using served = await serveLive()
+  const first = await served.open()
+  await expect.poll(() => first.lastEventId()).not.toBe('')
+  first.leave()
+  await served.topic.append(0, channel, ['meanwhile'])
+  const second = await served.open('', { ...owner, 'last-event-id': first.lastEventId() })
+  await second.until(1)
+  expect(second.names()).toEqual(['meanwhile'])
+})
+
+test("an id is of its reader: a thing cannot go on at the owner's", async () => {
+  await using served = await serveLive()
+  const first = await served.open()
+  await served.topic.append(0, channel, ['a'])
+  await first.until(1)
+  const answer = await served.get('', { ...thing, 'last-event-id': first.lastEventId() })
+  expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/is no id of this stream/)])
+})
+
+test('where the log has deleted what lies behind the id, the event `lost` says so, and what is left follows', async () => {
+  await using served = await serveLive()
+  const first = await served.open()
+  for (const name of ['a', 'b', 'c']) await served.topic.append(0, channel, [name])
+  await first.until(3)
+  served.topic.deleteBelow(0, 2)
+  const second = await served.open('', { ...owner, 'last-event-id': first.records[0]!.lastEventId })
+  await second.until(1)
+  expect(second.named).toEqual([expect.objectContaining({ name: 'lost', data: expect.stringMatching(/no longer in the log.*GET/) })])
+  expect(second.names()).toEqual(['c'])
+})
+
+test('while the log is away who comes is answered 503 with Retry-After; without a log, 404 that says what to set', async () => {
+  await using served = await serveLive({}, { follow: () => Promise.reject(new LiveUnavailableError('away')) })
+  const answer = await served.get()
+  expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
+  expect(answer.text).toMatch(/cannot be followed now/)
+  await using without = await serveLive({}, 'none')
+  expect((await without.get('', {})).status).toBe(401)
+  expect((await without.get('', stranger)).status).toBe(403)
+  const none = await without.get()
+  expect([none.status, none.text]).toEqual([404, expect.stringMatching(/SVC_LIVE_ENABLED=true/)])
+})
+
+test('HEAD and other methods are refused, and nothing is left open', async () => {
+  await using served = await serveLive()
+  const answer = await fetch(`${served.url}/channels/${channel}/messages/stream`, { method: 'HEAD', headers: owner })
+  expect(answer.status).toBe(405)
+  expect(served.topic.openReaders).toBe(0)
+})
+
+test('it is described: its filters, the header, the media type and every error', async () => {
+  const logger = createLogger({ level: 'silent', pretty: false })
+  const app = createServer({ logger })
+  openapiRoutes(app, { version: '1' })
+  const options = { streamsMax: 1, streamsEachMax: 1, queueBytes: 65_536, heartbeatSeconds: 15 }
+  await app.register(liveRoutes({ live: undefined, access: (await serveLive()).access, placeKey: Buffer.alloc(32), options, logger }))
+  const answer = await app.inject({ url: '/openapi.json' })
+  const { paths } = answer.json<{ paths: Record<string, { get: Record<string, unknown> }> }>()
+  const operation = paths['/channels/{channel}/messages/stream']!.get as {
+    parameters: { name: string; in: string }[]
+    responses: Record<string, { content: Record<string, unknown> }>
+  }
+  expect(operation.parameters.filter(one => one.in === 'header').map(one => one.name)).toEqual(['last-event-id'])
+  expect(operation.parameters.filter(one => one.in === 'query').map(one => one.name)).toContain('name')
+  expect(Object.keys(operation.responses)).toEqual(['200', '400', '401', '403', '404', '406', '429', '503'])
+  expect(Object.keys(operation.responses['200']!.content)).toEqual(['text/event-stream'])
+  await app.close()
+})

@@ -1,0 +1,115 @@
+// What may wait for one client, and what becomes of the rest.
+
+import type { ServerResponse } from 'node:http'
+import { Writable } from 'node:stream'
+import { expect, test } from 'vitest'
+import type { Follower, Following, LiveMessage } from '../../../pipeline/live/messages.ts'
+import { openPlaceTexts } from '../../../readers/live/place-text.ts'
+import { openRows } from '../../../readers/live/rows.ts'
+import { openStream, type Stream } from '../../../readers/live/stream.ts'
+import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
+import { channel } from './served-live.ts'
+
+const log = '0123456789abcdef'
+const queueBytes = 20_000
+const recordBytes = 1_000
+
+/** A client that takes nothing until it is told to. */
+class StuckResponse extends Writable {
+  taken = ''
+  #held: (() => void) | undefined
+  #takes = false
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.taken += chunk.toString()
+    if (this.#takes) done()
+    else this.#held = done
+  }
+  takeAll(): void {
+    this.#takes = true
+    this.#held?.()
+  }
+}
+
+function open(): { stream: Stream; response: StuckResponse; follower: () => Follower; stops: () => number } {
+  let follower: Follower | undefined
+  let stops = 0
+  const following: Following = {
+    log,
+    lost: false,
+    start: given => void (follower = given),
+    place: () => ({ log, offsets: [0], partition: 0, rows: 0 }),
+    stop: () => void stops++,
+  }
+  const selection = { channel, format: 'messages', payload: [] } as unknown as Parameters<typeof openStream>[0]['selection']
+  const placeTexts = openPlaceTexts(Buffer.alloc(32))
+  const stream = openStream({
+    following,
+    selection,
+    isEmpty: false,
+    placeTexts,
+    of: '',
+    rowsOf: openRows(),
+    queueBytes,
+    heartbeatMs: 60_000,
+  })
+  const response = new StuckResponse()
+  stream.start(response as unknown as ServerResponse)
+  return { stream, response, follower: () => follower!, stops: () => stops }
+}
+
+function messageOf(rows: number): LiveMessage {
+  const batch = new RecordBatch()
+  batch.beginMessage({ partition: 0, offset: 5, channel, subtopic: '', publisher: 't', protocol: 'http' })
+  for (let index = 0; index < rows; index++) {
+    batch.appendRecord(index, `n${index}-`, undefined, 0, ValueKind.string, Number.NaN, 'x'.repeat(recordBytes), Number.NaN, Number.NaN)
+  }
+  batch.endMessage()
+  return { batch, partition: 0, offset: 5 }
+}
+
+const indexesIn = (text: string): number[] => [...text.matchAll(/"Name":"n(\d+)-"/g)].map(match => Number(match[1]))
+
+test('no more waits than the bound and one record; the rest is taken when there is room, and none twice', async () => {
+  const { response, follower } = open()
+  const message = messageOf(100)
+  const taken = follower().take(message, 0, [5])
+  expect(taken).toBeGreaterThan(10)
+  expect(taken).toBeLessThan(20)
+  expect(response.writableLength).toBeLessThan(queueBytes + 2 * recordBytes)
+  expect(follower().take(message, taken, [5])).toBe(taken)
+  const waiting = follower().room()
+  expect(waiting).toBeInstanceOf(Promise)
+  response.takeAll()
+  await waiting
+  expect(follower().room()).toBeUndefined()
+  let next = taken
+  while (next < 100) {
+    next = follower().take(message, next, [5])
+    await follower().room()
+  }
+  expect(indexesIn(response.taken)).toEqual(Array.from({ length: 100 }, (_, index) => index))
+})
+
+test('a client that goes away while it is waited for is not waited for any longer, and takes no more', async () => {
+  const { response, follower, stops } = open()
+  follower().take(messageOf(100), 0, [5])
+  const waiting = follower().room()
+  response.destroy()
+  await waiting
+  expect(stops()).toBe(1)
+  expect(follower().take(messageOf(3), 0, [5])).toBe(3)
+  expect(follower().room()).toBeUndefined()
+  follower().lost()
+})
+
+test('an end stops what is read for it, says why once, and cuts off who does not take it', async () => {
+  const { stream, response, follower, stops } = open()
+  follower().take(messageOf(100), 0, [5])
+  const closed = new Promise(resolve => response.once('close', resolve))
+  stream.end('stopping')
+  stream.end('slow')
+  expect([stream.ended(), stops()]).toEqual(['stopping', 1])
+  expect(follower().take(messageOf(3), 0, [5])).toBe(3)
+  await closed
+  expect(response.destroyed).toBe(true)
+})

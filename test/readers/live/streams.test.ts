@@ -1,0 +1,181 @@
+// The life of a live stream: it ends with its right, is bounded in number and in memory, and leaves nothing behind.
+
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { expect, test } from 'vitest'
+import type { AccessChange } from '../../../control-plane/client.ts'
+import { channel, foreign, otherThing, owner, type ServedLive, serveLive, thing } from './served-live.ts'
+
+const reasonOf = (client: { named: readonly { data: string }[] }): string | undefined =>
+  client.named[0] === undefined ? undefined : (JSON.parse(client.named[0].data) as { reason: string }).reason
+
+test.each<[what: string, secret: string, headers: Record<string, string>, change: AccessChange]>([
+  ['a disconnect', 'one', thing, { kind: 'disconnected', thing: 't1', channel }],
+  ['a new key, or the deletion of the thing', 'one', thing, { kind: 'thing', thing: 't1' }],
+  ['the deletion of the channel', 'owner', owner, { kind: 'channel', channel }],
+  ['a new password, or the deletion of the user', 'owner', owner, { kind: 'user', user: 'user' }],
+  ['changes that went unheard', 'owner', owner, { kind: 'unheard' }],
+])('%s ends the stream at once, with a reason that tells nothing, and nothing more is sent', async (_what, secret, headers, change) => {
+  await using served = await serveLive()
+  const client = await served.open('', headers)
+  await served.topic.append(0, channel, ['a'])
+  await client.until(1)
+  served.access.rights.set(secret, { allowed: false, reason: 'forbidden' })
+  served.access.change(change)
+  expect(await client.closed).toBeUndefined()
+  await served.topic.append(0, channel, ['b'])
+  expect([client.names(), reasonOf(client)]).toEqual([['a'], 'access_ended'])
+  expect(client.named[0]!.data).toBe('{"reason":"access_ended","detail":"the right to read has ended"}')
+  expect([served.topic.listeners, served.access.listeners()]).toEqual([0, 0])
+})
+
+test('a change that concerns others, or leaves the right, ends nothing', async () => {
+  await using served = await serveLive()
+  const [own, other] = await Promise.all([served.open('', thing), served.open('', otherThing)])
+  served.access.rights.delete('two')
+  for (const change of [
+    { kind: 'disconnected', thing: 't2', channel: foreign },
+    { kind: 'user', user: 'another' },
+    { kind: 'disconnected', thing: 't1', channel },
+  ] as const)
+    served.access.change(change)
+  await served.topic.append(0, channel, ['a'])
+  await own.until(1)
+  expect([own.named, other.named]).toEqual([[], []])
+})
+
+test('a key that is now that of another thing ends the stream', async () => {
+  await using served = await serveLive()
+  const client = await served.open('', thing)
+  served.access.rights.set('one', { allowed: true, publisher: 't2', owner: 'user' })
+  served.access.change({ kind: 'thing', thing: 't1' })
+  await client.closed
+  expect(reasonOf(client)).toBe('access_ended')
+})
+
+test('a token that expires ends the stream within about a second', async () => {
+  await using served = await serveLive()
+  served.access.rights.set('owner', { allowed: true, publisher: null, owner: 'user', endsMs: Date.now() + 300 })
+  const client = await served.open()
+  await client.closed
+  expect(reasonOf(client)).toBe('access_ended')
+})
+
+test('where it cannot be known whether the right is there the stream ends, to be taken up again', async () => {
+  await using served = await serveLive()
+  const client = await served.open()
+  served.access.isAway = true
+  served.access.change({ kind: 'unheard' })
+  await client.closed
+  expect(reasonOf(client)).toBe('unavailable')
+  expect((await served.get()).status).toBe(503)
+})
+
+test('more streams than there may be are answered 503, more of one reader 429, and room comes back', async () => {
+  await using served = await serveLive({ streamsMax: 3, streamsEachMax: 2 })
+  const first = await served.open('', thing)
+  await served.open('', thing)
+  const each = await served.get('', thing)
+  expect([each.status, each.headers.get('retry-after'), each.text]).toEqual([429, '1', expect.stringMatching(/2 live streams of yours/)])
+  await served.open('', otherThing)
+  const all = await served.get('', owner)
+  expect([all.status, all.headers.get('retry-after')]).toEqual([503, '1'])
+  first.leave()
+  await expect.poll(async () => (await openOrStatus(served)) as unknown).toBe(200)
+})
+
+async function openOrStatus(served: ServedLive): Promise<number> {
+  try {
+    return (await served.open()).status
+  } catch (error) {
+    return Number((error as Error).message.slice(0, 3))
+  }
+}
+
+test('a client that goes away leaves nothing behind', async () => {
+  await using served = await serveLive()
+  const clients = await Promise.all(Array.from({ length: 5 }, () => served.open()))
+  expect([served.topic.openReaders, served.access.listeners()]).toEqual([1, 1])
+  for (const client of clients) client.leave()
+  await expect.poll(() => [served.topic.openReaders, served.topic.listeners, served.access.listeners()]).toEqual([0, 0, 0])
+})
+
+test('a heartbeat carries where the client is, past what was not for it', async () => {
+  await using served = await serveLive({ heartbeatSeconds: 1 })
+  const client = await served.open('?name=none')
+  await expect.poll(() => client.lastEventId()).not.toBe('')
+  const began = client.lastEventId()
+  await served.topic.append(0, channel, ['a'])
+  await expect.poll(() => client.comments.length, { timeout: 5_000 }).toBeGreaterThan(0)
+  expect(client.lastEventId()).not.toBe(began)
+  const again = await served.open('', { ...owner, 'last-event-id': client.lastEventId() })
+  await served.topic.append(0, channel, ['b'])
+  await again.until(1)
+  expect(again.names()).toEqual(['b'])
+})
+
+test('the end of the process ends every stream with a reason, and the server closes', async () => {
+  const served = await serveLive()
+  const clients = await Promise.all([served.open(), served.open('', thing)])
+  await served.close()
+  expect(await Promise.all(clients.map(client => client.closed))).toEqual([undefined, undefined])
+  expect(clients.map(reasonOf)).toEqual(['stopping', 'stopping'])
+  expect([served.topic.openReaders, served.topic.listeners]).toEqual([0, 0])
+})
+
+/** Asks for a stream and reads nothing of it until `resume`. */
+async function openUnread({ url }: ServedLive): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  socket.pause()
+  socket.write(`GET /channels/${channel}/messages/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer owner\r\n\r\n`)
+  return socket
+}
+
+/** More in all than the system's own buffers hold. */
+const largeMessages = 200
+async function appendLarge({ topic }: ServedLive): Promise<void> {
+  for (let nth = 0; nth < largeMessages; nth++) {
+    topic.appendPayload(0, channel, `[{"n":"large-${nth}","vs":"${'x'.repeat(100_000)}"},{"n":"small-${nth}","v":1}]`)
+    await new Promise(resolve => setImmediate(resolve))
+  }
+}
+const largeNames = Array.from({ length: largeMessages }, (_, nth) => [`large-${nth}`, `small-${nth}`]).flat()
+
+test('a client that reads slowly gets every record once, and what waits for it is bounded', async () => {
+  await using served = await serveLive({ queueBytes: 256 * 1024, heartbeatSeconds: 3_600 })
+  const socket = await openUnread(served)
+  await expect.poll(() => served.topic.listeners).toBe(1)
+  const quick = await served.open()
+  await appendLarge(served)
+  await quick.until(2 * largeMessages)
+  expect(quick.names()).toEqual(largeNames)
+  quick.leave()
+  const names: string[] = []
+  let rest = ''
+  const all = Promise.withResolvers<void>()
+  socket.setEncoding('latin1')
+  socket.on('data', (chunk: string) => {
+    rest += chunk
+    for (let match = /"Name":"([^"]+)"/.exec(rest); match !== null; match = /"Name":"([^"]+)"/.exec(rest)) {
+      names.push(match[1]!)
+      rest = rest.slice(match.index + match[0].length)
+    }
+    if (rest.length > 200) rest = rest.slice(-200)
+    if (names.length >= largeNames.length) all.resolve()
+  })
+  socket.resume()
+  await all.promise
+  expect(names).toEqual(largeNames)
+  socket.destroy()
+})
+
+test('a client that takes nothing from one heartbeat to the next is cut off', async () => {
+  await using served = await serveLive({ queueBytes: 16 * 1024, heartbeatSeconds: 1 })
+  const socket = await openUnread(served)
+  await expect.poll(() => served.topic.listeners).toBe(1)
+  await appendLarge(served)
+  await expect.poll(() => [served.topic.openReaders, served.access.listeners()], { timeout: 10_000 }).toEqual([0, 0])
+  socket.destroy()
+})

@@ -1,0 +1,34 @@
+// What an error of MongoDB or of its driver becomes for the caller of a reader.
+
+import { MongoNetworkError, MongoServerError } from 'mongodb'
+import { expect, test } from 'vitest'
+import { readError } from '../../../readers/mongodb/errors.ts'
+import { QueryTooLargeError, StoreUnavailableError } from '../../../readers/reader.ts'
+
+const answer = (code: number): MongoServerError => new MongoServerError({ code, errmsg: 'it says so' })
+
+test.each([
+  ['a time limit that was reached', answer(50), QueryTooLargeError, /ask for less/],
+  ['a sort without an index', answer(292), QueryTooLargeError, /indexes/],
+  ['a primary that stepped down', answer(189), StoreUnavailableError, /cannot answer now.*it says so/],
+  ['a cursor that is gone', answer(43), StoreUnavailableError, /cannot answer now/],
+  ['a connection that broke', new MongoNetworkError('connection 7 closed'), StoreUnavailableError, /connection 7 closed/],
+  ['a question that costs too much', new QueryTooLargeError('too many'), QueryTooLargeError, /too many/],
+])('%s', (_what, error, kind, says) => {
+  expect(readError(error)).toBeInstanceOf(kind)
+  expect(String(readError(error))).toMatch(says)
+})
+
+test.each([
+  ['a right that is missing', answer(13), /role `read`/],
+  ['a login that is wrong', answer(18), /code 18.*check the user and the password/],
+  ['what nobody has foreseen', answer(987_654), /code 987654.*it says so/],
+])('%s is no store that is away: it is said what to do', (_what, error, says) => {
+  expect(readError(error)).not.toBeInstanceOf(StoreUnavailableError)
+  expect(String(readError(error))).toMatch(says)
+})
+
+test('an error that is not of the store is left as it is', () => {
+  const error = new TypeError('a fault')
+  expect(readError(error)).toBe(error)
+})

@@ -1,0 +1,41 @@
+// The query string before it is decoded.
+
+import { expect, test } from 'vitest'
+import { escapeFaults, furtherOn } from '../../readers/query-text.ts'
+
+test.each([
+  '/messages',
+  '/messages?',
+  '/messages?name=a%20b+c&unit=%C2%B0C',
+  '/messages?name=%F0%9F%98%80&vs=100%25',
+  '/messages?name=a?b#c',
+  '/%ff?name=a',
+])('%s can be decoded', url => {
+  expect(escapeFaults(url)).toEqual([])
+})
+
+test.each([
+  ['/messages?name=100%', '/query/name', /% that begins no character.*%25/],
+  ['/messages?limit=1&name=%zz', '/query/name', /% that begins no character/],
+  ['/messages?name=%E0%A4', '/query/name', /% that begins no character/],
+  ['/messages?name=%ED%A0%80', '/query/name', /% that begins no character/],
+  ['/messages?na%me=a', '/query/na%me', /% that begins no character/],
+  ['/messages?payload.a/b=%', '/query/payload.a~1b', /% that begins no character/],
+])('%s is a fault of %s', (url, pointer, detail) => {
+  expect(escapeFaults(url)).toEqual([{ pointer, detail: expect.stringMatching(detail) }])
+})
+
+test('the way further on is the same question but for its place', () => {
+  expect(furtherOn('/a/messages', { offset: 10 })).toBe('/a/messages?offset=10')
+  expect(furtherOn('/a/messages?offset=5&name=b', { cursor: 'xyz' })).toBe('/a/messages?name=b&cursor=xyz')
+  expect(furtherOn('/a/messages?cursor=abc&limit=2', { cursor: 'xyz' })).toBe('/a/messages?limit=2&cursor=xyz')
+})
+
+test('a question mark or a number sign behind the first is a character like any other', () => {
+  expect(furtherOn('/a/messages?name=a?b&limit=2', { cursor: 'xyz' })).toBe('/a/messages?name=a%3Fb&limit=2&cursor=xyz')
+  expect(furtherOn('/a/messages#name=a?b&limit=2', { cursor: 'xyz' })).toBe('/a/messages?name=a%3Fb&limit=2&cursor=xyz')
+})
+
+test('nothing of the question leaves the brackets of a Link', () => {
+  expect(furtherOn('/a/messages?name=>;rel="x"%0d%0a', { offset: 1 })).not.toMatch(/[>"\r\n]/)
+})

@@ -1,0 +1,95 @@
+// Rights that end, and questions that nothing can be in the answer of: they are told from no other empty answer.
+
+import { expect, test } from 'vitest'
+import type { Access } from '../../control-plane/client.ts'
+import type { Row } from '../../readers/reader.ts'
+import { channel, publishers, records } from '../conformance/reader/fixture.ts'
+import { access, options, owner, serve, serveFixture, thing, unused } from './served.ts'
+
+const served = serveFixture()
+const { get } = served
+const many: Row[] = Array.from({ length: 1000 }, () => records.rows[0]!)
+
+test('an export ends where the right to read ends', async () => {
+  let answer: Access = { allowed: true, publisher: null, owner: 'user' }
+  let asked = 0
+  const ending = await serve(
+    {
+      ...unused,
+      read: async () => {
+        if (++asked === 3) answer = { allowed: false, reason: 'forbidden' }
+        return many
+      },
+    },
+    options,
+    { ...access, authorize: () => Promise.resolve(answer) },
+  )
+  const exported = await fetch(`${ending.url}/channels/${channel}/messages?limit=all`, { headers: owner })
+  expect(exported.status).toBe(200)
+  await expect(exported.text()).rejects.toThrow()
+  expect(asked).toBe(3)
+  await ending.app.close()
+})
+
+test('a client that goes away while it is found out who asks is not read for', async () => {
+  const asking = Promise.withResolvers<void>()
+  const known = Promise.withResolvers<Access>()
+  const reading = Promise.withResolvers<AbortSignal>()
+  const slow = await serve(
+    {
+      ...unused,
+      read: (_query, signal) => {
+        reading.resolve(signal)
+        return Promise.resolve([])
+      },
+    },
+    options,
+    {
+      ...access,
+      authorize: () => {
+        asking.resolve()
+        return known.promise
+      },
+    },
+  )
+  const closed = Promise.withResolvers<void>()
+  slow.app.server.on('connection', socket => socket.on('close', closed.resolve))
+  const client = new AbortController()
+  const answer = fetch(`${slow.url}/channels/${channel}/messages`, { headers: owner, signal: client.signal })
+  await asking.promise
+  client.abort()
+  await expect(answer).rejects.toMatchObject({ name: 'AbortError' })
+  await closed.promise
+  known.resolve({ allowed: true, publisher: null, owner: 'user' })
+  expect((await reading.promise).aborted).toBe(true)
+  await slow.app.close()
+})
+
+test('what a thing may not see, and what is nowhere, have the same answer', async () => {
+  for (const more of [
+    '',
+    '&count=none',
+    '&count=exact',
+    '&latest=true',
+    '&latest=true&count=none',
+    '&aggregation=count&interval=1d',
+    '&limit=all',
+  ]) {
+    const foreign = await get(`?publisher=${publishers[1]}${more}`, thing)
+    const nowhere = await get(`?name=nowhere${more}`, thing)
+    expect([foreign.status, foreign.text], more).toEqual([200, nowhere.text])
+    expect((await get(`?from=5&to=5${more}`, thing)).text, more).toBe(nowhere.text)
+  }
+})
+
+test('no cursor is of a question without an answer', async () => {
+  const { json } = await get('?limit=1', thing)
+  const cursor = json['next_cursor'] as string
+  expect((await get(`?limit=1&cursor=${cursor}`, thing)).status).toBe(200)
+  for (const query of [`publisher=${publishers[1]}`, 'from=5&to=5', 'from=5&to=5&limit=all']) {
+    expect((await get(`?${query}&cursor=${cursor}`, thing)).json, query).toMatchObject({
+      status: 400,
+      errors: [{ pointer: '/query/cursor' }],
+    })
+  }
+})

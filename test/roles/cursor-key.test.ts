@@ -1,0 +1,26 @@
+// The key of cursors: whose it is, and that it stays what it is.
+
+import { expect, test } from 'vitest'
+import { cursorKeyOf } from '../../roles/cursor-key.ts'
+
+const token = 'a-token-that-processes-share'
+const cursorKey = Buffer.alloc(32, 5).fill(7, 3).toString('base64url')
+
+test('the key that is given is taken as it is, whatever the token', () => {
+  for (const given of [{ cursorKey }, { cursorKey, token }]) {
+    const { key, isShared } = cursorKeyOf(given)
+    expect([Buffer.from(key).toString('base64url'), isShared]).toEqual([cursorKey, true])
+  }
+})
+
+test('a token gives one key: another would end every cursor that is out there', () => {
+  const { key, isShared } = cursorKeyOf({ token })
+  expect([Buffer.from(key).toString('hex'), isShared]).toEqual(['09365310ef6f050a9fc707ae42ea353851879c67dcb2b20f7261c26982ac30c9', true])
+  expect(cursorKeyOf({ token: `${token}s` }).key).not.toEqual(key)
+})
+
+test('without either, each process has a key of its own', () => {
+  const [first, second] = [cursorKeyOf({}), cursorKeyOf({})]
+  expect([first.isShared, first.key.length]).toEqual([false, 32])
+  expect(first.key).not.toEqual(second.key)
+})

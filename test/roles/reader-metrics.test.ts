@@ -1,0 +1,91 @@
+// What a reader counts: questions to its store by what they are and how they ended, and requests by route and status.
+
+import { Registry } from 'prom-client'
+import { expect, test } from 'vitest'
+import { createServer } from '../../config/http/server.ts'
+import { createLogger } from '../../config/logger.ts'
+import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
+import { openReaderMetrics } from '../../roles/reader-metrics.ts'
+import { aggregateQuery, pageQuery } from '../conformance/reader/index.ts'
+
+/** The values of a metric, by their labels without those of the component. */
+async function valuesOf(registry: Registry, name: string): Promise<Record<string, number>> {
+  const lines = (await registry.metrics()).split('\n').filter(line => line.startsWith(`${name}{`))
+  return Object.fromEntries(
+    lines.map(line => {
+      const [, labels = '', value] = /^\w+\{component_id="reader",component_kind="source",(.*)\} (\S+)$/.exec(line)!
+      return [labels, Number(value)]
+    }),
+  )
+}
+
+function readerThat(answer: () => Promise<never>): Reader {
+  return { read: answer, count: answer, latest: answer, aggregate: answer, check: answer, close: answer }
+}
+
+test('every question is timed under its own name, and what fails is counted by why', async () => {
+  const registry = new Registry()
+  const metrics = openReaderMetrics(registry)
+  const signal = new AbortController().signal
+  const failures: Error[] = [
+    new StoreUnavailableError('away'),
+    new QueryTooLargeError('slow'),
+    new QueryTooLargeError('slow'),
+    new Error('a defect'),
+  ]
+  const reader = metrics.timed(readerThat(() => Promise.reject(failures.shift()!)))
+  await expect(reader.read(pageQuery(), signal)).rejects.toThrow('away')
+  await expect(reader.count(pageQuery(), 1, signal)).rejects.toThrow('slow')
+  await expect(reader.latest(pageQuery(), signal)).rejects.toThrow('slow')
+  await expect(reader.aggregate(aggregateQuery(), signal)).rejects.toThrow('a defect')
+  expect(await valuesOf(registry, 'store_query_duration_seconds_count')).toEqual({
+    'query="read"': 1,
+    'query="count"': 1,
+    'query="latest"': 1,
+    'query="aggregate"': 1,
+  })
+  expect(await valuesOf(registry, 'component_errors_total')).toEqual({
+    'stage="receiving",error_type="request_failed",error_code=""': 2,
+    'stage="receiving",error_type="timed_out",error_code=""': 2,
+  })
+})
+
+test('what a client gave up is timed and no error', async () => {
+  const registry = new Registry()
+  const metrics = openReaderMetrics(registry)
+  const gone = AbortSignal.abort(new Error('gone'))
+  await expect(metrics.timed(readerThat(() => Promise.reject(new Error('gone')))).read(pageQuery(), gone)).rejects.toThrow('gone')
+  expect(await valuesOf(registry, 'store_query_duration_seconds_count')).toEqual({ 'query="read"': 1 })
+  expect(await valuesOf(registry, 'component_errors_total')).toEqual({})
+})
+
+test('check and close are the reader that stands behind, and are not questions', async () => {
+  const registry = new Registry()
+  const asked: string[] = []
+  const told = async (what: string): Promise<void> => void asked.push(what)
+  const unused = readerThat(() => Promise.reject(new Error('nobody asked for it')))
+  const reader = openReaderMetrics(registry).timed({ ...unused, check: () => told('check'), close: () => told('close') })
+  await reader.check()
+  await reader.close()
+  expect(asked).toEqual(['check', 'close'])
+  expect(await valuesOf(registry, 'store_query_duration_seconds_count')).toEqual({})
+})
+
+test('requests are counted under the path of their route, with the status of their answer', async () => {
+  const registry = new Registry()
+  const metrics = openReaderMetrics(registry)
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  app.register(async inner => {
+    metrics.watch(inner)
+    inner.get('/channels/:channel/messages', async (_request, reply) => reply.code(206).send({}))
+  })
+  app.get('/elsewhere', async () => ({}))
+  for (const url of ['/channels/one/messages', '/channels/two/messages', '/elsewhere']) await app.inject({ url })
+  await app.inject({ url: '/channels/one/messages', method: 'HEAD' })
+  const path = 'path="/channels/:channel/messages",status="206"'
+  expect(await valuesOf(registry, 'http_server_handler_duration_seconds_count')).toEqual({
+    [`method="GET",${path}`]: 2,
+    [`method="HEAD",${path}`]: 1,
+  })
+  await app.close()
+})

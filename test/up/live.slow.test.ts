@@ -1,0 +1,123 @@
+// Following messages over a running platform: at once, over breaks and kills, and only as long as one may.
+
+import { expect, test } from 'vitest'
+import { type EventClient, openEvents } from '../readers/live/event-source.ts'
+import { call, expectStatus, makeSite, publish, readUntil, type Site } from './operator.ts'
+import { disposableFolder, startPlatform } from './platform.ts'
+
+function follow(base: string, { channel, owner }: Site, lastEventId?: string, authorization = owner): Promise<EventClient> {
+  const headers = { authorization, accept: 'text/event-stream', ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) }
+  return openEvents(`${base}/channels/${channel}/messages/stream`, headers)
+}
+
+async function publishAll(base: string, site: Site, values: readonly number[]): Promise<void> {
+  for (const v of values) await expectStatus(publish(base, site, [{ n: 'count', v }]), 202)
+}
+
+const valuesOf = ({ records }: EventClient): number[] => records.map(({ data }) => (JSON.parse(data) as { Value: number }).Value)
+const reasonOf = ({ named }: EventClient): string => (JSON.parse(named.at(-1)!.data) as { reason: string }).reason
+const numbers = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, at) => from + at)
+
+test('what is published is there at once, in the bytes of a page, and a break loses nothing', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const other = await makeSite(platform.url)
+  const [own, device] = await Promise.all([follow(platform.url, site), follow(platform.url, site, undefined, site.device)])
+  await publishAll(platform.url, other, [7])
+  await publishAll(platform.url, site, [0])
+  await own.until(1)
+  await device.until(1)
+  await readUntil(platform.url, site, 1)
+  const page = await call(platform.url, 'GET', `/channels/${site.channel}/messages`, { authorization: site.owner })
+  expect(page.text).toContain(`"messages":[${own.records[0]!.data}]`)
+
+  await publishAll(platform.url, site, numbers(1, 30))
+  await own.until(30)
+  own.leave()
+  await publishAll(platform.url, site, numbers(30, 40))
+  const again = await follow(platform.url, site, own.records[19]!.lastEventId)
+  await again.until(20)
+  await publishAll(platform.url, site, [40])
+  await again.until(21)
+  expect([...valuesOf(own).slice(0, 20), ...valuesOf(again)]).toEqual(numbers(0, 41))
+
+  // JSON documents, by their format.
+  const weather = await openEvents(`${platform.url}/channels/${site.channel}/messages/stream?format=weather&payload.d.tmp=21.5`, {
+    authorization: site.owner,
+  })
+  const path = `/channels/${site.channel}/messages/weather`
+  const send = (body: string) =>
+    expectStatus(call(platform.url, 'POST', path, { authorization: site.device, type: 'application/json', body }), 202)
+  await send('{"d":{"tmp":3}}')
+  await send('{"z":8659456789564231564,"d":{"tmp":21.5}}')
+  await weather.until(1)
+  expect(weather.records[0]!.data).toContain('"Payload":{"d":{"tmp":21.5},"z":8659456789564231564}}')
+  expect(await platform.stop()).toBe(0)
+})
+
+test('after SIGKILL of the platform a client goes on behind the last record that it has', async () => {
+  await using folder = await disposableFolder()
+  let platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const received: number[] = []
+  let lastEventId: string | undefined
+  let published = 0
+  for (let kill = 0; kill < 3; kill++) {
+    const client = await follow(platform.url, site, lastEventId)
+    await publishAll(platform.url, site, numbers(published, published + 20))
+    published += 20
+    await client.until(10)
+    await platform.stop('SIGKILL')
+    expect(await client.closed).toBeInstanceOf(Error)
+    received.push(...valuesOf(client))
+    lastEventId = client.records.at(-1)!.lastEventId
+    platform = await startPlatform({ data: folder.path })
+  }
+  const last = await follow(platform.url, site, lastEventId)
+  await publishAll(platform.url, site, [published])
+  await last.until(published + 1 - received.length)
+  expect([...received, ...valuesOf(last)]).toEqual(numbers(0, published + 1))
+  expect(await platform.stop()).toBe(0)
+})
+
+test('a disconnect ends the streams of that thing on that channel, and no other', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const [owners, devices] = await Promise.all([follow(platform.url, site), follow(platform.url, site, undefined, site.device)])
+  await publishAll(platform.url, site, [0])
+  await devices.until(1)
+  const path = `/channels/${site.channel}/things/${site.thing}`
+  await expectStatus(call(platform.url, 'DELETE', path, { authorization: site.owner }), 204)
+  expect(await devices.closed).toBeUndefined()
+  expect(reasonOf(devices)).toBe('access_ended')
+  await expect(follow(platform.url, site, devices.lastEventId(), site.device)).rejects.toThrow(/^403 /)
+  const things = { channel_ids: [site.channel], thing_ids: [site.thing] }
+  await expectStatus(call(platform.url, 'POST', '/connect', { authorization: site.owner, body: things }), 200)
+  await publishAll(platform.url, site, [1])
+  await owners.until(2)
+  const again = await follow(platform.url, site, devices.lastEventId(), site.device)
+  await again.until(1)
+  expect([valuesOf(owners), valuesOf(again)]).toEqual([[0, 1], [1]])
+  expect(await platform.stop()).toBe(0)
+})
+
+test('SIGTERM ends open streams with a reason before the process stops', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const clients = await Promise.all(numbers(0, 20).map(() => follow(platform.url, site)))
+  expect(await platform.stop()).toBe(0)
+  expect(await Promise.all(clients.map(client => client.closed))).toEqual(clients.map(() => undefined))
+  expect(new Set(clients.map(reasonOf))).toEqual(new Set(['stopping']))
+})
+
+test('the number of streams is an option', async () => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path, environment: { SVC_LIVE_STREAMS_MAX: '1' } })
+  const site = await makeSite(platform.url)
+  await follow(platform.url, site)
+  await expect(follow(platform.url, site)).rejects.toThrow(/^503 .*come again/)
+  expect(await platform.stop()).toBe(0)
+})
