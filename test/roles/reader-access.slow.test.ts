@@ -177,7 +177,7 @@ describeWithPostgres('a reader without a token', postgres => {
     })
     const [reader, other] = await Promise.all([1, 2].map(() => whenReady(spawnRole(readerWords, environment))))
     for (const one of [reader!, other!]) {
-      await untilPrinted(one, /cursors are of this process alone: .*SVC_CONTROL_TOKEN.*SVC_READER_CURSOR_KEY/)
+      await untilPrinted(one, /cursors, and the ids of live streams, are of this process alone: .*SVC_CONTROL_TOKEN.*SVC_READER_CURSOR_KEY/)
       await untilHealth(one, 'control-plane', 'pass')
     }
     const page = await expectStatus(read(reader!, at.site, at.site.device, '?limit=2'), 200)
