@@ -57,8 +57,10 @@ test('a fresh checkout with empty caches gives the first stored message back, an
   expect(blocks.length).toBeGreaterThan(3)
   const expected = {
     3: /"total":2,.*"Name":"room:window","Time":1700000000,"BoolValue":false.*"Name":"room:temperature","Unit":"Cel","Time":1700000000,"Value":21.5/,
-    4: /give a whole number from 1 to 1000/,
-    5: /component_errors_total\{.*error_code="one-value"\} 1/,
+    4: /Name,Unit,Time[^]*room:temperature,Cel,1700000000[^]*"Value":21.5,"Count":1/,
+    5: /data: \{"Channel".*"Name":"door",.*"BoolValue":true\}/,
+    6: /give a whole number from 1 to 1000/,
+    7: /component_errors_total\{.*error_code="one-value"\} 1/,
   }
   await runBlocks(blocks, { cwd: checkout.path, replace: { 'http://127.0.0.1:8080': platform.url }, expected })
   await runBlocks(extractBlocks(await readFile(join(checkout.path, 'README.md'), 'utf8'), 'config'), {
