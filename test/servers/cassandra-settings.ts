@@ -9,8 +9,16 @@ export interface CassandraPlaces {
   readonly storagePort: number
 }
 
-/** Small, on loopback, open to everybody. What is written is synced as by default, 10 s later; a kill of the process loses nothing. */
-export function cassandraYaml({ folder, port, storagePort }: CassandraPlaces): string {
+export interface CassandraDurability {
+  /**
+   * An answer waits for the disk. Without it, as by default, what was written in the last tenth of a second before a kill of a lone node may be lost: its
+   * commit log is read up to the last mark, and marks are set that often. A cluster has replicas for that.
+   */
+  readonly syncsEach?: boolean
+}
+
+/** Small, on loopback, open to everybody. */
+export function cassandraYaml({ folder, port, storagePort }: CassandraPlaces, { syncsEach = false }: CassandraDurability = {}): string {
   const data = (name: string): string => join(folder, name)
   return `cluster_name: tests
 num_tokens: 1
@@ -30,15 +38,14 @@ commitlog_directory: ${data('commitlog')}
 hints_directory: ${data('hints')}
 saved_caches_directory: ${data('saved_caches')}
 cdc_raw_directory: ${data('cdc_raw')}
-commitlog_sync: periodic
-commitlog_sync_period: 10s
+${syncsEach ? 'commitlog_sync: group\ncommitlog_sync_group_window: 10ms' : 'commitlog_sync: periodic\ncommitlog_sync_period: 10s'}
 commitlog_segment_size: 16MiB
 disk_failure_policy: stop_paranoid
 auto_snapshot: false
 authenticator: AllowAllAuthenticator
 authorizer: AllowAllAuthorizer
 concurrent_reads: 8
-concurrent_writes: 8
+concurrent_writes: ${syncsEach ? 64 : 8}
 memtable_heap_space: 128MiB
 memtable_offheap_space: 128MiB
 file_cache_size: 64MiB

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { cachePath, makeOnce } from './cache.ts'
-import { type CassandraPlaces, cassandraYaml, javaFlags, logbackXml } from './cassandra-settings.ts'
+import { type CassandraDurability, type CassandraPlaces, cassandraYaml, javaFlags, logbackXml } from './cassandra-settings.ts'
 import { describeUnlessMissing, whenRunning } from './describe-with.ts'
 import { freePort } from './free-port.ts'
 import { missingJava, runMaven } from './java-install.ts'
@@ -73,7 +73,7 @@ export function installCassandra(): Promise<void> {
 }
 
 /** Starts a node on loopback, on ports that were free: some 5 s and 1 GB. */
-export async function startCassandra(): Promise<OwnCassandra> {
+export async function startCassandra(durability: CassandraDurability = {}): Promise<OwnCassandra> {
   const missing = missingCassandra()
   if (missing !== undefined) throw new Error(missing)
   await installCassandra()
@@ -84,7 +84,7 @@ export async function startCassandra(): Promise<OwnCassandra> {
   }
   const { folder, port } = places
   for (const name of ['conf', 'tmp']) await mkdir(join(folder, name))
-  await writeFile(join(folder, 'conf', 'cassandra.yaml'), cassandraYaml(places))
+  await writeFile(join(folder, 'conf', 'cassandra.yaml'), cassandraYaml(places, durability))
   await writeFile(join(folder, 'conf', 'logback.xml'), logbackXml)
   let node = await launch(folder)
   return {

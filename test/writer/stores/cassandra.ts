@@ -9,7 +9,7 @@ import type { StoredRow, StoreSite } from './store-site.ts'
 const pageRows = 5_000
 
 export async function openCassandraSite(): Promise<StoreSite> {
-  const server = await startCassandra()
+  const server = await startCassandra({ syncsEach: true })
   const proxy = await openProxy({ port: Number(server.contactPoint.split(':')[1]) })
   return {
     name: 'widecolumn',
