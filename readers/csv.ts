@@ -1,8 +1,9 @@
 // Rows as CSV (RFC 4180): the columns of the JSON answer in its order, a header line, CRLF, quotes where a cell needs them.
 
+import { secondsText } from './json-bytes.ts'
 import { canonicalPayload, numberText } from './payload-json.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
-import { base64url, secondsText } from './record-json.ts'
+import { base64url } from './record-json.ts'
 
 const recordColumns = 'Channel,Subtopic,Publisher,Protocol,Name,Unit,Time,UpdateTime,Value,StringValue,BoolValue,DataValue,Sum'
 const documentColumns = 'Channel,Subtopic,Publisher,Protocol,Created,Payload'

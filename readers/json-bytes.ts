@@ -74,10 +74,7 @@ export class JsonBytes {
 
   /** Whole microseconds as seconds, with as many decimals as they need, none to six: 1600000000250000 is `1600000000.25`. */
   seconds(timeUs: number): void {
-    const magnitude = Math.abs(timeUs)
-    const whole = Math.floor(magnitude / 1_000_000)
-    if (timeUs < 0) this.bytes[this.at++] = minus
-    this.at = writeFraction(this.bytes, writeInteger(this.bytes, this.at, whole), magnitude - whole * 1_000_000, 6)
+    this.at = writeSeconds(this.bytes, this.at, timeUs)
   }
 
   /** Everything written. */
@@ -89,4 +86,21 @@ export class JsonBytes {
 /** A part of every row, as bytes. */
 export function part(text: string): Uint8Array {
   return Uint8Array.from(Buffer.from(text))
+}
+
+/** So many bytes seconds take at most: those of -2^53 µs. */
+const secondsBytesMax = 18
+const secondsBytes = Buffer.alloc(secondsBytesMax)
+
+/** The same as `JsonBytes.seconds` as a text, for what is no JSON. */
+export function secondsText(timeUs: number): string {
+  return secondsBytes.toString('latin1', 0, writeSeconds(secondsBytes, 0, timeUs))
+}
+
+function writeSeconds(bytes: Buffer, at: number, timeUs: number): number {
+  const magnitude = Math.abs(timeUs)
+  const whole = Math.floor(magnitude / 1_000_000)
+  let next = at
+  if (timeUs < 0) bytes[next++] = minus
+  return writeFraction(bytes, writeInteger(bytes, next, whole), magnitude - whole * 1_000_000, 6)
 }

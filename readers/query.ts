@@ -35,6 +35,22 @@ export interface Selection {
   readonly payload: readonly PayloadFilter[]
 }
 
+/** Of a selection of everything in a channel and format. */
+export const noFilters: Omit<Selection, 'channel' | 'format'> = {
+  publisher: undefined,
+  subtopic: undefined,
+  protocol: undefined,
+  fromNs: undefined,
+  toNs: undefined,
+  name: undefined,
+  unit: undefined,
+  value: undefined,
+  boolValue: undefined,
+  stringValue: undefined,
+  dataValue: undefined,
+  payload: [],
+}
+
 /** A row's place in the total order: by time, then by position and index. */
 export interface RowKey {
   readonly timeNs: bigint

@@ -4,7 +4,7 @@
 // from, which is then printed once.
 
 import type { Total } from './cursor.ts'
-import { JsonBytes, part } from './json-bytes.ts'
+import { JsonBytes, part, secondsText } from './json-bytes.ts'
 import { canonicalPayload, numberText } from './payload-json.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
 
@@ -193,18 +193,6 @@ function writeOrigin(json: JsonBytes, row: Row, above: Shared, characters: numbe
   above.row = row
   above.start = start
   above.end = json.at
-}
-
-/** Up to here (the year 2242) doubles lie closer than the microseconds, so the shortest text of the quotient is the exact one. */
-const exactQuotientUsMax = 2 ** 33 * 1_000_000
-
-/** Seconds with as many decimals as the microseconds need, none to six: 1600000000250000 is `1600000000.25`. */
-export function secondsText(timeUs: number): string {
-  const magnitude = Math.abs(timeUs)
-  if (magnitude < exactQuotientUsMax) return String(timeUs / 1_000_000)
-  const rest = magnitude % 1_000_000
-  const seconds = `${timeUs < 0 ? '-' : ''}${(magnitude - rest) / 1_000_000}`
-  return rest === 0 ? seconds : `${seconds}.${String(rest).padStart(6, '0').replace(/0+$/, '')}`
 }
 
 /** RFC 4648 §5, without padding, as SenML has it (RFC 8428 §4.3). */

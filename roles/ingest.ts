@@ -5,13 +5,11 @@ import { silent } from '../config/http/health-checks.ts'
 import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
-import { readTlsFiles } from '../config/tls-files.ts'
-import { cacheAccess } from '../control-plane/access-cache.ts'
-import { openRemoteAccess } from '../control-plane/remote/access.ts'
 import { openIngestMetrics } from '../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../pipeline/ingest/routes.ts'
 import { type Log, LogUnavailableError } from '../pipeline/log.ts'
 import type { IngestRoleOptions } from './ingest-options.ts'
+import { openRoleAccess } from './remote-access.ts'
 
 export interface IngestLog extends Log {
   /** @throws Error when messages cannot be taken now */
@@ -24,9 +22,6 @@ export interface IngestLog extends Log {
  * @throws LogUnavailableError while it is away: it is opened again
  */
 export type OpenIngestLog = (options: IngestRoleOptions['log'], logger: Logger) => Promise<IngestLog>
-
-/** How long a grant is used at most while its end may go unheard. */
-const unheardMsMax = 5_000
 
 /**
  * Starts ingest, prints where it is ready, and resolves when it has stopped after a signal, with every request under way answered. It
@@ -46,11 +41,8 @@ async function serve(
   openLog: OpenIngestLog,
   { signal, closeLater }: ProcessScope,
 ): Promise<void> {
-  const { url: controlUrl, token, grantSeconds, grantsMax } = options.control
-  const remote = openRemoteAccess({ url: controlUrl, token, tls: await readTlsFiles('control', options.control), logger })
-  closeLater(() => remote.close())
-  const access = cacheAccess(remote, { lifetimeMs: grantSeconds * 1000, unheardMsMax, entriesMax: grantsMax })
-  closeLater(async () => access.close())
+  const control = await openRoleAccess(options.control, logger, closeLater)
+  const { access } = control
   let log = absentLog(options.log.topic)
   closeLater(() => log.close())
 
@@ -69,7 +61,7 @@ async function serve(
       },
       internal: { address: options.internal.listen },
       registry,
-      checks: { log: silent(() => log.check()), 'control-plane': silent(() => remote.check()) },
+      checks: { log: silent(() => log.check()), 'control-plane': silent(() => control.check()) },
     },
     closeLater,
   )

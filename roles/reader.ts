@@ -8,9 +8,6 @@ import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
 import { listOptions } from '../config/option-schema.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
-import { readTlsFiles } from '../config/tls-files.ts'
-import { cacheAccess } from '../control-plane/access-cache.ts'
-import { openRemoteAccess } from '../control-plane/remote/access.ts'
 import { SystemicError } from '../pipeline/systemic-error.ts'
 import { openCursors } from '../readers/cursor.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../readers/reader.ts'
@@ -19,10 +16,9 @@ import { cursorKeyOf } from './cursor-key.ts'
 import { openReaderLive } from './reader-live.ts'
 import { openReaderMetrics } from './reader-metrics.ts'
 import type { ReaderRoleOptions } from './reader-options.ts'
+import { openRoleAccess } from './remote-access.ts'
 import type { StoreKind } from './stores/store.ts'
 
-/** How long a grant is used at most while its end may go unheard. */
-const unheardMsMax = 5_000
 /** Of the five seconds that a stop may take. */
 const storeCloseMsMax = 500
 /** What the language throws where code is wrong: nobody mends that by an option. */
@@ -46,15 +42,12 @@ async function serve(
   logger: Logger,
   { signal, closeLater }: ProcessScope,
 ): Promise<void> {
-  const { url: controlUrl, token, grantSeconds, grantsMax } = options.control
-  const remote = openRemoteAccess({ url: controlUrl, token, tls: await readTlsFiles('control', options.control), logger })
-  closeLater(() => remote.close())
-  const access = cacheAccess(remote, { lifetimeMs: grantSeconds * 1000, unheardMsMax, entriesMax: grantsMax })
-  closeLater(async () => access.close())
+  const control = await openRoleAccess(options.control, logger, closeLater)
+  const { access } = control
   const store = await kind.openReader(options.store)
   // By then nobody waits for an answer, and a store that gives none would hold up the stop.
   closeLater(() => Promise.race([store.close(), wait(storeCloseMsMax)]))
-  const { key, isShared } = cursorKeyOf({ cursorKey: options.reader.cursorKey, token })
+  const { key, isShared } = cursorKeyOf({ cursorKey: options.reader.cursorKey, token: options.control.token })
   if (!isShared) {
     logger.warn(
       'cursors, and the ids of live streams, are of this process alone: another reader, and this one after its next start, answers them 400; give every reader the same SVC_CONTROL_TOKEN, or the same SVC_READER_CURSOR_KEY',
@@ -81,7 +74,7 @@ async function serve(
       },
       internal: { address: options.internal.listen },
       registry,
-      checks: { store: silent(() => store.check()), 'control-plane': silent(() => remote.check()) },
+      checks: { store: silent(() => store.check()), 'control-plane': silent(() => control.check()) },
     },
     closeLater,
   )

@@ -4,7 +4,7 @@
 // the page begins, which the reader has to ask for. What goes through more than a page stands beside, over four days and without a baseline.
 
 import { openCassandraReader } from '../../readers/cassandra/reader.ts'
-import type { Direction, PageQuery, RowKey } from '../../readers/query.ts'
+import { type Direction, noFilters, type PageQuery, type RowKey } from '../../readers/query.ts'
 import { keyOf } from '../../readers/reader.ts'
 import { type Connection, openConnection } from '../../sinks/cassandra/connection.ts'
 import { dateBytes } from '../../sinks/cassandra/date.ts'
@@ -25,18 +25,7 @@ const spreads = { 'over-4-days': 4, 'over-240-days': 240 }
 
 const everything = {
   format: 'messages',
-  publisher: undefined,
-  subtopic: undefined,
-  protocol: undefined,
-  fromNs: undefined,
-  toNs: undefined,
-  name: undefined,
-  unit: undefined,
-  value: undefined,
-  boolValue: undefined,
-  stringValue: undefined,
-  dataValue: undefined,
-  payload: [],
+  ...noFilters,
   direction: 'desc' as Direction,
   offset: 0,
   after: undefined,

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 import { BSON, type Collection, type Document } from 'mongodb'
 import { openMongodbReader } from '../../readers/mongodb/reader.ts'
 import { documentOf, recordOf } from '../../readers/mongodb/rows.ts'
-import type { PageQuery } from '../../readers/query.ts'
+import { noFilters, type PageQuery } from '../../readers/query.ts'
 import { keyOf, type Reader } from '../../readers/reader.ts'
 import { openConnection } from '../../sinks/mongodb/connection.ts'
 import { encode } from '../../sinks/mongodb/encode.ts'
@@ -54,18 +54,7 @@ function batchOf(from: number, to: number): RecordBatch {
 const page: PageQuery = {
   channel,
   format: 'messages',
-  publisher: undefined,
-  subtopic: undefined,
-  protocol: undefined,
-  fromNs: undefined,
-  toNs: undefined,
-  name: undefined,
-  unit: undefined,
-  value: undefined,
-  boolValue: undefined,
-  stringValue: undefined,
-  dataValue: undefined,
-  payload: [],
+  ...noFilters,
   direction: 'desc',
   limit,
   offset: 0,

@@ -18,6 +18,7 @@ import { cacheAccess } from '../../control-plane/access-cache.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
 import { openCursors } from '../../readers/cursor.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
+import { noFilters } from '../../readers/query.ts'
 import type { Reader, Row, SenmlRow } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
@@ -166,9 +167,7 @@ try {
   await sink.close()
   await database.execute('VACUUM ANALYZE messages')
   const stored = openPostgresReader({ database })
-  const none = { fromNs: undefined, toNs: undefined, name: undefined, unit: undefined, value: undefined, boolValue: undefined }
-  const rest = { stringValue: undefined, dataValue: undefined, publisher: undefined, subtopic: undefined, protocol: undefined, payload: [] }
-  const selection = { channel, format: 'messages', ...none, ...rest }
+  const selection = { ...noFilters, channel, format: 'messages' }
   const rows = await stored.read({ ...selection, direction: 'desc', limit: records + 1, offset: 0, after: undefined }, signal)
   await compare('rows from memory', fromMemory(rows))
   await compare('rows from PostgreSQL', stored)

@@ -1,5 +1,6 @@
 // Which keys of a channel a question is about: from, to, and the row that a page lies behind, as one range of the order that rows lie in.
 
+import { unitsDown, unitsUp } from '../instants.ts'
 import type { Direction, RowKey, Selection } from '../query.ts'
 
 /** A place in the order of a table: by time, in the table's unit, then by position and index. All are signed there. */
@@ -68,15 +69,9 @@ function instantPlace(ns: bigint | undefined, unitNs: bigint): Place | undefined
   return ns === undefined ? undefined : { time: unitsUp(ns, unitNs), position: int64Min, index: int32Min }
 }
 
-/** Division of bigints cuts towards zero. */
-function unitsUp(ns: bigint, unitNs: bigint): bigint {
-  return ns / unitNs + (ns > 0n && ns % unitNs > 0n ? 1n : 0n)
-}
-
 /** The day on which it is, also before 1970. */
 function dayOf(time: bigint, unitNs: bigint): number {
-  const unitsOfDay = dayNs / unitNs
-  return Number(time / unitsOfDay - (time < 0n && time % unitsOfDay < 0n ? 1n : 0n))
+  return Number(unitsDown(time, dayNs / unitNs))
 }
 
 function later(one: Place, other: Place): Place {

@@ -3,7 +3,7 @@
 import type { Connection } from '../../sinks/cassandra/connection.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
 import { matcherOf } from '../matching.ts'
-import type { AggregateQuery, Direction, PageQuery, RowKey, Selection } from '../query.ts'
+import { type AggregateQuery, type Direction, noFilters, type PageQuery, type RowKey, type Selection } from '../query.ts'
 import { type Bucket, type Grouped, keyOf, type Reader, type Row, senmlFormat } from '../reader.ts'
 import { type Ask, asking } from './asking.ts'
 import { comparePlaces, firstDayOfAll, keyRangeOf } from './key-range.ts'
@@ -181,21 +181,6 @@ export function openCassandraReader(
       // The connection is the caller's, and nothing else is held.
     },
   }
-}
-
-const noFilters: Omit<Selection, 'channel' | 'format'> = {
-  publisher: undefined,
-  subtopic: undefined,
-  protocol: undefined,
-  fromNs: undefined,
-  toNs: undefined,
-  name: undefined,
-  unit: undefined,
-  value: undefined,
-  boolValue: undefined,
-  stringValue: undefined,
-  dataValue: undefined,
-  payload: [],
 }
 
 async function* eachOf(pages: AsyncIterable<RowsOfDay>, met?: (row: Row, day: number) => void): AsyncGenerator<Row> {

@@ -1,5 +1,6 @@
 // Stretches of time in whole microseconds: the unit in which points of this store lie.
 
+import { unitsDown, unitsUp } from '../instants.ts'
 import type { Direction, Selection } from '../query.ts'
 import { senmlFormat } from '../reader.ts'
 
@@ -27,12 +28,12 @@ const endUs = Number.MAX_SAFE_INTEGER + 1
 /** What `from` and `to` say, in nanoseconds. The time of a record is a whole microsecond; that of a document lies somewhere in its own. */
 export function boundsOf({ format, fromNs, toNs }: Pick<Selection, 'format' | 'fromNs' | 'toNs'>): Bounds {
   const whole = {
-    startUs: fromNs === undefined ? earliestUs : microseconds(-floored(-fromNs)),
-    endUs: toNs === undefined ? endUs : microseconds(-floored(-toNs)),
+    startUs: fromNs === undefined ? earliestUs : microseconds(unitsUp(fromNs, 1000n)),
+    endUs: toNs === undefined ? endUs : microseconds(unitsUp(toNs, 1000n)),
   }
   if (format === senmlFormat) return { all: whole, whole, before: undefined, behind: undefined }
-  const before = fromNs !== undefined && fromNs % 1000n !== 0n ? microsecond(microseconds(floored(fromNs))) : undefined
-  const behind = toNs !== undefined && toNs % 1000n !== 0n ? microsecond(microseconds(floored(toNs))) : undefined
+  const before = fromNs !== undefined && fromNs % 1000n !== 0n ? microsecond(microseconds(unitsDown(fromNs, 1000n))) : undefined
+  const behind = toNs !== undefined && toNs % 1000n !== 0n ? microsecond(microseconds(unitsDown(toNs, 1000n))) : undefined
   const inner = { startUs: whole.startUs, endUs: behind?.startUs ?? whole.endUs }
   const all = { startUs: (before ?? whole).startUs, endUs: Math.max(whole.endUs, (before ?? whole).endUs) }
   return { all, whole: inner, before, behind: behind?.startUs === before?.startUs ? undefined : behind }
@@ -47,7 +48,7 @@ export function microsecond(us: number): Span {
 }
 
 export function microsecondOf(ns: bigint): number {
-  return microseconds(floored(ns))
+  return microseconds(unitsDown(ns, 1000n))
 }
 
 /** Its end in the direction in which time is walked: where a walk begins. */
@@ -77,10 +78,6 @@ export function headOfWidth(span: Span, widthUs: number, direction: Direction): 
 /** What both have. */
 export function within(one: Span, other: Span): Span {
   return { startUs: Math.max(one.startUs, other.startUs), endUs: Math.min(one.endUs, other.endUs) }
-}
-
-function floored(ns: bigint): bigint {
-  return (ns - (((ns % 1000n) + 1000n) % 1000n)) / 1000n
 }
 
 function microseconds(us: bigint): number {

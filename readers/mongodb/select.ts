@@ -4,6 +4,7 @@
 // field's name behind `payload.`.
 
 import { rowIdOf } from '../../sinks/mongodb/row-id.ts'
+import { unitsUp } from '../instants.ts'
 import type { Comparator, Direction, RowKey, Selection } from '../query.ts'
 import { senmlFormat } from '../reader.ts'
 import { payloadCondition } from './payload-filter.ts'
@@ -61,7 +62,7 @@ export function filterOf(selection: Selection): Filter | undefined {
 
 /** undefined where no time of a row is within the bounds. */
 function timeConditions({ format, fromNs, toNs }: Selection): Filter | undefined {
-  const bound = timeFieldOf(format) === 'created' ? (ns: bigint) => ns : wholeMicroseconds
+  const bound = timeFieldOf(format) === 'created' ? (ns: bigint) => ns : (ns: bigint) => unitsUp(ns, 1000n)
   const conditions: Record<string, bigint> = {}
   if (fromNs !== undefined) {
     const from = bound(fromNs)
@@ -74,11 +75,6 @@ function timeConditions({ format, fromNs, toNs }: Selection): Filter | undefined
     if (to <= int64Max) conditions['$lt'] = to
   }
   return conditions
-}
-
-/** The first that is not before it. Division cuts towards zero. */
-function wholeMicroseconds(ns: bigint): bigint {
-  return ns / 1000n + (ns > 0n && ns % 1000n > 0n ? 1n : 0n)
 }
 
 /** The total order, which both indexes of a collection have. */

@@ -3,6 +3,7 @@
 // Each value is a parameter: the text follows from which filters there are, never from what they hold.
 
 import { publisherKey } from '../../sinks/postgres/publisher-key.ts'
+import { unitsDown, unitsUp } from '../instants.ts'
 import type { Comparator, Direction, PayloadFilter, RowKey, Selection } from '../query.ts'
 import { scalarCandidates } from './payload-filter.ts'
 import type { StatementText } from './statement.ts'
@@ -68,15 +69,15 @@ function payloadCondition({ path, text }: PayloadFilter, statement: StatementTex
   return `m.payload${field} = ANY (${statement.value(scalarCandidates(text))}::text[]::jsonb[])`
 }
 
-/** A bound in nanoseconds: of whole microseconds the first that is not before it, for either comparison. Division cuts towards zero. */
+/** A bound in nanoseconds: of whole microseconds the first that is not before it, for either comparison. */
 function instant(ns: bigint, { time }: Source, statement: StatementText): string {
   if (time === 'created') return `${statement.value(ns)}::bigint`
-  return microseconds(ns / 1000n + (ns > 0n && ns % 1000n > 0n ? 1n : 0n), statement)
+  return microseconds(unitsUp(ns, 1000n), statement)
 }
 
 /** As a value of its type and not by arithmetic, which PostgreSQL does only when it runs the statement: it leaves out months while it plans. */
 function microseconds(us: bigint, statement: StatementText): string {
-  const ms = us / 1000n - (us % 1000n < 0n ? 1n : 0n)
+  const ms = unitsDown(us, 1000n)
   const instant = new Date(Number(ms)).toISOString()
   return `${statement.value(`${instant.slice(0, -1)}${String(us - ms * 1000n).padStart(3, '0')}Z`)}::timestamptz`
 }

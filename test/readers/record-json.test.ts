@@ -2,8 +2,9 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { secondsText } from '../../readers/json-bytes.ts'
 import type { DocumentRow, SenmlRow } from '../../readers/reader.ts'
-import { documentJson, recordJson, secondsText } from '../../readers/record-json.ts'
+import { documentJson, recordJson } from '../../readers/record-json.ts'
 import { pageText, rowsText } from './page-text.ts'
 
 const origin = { channel: 'c', subtopic: '', publisher: 'p', protocol: 'http', position: 1n, index: 0 }

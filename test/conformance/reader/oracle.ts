@@ -1,27 +1,12 @@
 // What a reader should answer, worked out from the rows themselves by the plainest code there is.
 
-import type { AggregateQuery, PageQuery, Selection } from '../../../readers/query.ts'
+import { type AggregateQuery, noFilters, type PageQuery, type Selection } from '../../../readers/query.ts'
 import { type Bucket, type Row, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
 
 /** A row with its format, which a row as read does not name. */
 export interface StoredRow {
   readonly format: string
   readonly row: Row
-}
-
-export const noFilters: Omit<Selection, 'channel' | 'format'> = {
-  publisher: undefined,
-  subtopic: undefined,
-  protocol: undefined,
-  fromNs: undefined,
-  toNs: undefined,
-  name: undefined,
-  unit: undefined,
-  value: undefined,
-  boolValue: undefined,
-  stringValue: undefined,
-  dataValue: undefined,
-  payload: [],
 }
 
 export function timeOf(row: Row): bigint {
