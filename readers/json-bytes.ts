@@ -43,6 +43,18 @@ export class JsonBytes {
     this.at += end - start
   }
 
+  /** A text in place of one of the same length that was written before, without its quotes; false where it has another length, or is not the same in JSON. */
+  over(start: number, end: number, value: string): boolean {
+    if (value.length !== end - start) return false
+    const { bytes } = this
+    for (let nth = 0; nth < value.length; nth++) {
+      const code = value.charCodeAt(nth)
+      if (!isPlain(code)) return false
+      bytes[start + nth] = code
+    }
+    return true
+  }
+
   /** Text that is JSON already, for which nobody has made room. */
   json(text: string): void {
     this.reserve(text.length)
@@ -56,7 +68,7 @@ export class JsonBytes {
     bytes[at++] = quote
     for (let nth = 0; nth < value.length; nth++) {
       const code = value.charCodeAt(nth)
-      if (code < space || code === quote || code === backslash || code >= 128) {
+      if (!isPlain(code)) {
         this.at += bytes.write(JSON.stringify(value), this.at)
         return
       }
@@ -81,6 +93,11 @@ export class JsonBytes {
   finish(): Buffer {
     return this.bytes.subarray(0, this.at)
   }
+}
+
+/** Whether a character is one byte in JSON, its own. */
+function isPlain(code: number): boolean {
+  return code >= space && code < 128 && code !== quote && code !== backslash
 }
 
 /** A part of every row, as bytes. */

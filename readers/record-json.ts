@@ -7,6 +7,7 @@ import type { Total } from './cursor.ts'
 import { JsonBytes, part, secondsText } from './json-bytes.ts'
 import { canonicalPayload, numberText } from './payload-json.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
+import { type Above, noHead, writeHead } from './row-head.ts'
 
 /** What stands before and behind the messages of an answer. */
 export interface Frame {
@@ -66,16 +67,8 @@ function openJson(rows: readonly Row[]): JsonBytes {
   return new JsonBytes(1024 + rows.length * 320)
 }
 
-/** Where the parts of the row above lie that this one may share: `{"Channel":…,"Subtopic":…` and all to `"Protocol":…`. */
-interface Shared {
-  row: Row | undefined
-  start: number
-  subtopicEnd: number
-  end: number
-}
-
 function writeRows(json: JsonBytes, rows: readonly Row[], divider: number): void {
-  const above: Shared = { row: undefined, start: 0, subtopicEnd: 0, end: 0 }
+  const above = noHead()
   for (const row of rows) {
     if (above.row !== undefined) json.bytes[json.at++] = divider
     if (row.kind === 'senml') writeRecord(json, row, above)
@@ -94,13 +87,6 @@ function bucketJson({ channel, publisher, subtopic, name, unit, timeUs, value, c
 }
 
 const parts = {
-  channel: part('{"Channel":'),
-  subtopic: part(',"Subtopic":'),
-  publisher: part(',"Publisher":'),
-  protocol: part(',"Protocol":'),
-  name: part(',"Name":'),
-  unit: part(',"Unit":'),
-  time: part(',"Time":'),
   updateTime: part(',"UpdateTime":'),
   value: part(',"Value":'),
   stringValue: part(',"StringValue":'),
@@ -125,16 +111,9 @@ export function documentJson(row: DocumentRow): string {
   return rowsBytes([row]).toString()
 }
 
-function writeRecord(json: JsonBytes, row: SenmlRow, above: Shared): void {
-  const { name, unit, updateTime, value, stringValue, boolValue, dataValue, sum } = row
-  writeOrigin(json, row, above, name.length + (unit?.length ?? 0) + (stringValue?.length ?? 0) + (dataValue?.length ?? 0))
-  json.put(parts.name)
-  json.text(name)
-  if (unit !== undefined) {
-    json.put(parts.unit)
-    json.text(unit)
-  }
-  json.put(parts.time)
+function writeRecord(json: JsonBytes, row: SenmlRow, above: Above): void {
+  const { updateTime, value, stringValue, boolValue, dataValue, sum } = row
+  writeHead(json, row, above, (stringValue?.length ?? 0) + (dataValue?.length ?? 0))
   json.seconds(row.timeUs)
   if (updateTime !== undefined) {
     json.put(parts.updateTime)
@@ -161,38 +140,9 @@ function writeRecord(json: JsonBytes, row: SenmlRow, above: Shared): void {
   json.bytes[json.at++] = objectEnd
 }
 
-function writeDocument(json: JsonBytes, row: DocumentRow, above: Shared): void {
-  writeOrigin(json, row, above, 0)
+function writeDocument(json: JsonBytes, row: DocumentRow, above: Above): void {
+  writeHead(json, row, above, 0)
   json.json(`,"Created":${row.createdNs},"Payload":${canonicalPayload(row.payloadText)}}`)
-}
-
-/** The keys that all rows begin with, and room for so many more characters. What the row above has too is copied. */
-function writeOrigin(json: JsonBytes, row: Row, above: Shared, characters: number): void {
-  const { channel, subtopic, publisher, protocol } = row
-  json.reserve(channel.length + subtopic.length + publisher.length + protocol.length + characters)
-  const start = json.at
-  const before = above.row
-  const isOfChannel = before !== undefined && subtopic === before.subtopic && channel === before.channel
-  if (isOfChannel && publisher === before.publisher && protocol === before.protocol) {
-    json.again(above.start, above.end)
-    above.subtopicEnd += start - above.start
-  } else {
-    if (isOfChannel) json.again(above.start, above.subtopicEnd)
-    else {
-      json.put(parts.channel)
-      json.text(channel)
-      json.put(parts.subtopic)
-      json.text(subtopic)
-    }
-    above.subtopicEnd = json.at
-    json.put(parts.publisher)
-    json.text(publisher)
-    json.put(parts.protocol)
-    json.text(protocol)
-  }
-  above.row = row
-  above.start = start
-  above.end = json.at
 }
 
 /** RFC 4648 §5, without padding, as SenML has it (RFC 8428 §4.3). */

@@ -2,7 +2,6 @@
 
 import { randomUUID } from 'node:crypto'
 import type { ServerOptions as HttpServerOptions, IncomingMessage, ServerResponse } from 'node:http'
-import helmet from '@fastify/helmet'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController, type RawServerDefault } from 'fastify'
 import type { Logger } from '../logger.ts'
@@ -14,6 +13,7 @@ import type { HttpOptions } from './options.ts'
 import { prepareQuery } from './query-string.ts'
 import { refuseConnection } from './refused-connection.ts'
 import { encodedBodyFault, headFault } from './request-head.ts'
+import { safetyHeaders } from './safety-headers.ts'
 import { listTooLong } from './validation.ts'
 
 /** What route plugins take: `(app: HttpServer) => Promise<void>`. */
@@ -95,12 +95,13 @@ export function createServer({
   })
 
   let closing = false
+  const safety = safetyHeaders()
   const absent = trackRoutes(app)
   app.addHook('preClose', async () => {
     closing = true
   })
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
+    reply.headers(safety).header('x-request-id', request.id)
     if (closing) done(new HttpError('unavailable', 'this process is stopping: try again'))
     else done(headFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })
@@ -119,12 +120,6 @@ export function createServer({
     }
   })
   app.setErrorHandler(answerError)
-  app.register(helmet, {
-    // Answers are data: nothing in them is ever to be run. The page at /docs has a policy of its own.
-    contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
-    // Whether a whole domain is HTTPS only is for the proxy to say that ends TLS.
-    strictTransportSecurity: false,
-  })
   return app
 }
 

@@ -170,7 +170,7 @@ test('without a count there is no total, and what follows is named at the end', 
 
 test('rows in any order are what JSON.stringify makes of each', () => {
   const text = fc.oneof(fc.constantFrom('', 'a', 'b"', 'é'), fc.string({ unit: 'binary', maxLength: 12 }))
-  const few = fc.constantFrom('', 'x', 'ü')
+  const few = fc.constantFrom('', 'x', 'y', '"', 'ü')
   const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined })
   const number = fc.oneof(
     fc.double({ noNaN: true, noDefaultInfinity: true }),
@@ -214,7 +214,9 @@ test('rows in any order are what JSON.stringify makes of each', () => {
       (_all, key: string, sign: string, digits: string, power: string) => `${key}${sign}0.${digits.padStart(Number(power), '0')}`,
     )
   fc.assert(
-    fc.property(fc.array(row, { maxLength: 8 }), rows => {
+    // Rows that differ in their publisher alone, and rows that differ in anything.
+    fc.property(fc.array(fc.tuple(row, fc.array(fc.oneof(few, text), { minLength: 1, maxLength: 5 })), { maxLength: 4 }), some => {
+      const rows = some.flatMap(([one, publishers]) => publishers.map(publisher => ({ ...one, publisher })))
       expect(rowsText(rows)).toBe(rows.map(expected).join(','))
     }),
     { numRuns: 1000 },
