@@ -2,11 +2,12 @@
 //
 // node benchmarks/readers/requests.ts [--connections 16] [--seconds 5] [--turns 3]
 //
-// Each asks for 100 SenML records. The routes stand in this process and the load comes from another one. Two sources of rows: memory, where
-// everything but the store is measured; and a PostgreSQL server, where its driver is too, and where the server takes a core of the machine beside, so that
-// the time of this process for a request says more there than their number.
+// Each asks for 100 SenML records. The routes stand in this process and the load comes from another one. Two loads: all connections look at one page, as
+// those of a dashboard do, and each at the page of a channel of its own. Two sources of rows: memory, where everything but the store is measured; and a
+// PostgreSQL server, where its driver is too, and where the server takes a core of the machine beside, so that the time of this process for a request
+// says more there than their number.
 
-import { spawn } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { parseArgs } from 'node:util'
@@ -25,6 +26,7 @@ import { openSink } from '../../sinks/postgres/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
+import type { LoadReport } from './load.ts'
 
 const { values } = parseArgs({
   options: {
@@ -34,12 +36,13 @@ const { values } = parseArgs({
   },
 })
 const turns = Number(values.turns)
+const connections = Number(values.connections)
 const records = 100
 const storedRows = 100_000
-const channel = '0a1b2c3d-4e5f-4a6b-8c7d-000000000000'
 const signal = new AbortController().signal
-const query = `/channels/${channel}/messages?limit=${records}`
 const authorization = 'Bearer owner.s.token'
+const channels = Array.from({ length: connections }, (_, nth) => `0a1b2c3d-4e5f-4a6b-8c7d-${String(nth).padStart(12, '0')}`)
+const loads = { 'all ask for one page': channels.slice(0, 1), 'each asks for its own': channels }
 
 const access: AccessControl = {
   authorize: async () => ({ allowed: true, publisher: null, owner: 'user' }),
@@ -51,6 +54,7 @@ function batchOf(from: number): RecordBatch {
   const startUs = Date.now() * 1000 - storedRows * 1000
   for (let offset = from; offset < from + 10_000; offset++) {
     const publisher = `f0e1d2c3-b4a5-4968-8778-${String((offset * 7919) % 500).padStart(12, '0')}`
+    const channel = channels[offset % channels.length]!
     batch.beginMessage({ partition: 0, offset, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
     const value = 20 + (offset % 97) / 10
     batch.appendRecord(0, 'temperature', 'Cel', startUs + offset * 1000, ValueKind.number, value, undefined, Number.NaN, Number.NaN)
@@ -75,9 +79,13 @@ function fromMemory(rows: readonly Row[]): Reader {
   }
 }
 
+function pageOf(channel: string): string {
+  return `/channels/${channel}/messages?limit=${records}`
+}
+
 async function serve(reader: Reader): Promise<{ url: string; close(): Promise<void> }> {
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
-  const options = { limitMax: 1000, offsetMax: 100_000, countMax: 10_000 }
+  const options = { limitMax: 1000, offsetMax: 100_000, countMax: 10_000, exportsMax: 64, exportsEachMax: 4, exportIdleSeconds: 60 }
   const cached = cacheAccess(access, { lifetimeMs: 5_000, entriesMax: 1000 })
   await app.register(readerRoutes({ reader, access: cached, cursors: openCursors(Buffer.alloc(32, 7)), options }))
   await app.listen({ host: '127.0.0.1', port: 0 })
@@ -85,19 +93,19 @@ async function serve(reader: Reader): Promise<{ url: string; close(): Promise<vo
     await app.close()
     cached.close()
   }
-  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}${query}`, close }
+  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`, close }
 }
 
 /** The same bytes and headers, from memory. */
 async function serveBare(url: string): Promise<{ url: string; close(): Promise<void> }> {
-  const answer = await fetch(url, { headers: { authorization } })
+  const answer = await fetch(url + pageOf(channels[0]!), { headers: { authorization } })
   if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
   const headers = Object.fromEntries([...answer.headers].filter(([name]) => !/^(connection|keep-alive|date|content-length)$/.test(name)))
   const text = await answer.text()
   const app = fastify()
   app.get('/channels/:channel/messages', (_request, reply) => reply.headers(headers).send(text))
   await app.listen({ host: '127.0.0.1', port: 0 })
-  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}${query}`, close: () => app.close() }
+  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`, close: () => app.close() }
 }
 
 interface Load {
@@ -107,46 +115,41 @@ interface Load {
   readonly answerBytes: number
 }
 
-async function load(url: string): Promise<Load> {
-  const autocannon = new URL('../../node_modules/autocannon/autocannon.js', import.meta.url).pathname
-  const flags = ['--json', '--no-progress', '-c', values.connections, '-d', values.seconds, '-H', `authorization=${authorization}`]
+async function load(url: string, asked: readonly string[]): Promise<Load> {
+  const options = { url, paths: asked.map(pageOf), connections, seconds: Number(values.seconds), authorization }
   const cpu = process.cpuUsage()
-  const child = spawn(process.execPath, [autocannon, ...flags, url], { stdio: ['ignore', 'pipe', 'inherit'] })
-  let output = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text
-  })
-  await once(child, 'close')
+  const child = fork(new URL('load.ts', import.meta.url), [JSON.stringify(options)])
+  const [message] = (await once(child, 'message')) as [LoadReport]
   const { user, system } = process.cpuUsage(cpu)
-  const { requests, throughput, non2xx, errors } = JSON.parse(output) as {
-    requests: { total: number; average: number }
-    throughput: { total: number }
-    non2xx: number
-    errors: number
-  }
-  if (non2xx + errors > 0) throw new Error(`${non2xx} answers were no answers, ${errors} requests failed`)
-  return { perSecond: requests.average, cpuUs: (user + system) / requests.total, answerBytes: throughput.total / requests.total }
+  if (message.failed > 0) throw new Error(`${message.failed} requests had no answer, or none that was wanted`)
+  return { perSecond: message.perSecond, cpuUs: (user + system) / message.total, answerBytes: message.bytes / message.total }
 }
 
 async function compare(name: string, reader: Reader): Promise<void> {
   const ours = await serve(reader)
   const bare = await serveBare(ours.url)
-  const loads = { ours: [] as Load[], bare: [] as Load[] }
-  // The first of each warms up.
-  for (let turn = 0; turn <= turns; turn++) {
-    loads.bare.push(await load(bare.url))
-    loads.ours.push(await load(ours.url))
+  for (const [of, asked] of Object.entries(loads)) {
+    const turnsOf = { ours: [] as Load[], bare: [] as Load[] }
+    // The first of each warms up.
+    for (let turn = 0; turn <= turns; turn++) {
+      turnsOf.bare.push(await load(bare.url, asked))
+      turnsOf.ours.push(await load(ours.url, asked))
+    }
+    print(`${name}, ${of}`, turnsOf.ours.slice(1), turnsOf.bare.slice(1))
   }
   await Promise.all([ours.close(), bare.close()])
-  const of = (some: readonly Load[], figure: 'perSecond' | 'cpuUs'): number => median(some.slice(1).map(one => one[figure]))
-  const ratios = loads.ours.slice(1).map(({ perSecond }, turn) => perSecond / loads.bare[turn + 1]!.perSecond)
+}
+
+function print(name: string, ours: readonly Load[], bare: readonly Load[]): void {
+  const of = (some: readonly Load[], figure: 'perSecond' | 'cpuUs'): number => median(some.map(one => one[figure]))
+  const ratios = ours.map(({ perSecond }, turn) => perSecond / bare[turn]!.perSecond)
   const line = (what: string, some: readonly Load[]): string =>
     `  ${what.padEnd(22)} ${Math.round(of(some, 'perSecond')).toLocaleString('en-US').padStart(8)} requests/s  ${of(some, 'cpuUs').toFixed(0).padStart(5)} us of this process each`
-  console.log(`\n${name}: ${records} records an answer, ${Math.round(loads.ours[1]!.answerBytes).toLocaleString('en-US')} bytes`)
-  console.log(line('bare route', loads.bare))
-  console.log(line('reader', loads.ours))
+  console.log(`\n${name}: ${records} records an answer, ${Math.round(ours[0]!.answerBytes).toLocaleString('en-US')} bytes`)
+  console.log(line('bare route', bare))
+  console.log(line('reader', ours))
   console.log(
-    `  ratio                  ${median(ratios).toFixed(2)} of the requests (0.6 is asked where no database is the limit), ${(of(loads.bare, 'cpuUs') / of(loads.ours, 'cpuUs')).toFixed(2)} by this process's time`,
+    `  ratio                  ${median(ratios).toFixed(2)} of the requests (0.6 is asked where no database is the limit), ${(of(bare, 'cpuUs') / of(ours, 'cpuUs')).toFixed(2)} by this process's time`,
   )
 }
 
@@ -167,7 +170,7 @@ try {
   await sink.close()
   await database.execute('VACUUM ANALYZE messages')
   const stored = openPostgresReader({ database })
-  const selection = { ...noFilters, channel, format: 'messages' }
+  const selection = { ...noFilters, channel: channels[0]!, format: 'messages' }
   const rows = await stored.read({ ...selection, direction: 'desc', limit: records + 1, offset: 0, after: undefined }, signal)
   await compare('rows from memory', fromMemory(rows))
   await compare('rows from PostgreSQL', stored)
