@@ -34,6 +34,7 @@ import { openCursors } from './readers/cursor.ts'
 import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
+import { openReaderMetrics } from './roles/reader-metrics.ts'
 import { administrationRoutes, openReplayWriter } from './roles/tools/in-process.ts'
 import { maintain } from './sinks/postgres/schema.ts'
 import { openSink } from './sinks/postgres/sink.ts'
@@ -155,8 +156,17 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   app.register(
     ingestRoutes({ log, logLabel: () => String(sink.logNumber), access, metrics: openIngestMetrics(registry), options: options.ingest }),
   )
-  app.register(readerRoutes({ reader, access, cursors: openCursors(deriveKey(masterKey, 'cursors')), options: options.reader }))
-  app.register(liveRoutes({ live, access, placeKey: deriveKey(masterKey, 'live places'), options: options.live, logger }))
+  const readerMetrics = openReaderMetrics(registry)
+  const cursors = openCursors(deriveKey(masterKey, 'cursors'))
+  app.register(async watched => {
+    readerMetrics.watch(watched)
+    await watched.register(readerRoutes({ reader: readerMetrics.timed(reader), access, cursors, options: options.reader }))
+  })
+  const placeKey = deriveKey(masterKey, 'live places')
+  app.register(async watched => {
+    readerMetrics.watchStreams(watched)
+    await watched.register(liveRoutes({ live, access, placeKey, options: options.live, metrics: readerMetrics.live, logger }))
+  })
   const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
   app.register(administrationRoutes({ logs, database, writer, transformer, options, isAdministrator }))
   closeLater(() => closeServer(app, requestDrainMsMax))

@@ -28,6 +28,13 @@ export interface Decoder {
 const usPerSecond = 1e6
 const usPerDay = 86_400 * usPerSecond
 
+/**
+ * UTF-8. They stand in every row of their message, so that a pack of thousands of records would repeat a long one thousands of times; ingest takes
+ * half as much, and any other producer of the topic may write what it likes. Channel, publisher and format are the sinks' to bound: they stand in keys.
+ */
+const subtopicBytesMax = 2048
+const protocolBytesMax = 64
+
 export function openDecoder({ transformer, subscribed, message: limits, clock = Date.now }: DecoderOptions): Decoder {
   const earliestUs = limits.earliestSeconds * usPerSecond
   const aheadUs = limits.aheadDays * usPerDay
@@ -67,6 +74,8 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
         hint: 'send smaller packs',
       })
     }
+    checkLength(message.subtopic, 'subtopic', subtopicBytesMax)
+    checkLength(message.protocol, 'protocol', protocolBytesMax)
     checkText(message.channel, 'channel')
     checkText(message.subtopic, 'subtopic')
     checkText(message.publisher, 'publisher')
@@ -77,6 +86,16 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
       })
     }
   }
+}
+
+function checkLength(text: string, part: string, bytesMax: number): void {
+  // A unit of UTF-16 has three bytes at most.
+  if (text.length * 3 <= bytesMax) return
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= bytesMax) return
+  throw new DecodeError('identifier-length', `the ${part} has ${bytes} bytes, and ${bytesMax} are allowed`, {
+    hint: `use a shorter ${part}`,
+  })
 }
 
 /** Not every store takes a NUL, and none a lone surrogate, which UTF-8 cannot hold. */

@@ -1,98 +1,70 @@
-// Answers on their way out: JSON, NDJSON or CSV, whole or page after page, compressed where the client takes it, with the way to the next page.
+// Pages on their way out: JSON, NDJSON or CSV, compressed where the client takes it, with the way to the next page.
 
-import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { coded, codedStream, takesGzip } from './content-coding.ts'
+import { coded } from './content-coding.ts'
 import { openCsv } from './csv.ts'
+import { cutWhereNothingIsTaken } from './idle-client.ts'
 import { contentTypes, type Form } from './media-type.ts'
 import type { Answer } from './pages.ts'
+import { printPage } from './printing.ts'
 import { furtherOn } from './query-text.ts'
 import type { Question } from './question.ts'
-import { type Bucket, type Row, senmlFormat } from './reader.ts'
-import { bucketsJson, type Frame, frameEnd, frameStart, linesBytes, pageBytes, rowsBytes } from './record-json.ts'
+import type { Bucket, Row } from './reader.ts'
+import { bucketsJson, type Frame, frameEnd, frameStart } from './record-json.ts'
 
-interface Sent<Asked extends Question> {
-  readonly question: Asked
+export type Page = { readonly rows: Answer<Row> } | { readonly buckets: Answer<Bucket> }
+
+/** What is longer does not go into the buffers of a connection at once, and waits in this process for its client. */
+const sentAtOnceBytesMax = 64 * 1024
+
+/** An answer whole: whoever asks the same is sent the same. */
+export interface Printed {
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Buffer
+}
+
+/** In what an answer is printed. */
+export interface Printing {
+  readonly question: Exclude<Question, { kind: 'export' }>
   readonly form: Form
+  readonly isCoded: boolean
+  /** As it was asked for. */
+  readonly url: string
 }
 
-/** A page, whole. */
-export async function sendAnswer(
-  reply: FastifyReply,
-  sent: Sent<Exclude<Question, { kind: 'export' }>> & ({ readonly rows: Answer<Row> } | { readonly buckets: Answer<Bucket> }),
-): Promise<FastifyReply> {
-  const { question, form } = sent
-  const { total, nextCursor, hasMore } = 'rows' in sent ? sent.rows : sent.buckets
-  const { offset, selection, limit } = question
+/** @throws the signal's reason */
+export async function printAnswer(page: Page, { question, form, isCoded, url }: Printing, signal: AbortSignal): Promise<Printed> {
+  const { total, nextCursor, hasMore } = 'rows' in page ? page.rows : page.buckets
+  const { offset, selection, limit, csvSafe } = question
   const frame: Frame = { total, offset, limit, format: selection.format, nextCursor }
-  const text = textOf()
-  const bytes = takesGzip(reply.request.headers['accept-encoding']) ? await coded(text) : undefined
-  reply.headers(headersOf(form))
-  if (hasMore) {
-    // RFC 8288: the same question, further on.
-    const next = nextCursor === undefined ? { offset: offset + limit } : { cursor: nextCursor }
-    reply.header('link', `<${furtherOn(reply.request.url, next)}>; rel="next"`)
-  }
-  return bytes === undefined ? reply.send(text) : reply.header('content-encoding', 'gzip').send(bytes)
-
-  function textOf(): string | Buffer {
-    if (form === 'csv') {
-      const csv = openCsv('rows' in sent ? kindOf(question) : 'bucket', question.csvSafe)
-      return csv.header() + ('rows' in sent ? csv.rows(sent.rows.items) : csv.buckets(sent.buckets.items))
-    }
-    if ('rows' in sent) return form === 'json' ? pageBytes(frame, sent.rows.items) : linesBytes(sent.rows.items)
-    const items = bucketsJson(sent.buckets.items, form === 'json' ? ',' : '\n')
-    if (form === 'json') return frameStart(frame) + items + frameEnd(frame)
-    return items === '' ? '' : `${items}\n`
-  }
+  const text =
+    'rows' in page ? await printPage(form, frame, page.rows.items, csvSafe, signal) : bucketsText(form, frame, page.buckets.items, csvSafe)
+  const bytes = isCoded ? await coded(text) : undefined
+  const headers = headersOf(form)
+  // RFC 8288: the same question, further on.
+  if (hasMore)
+    headers['link'] = `<${furtherOn(url, nextCursor === undefined ? { offset: offset + limit } : { cursor: nextCursor })}>; rel="next"`
+  if (bytes !== undefined) headers['content-encoding'] = 'gzip'
+  return { headers, body: bytes ?? text }
 }
 
-/**
- * Every row: the first page is there before the answer begins, so that what is wrong by then is an error and not an end. Who asks for the
- * head alone gets it, and nothing is read.
- */
-export async function sendExport(
-  reply: FastifyReply,
-  { question, form, pages }: Sent<Question & { kind: 'export' }> & { readonly pages: AsyncGenerator<readonly Row[]> },
-): Promise<FastifyReply> {
-  const isHead = reply.request.method === 'HEAD'
-  const isCoded = takesGzip(reply.request.headers['accept-encoding'])
-  const first = isHead ? undefined : await pages.next()
-  // Only now: the answer to a failure is not in this form.
-  reply.headers(headersOf(form))
-  if (isCoded) reply.header('content-encoding', 'gzip')
-  // Fastify would read the whole export for it. An empty stream has no length, as the answer to GET has none.
-  if (first === undefined) return reply.send(Readable.from([]))
-  const { offset, selection } = question
-  const frame: Frame = { total: undefined, offset, limit: 'all', format: selection.format }
-
-  async function* chunks(): AsyncGenerator<string | Buffer> {
-    try {
-      const csv = openCsv(kindOf(question), question.csvSafe)
-      if (form === 'csv') yield csv.header()
-      if (form === 'json') yield frameStart(frame)
-      let isFirst = true
-      for (let page = first!; page.done !== true; page = await pages.next()) {
-        if (form === 'csv') yield csv.rows(page.value)
-        else if (form === 'ndjson') yield linesBytes(page.value)
-        else yield rowsBytes(page.value, !isFirst)
-        isFirst = false
-      }
-      if (form === 'json') yield frameEnd(frame)
-    } finally {
-      await pages.return(undefined)
-    }
-  }
-
-  const text = Readable.from(chunks(), { objectMode: false, highWaterMark: 64 * 1024 })
-  return reply.send(isCoded ? codedStream(text) : text)
+/** @param idleMsMax a client that takes nothing of a long one for so long is cut off */
+export function sendPrinted(reply: FastifyReply, { headers, body }: Printed, idleMsMax: number): FastifyReply {
+  if (body.length > sentAtOnceBytesMax) cutWhereNothingIsTaken(reply.raw, idleMsMax)
+  return reply.headers(headers).send(body)
 }
 
-function kindOf({ selection }: Question): Row['kind'] {
-  return selection.format === senmlFormat ? 'senml' : 'document'
+function bucketsText(form: Form, frame: Frame, buckets: readonly Bucket[], csvSafe: boolean): string {
+  if (form === 'csv') {
+    const csv = openCsv('bucket', csvSafe)
+    return csv.header() + csv.buckets(buckets)
+  }
+  const items = bucketsJson(buckets, form === 'json' ? ',' : '\n')
+  if (form === 'json') return frameStart(frame) + items + frameEnd(frame)
+  return items === '' ? '' : `${items}\n`
 }
 
 /** What is answered depends on who asks, and on what they take. */
-function headersOf(form: Form): Record<string, string> {
+export function headersOf(form: Form): Record<string, string> {
   return { 'content-type': contentTypes[form], 'cache-control': 'private, no-store', vary: 'accept, accept-encoding, authorization' }
 }

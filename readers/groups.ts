@@ -82,7 +82,18 @@ export function bucketOrder(direction: AggregateQuery['direction']): (one: Bucke
   }
 }
 
-/** In the order of UTF-8, in which databases sort, and JavaScript does not where a text has characters beyond U+FFFF. */
+/** Code units from here on sort otherwise than UTF-8: the surrogates, of characters beyond U+FFFF, come before the last ones of those below. */
+const surrogatesStart = 0xd800
+
+/** In the order of UTF-8, in which databases sort. */
 function byBytes(one: string, other: string): number {
-  return one === other ? 0 : Buffer.compare(Buffer.from(one), Buffer.from(other))
+  const length = Math.min(one.length, other.length)
+  for (let nth = 0; nth < length; nth++) {
+    const unit = one.charCodeAt(nth)
+    const otherUnit = other.charCodeAt(nth)
+    if (unit === otherUnit) continue
+    if (unit >= surrogatesStart && otherUnit >= surrogatesStart) return Buffer.compare(Buffer.from(one), Buffer.from(other))
+    return unit - otherUnit
+  }
+  return one.length - other.length
 }

@@ -22,6 +22,24 @@ export const readerOptions = Type.Object({
     maximum: 10_000_000,
     description: 'Totals are exact up to this; beyond it the answer holds a lower bound, marked as one.',
   }),
+  exportsMax: Type.Integer({
+    default: 64,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Exports (limit=all) at the same time; one more is answered 503.',
+  }),
+  exportsEachMax: Type.Integer({
+    default: 4,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Of these, exports of one thing, or of one user; one more is answered 429.',
+  }),
+  idleSeconds: Type.Integer({
+    default: 60,
+    minimum: 1,
+    maximum: 3_600,
+    description: 'Seconds after which an answer is broken off whose client takes nothing of it.',
+  }),
 })
 
 export type ReaderOptions = Static<typeof readerOptions>

@@ -3,9 +3,11 @@
 import { HttpError } from '../config/http/errors.ts'
 import type { Cursors, Place, Total } from './cursor.ts'
 import { isFiltered } from './matching.ts'
-import type { Direction, PageQuery, Selection } from './query.ts'
-import { type CountMode, canonicalQuestion, type Question } from './question.ts'
+import { gather, type Pace, pageBytesMax, partsOf, rowParts } from './parts.ts'
+import type { PageQuery } from './query.ts'
+import { canonicalQuestion, type Question } from './question.ts'
 import { type Bucket, keyOf, QueryTooLargeError, type Reader, type Row } from './reader.ts'
+import { startCounting } from './total.ts'
 
 export interface Answer<Item> {
   readonly items: readonly Item[]
@@ -36,7 +38,11 @@ export function ofNothing({ cursors, countMax }: PageParts): PageParts {
   return { reader, cursors: { ...cursors, decode: () => undefined }, countMax }
 }
 
-/** @throws HttpError `malformed_request` for a cursor that is none of this question */
+/**
+ * As many rows as are asked for, or fewer where they are large (`pageBytesMax`): then, too, `hasMore` and `nextCursor` say where it goes on.
+ *
+ * @throws HttpError `malformed_request` for a cursor that is none of this question
+ */
 export async function answerRows(
   { reader, cursors, countMax }: PageParts,
   question: Question & { kind: 'page' | 'latest' },
@@ -50,51 +56,50 @@ export async function answerRows(
   // The whole channel is counted while its page is read: neither waits for the other, and if the page shows the end there was little to count.
   const isCountedAhead =
     kind === 'page' && count === 'bounded' && place === undefined && !isFiltered(selection) && selection.publisher === undefined
-  const [grouped, read, ahead] = await Promise.all([
-    kind === 'latest' ? reader.latest(query, signal) : undefined,
-    kind === 'page' ? reader.read(query, signal) : [],
-    isCountedAhead ? countRows(reader, selection, count, countMax, signal) : undefined,
-  ])
-  const found = grouped?.groups ?? read
-  const items = found.slice(0, limit)
-  const hasMore = found.length > limit
-  const total =
-    count === 'none'
-      ? undefined
-      : grouped === undefined
-        ? ((count === 'bounded' ? place?.total : undefined) ?? (await totalOf()))
-        : { total: grouped.total, isExact: true }
-  const nextCursor = hasMore ? cursors.encode({ key: keyOf(items.at(-1)!), total }, of) : undefined
-  return { items, total, nextCursor, hasMore }
+  const page = kind === 'latest' ? latestPage(reader, query, limit, signal) : rowPage(reader, query, limit, signal)
+  const counting = isCountedAhead ? startCounting(reader, selection, count, countMax, signal) : undefined
+  try {
+    const [{ items, hasMore, series }, ahead] = await Promise.all([page, counting?.total])
+    const total = count === 'none' ? undefined : (series ?? (await totalOf(items.length, hasMore, ahead)))
+    const nextCursor = hasMore ? cursors.encode({ key: keyOf(items.at(-1)!), total }, of) : undefined
+    return { items, total, nextCursor, hasMore }
+  } catch (error) {
+    counting?.stop()
+    throw error
+  }
 
-  async function totalOf(): Promise<Total> {
-    const seen = offset + items.length
+  async function totalOf(shownHere: number, hasMore: boolean, ahead: Total | undefined): Promise<Total> {
+    if (count === 'bounded' && place?.total !== undefined) return place.total
+    const seen = offset + shownHere
     // A page that shows the end says how many there are, unless it lies beyond it or begins elsewhere.
-    if (!hasMore && place === undefined && (items.length > 0 || offset === 0)) return { total: seen, isExact: true }
-    const { total, isExact } = ahead ?? (await countRows(reader, selection, count, countMax, signal))
+    if (!hasMore && place === undefined && (shownHere > 0 || offset === 0)) return { total: seen, isExact: true }
+    const { total, isExact } = ahead ?? (await startCounting(reader, selection, count, countMax, signal).total)
     // The page itself may show more: rows that came meanwhile, or lie beyond what is counted.
-    const shown = place === undefined && items.length > 0 ? seen + (hasMore ? 1 : 0) : 0
+    const shown = place === undefined && shownHere > 0 ? seen + (hasMore ? 1 : 0) : 0
     return { total: Math.max(total, shown), isExact }
   }
 }
 
-async function countRows(
-  reader: Pick<Reader, 'count'>,
-  selection: Selection,
-  mode: CountMode,
-  countMax: number,
-  signal: AbortSignal,
-): Promise<Total> {
-  const max = mode === 'exact' ? Number.MAX_SAFE_INTEGER - 1 : countMax
-  signal.throwIfAborted()
-  try {
-    const counted = await reader.count(selection, max, signal)
-    return { total: Math.min(counted, max), isExact: counted <= max }
-  } catch (error) {
-    // The page is there: that its total costs too much is no reason to withhold it, where nobody insists on the total.
-    if (mode === 'exact' || !(error instanceof QueryTooLargeError)) throw error
-    return { total: 0, isExact: false }
-  }
+interface Page extends Pick<Answer<Row>, 'items' | 'hasMore'> {
+  /** How many series there are, where the store knows it with the page. */
+  readonly series?: Total | undefined
+}
+
+async function rowPage(reader: Pick<Reader, 'read'>, query: PageQuery, limit: number, signal: AbortSignal): Promise<Page> {
+  return await gather(rowParts(reader, query, signal), limit)
+}
+
+/** The store looks at all series for each part, so these are few: a page of a hundred is one, and one of a thousand three. */
+const latestPace: Pace = { first: 128, growth: 4, most: Number.POSITIVE_INFINITY, bytes: pageBytesMax }
+
+async function latestPage(reader: Pick<Reader, 'latest'>, query: PageQuery, limit: number, signal: AbortSignal): Promise<Page> {
+  let series: Total | undefined
+  const parts = partsOf(query, latestPace, async part => {
+    const { groups, total } = await reader.latest(part, signal)
+    series ??= { total, isExact: true }
+    return groups
+  })
+  return { ...(await gather(parts, limit)), series }
 }
 
 export async function answerBuckets(
@@ -104,6 +109,10 @@ export async function answerBuckets(
 ): Promise<Answer<Bucket>> {
   const { selection, direction, limit, offset, aggregation, intervalUs, count } = question
   const { groups, total } = await reader.aggregate({ ...selection, direction, limit, offset, aggregation, intervalUs }, signal)
+  // Who pages by offset goes on by the limit, and would pass over what a shorter page leaves out.
+  if (groups.reduce((sum, group) => sum + bucketBytes(group), 0) > pageBytesMax) {
+    throw new QueryTooLargeError(`the names of these buckets have more than ${pageBytesMax} bytes: give a smaller limit`)
+  }
   return {
     items: groups,
     total: count === 'none' ? undefined : { total, isExact: true },
@@ -112,14 +121,13 @@ export async function answerBuckets(
   }
 }
 
-/** So many rows of an export are asked of a store at once, fewer where they are large: about as many as make up these bytes. */
-const exportRows = { first: 100, min: 10, max: 1000 }
-const exportBytes = 1024 * 1024
-/** A row without its texts. */
-const rowBytes = 250
+/** Of a bucket's texts. */
+function bucketBytes({ name, unit }: Bucket): number {
+  return name.length + (unit?.length ?? 0)
+}
 
 /**
- * Every row, a page under a page: memory for one, however many there are and however large they are.
+ * Every row, a part under a part.
  *
  * @throws HttpError `malformed_request` for a cursor that is none of this question
  */
@@ -128,37 +136,9 @@ export function exportPages(
   question: Question & { kind: 'export' },
   signal: AbortSignal,
 ): AsyncGenerator<readonly Row[]> {
-  const place = placeOf(cursors, question.cursor, canonicalQuestion(question))
-  return allPages(reader, question.selection, question.direction, question.offset, place, signal)
-}
-
-async function* allPages(
-  reader: Pick<Reader, 'read'>,
-  selection: Selection,
-  direction: Direction,
-  offset: number,
-  place: Place | undefined,
-  signal: AbortSignal,
-): AsyncGenerator<readonly Row[]> {
-  let after = place?.key
-  let limit = exportRows.first
-  for (;;) {
-    const rows = await reader.read({ ...selection, direction, limit, offset: after === undefined ? offset : 0, after }, signal)
-    if (rows.length > 0) yield rows
-    if (rows.length < limit) return
-    after = keyOf(rows.at(-1)!)
-    const bytes = rows.reduce((sum, row) => sum + bytesOf(row), 0)
-    limit = Math.max(exportRows.min, Math.min(exportRows.max, Math.floor((exportBytes * rows.length) / bytes)))
-  }
-}
-
-function bytesOf(row: Row): number {
-  return rowBytes + (row.kind === 'document' ? row.payloadText.length : (row.stringValue?.length ?? 0) + (row.dataValue?.length ?? 0))
-}
-
-/** Every row of a selection, newest first: what is made into groups where the store cannot. */
-export async function* rowsOf(reader: Pick<Reader, 'read'>, selection: Selection, signal: AbortSignal): AsyncGenerator<Row> {
-  for await (const rows of allPages(reader, selection, 'desc', 0, undefined, signal)) yield* rows
+  const { selection, direction, offset, cursor } = question
+  const after = placeOf(cursors, cursor, canonicalQuestion(question))?.key
+  return rowParts(reader, { ...selection, direction, offset, after, limit: Number.POSITIVE_INFINITY }, signal)
 }
 
 function placeOf(cursors: Cursors, cursor: string | undefined, of: string): Place | undefined {

@@ -1,6 +1,7 @@
 // The query string as it came, before anybody decodes it: whether it can be decoded, and the same question further on.
 
-import type { Fault } from '../config/http/errors.ts'
+import type { FastifyRequest } from 'fastify'
+import { type Fault, HttpError } from '../config/http/errors.ts'
 import { pointerPart } from '../config/http/json-body.ts'
 
 /** The router takes either sign for the end of the path. */
@@ -34,12 +35,25 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** The URL with these parameters in place of `offset` and `cursor`. */
+/**
+ * A hook for `preValidation`: once it is known who asks, and before anybody reads the parameters.
+ *
+ * @throws HttpError `malformed_request` that names each parameter whose escapes are no UTF-8
+ */
+export async function checkEscapes({ url }: Pick<FastifyRequest, 'url'>): Promise<void> {
+  const faults = escapeFaults(url)
+  if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
+}
+
+/**
+ * The URL with these parameters in place of `offset` and `cursor`: its query alone, which is resolved against the URL as the client knows
+ * it (RFC 3986 §5.2), whatever a proxy in between has put before the path.
+ */
 export function furtherOn(url: string, next: { readonly cursor: string } | { readonly offset: number }): string {
-  const [path, query] = parted(url)
+  const [, query] = parted(url)
   const parameters = new URLSearchParams(query)
   parameters.delete('offset')
   parameters.delete('cursor')
   for (const [name, value] of Object.entries(next)) parameters.set(name, String(value))
-  return `${path}?${parameters.toString()}`
+  return `?${parameters.toString()}`
 }

@@ -93,7 +93,8 @@ export function questionOf(
   const rest = {
     selection,
     direction: parameters.dir ?? 'desc',
-    offset,
+    // -0 is a number of JSON; not every store takes it for 0.
+    offset: offset + 0,
     cursor,
     count: parameters.count ?? 'bounded',
     csvSafe: parameters.csv_safe === 'true',

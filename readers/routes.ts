@@ -15,16 +15,20 @@ import {
   parseChannel,
 } from '../control-plane/client.ts'
 import { pageAnswer } from './answer-schema.ts'
-import { sendAnswer, sendExport } from './answers.ts'
+import { type Page, type Printed, type Printing, printAnswer, sendPrinted } from './answers.ts'
 import { authenticate, challenge } from './authenticate.ts'
+import { takesGzip } from './content-coding.ts'
 import type { Cursors } from './cursor.ts'
+import { sendExport } from './exports.ts'
 import { formOf } from './media-type.ts'
 import type { ReaderOptions } from './options.ts'
 import { answerBuckets, answerRows, exportPages, ofNothing, type PageParts } from './pages.ts'
 import { type Parameters, parametersSchema } from './parameters.ts'
-import { escapeFaults } from './query-text.ts'
+import { checkEscapes } from './query-text.ts'
 import { questionOf } from './question.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from './reader.ts'
+import { openRoom } from './room.ts'
+import { openSharing } from './sharing.ts'
 
 export interface ReaderParts {
   readonly reader: Reader
@@ -37,31 +41,35 @@ export interface ReaderParts {
 interface ReadHead {
   readonly channel: string
   readonly right: Access
+  /** When it was asked for, of a clock that does not go back. */
+  readonly askedMs: number
   /** Aborts when the client goes away, be it while it is found out who asks. */
   readonly signal: AbortSignal
 }
 
 const headKey = 'read'
 
+/** What took longer to find is given only to who may still read it. */
+const rightMsMax = 1000
+
 /** The routes of a reader. Errors are thrown as HttpError, for the server that they are registered with. */
 export function readerRoutes({ reader, access, cursors, options }: ReaderParts): FastifyPluginAsync {
   const stored: PageParts = { reader, cursors, countMax: options.countMax }
+  const idleMsMax = options.idleSeconds * 1000
+  const sharing = openSharing<Printed>()
+  const room = openRoom({ max: options.exportsMax, eachMax: options.exportsEachMax, what: 'exports' })
 
   async function readHead(request: FastifyRequest): Promise<void> {
     const { signal } = request
+    const askedMs = performance.now()
     // What is no id is refused by the route's schema, once it is known who asks.
     const channel = parseChannel((request.params as { channel: string }).channel) ?? noChannel
     const right = await authenticate(access, request.headers.authorization, channel)
-    request.setDecorator<ReadHead>(headKey, { channel, right, signal })
-  }
-
-  async function checkEscapes(request: FastifyRequest): Promise<void> {
-    const faults = escapeFaults(request.url)
-    if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
+    request.setDecorator<ReadHead>(headKey, { channel, right, askedMs, signal })
   }
 
   async function read(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { channel, right, signal } = request.getDecorator<ReadHead>(headKey)
+    const { channel, right, askedMs, signal } = request.getDecorator<ReadHead>(headKey)
     // Whom alone the asker may read is known after their rights; the shape of the question is not theirs.
     const publisher = right.allowed ? (right.publisher ?? undefined) : undefined
     const { question, isEmpty } = questionOf(request.query as Parameters, channel, publisher, options.limitMax)
@@ -69,20 +77,31 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
     if (form === undefined) throw new HttpError('not_acceptable', 'give application/json, application/x-ndjson or text/csv in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
     const parts = isEmpty ? ofNothing(stored) : stored
+
+    /** A key may have gone to another thing meanwhile. */
+    const isAllowed = async (): Promise<boolean> => {
+      const now = await authenticate(access, request.headers.authorization, channel)
+      return now.allowed && now.publisher === right.publisher
+    }
     if (question.kind === 'export') {
-      const isAllowed = async (): Promise<boolean> => (await authenticate(access, request.headers.authorization, channel)).allowed
-      return await sendExport(reply, { question, form, pages: whileAllowed(exportPages(parts, question, signal), isAllowed) })
+      const pages = exportPages(parts, question, signal)
+      return await sendExport(reply, { question, form, pages, isAllowed, signal, room, asker: right.publisher ?? right.owner, idleMsMax })
     }
-    if (question.kind === 'aggregate') {
-      return await sendAnswer(reply, { question, form, buckets: await answerBuckets(parts.reader, question, signal) })
-    }
-    return await sendAnswer(reply, { question, form, rows: await answerRows(parts, question, signal) })
+    const isCoded = takesGzip(request.headers['accept-encoding'])
+    const printing: Printing = { question, form, isCoded, url: request.url }
+    // Everything that an answer depends on: who may read more than one thing's messages asks for the whole channel, whoever it is.
+    const key = `${form} ${isCoded} ${request.url} ${publisher ?? ''}`
+    const printed = await sharing.ask(key, ofAll => answer(parts, printing, ofAll), signal)
+    if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
+    return sendPrinted(reply, printed, idleMsMax)
   }
 
   return async app => {
     app.decorateRequest(headKey, null)
     app.setErrorHandler((error, request, reply) => {
-      const failure = readFailure(error, request)
+      // Nobody is there to be answered, and what ended with the client is no failure of the store.
+      if (request.signal.aborted) return void reply.hijack()
+      const failure = readFailure(error)
       if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', challenge)
       throw failure
     })
@@ -94,32 +113,66 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
         summary: 'Read the messages of a channel',
         description:
           'With the key of a connected thing: what this thing published. With the token of the owner: the whole channel. The newest come first. ' +
+          'A page has as many messages as `limit` says, or fewer where they are large: `next_cursor` and `Link` say where it goes on. ' +
           'As JSON, NDJSON or CSV, by `Accept`. Any parameter `payload.<path>=<text>` asks for JSON documents whose scalar at this dotted path has this text.',
         security: [{ thing: [] }, { user: [] }],
         params: Type.Object({ channel: channelParameter }),
         querystring: parametersSchema(options.limitMax, options.offsetMax),
         response: {
           200: pageAnswer,
-          ...errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'not_acceptable', 'query_too_large', 'unavailable'),
+          ...errorAnswers(
+            'malformed_request',
+            'unauthenticated',
+            'forbidden',
+            'not_acceptable',
+            'query_too_large',
+            'too_many_requests',
+            'unavailable',
+          ),
         },
       },
-      handler: read,
+      handler: async (request, reply) => {
+        try {
+          return await read(request, reply)
+        } catch (error) {
+          throw storeFailure(error)
+        }
+      },
     })
   }
 }
 
-/** Breaks off where who asks may read no longer: an export may last longer than a right. */
-async function* whileAllowed<Page>(pages: AsyncGenerator<Page>, isAllowed: () => Promise<boolean>): AsyncGenerator<Page> {
-  for await (const page of pages) {
-    if (!(await isAllowed())) throw new HttpError('forbidden')
-    yield page
-  }
+async function answer({ reader, ...parts }: PageParts, printing: Printing, signal: AbortSignal): Promise<Printed> {
+  const { question } = printing
+  const page: Page =
+    question.kind === 'aggregate'
+      ? { buckets: await answerBuckets(reader, question, signal) }
+      : { rows: await answerRows({ reader, ...parts }, question, signal) }
+  return await printAnswer(page, printing, signal)
+}
+
+/** What has a meaning here, and mistakes of ours, which are no matter of the store. */
+const told = [
+  HttpError,
+  QueryTooLargeError,
+  StoreUnavailableError,
+  AccessUnavailableError,
+  TypeError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+] as const
+
+/** Whatever else a store throws while it is asked, such as a password that has changed, says that it cannot answer now. */
+function storeFailure(error: unknown): unknown {
+  if (told.some(kind => error instanceof kind)) return error
+  return new StoreUnavailableError(error instanceof Error ? error.message : String(error), { cause: error })
 }
 
 /** The error as the table of errors has it. What is foreign here stays as it is: the server answers it. */
-function readFailure(error: unknown, request: FastifyRequest): unknown {
+function readFailure(error: unknown): unknown {
   if (error instanceof QueryTooLargeError) return new HttpError('query_too_large', error.message, { cause: error })
-  if (error instanceof StoreUnavailableError || request.signal.aborted) {
+  if (error instanceof StoreUnavailableError) {
     return new HttpError('unavailable', 'the store cannot answer now: ask again', { cause: error })
   }
   if (error instanceof AccessUnavailableError) {

@@ -3,7 +3,7 @@
 //   base64url( tag 16 bytes | sealed bytes )
 //
 // The tag is HMAC-SHA256, cut, over the bytes and what they are of: the question and its asker, or the channel and what of it may be read. It is the
-// first counter of AES-256-CTR, too (synthetic, as in RFC 5297): the same place of the same reader is the same text, and no two share a key stream.
+// first counter of AES-256-CTR, too (synthetic, as in RFC 5297): the same bytes of the same reader are the same text, and no two share a key stream.
 // They are sealed because positions in the log tell how busy others are.
 //
 // Every answer and every event has one, so it must cost little: the hash in one call and the cipher kept open take 6 µs, where an HMAC and a cipher

@@ -12,6 +12,7 @@ import { openLiveMessages } from '../pipeline/live/live.ts'
 import { messageOptions, subscriberOptions } from '../pipeline/options.ts'
 import { subjectFilter } from '../pipeline/subject-filter.ts'
 import { transformerOptions } from '../pipeline/transformer-options.ts'
+import type { LiveMetrics } from '../readers/live/metrics.ts'
 import { liveOptions } from '../readers/live/options.ts'
 import { liveRoutes } from '../readers/live/routes.ts'
 import { openTransformer } from '../transformers/select.ts'
@@ -59,17 +60,20 @@ export interface ReaderLiveParts {
   readonly access: AccessControl
   /** 32 bytes, the same in every reader: that of the cursors. One of its own is made of it. */
   readonly key: Uint8Array
+  readonly metrics: LiveMetrics
   readonly logger: Logger
 }
 
 export interface ReaderLive {
   /** The route answers 404, which says what to set, where live streams are not enabled. */
   readonly routes: FastifyPluginAsync
+  /** Asks the log. undefined where live streams are not enabled. @throws LiveUnavailableError */
+  readonly check: (() => Promise<void>) | undefined
   close(): Promise<void>
 }
 
 /** Nothing is asked of Kafka before somebody follows. */
-export function openReaderLive(options: ReaderLiveOptions, { access, key, logger }: ReaderLiveParts): ReaderLive {
+export function openReaderLive(options: ReaderLiveOptions, { access, key, metrics, logger }: ReaderLiveParts): ReaderLive {
   const { live: limits, log, subscriber, transformer, message } = options
   const decoder = {
     transformer: openTransformer(
@@ -82,7 +86,8 @@ export function openReaderLive(options: ReaderLiveOptions, { access, key, logger
   }
   const live = limits.enabled ? openLiveMessages({ topic: kafkaLiveTopic(log, logger), decoder, logger }) : undefined
   return {
-    routes: liveRoutes({ live, access, placeKey: deriveKey(key, 'live places'), options: limits, logger }),
+    routes: liveRoutes({ live, access, placeKey: deriveKey(key, 'live places'), options: limits, metrics, logger }),
+    check: live === undefined ? undefined : () => live.check(),
     close: async () => live?.close(),
   }
 }

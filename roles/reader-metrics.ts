@@ -1,15 +1,20 @@
-// What a reader counts, named as in Vector's internal metrics: its requests by route and status, and what it asks of its store.
+// What a reader counts, named as in Vector's internal metrics: its requests by route and status, what it asks of its store, and its live streams.
 //
 // No label holds what a device or a client sent: a path is that of the route, with the names of its parameters.
 
-import { Histogram, type Registry } from 'prom-client'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Gauge, Histogram, type Registry } from 'prom-client'
 import type { HttpServer } from '../config/http/server.ts'
 import { counter } from '../pipeline/metrics.ts'
+import type { LiveMetrics } from '../readers/live/metrics.ts'
 import { QueryTooLargeError, type Reader } from '../readers/reader.ts'
 
 export interface ReaderMetrics {
-  /** Times what is asked of the routes of this app. */
+  /** Times what is asked of the routes of this app: pages, and exports apart, since these last as long as somebody reads. */
   watch(app: HttpServer): void
+  /** Times refusals alone: how long somebody follows says nothing of this process. */
+  watchStreams(app: HttpServer): void
+  readonly live: LiveMetrics
   /** The same reader, with what is asked of its store timed. */
   timed(reader: Reader): Reader
 }
@@ -23,7 +28,7 @@ export function openReaderMetrics(registry: Registry): ReaderMetrics {
   const requests = new Histogram({
     name: 'http_server_handler_duration_seconds',
     help: 'Seconds from a request to the end of its answer. One whose client went away before that is not counted.',
-    labelNames: [...componentLabels, 'method', 'path', 'status'],
+    labelNames: [...componentLabels, 'method', 'path', 'status', 'answer'],
     buckets,
     registers: [registry],
   })
@@ -41,13 +46,43 @@ export function openReaderMetrics(registry: Registry): ReaderMetrics {
     'error_code',
   ])
 
+  const streams = new Gauge({
+    name: 'open_connections',
+    help: 'Live streams that are open.',
+    labelNames: componentLabels,
+    registers: [registry],
+  }).labels(component)
+  streams.set(0)
+  const ends = counter(registry, 'connection_shutdown_total', 'Live streams that ended, by why: `left` where the client went away.', [
+    ...componentLabels,
+    'reason',
+  ])
+
+  function observe(request: FastifyRequest, reply: FastifyReply, answer: 'page' | 'export' | 'stream'): void {
+    const { method, routeOptions } = request
+    requests.observe({ ...component, method, path: routeOptions.url ?? '', status: reply.statusCode, answer }, reply.elapsedTime / 1000)
+  }
+
   return {
     watch(app) {
       app.addHook('onResponse', (request, reply, done) => {
-        const { method, routeOptions } = request
-        requests.observe({ ...component, method, path: routeOptions.url ?? '', status: reply.statusCode }, reply.elapsedTime / 1000)
+        observe(request, reply, (request.query as { limit?: unknown }).limit === 'all' ? 'export' : 'page')
         done()
       })
+    },
+    watchStreams(app) {
+      app.addHook('onResponse', (request, reply, done) => {
+        if (reply.statusCode >= 400) observe(request, reply, 'stream')
+        done()
+      })
+    },
+    live: {
+      opened: () => streams.inc(),
+      closed(reason) {
+        streams.dec()
+        ends.inc({ ...component, reason })
+      },
+      lost: () => errors.inc({ ...component, stage: 'receiving', error_type: 'reader_failed', error_code: 'lost' }),
     },
     timed(reader) {
       async function time<Answer>(query: string, signal: AbortSignal, ask: () => Promise<Answer>): Promise<Answer> {

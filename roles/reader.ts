@@ -53,12 +53,12 @@ async function serve(
       'cursors, and the ids of live streams, are of this process alone: another reader, and this one after its next start, answers them 400; give every reader the same SVC_CONTROL_TOKEN, or the same SVC_READER_CURSOR_KEY',
     )
   }
-  const live = openReaderLive(options, { access, key, logger })
-  closeLater(() => live.close())
-
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const metrics = openReaderMetrics(registry)
+  const live = openReaderLive(options, { access, key, metrics: metrics.live, logger })
+  closeLater(() => live.close())
+
   const listeners = await openRoleListeners(
     {
       logger,
@@ -69,12 +69,18 @@ async function serve(
           metrics.watch(watched)
           await watched.register(readerRoutes({ reader: metrics.timed(store), access, cursors: openCursors(key), options: options.reader }))
         })
-        // How long somebody follows says nothing of this process.
-        await app.register(live.routes)
+        await app.register(async watched => {
+          metrics.watchStreams(watched)
+          await watched.register(live.routes)
+        })
       },
       internal: { address: options.internal.listen },
       registry,
-      checks: { store: silent(() => store.check()), 'control-plane': silent(() => control.check()) },
+      checks: {
+        store: silent(() => store.check()),
+        'control-plane': silent(() => control.check()),
+        ...(live.check === undefined ? {} : { log: silent(live.check) }),
+      },
     },
     closeLater,
   )

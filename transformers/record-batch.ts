@@ -6,6 +6,8 @@
 //
 // Longer than most files: the columns and the few ways in which they grow and shrink together belong side by side.
 
+import { DecodeError } from './decode-error.ts'
+
 /** Any JSON value; integers beyond 2^53 are bigints, so that none loses digits. */
 export type JsonValue = null | boolean | number | bigint | string | readonly JsonValue[] | JsonObject
 export interface JsonObject {
@@ -269,8 +271,13 @@ export class RecordBatch {
     records.updateTime[at] = updateTime
   }
 
-  /** Appends a JSON document to the message begun last. */
+  /**
+   * Appends a JSON document to the message begun last.
+   *
+   * @throws DecodeError `reserved-format` for the format of SenML records: sinks take the name for that of the records
+   */
   appendDocument(index: number, format: string, createdUs: number, createdRestNs: number, payload: JsonObject): void {
+    if (format === senmlFormat) throw new DecodeError('reserved-format', `a document has the format "${senmlFormat}" of SenML records`)
     const documents = this.documents
     const at = documents.length++
     if (at === documents.createdUs.length) {

@@ -6,6 +6,7 @@
 
 import type { Client, QueryOptions } from 'cassandra-driver'
 import { openConnection } from '../../sinks/cassandra/connection.ts'
+import { prepareIndexes } from '../../sinks/cassandra/indexes.ts'
 import type { SinkOptions } from '../../sinks/cassandra/options.ts'
 import { openSink } from '../../sinks/cassandra/sink.ts'
 import { rowStatements } from '../../sinks/cassandra/statements.ts'
@@ -86,9 +87,12 @@ export async function openRaw(): Promise<RawStore> {
       : inLanes(batches.length, batchesInFlight, at => client.batch(batches[at]!, batched))
   }
 
+  /** Without its index while it is emptied: a node keeps what an index has in memory of a truncated table, until none is left. */
   async function empty(): Promise<void> {
+    await connection.change(`DROP INDEX IF EXISTS ${connection.table('messages_publisher_idx')}`)
     for (const table of ['messages', 'sluice_channel_days', 'sluice_publisher_days'])
       await connection.change(`TRUNCATE ${connection.table(table)}`)
+    await prepareIndexes(connection)
   }
 
   /** Twice each, since the first time warms up. */

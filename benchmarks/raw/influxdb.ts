@@ -69,7 +69,8 @@ export async function openRaw(given: Partial<SinkOptions> = {}): Promise<RawStor
       return batches.flatMap(batch => {
         const { lines } = encode(batch, 1)
         const textOf = (body: readonly number[]) => lines.bytes.subarray(lines.start[body[0]!], lines.start[body.at(-1)! + 1])
-        return cutBodies(lines, () => false, options).map(body => gzipSync(textOf(body), { level: 1 }))
+        const every = Array.from({ length: lines.length }, (_, line) => line)
+        return cutBodies(lines, every, options).map(body => gzipSync(textOf(body), { level: 1 }))
       })
     },
     run: ready => eachAtOnce(ready as Buffer[], inFlight, send),

@@ -1,11 +1,12 @@
 // Pages of the Cassandra reader against the bare statement of the driver over the same connection, in turns: `node benchmarks/readers/cassandra.ts`.
 //
 // One channel of 100,000 rows by 500 publishers on a node of its own, over four days and over 240 days. The bare statement knows the day on which
-// the page begins, which the reader has to ask for. What goes through more than a page stands beside, over four days and without a baseline.
+// the page begins, which the reader has to ask for. First pages of one publisher stand beside the channel's, by the index and without it. What goes
+// through more than a page stands beside, over four days and without a baseline.
 
 import { openCassandraReader } from '../../readers/cassandra/reader.ts'
 import { type Direction, noFilters, type PageQuery, type RowKey } from '../../readers/query.ts'
-import { keyOf } from '../../readers/reader.ts'
+import { keyOf, type Reader } from '../../readers/reader.ts'
 import { type Connection, openConnection } from '../../sinks/cassandra/connection.ts'
 import { dateBytes } from '../../sinks/cassandra/date.ts'
 import { openSink } from '../../sinks/cassandra/sink.ts'
@@ -18,6 +19,9 @@ const pageRows = 100
 const turns = 30
 const batchRows = 10_000
 const publishers = 500
+/** It has sent four rows. */
+const rarest = 'rarest'
+const usual = publisherNamed(publishers - 1)
 const startDay = 20_000
 const dayUs = 86_400_000_000
 const never = new AbortController().signal
@@ -31,6 +35,10 @@ const everything = {
   after: undefined,
 }
 
+function publisherNamed(nth: number): string {
+  return `f0e1d2c3-b4a5-4968-8778-${String(nth).padStart(12, '0')}`
+}
+
 function timeUs(nth: number, days: number): number {
   return startDay * dayUs + Math.floor((nth * days * dayUs) / rows)
 }
@@ -38,7 +46,7 @@ function timeUs(nth: number, days: number): number {
 function batchFrom(from: number, channel: string, days: number, partition: number): RecordBatch {
   const batch = new RecordBatch()
   for (let nth = from; nth < from + batchRows; nth++) {
-    const publisher = `f0e1d2c3-b4a5-4968-8778-${String(nth % publishers).padStart(12, '0')}`
+    const publisher = nth % (rows / 4) === 1_234 ? rarest : publisherNamed(nth % publishers)
     batch.beginMessage({ partition, offset: nth, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
     const name = `urn:dev:ow:10e2073a0108${nth % publishers}:temperature`
     batch.appendRecord(0, name, 'Cel', timeUs(nth, days), ValueKind.number, nth / 7, undefined, Number.NaN, Number.NaN)
@@ -116,7 +124,8 @@ try {
       console.log(`${name.padEnd(50)} reader ${figure(median(ours))}   bare ${figure(median(theirs))}   ${ratio}`)
     }
     if (days > 4) continue
-    const publisher = `f0e1d2c3-b4a5-4968-8778-${String(publishers - 1).padStart(12, '0')}`
+    await firstPages(reader, channel)
+    const publisher = usual
     const beside: Record<string, () => Promise<unknown>> = {
       'page of one of 500 publishers': () => reader.read(question({ publisher }), never),
       'count up to 10,000': () => reader.count(question({}), 10_000, never),
@@ -132,9 +141,26 @@ try {
       console.log(`${name.padEnd(50)} reader ${figure(median(times))}`)
     }
   }
+  await connection.change(`DROP INDEX ${connection.table('messages_publisher_idx')}`)
+  console.log('\nwithout the index by publisher')
+  await firstPages(openCassandraReader({ connection, options: { queryTimeoutMs: 60_000 } }), Object.keys(spreads)[0]!)
 } finally {
   await connection.close()
   await node.stop()
+}
+
+/** Of the default size: of the channel, and of one publisher, in turns. */
+async function firstPages(reader: Reader, channel: string): Promise<void> {
+  const times = new Map<string | undefined, number[]>([undefined, usual, rarest].map(publisher => [publisher, []]))
+  for (let turn = -3; turn < 10; turn++) {
+    for (const [publisher, some] of times) {
+      const ms = await timed(() => reader.read({ ...everything, channel, publisher, limit: 10 }, never))
+      if (turn >= 0) some.push(ms)
+    }
+  }
+  const [whole, ofUsual, ofRarest] = [...times.values()].map(median) as [number, number, number]
+  const beside = (ms: number): string => `${figure(ms)} (${(ms / whole).toFixed(1)} of it)`
+  console.log(`first page of 10`.padEnd(50), `channel ${figure(whole)}   usual publisher ${beside(ofUsual)}   rarest ${beside(ofRarest)}`)
 }
 
 /** Of a quarter of the rows. */

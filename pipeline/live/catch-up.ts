@@ -66,7 +66,10 @@ export async function catchUp(follow: Follow, { tail, turns, decoding }: CatchUp
     return !follow.stopped
   }
 
+  /** @returns false where it is to be read anew from where they are, or is not all taken */
   function give(run: RawRun, partition: number): boolean {
+    // The log lost its last messages while it was read: there may be others in their place by now.
+    if (run.to > tail.next[partition]!) return false
     if (run.from > offsets[partition]!) {
       follow.begun = undefined
       follow.follower.lost()

@@ -54,6 +54,16 @@ export function offsetsOf({ offsets }: Follow, tail: readonly number[]): number[
   return offsets === undefined ? [...tail] : tail.map((offset, partition) => Math.max(offset, offsets[partition] ?? 0))
 }
 
+/** The log lost what lay at this offset of a partition and above; what it gives there from now on was not given out. */
+export function shorten(follow: Follow, partition: number, end: number): void {
+  const { offsets, begun } = follow
+  if (offsets !== undefined && offsets[partition]! >= end) {
+    offsets[partition] = end
+    if (begun?.partition === partition) follow.begun = undefined
+  }
+  follow.follower.lost()
+}
+
 /**
  * Gives a message to one who has offsets of their own, unless they are past it. A message that is begun is given before those of other
  * partitions: a place has room for one.

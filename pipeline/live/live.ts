@@ -1,11 +1,13 @@
 // Live messages over any log: opens its tail when somebody follows, brings each one there, and closes it behind the last.
 
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from '../../config/logger.ts'
+import { unlessAborted } from '../../config/postgres/aborting.ts'
 import type { DecoderOptions } from '../decode.ts'
 import type { TopicBounds } from '../topic-reader.ts'
 import { catchUp } from './catch-up.ts'
 import { openDecoding } from './decoding.ts'
-import { type Beginning, beginningOf, type Follow, offsetsOf } from './follow.ts'
+import { type Beginning, beginningOf, type Follow, offsetsOf, shorten } from './follow.ts'
 import { type Follower, type Following, type LiveMessages, LiveUnavailableError, type Place } from './messages.ts'
 import { openTail, type Tail } from './tail.ts'
 import type { LiveTopic } from './topic.ts'
@@ -19,7 +21,9 @@ export interface LiveParts {
 }
 
 export interface OpenLiveMessages extends LiveMessages {
-  /** Ends all who follow. */
+  /** Asks the log for its ends, also where nobody follows. @throws LiveUnavailableError while it cannot be followed */
+  check(): Promise<void>
+  /** Ends all who follow. What the log does not let go of soon goes with the process. */
   close(): Promise<void>
 }
 
@@ -28,6 +32,10 @@ const catchUpsAtOnce = 2
 /** A place that another process gave may lie behind the end that is known here, for as long as a broker's followers take to hear of it. */
 const aheadTries = 10
 const aheadMs = 200
+/** A log may be opened for longer; who waits for it comes again. */
+const enterMsMax = 5_000
+/** Of the five seconds that a stop may take. */
+const closeMsMax = 500
 
 /** A tail, with those who are there or on their way. */
 interface Watch {
@@ -35,6 +43,10 @@ interface Watch {
   readonly follows: Set<Follow>
   /** The last of them closes it. */
   users: number
+  /** Who comes meanwhile joins, also where all who waited went away: each attempt may take long. */
+  isOpening: boolean
+  /** Nothing comes from the tail any more. */
+  ended: boolean
 }
 
 export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiveMessages {
@@ -43,7 +55,7 @@ export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiv
   const watches = new Set<Watch>()
   /** The one that who comes next joins. */
   let current: Watch | undefined
-  let closed = false
+  const closing = new AbortController()
 
   function enter(): Watch {
     current ??= open()
@@ -53,20 +65,57 @@ export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiv
 
   function open(): Watch {
     const follows = new Set<Follow>()
-    const end = (): void => {
-      if (current === watch) current = undefined
-      for (const { follower } of follows) follower.end()
-    }
-    const tail = openTail({ topic, decoding, logger, onDetached: follow => void tail.then(it => bring(follow, it)), onEnd: end })
-    const watch: Watch = { tail, follows, users: 0 }
+    const tail = openTail({
+      topic,
+      decoding,
+      logger,
+      onDetached: follow => void tail.then(it => bring(follow, it)),
+      onShortened: (partition, end) => follows.forEach(follow => shorten(follow, partition, end)),
+      onEnd: () => end(watch),
+    })
+    const watch: Watch = { tail, follows, users: 0, isOpening: true, ended: false }
     watches.add(watch)
+    const settled = (): void => {
+      watch.isOpening = false
+      closeUnused(watch)
+    }
+    tail.then(settled, settled)
     return watch
   }
 
+  function end(watch: Watch): void {
+    if (current === watch) current = undefined
+    watch.ended = true
+    for (const { follower } of watch.follows) follower.end()
+  }
+
   function leave(watch: Watch): void {
-    if (--watch.users > 0) return
+    watch.users--
+    closeUnused(watch)
+  }
+
+  function closeUnused(watch: Watch): void {
+    if (watch.users > 0 || watch.isOpening) return
     if (current === watch) current = undefined
     close(watch).catch((error: unknown) => logger.warn({ err: error }, 'the log was not let go in order'))
+  }
+
+  /** @throws LiveUnavailableError, also where the log takes too long, and at the end */
+  async function entered<Found>(ask: (tail: Tail) => Promise<Found>): Promise<{ watch: Watch; tail: Tail; found: Found }> {
+    if (closing.signal.aborted) throw new LiveUnavailableError('the log is closed')
+    const watch = enter()
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(new Error(`it gave no answer within ${enterMsMax} ms`)), enterMsMax)
+    const over = AbortSignal.any([closing.signal, late.signal])
+    try {
+      const tail = await unlessAborted(watch.tail, over)
+      return { watch, tail, found: await unlessAborted(ask(tail), over) }
+    } catch (error) {
+      leave(watch)
+      throw new LiveUnavailableError(`the log cannot be followed now: ${(error as Error).message}`, { cause: error })
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   async function close(watch: Watch): Promise<void> {
@@ -87,21 +136,19 @@ export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiv
 
   return {
     async follow(channel, after) {
-      if (closed) throw new LiveUnavailableError('the log is closed')
-      const watch = enter()
-      try {
-        const tail = await watch.tail
-        return following(watch, tail, channel, await beginning(tail, after))
-      } catch (error) {
-        leave(watch)
-        throw new LiveUnavailableError(`the log cannot be followed now: ${(error as Error).message}`, { cause: error })
-      }
+      const { watch, tail, found } = await entered(opened => beginning(opened, after))
+      return following(watch, tail, channel, found)
+    },
+
+    async check() {
+      const { watch } = await entered(tail => tail.reader.bounds())
+      leave(watch)
     },
 
     async close() {
-      closed = true
-      for (const { follows } of watches) for (const { follower } of follows) follower.end()
-      await Promise.all([...watches].map(close))
+      closing.abort(new Error('this process stops'))
+      watches.forEach(end)
+      await Promise.race([Promise.all([...watches].map(close)), wait(closeMsMax)])
     },
   }
 
@@ -114,6 +161,8 @@ export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiv
       lost,
       start(follower: Follower) {
         if (stopped) return
+        // Meanwhile it may have come to an end of which only those who had started were told.
+        if (watch.ended) return follower.end()
         follow = { channel, follower, offsets, begun, attached: false, stopped: false }
         follows.add(follow)
         bring(follow, tail)

@@ -8,7 +8,7 @@ import type { Logger } from '../../config/logger.ts'
 import { LogUnavailableError } from '../log.ts'
 import type { RawRun } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
-import type { TopicReader } from '../topic-reader.ts'
+import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 import type { Decoding } from './decoding.ts'
 import { type Follow, giveFrom, offsetsOf } from './follow.ts'
 import type { LiveMessage } from './messages.ts'
@@ -20,6 +20,8 @@ export interface TailParts {
   readonly logger: Logger
   /** Called for one who has no room, or lacks messages that were deleted: where they go on is theirs from here. */
   readonly onDetached: (follow: Follow) => void
+  /** A partition lost its last messages, from this offset on: those who follow may have been given them, or lack them. */
+  readonly onShortened: (partition: number, end: number) => void
   /** The log cannot be followed any more; nothing is called after it. */
   readonly onEnd: () => void
 }
@@ -40,7 +42,7 @@ export interface Tail {
 const partitionsMax = 1000
 const retryMs = 500
 
-export async function openTail({ topic, decoding, logger, onDetached, onEnd }: TailParts): Promise<Tail> {
+export async function openTail({ topic, decoding, logger, onDetached, onShortened, onEnd }: TailParts): Promise<Tail> {
   let reader = await topic.open()
   const next: number[] = []
   try {
@@ -113,26 +115,55 @@ export async function openTail({ topic, decoding, logger, onDetached, onEnd }: T
     for (const follows of attached.values()) for (const follow of follows) follow.follower.lost()
   }
 
-  /** A topic gets partitions, and is made anew, without telling anybody. */
+  /** A topic gets partitions, and is made anew, without telling anybody. What fails changes nothing, and is done again. */
   async function lookAgain(): Promise<void> {
     const found = await topic.open()
-    lookedMs = performance.now()
-    if (found.id === reader.id && found.partitions === reader.partitions) return found.close()
+    if (found.id === reader.id && found.partitions === reader.partitions) {
+      lookedMs = performance.now()
+      return found.close()
+    }
+    try {
+      if (found.id !== reader.id) throw new SystemicError(`the topic ${found.name} was made anew`)
+      if (found.partitions > partitionsMax) throw new SystemicError(`the topic ${found.name} has more than ${partitionsMax} partitions now`)
+      const bounds = await found.bounds()
+      // What lies in them came while somebody followed.
+      for (let partition = next.length; partition < found.partitions; partition++) next.push(bounds.get(partition)!.start)
+    } catch (error) {
+      await found.close()
+      throw error
+    }
     const before = reader
     reader = found
+    lookedMs = performance.now()
     await before.close()
-    if (found.id !== before.id) throw new SystemicError(`the topic ${found.name} was made anew`)
-    if (found.partitions > partitionsMax) throw new SystemicError(`the topic ${found.name} has more than ${partitionsMax} partitions now`)
-    // What lies in them came while somebody followed.
-    const bounds = await found.bounds()
-    for (let partition = next.length; partition < found.partitions; partition++) next.push(bounds.get(partition)!.start)
+  }
+
+  /**
+   * A replica that lacked the last messages leads now (Kafka: an unclean election). Where one that has them leads, no end is told below those
+   * told before (KIP-207).
+   */
+  function shortenTo(bounds: ReadonlyMap<number, TopicBounds>): void {
+    for (const [partition, { end }] of bounds) {
+      if (end >= next[partition]!) continue
+      logger.warn({ topic: reader.name, partition, from: next[partition]!, to: end }, 'the log lost its last messages')
+      next[partition] = end
+      onShortened(partition, end)
+    }
+  }
+
+  function isShorter(bounds: ReadonlyMap<number, TopicBounds>): boolean {
+    return [...bounds].some(([partition, { end }]) => end < next[partition]!)
   }
 
   async function readNews(): Promise<void> {
-    const bounds = await reader.bounds()
+    let bounds = await reader.bounds()
+    if (isShorter(bounds)) {
+      // One that was made anew is shorter, too.
+      await lookAgain()
+      bounds = await reader.bounds()
+      shortenTo(bounds)
+    } else if (topic.lookAgainMs !== undefined && performance.now() - lookedMs >= topic.lookAgainMs) await lookAgain()
     const behind = [...bounds].filter(([partition, { end }]) => next[partition]! < end)
-    const isShorter = [...bounds].some(([partition, { end }]) => end < next[partition]!)
-    if (topic.lookAgainMs !== undefined && (isShorter || performance.now() - lookedMs >= topic.lookAgainMs)) await lookAgain()
     const reads = await Promise.allSettled(
       behind.map(async ([partition, { end }]) => {
         for await (const run of reader.read(partition, next[partition]!, end)) {

@@ -1,19 +1,18 @@
-// The reader of a Cassandra store: walks the days of a channel that have rows, and filters and groups in this process.
+// The reader of a Cassandra store: what each question asks of its pages of rows, which it filters and groups in this process.
 
 import type { Connection } from '../../sinks/cassandra/connection.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
-import { matcherOf } from '../matching.ts'
 import { type AggregateQuery, type Direction, noFilters, type PageQuery, type RowKey, type Selection } from '../query.ts'
 import { type Bucket, type Grouped, keyOf, type Reader, type Row, senmlFormat } from '../reader.ts'
 import { type Ask, asking } from './asking.ts'
 import { comparePlaces, firstDayOfAll, keyRangeOf } from './key-range.ts'
-import { openLikelyDays } from './likely-days.ts'
 import type { ReaderStoreOptions } from './options.ts'
-import { placeOf, toRow } from './rows.ts'
-import { selectDayBefore, selectRow, selectRows } from './select.ts'
-import { isStorable, type Source, sourceOf, testedColumns } from './source.ts'
+import { openPages, type PageLimits, type RowsOfDay } from './pages.ts'
+import { placeOf } from './rows.ts'
+import { selectDayBefore, selectRows } from './select.ts'
+import { isStorable, type Source, sourceOf } from './source.ts'
 import { openTables } from './tables.ts'
-import { walk } from './walk.ts'
+import { type FoundKey, wholeRows } from './whole-rows.ts'
 
 export interface CassandraReaderParts {
   /** Stays the caller's: closing the reader does not close it. */
@@ -21,39 +20,14 @@ export interface CassandraReaderParts {
   readonly options: Pick<ReaderStoreOptions, 'queryTimeoutMs'>
 }
 
-export interface ReaderLimits {
-  /** Whole rows that one request asks for at most. Two such pages are held. */
-  readonly pageRowsMax?: number
-  /** The same of rows of which only some columns are read. */
-  readonly keyRowsMax?: number
-}
-
-/** What is walked, and what is read of it. */
-interface Walked {
-  readonly columns: readonly string[]
-  readonly direction?: Direction
-  readonly after?: RowKey | undefined
-  /** Matching rows that are wanted; without it all are. */
-  readonly limit?: number
-}
-
-interface RowsOfDay {
-  readonly day: number
-  readonly rows: readonly Row[]
-}
-
-/** A filter that passes over rows begins with so many. */
-const pageRowsMin = 64
-const rowsTogetherMax = 32
-
 /** Opens a reader over the tables that the Cassandra sink keeps. It makes none: before the first writer there is nothing to read. */
 export function openCassandraReader(
   { connection, options }: CassandraReaderParts,
-  { pageRowsMax = 1_024, keyRowsMax = 4_096 }: ReaderLimits = {},
+  { pageRowsMax = 1_024, keyRowsMax = 4_096 }: Partial<PageLimits> = {},
 ): Reader {
   const { keyspace } = connection
-  const likelyDays = openLikelyDays()
   const tables = openTables(keyspace)
+  const pagesOf = openPages(keyspace, tables, { pageRowsMax, keyRowsMax })
 
   async function within<Found>(
     selection: Selection,
@@ -67,42 +41,6 @@ export function openCassandraReader(
     return await asking({ connection, timeoutMs: options.queryTimeoutMs }, signal, async ask =>
       (await tables.has(ask, source, selection)) ? await work(ask, source) : nothing,
     )
-  }
-
-  /** The rows of the selection, page by page, newest first unless it is said otherwise. */
-  async function* pagesOf(
-    ask: Ask,
-    source: Source,
-    selection: Selection,
-    { columns, direction = 'desc', after, limit = Number.POSITIVE_INFINITY }: Walked,
-  ): AsyncGenerator<RowsOfDay> {
-    const { channel } = selection
-    const range = keyRangeOf(selection, source.unitNs, direction, after)
-    if (range === undefined) return
-    const isWhole = columns === source.columns
-    const tested = testedColumns(selection)
-    // The range has answered for the time.
-    const matches = tested.length === 0 ? undefined : matcherOf({ ...selection, fromNs: undefined, toNs: undefined })
-    const pages = walk(ask, {
-      keyspace,
-      source,
-      selection,
-      range,
-      direction,
-      columns: isWhole ? columns : [...new Set([...columns, ...tested])],
-      limit: matches === undefined ? limit : Number.POSITIVE_INFINITY,
-      pageRows: Math.max(limit, pageRowsMin),
-      pageRowsMax: isWhole ? pageRowsMax : keyRowsMax,
-      likelyDay: likelyDays.find(selection, range, direction),
-      onMissing: () => tables.forget(source),
-    })
-    let isFirst = true
-    for await (const { day, rows } of pages) {
-      if (isFirst) likelyDays.remember(selection, range, direction, day)
-      isFirst = false
-      const page = rows.map(found => toRow(found, source, channel))
-      yield { day, rows: matches === undefined ? page : page.filter(matches) }
-    }
   }
 
   /** The place of the row that so many rows end with; undefined where there are fewer. */
@@ -123,9 +61,19 @@ export function openCassandraReader(
         const after = offset === 0 ? query.after : await passOver(ask, source, query)
         if (offset > 0 && after === undefined) return []
         const found: Row[] = []
-        for await (const { rows } of pagesOf(ask, source, query, { columns: source.columns, direction, after, limit })) {
-          for (const row of rows) if (found.push(row) === limit) return found
+        let known: FoundKey[] = []
+        for await (const { day, rows, isWhole } of pagesOf(ask, source, query, { columns: source.columns, direction, after, limit })) {
+          for (const row of rows) {
+            if (isWhole) found.push(row)
+            else known.push({ day, row })
+            if (found.length + known.length < limit) continue
+            // One that has been deleted since makes room for another.
+            found.push(...(await wholeRows(ask, source, known)))
+            known = []
+            if (found.length === limit) return found
+          }
         }
+        found.push(...(await wholeRows(ask, source, known)))
         return found
       }),
 
@@ -141,22 +89,15 @@ export function openCassandraReader(
 
     latest: (query, signal) =>
       within<Grouped<Row>>(query, signal, { groups: [], total: 0 }, async (ask, source) => {
-        const { channel, direction, after, offset, limit } = query
+        const { direction, after, offset, limit } = query
         const series = ['publisher', 'subtopic', ...(source.kind === 'senml' ? ['name'] : [])]
         const days = new WeakMap<Row, number>()
         const pages = pagesOf(ask, source, query, { columns: [...source.key, ...series] })
         const newest = await firstOfEach(eachOf(pages, (row, day) => void days.set(row, day)))
         const ordered = direction === 'desc' ? newest : newest.toReversed()
         const behind = after === undefined ? ordered : ordered.filter(row => isBehind(row, after, direction, source))
-        const groups: Row[] = []
-        // Whole rows, of the page alone.
-        for (let page = behind.slice(offset, offset + limit); page.length > 0; page = page.slice(rowsTogetherMax)) {
-          const asked = page.slice(0, rowsTogetherMax).map(async row => {
-            const { rows } = await ask(selectRow(source, channel, days.get(row)!, placeOf(row)), { rows: 1 })
-            return rows.map(found => toRow(found, source, channel))
-          })
-          groups.push(...(await Promise.all(asked)).flat())
-        }
+        const page = behind.slice(offset, offset + limit).map(row => ({ day: days.get(row)!, row }))
+        const groups = await wholeRows(ask, source, page)
         return { groups, total: newest.length }
       }),
 
@@ -173,7 +114,8 @@ export function openCassandraReader(
         const source = sourceOf(keyspace, senmlFormat)
         const range = keyRangeOf(nobody, source.unitNs, 'desc', undefined)!
         for (const publisher of [undefined, '']) await ask(selectDayBefore(keyspace, { ...nobody, publisher }, firstDayOfAll), { rows: 1 })
-        await ask(selectRows(source, source.columns, nobody.channel, 0, range, 'desc', 1), { rows: 1 })
+        const rows = { columns: source.columns, channel: nobody.channel, day: 0, range, direction: 'desc' as const, limit: 1 }
+        await ask(selectRows(source, rows), { rows: 1 })
       })
     },
 

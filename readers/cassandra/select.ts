@@ -45,31 +45,51 @@ function daysOf(
   return { where, order: `ORDER BY format ${direction}, day ${direction}`, values: [channel, publisher, format] }
 }
 
+/** What is asked for of one partition. */
+export interface PartitionRows {
+  readonly columns: readonly string[]
+  readonly channel: string
+  readonly day: number
+  readonly range: Pick<KeyRange, 'lower' | 'upper'>
+  readonly direction: Direction
+  readonly limit: number
+}
+
 /** Rows of one partition, in order. The driver fetches them page by page. */
-export function selectRows(
-  source: Source,
-  columns: readonly string[],
-  channel: string,
-  day: number,
-  { lower, upper }: KeyRange,
-  direction: Direction,
-  limit: number,
-): Statement {
+export function selectRows(source: Source, { columns, channel, day, range, direction, limit }: PartitionRows): Statement {
   const key = list(source.key)
   const order = source.key.map(column => `${quoted(column)} ${direction}`).join(', ')
   return {
     cql: `SELECT ${list(columns)} FROM ${source.table} WHERE channel = ? AND day = ? AND (${key}) >= (?, ?, ?) AND (${key}) < (?, ?, ?)
       ORDER BY ${order} LIMIT ?`,
-    values: [channel, dateBytes(day), ...valuesOf(lower), ...valuesOf(upper), Math.min(limit, int32Max)],
+    values: [channel, dateBytes(day), ...valuesOf(range.lower), ...valuesOf(range.upper), Math.min(limit, int32Max)],
   }
 }
 
-/** The row at a place. */
-export function selectRow(source: Source, channel: string, day: number, place: Place): Statement {
-  const { columns, table, key } = source
+/** Of them those of one publisher, by the index. What is found by an index can be put in no other order than the table's: newest first. */
+export function selectPublisherRows(
+  source: Source,
+  { columns, channel, day, range, limit }: Omit<PartitionRows, 'direction'>,
+  publisher: string,
+): Statement {
+  const key = list(source.key)
   return {
-    cql: `SELECT ${list(columns)} FROM ${table} WHERE channel = ? AND day = ? AND (${list(key)}) = (?, ?, ?)`,
-    values: [channel, dateBytes(day), ...valuesOf(place)],
+    cql: `SELECT ${list(columns)} FROM ${source.table} WHERE channel = ? AND day = ? AND publisher = ? AND (${key}) >= (?, ?, ?) AND (${key}) < (?, ?, ?)
+      LIMIT ?`,
+    values: [channel, dateBytes(day), publisher, ...valuesOf(range.lower), ...valuesOf(range.upper), Math.min(limit, int32Max)],
+  }
+}
+
+/** Places of one statement. */
+export const placesTogether = 16
+
+/** The rows at some places of a partition, whole, in the order of the table. A text is of so many places: the last one fills it up. */
+export function selectRowsAt(source: Source, channel: string, day: number, places: readonly Place[]): Statement {
+  const { columns, table, key } = source
+  const filled = Array.from({ length: placesTogether }, (_, nth) => places[nth] ?? places.at(-1)!)
+  return {
+    cql: `SELECT ${list(columns)} FROM ${table} WHERE channel = ? AND day = ? AND (${list(key)}) IN (${filled.map(() => '(?, ?, ?)').join(', ')})`,
+    values: [channel, dateBytes(day), ...filled.flatMap(valuesOf)],
   }
 }
 

@@ -2,14 +2,14 @@
 //
 // A question begins with one day and a small page, so that a page of a busy channel costs what its rows cost; where it is likely which day
 // that is, its rows are asked for while the days still are. Pages grow, and the next one is on its way while one is looked at. Where days turn out to be short, more and more of them are asked for at once, with as many rows
-// in all as a page has: what is held is two pages, however long the walk is.
+// in all as a page has: what is held is two pages, however long the walk is. Where rows turn out to be large, pages have fewer of them.
 
 import { dayOfDate } from '../../sinks/cassandra/date.ts'
 import { isSchemaFault } from '../../sinks/cassandra/errors.ts'
 import type { Direction, Selection } from '../query.ts'
 import type { Ask, FoundPage } from './asking.ts'
 import { firstDayOfAll, type KeyRange } from './key-range.ts'
-import { type Statement, selectDayBefore, selectDays, selectRows } from './select.ts'
+import { type Statement, selectDayBefore, selectDays, selectPublisherRows, selectRows } from './select.ts'
 import type { Source } from './source.ts'
 
 export interface Walk {
@@ -26,6 +26,8 @@ export interface Walk {
   readonly pageRowsMax: number
   /** On which the walk probably begins; where it does not, one page of it was read for nothing. */
   readonly likelyDay: number | undefined
+  /** Rows of the selection's publisher alone are asked for, newest first. Without it the rows are everybody's. */
+  readonly byIndex: boolean
   /** Called where the table of a format turns out to be gone: it has no rows then. */
   readonly onMissing: () => void
 }
@@ -43,6 +45,9 @@ interface BegunDay {
 }
 
 const daysTogetherMax = 16
+/** Of the columns that may be large. */
+const pageBytesMax = 8 * 1024 * 1024
+const largeColumns: ReadonlySet<string> = new Set(['payload', 'string_value', 'data_value'])
 /** Days that are listed at first, and further on: most pages end on the first. */
 const daysFirst = 16
 const daysNext = 500
@@ -52,9 +57,15 @@ export async function* walk(ask: Ask, { limit, pageRows, pageRowsMax, likelyDay,
   let wanted = limit
   let size = Math.min(pageRows, pageRowsMax)
   let together = 1
+  // One publisher's days are mostly short, and each turn is a round trip.
+  const growth = where.byIndex ? 4 : 2
+  const large = where.columns.filter(column => largeColumns.has(column))
 
   async function begin(day: number, rows: number): Promise<BegunDay> {
-    const statement = selectRows(where.source, where.columns, where.selection.channel, day, where.range, where.direction, wanted)
+    const { source, columns, range, direction, byIndex } = where
+    const { channel, publisher } = where.selection
+    const asked = { columns, channel, day, range, direction, limit: wanted }
+    const statement = byIndex && publisher !== undefined ? selectPublisherRows(source, asked, publisher) : selectRows(source, asked)
     return { day, statement, first: await askRows(ask, where, statement, rows) }
   }
 
@@ -72,7 +83,7 @@ export async function* walk(ask: Ask, { limit, pageRows, pageRowsMax, likelyDay,
     const nextMax = wanted - 1
     for (const { day, statement, first } of begun) {
       for (let page: FoundPage | undefined = first; page !== undefined; ) {
-        size = Math.min(size * 2, pageRowsMax)
+        size = Math.min(size * 2, pageRowsMax, rowsOfBytes(page.rows, large))
         const next: Promise<FoundPage> | undefined =
           page.next === undefined ? undefined : askRows(ask, where, statement, Math.min(size, nextMax), page.next)
         // Nobody waits for it where the walk ends here.
@@ -85,14 +96,14 @@ export async function* walk(ask: Ask, { limit, pageRows, pageRowsMax, likelyDay,
       }
     }
     if (some.length < together) return
-    together = areShort ? Math.min(together * 2, daysTogetherMax) : 1
+    together = areShort ? Math.min(together * growth, daysTogetherMax) : 1
   }
 }
 
 /** The table of a format may have been dropped, and its days are still listed. */
 async function askRows(
   ask: Ask,
-  { source, onMissing }: Pick<Walk, 'source' | 'onMissing'>,
+  { source, byIndex, onMissing }: Pick<Walk, 'source' | 'byIndex' | 'onMissing'>,
   statement: Statement,
   rows: number,
   from?: string,
@@ -100,10 +111,20 @@ async function askRows(
   try {
     return await ask(statement, { rows, from })
   } catch (error) {
-    if (source.kind === 'senml' || !isSchemaFault(error)) throw error
+    // By the index it may be the index that is missing.
+    if (source.kind === 'senml' || byIndex || !isSchemaFault(error)) throw error
     onMissing()
     return { rows: [], next: undefined }
   }
+}
+
+/** How many rows a page may have that are as large as these. */
+function rowsOfBytes(rows: FoundPage['rows'], large: readonly string[]): number {
+  let bytes = 0
+  for (const row of rows) {
+    for (const column of large) bytes += (row[column] as string | Uint8Array | null)?.length ?? 0
+  }
+  return bytes === 0 ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor((pageBytesMax * rows.length) / bytes))
 }
 
 type Where = Pick<Walk, 'keyspace' | 'selection' | 'range' | 'direction'>

@@ -1,6 +1,5 @@
 // One question in the store: its requests end together, when it is answered, given up, or has taken as long as one may; and what their errors mean.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Answer } from '../../sinks/influxdb/annotated-csv.ts'
 import type { Connection } from '../../sinks/influxdb/connection.ts'
 import { classify, ResponseError } from '../../sinks/influxdb/errors.ts'
@@ -57,16 +56,7 @@ const tookTooLong = new Error('the question has taken too long')
 const answered = new Error('the question has ended')
 
 async function tooLong(connection: Connection, queryTimeoutMs: number, cause: unknown): Promise<Error> {
-  const given = new AbortController()
-  const isAlive = await Promise.race([
-    connection.ask('GET', '/health', {}, undefined, given.signal).then(
-      () => true,
-      error => error instanceof ResponseError,
-    ),
-    wait(lifeSignMs, false, { signal: given.signal }).catch(() => false),
-  ])
-  given.abort()
-  return isAlive
+  return (await connection.isAlive(AbortSignal.timeout(lifeSignMs)))
     ? new QueryTooLargeError(
         `the store took longer than one question may (${queryTimeoutMs} ms): ask for less by name, publisher, from and to`,
         { cause },

@@ -3,7 +3,7 @@
 import { cell, type Row as Line } from '../../sinks/influxdb/annotated-csv.ts'
 import { bucketOrder } from '../groups.ts'
 import type { AggregateQuery, Aggregation } from '../query.ts'
-import { type Bucket, type Grouped, groupsMax, tooManyGroups } from '../reader.ts'
+import { type Bucket, type Grouped, groupsMax, type SenmlRow, tooManyGroups } from '../reader.ts'
 import type { Asking } from './asking.ts'
 import type { Finder } from './finders.ts'
 import { rowOrder } from './order.ts'
@@ -89,16 +89,20 @@ async function withEnds(
       }
     }
   }
-  const values = new Map<string, number>()
+  const ends = new Map<string, SenmlRow>()
   const keyOf = (publisher: string, subtopic: string, name: string, unit: string | undefined, timeUs: number): string =>
     JSON.stringify([Math.floor(timeUs / query.intervalUs), publisher, subtopic, name, unit ?? ''])
-  // The one that counts comes last, and stays.
-  for (const row of (await rowsIn(asking, query, ranges)).sort(rowOrder(end === 'first' ? 'desc' : 'asc'))) {
-    if (row.kind !== 'senml' || row.value === undefined) continue
-    values.set(keyOf(row.publisher, row.subtopic, row.name, row.unit, row.timeUs), row.value)
+  const order = rowOrder(end === 'first' ? 'asc' : 'desc')
+  for await (const rows of rowsIn(asking, query, ranges)) {
+    for (const row of rows) {
+      if (row.kind !== 'senml' || row.value === undefined) continue
+      const key = keyOf(row.publisher, row.subtopic, row.name, row.unit, row.timeUs)
+      const known = ends.get(key)
+      if (known === undefined || order(row, known) < 0) ends.set(key, row)
+    }
   }
   return buckets.map(bucket => {
     const { publisher, subtopic, name, unit, timeUs, value } = bucket
-    return { ...bucket, value: values.get(keyOf(publisher, subtopic, name, unit, timeUs)) ?? value }
+    return { ...bucket, value: ends.get(keyOf(publisher, subtopic, name, unit, timeUs))?.value ?? value }
   })
 }

@@ -62,9 +62,8 @@ async function newestOfEach(asking: Asking, query: PageQuery, search: Search): P
 
   const { whole, before, behind } = boundsOf(query)
   const borders = [before, behind].filter(border => border !== undefined)
-  if (borders.length > 0)
-    for (const row of await rowsIn(asking, query, borders))
-      note(microsecondOf(timeNsOf(row)), row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
+  for await (const rows of rowsIn(asking, query, borders))
+    for (const row of rows) note(microsecondOf(timeNsOf(row)), row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
   if (search.mixesTypes) {
     const shards = await asking.shards()
     for (let rest = whole; !isEmpty(rest); ) {
@@ -84,18 +83,24 @@ function keyOf(publisher: string, subtopic: string, name: string): string {
 
 /** The newest row of each of these series, of which the microsecond is known. */
 async function rowsOfSeries(asking: Asking, query: PageQuery, shown: readonly Newest[]): Promise<Row[]> {
-  const ranges: RowRange[] = []
-  for (const [us, ofMicrosecond] of Map.groupBy(shown, one => one.us)) {
-    if (ofMicrosecond.length > singlyMax) ranges.push(microsecond(us))
-    else for (const { tags } of ofMicrosecond) ranges.push({ ...microsecond(us), tags })
-  }
+  const series = Map.groupBy(shown, ({ us }) => us)
+  const rangesOf = (places: readonly number[]): RowRange[] =>
+    [...new Set(places)].flatMap(us => {
+      const ofMicrosecond = series.get(us)!
+      if (ofMicrosecond.length > singlyMax) return [microsecond(us)]
+      return ofMicrosecond.map(({ tags }): RowRange => ({ ...microsecond(us), tags }))
+    })
   const wanted = new Map(shown.map(({ key, us }) => [key, us]))
   const newest = new Map<string, Row>()
   const places = shown.map(({ us }) => us)
-  const rows = await (shown.length > singlyMax ? rowsAround(asking, query, places, () => ranges) : rowsIn(asking, query, ranges))
-  for (const row of rows.sort(rowOrder('desc'))) {
-    const key = keyOf(row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
-    if (!newest.has(key) && wanted.get(key) === microsecondOf(timeNsOf(row))) newest.set(key, row)
+  const pieces = shown.length > singlyMax ? rowsAround(asking, query, places, rangesOf) : rowsIn(asking, query, rangesOf(places))
+  const order = rowOrder('desc')
+  for await (const rows of pieces) {
+    for (const row of rows) {
+      const key = keyOf(row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
+      const known = newest.get(key)
+      if (wanted.get(key) === microsecondOf(timeNsOf(row)) && (known === undefined || order(row, known) < 0)) newest.set(key, row)
+    }
   }
   return [...newest.values()]
 }

@@ -3,39 +3,38 @@
 import type { PageQuery, RowKey, Selection } from '../query.ts'
 import type { Row } from '../reader.ts'
 import type { Asking } from './asking.ts'
+import { rowsOfPage } from './crowd.ts'
 import { type Search, searchOf } from './finders.ts'
-import { isBehind, rowOrder } from './order.ts'
+import { walkLooking } from './looking.ts'
+import { firstRows, isBehind } from './order.ts'
 import type { Paces } from './paces.ts'
 import { passOver } from './passing.ts'
 import { firstIn, placesIn, rowsAt, rowsIn } from './places.ts'
 import { behind, boundsOf, fromOn, microsecondOf, type Span } from './span.ts'
 import { type Visit, type Walk, walk } from './walk.ts'
 
-/** So many places are looked for at once where rows have to be looked at. */
-const lookedAtMin = 100
-const lookedAtMax = 10_000
-
 /** The rows of a page, in order. */
 export async function readPage(asking: Asking, query: PageQuery, paces: Paces): Promise<Row[]> {
   const search = searchOf(query)
   if (search.finders.length === 0) return []
   if (query.after !== undefined) return await pageBehind(asking, query, query.after, search, paces)
-  const { limit, offset } = query
+  const { direction, limit, offset } = query
   const bounds = boundsOf(query)
   // The microsecond at the beginning in which `from` or `to` lies: only some of its documents belong to the page.
-  const lead = query.direction === 'desc' ? bounds.behind : bounds.before
-  const first = lead === undefined ? [] : (await rowsIn(asking, query, [lead])).sort(rowOrder(query.direction))
+  const lead = direction === 'desc' ? bounds.behind : bounds.before
+  const first = lead === undefined ? [] : await firstRows(rowsIn(asking, query, [lead]), direction, offset + limit)
   const page = first.slice(offset, offset + limit)
   const [passed, missing] = [Math.max(0, offset - first.length), limit - page.length]
   if (missing === 0) return page
-  const span = lead === undefined ? bounds.all : behind(bounds.all, lead.startUs, query.direction)
-  if (!search.isExact) return [...page, ...(await findRows(asking, query, search, span, passed + missing)).slice(passed, passed + missing)]
+  const span = lead === undefined ? bounds.all : behind(bounds.all, lead.startUs, direction)
+  if (!search.isExact) return [...page, ...(await findRows(asking, query, search, span, { passed, limit: missing }))]
   const { places, left } = await findPlaces(asking, query, search, span, { passed, limit: missing, paces })
   if (places.length <= left) return page
   // Those of one microsecond are in the order of their positions, which only the rows know.
   const begin = places.indexOf(places[left]!)
-  const rows = (await rowsAt(asking, query, search, places.slice(begin, left + missing))).sort(rowOrder(query.direction))
-  return [...page, ...rows.slice(left - begin, left - begin + missing)]
+  const needed = left - begin + missing
+  const pieces = rowsOfPage(asking, query, search, places.slice(begin, left + missing), needed)
+  return [...page, ...(await firstRows(pieces, direction, needed)).slice(left - begin)]
 }
 
 /** The rows behind one: of its own microsecond, which is read whole, those that come after it. */
@@ -44,10 +43,9 @@ async function pageBehind(asking: Asking, query: PageQuery, after: RowKey, searc
   const us = microsecondOf(after.timeNs)
   const isPage = (row: Row): boolean => isBehind(row, after, direction)
   const span = fromOn(boundsOf(query).all, us, direction)
-  if (!search.isExact) return (await findRows(asking, query, search, span, limit, isPage)).slice(0, limit)
+  if (!search.isExact) return await findRows(asking, query, search, span, { passed: 0, limit }, isPage)
   const { places } = await findPlaces(asking, query, search, behind(span, us, direction), { passed: 0, limit, paces })
-  const rows = await rowsAt(asking, query, search, [us, ...places])
-  return rows.filter(isPage).sort(rowOrder(direction)).slice(0, limit)
+  return await firstRows(rowsOfPage(asking, query, search, [us, ...places], limit), direction, limit, isPage)
 }
 
 interface FoundPlaces {
@@ -85,32 +83,37 @@ async function findRows(
   query: PageQuery,
   search: Search,
   span: Span,
-  wanted: number,
-  isPage: (row: Row) => boolean = () => true,
-): Promise<readonly Row[]> {
-  const rows: Row[] = []
-  await eachMatching(asking, query, search, { span, direction: query.direction, wanted }, found => {
-    const before = rows.length
-    for (const row of found) if (isPage(row)) rows.push(row)
-    return rows.length - before
+  { passed, limit }: { passed: number; limit: number },
+  isPage?: (row: Row) => boolean,
+): Promise<Row[]> {
+  const { direction } = query
+  const page: Row[] = []
+  let left = passed
+  await eachMatching(asking, query, search, { span, direction, wanted: passed + limit }, async (pieces, missing) => {
+    const rows = await firstRows(pieces, direction, missing, isPage)
+    for (const row of rows.slice(left)) page.push(row)
+    left = Math.max(0, left - rows.length)
+    return rows.length
   })
-  return rows
+  return page
 }
 
-/** Gives the rows that are asked for, in order, until as many as are wanted were taken. */
+/**
+ * Gives the rows that are asked for until as many as are wanted were taken.
+ *
+ * @param take takes the rows of one stretch, which are in no order, and says how many; those of the next stretch come behind them
+ */
 export async function eachMatching(
   asking: Asking,
   selection: Selection,
   search: Search,
   { span, direction, wanted }: Pick<Walk, 'span' | 'direction' | 'wanted'>,
-  take: (rows: readonly Row[]) => number,
+  take: (pieces: AsyncIterable<readonly Row[]>, missing: number) => Promise<number>,
 ): Promise<void> {
   const begun = await walkOf(asking, selection, search, { span, direction, wanted, widthUs: undefined })
-  await walk(begun, async (window, missing): Promise<Visit> => {
-    const limit = Math.min(Math.max(2 * missing, lookedAtMin), lookedAtMax)
+  await walkLooking(begun, async (window, limit, missing) => {
     const places = await placesIn(asking, selection, search, window, { direction, limit })
-    const rows = (await rowsAt(asking, selection, search, places)).sort(rowOrder(direction))
-    return { found: take(rows), seen: places.length, lastUs: places.length < limit ? undefined : places.at(-1)! }
+    return { found: await take(rowsAt(asking, selection, search, places), missing), places }
   })
 }
 

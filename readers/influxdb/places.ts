@@ -9,6 +9,7 @@ import type { Asking } from './asking.ts'
 import { everyPoint, type Search } from './finders.ts'
 import { openPoints } from './points.ts'
 import {
+  nanosecondsOf,
   type RowRange,
   type SeriesTags,
   selectCount,
@@ -25,6 +26,10 @@ const rangesMax = 100
 /** Where no more points than this lie for one that was found, all are read: each that is read by itself costs as much as a hundred together. */
 const passedMax = 50
 const passedAnywayMax = 1_000
+/** So many places are read together, where what lies between them may be read with them. */
+const togetherMax = 1_000
+/** What the points of one answer may weigh, in bytes, about: one that would weigh more is given up, and asked for in two parts. */
+const weightMax = 16_000_000
 
 export function microsecondOfLine(line: Line): number {
   return microsecondOf(nsOf(cell(line, '_time')!))
@@ -77,54 +82,104 @@ export async function countIn(asking: Asking, selection: Selection, { finders }:
 }
 
 /**
- * The rows in these microseconds. In no order.
+ * The rows in these microseconds, in pieces and in no order.
  *
  * @param places in the order of their time, in either direction
  */
-export async function rowsAt(asking: Asking, selection: Selection, search: Search, places: readonly number[]): Promise<Row[]> {
-  if (places.length === 0) return []
-  if (!search.comparesValue) return await rowsIn(asking, selection, await stretchesOf(asking, selection, places))
-  return await rowsAround(asking, selection, places, () => rangesOf(asking, selection, search, places))
+export async function* rowsAt(asking: Asking, selection: Selection, search: Search, places: readonly number[]): AsyncGenerator<Row[]> {
+  if (places.length === 0) return
+  if (search.comparesValue) yield* rowsAround(asking, selection, places, some => rangesOf(asking, selection, search, some))
+  else yield* rowsIn(asking, selection, await stretchesOf(asking, selection, places))
 }
 
-/** The rows in these ranges, one for each place, and where little else lies between them what lies there, too. In no order. */
-export async function rowsAround(
+/** The rows in these ranges, one for each place, and where little else lies between them what lies there, too. In pieces and in no order. */
+export async function* rowsAround(
   asking: Asking,
   selection: Selection,
   places: readonly number[],
-  rangesOfPlaces: () => Promise<RowRange[]> | RowRange[],
-): Promise<Row[]> {
-  const isSparse = await areFew(asking, selection, places)
-  return await rowsIn(asking, selection, isSparse ? await rangesOfPlaces() : await stretchesOf(asking, selection, places))
+  rangesOfPlaces: (places: readonly number[]) => Promise<RowRange[]> | RowRange[],
+): AsyncGenerator<Row[]> {
+  for (const some of together(places)) {
+    const all = await countIn(asking, selection, { finders: [everyPoint] }, extentOf(some))
+    const ranges = areFew(some.length, all) ? await rangesOfPlaces(some) : undefined
+    // In the last microsecond there may be more than were looked for.
+    const isSparse = ranges !== undefined && areFew(ranges.length, all)
+    yield* rowsIn(asking, selection, isSparse ? ranges : await stretchesOf(asking, selection, some))
+  }
 }
 
-/** The rows of the selection in these ranges, of which none has a microsecond of another with other tags. In no order. */
-export async function rowsIn(asking: Asking, selection: Selection, ranges: readonly RowRange[]): Promise<Row[]> {
-  const isAskedFor = matcherOf(selection)
-  const rows: Row[] = []
-  for (let at = 0; at < ranges.length; at += rangesMax) {
-    const some = ranges.slice(at, at + rangesMax)
-    const points = openPoints(selection.channel, selection.format)
-    const odd = await points.add(asking.query(selectRows(asking.bucket, selection, some)))
-    if (odd.length > 0) {
-      const withOdd = odd.map(place => some[place]!)
-      await points.add(asking.query(selectOddTexts(asking.bucket, selection, withOdd)))
-    }
-    for (const row of points.rows()) if (isAskedFor(row)) rows.push(row)
+/** Parts of the places, none of which has a microsecond of another. */
+function* together(places: readonly number[]): Generator<readonly number[]> {
+  for (let start = 0, end = 0; start < places.length; start = end) {
+    end = Math.min(start + togetherMax, places.length)
+    while (end < places.length && places[end] === places[end - 1]) end++
+    yield places.slice(start, end)
   }
-  return rows
+}
+
+/**
+ * The rows of the selection in these ranges, of which none has a microsecond of another with other tags. In pieces, each of which memory may
+ * hold, and in no order.
+ */
+export async function* rowsIn(asking: Asking, selection: Selection, ranges: readonly RowRange[]): AsyncGenerator<Row[]> {
+  const isAskedFor = matcherOf(selection)
+  const waiting: (readonly RowRange[])[] = []
+  for (let at = 0; at < ranges.length; at += rangesMax) waiting.push(ranges.slice(at, at + rangesMax))
+  waiting.reverse()
+  for (let some = waiting.pop(); some !== undefined; some = waiting.pop()) {
+    const read = await readRows(asking, selection, some)
+    if ('parts' in read) waiting.push(...read.parts)
+    else yield read.rows.filter(row => isAskedFor(row))
+  }
+}
+
+/** The rows of the selection in these ranges; undefined where more points lie there than these. In no order. */
+export async function rowsUnlessMore(
+  asking: Asking,
+  selection: Selection,
+  ranges: readonly RowRange[],
+  pointsMax: number,
+): Promise<Row[] | undefined> {
+  const isAskedFor = matcherOf(selection)
+  const read = await readRows(asking, selection, ranges, pointsMax)
+  return 'parts' in read ? undefined : read.rows.filter(row => isAskedFor(row))
+}
+
+/** All rows in the ranges, or, where they are more than may be held at once, parts of the ranges. */
+async function readRows(
+  asking: Asking,
+  selection: Selection,
+  ranges: readonly RowRange[],
+  pointsMax: number = Infinity,
+): Promise<{ rows: Row[] } | { parts: (readonly RowRange[])[] }> {
+  const { startNs, stopNs } = nanosecondsOf(ranges[0]!)
+  const isOneInstant = ranges.length === 1 && stopNs - startNs === 1n
+  const points = openPoints(selection, { weightMax: isOneInstant ? Infinity : weightMax, pointsMax })
+  const odd = await points.add(asking.query(selectRows(asking.bucket, selection, ranges)))
+  if (odd.length > 0 && !points.isTooMuch) {
+    const withOdd = odd.map(place => ranges[place]!)
+    await points.add(asking.query(selectOddTexts(asking.bucket, selection, withOdd)))
+  }
+  if (!points.isTooMuch) return { rows: points.rows() }
+  if (ranges.length > 1) {
+    const half = Math.ceil(ranges.length / 2)
+    return { parts: [ranges.slice(half), ranges.slice(0, half)] }
+  }
+  // Where the points are that came, so that neither part is empty.
+  const middleNs = points.middleNs()
+  const cutNs = middleNs > startNs ? middleNs : startNs + 1n
+  return { parts: [[{ ...ranges[0]!, part: { startNs: cutNs, stopNs } }], [{ ...ranges[0]!, part: { startNs, stopNs: cutNs } }]] }
 }
 
 /** From the first of the places to the last. */
-function extentOf(places: readonly number[]): Span {
+export function extentOf(places: readonly number[]): Span {
   const [one, other] = [places[0]!, places.at(-1)!]
   return { startUs: Math.min(one, other), endUs: Math.max(one, other) + 1 }
 }
 
 /** Whether what was found is little of what lies there. */
-async function areFew(asking: Asking, selection: Selection, places: readonly number[]): Promise<boolean> {
-  const all = await countIn(asking, selection, { finders: [everyPoint] }, extentOf(places))
-  return all > places.length * passedMax + passedAnywayMax
+export function areFew(found: number, all: number): boolean {
+  return all > found * passedMax + passedAnywayMax
 }
 
 /** Each point that was found by itself, in its series. */

@@ -3,6 +3,7 @@
 import { type Answer, type Columns, cell, type Row as Line, typeOf } from '../../sinks/influxdb/annotated-csv.ts'
 import { nsOf, unescaped } from '../../sinks/influxdb/flux.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
+import type { Selection } from '../query.ts'
 import { type DocumentRow, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
 import type { RowResult } from './select.ts'
 import { microsecondOf } from './span.ts'
@@ -19,26 +20,54 @@ interface Point {
 }
 
 export interface Points {
-  /** @returns the places of the ranges in which there are odd texts, which have still to be told */
+  /**
+   * Stops, and ends the answer, where the points would be more than they may.
+   *
+   * @returns the places of the ranges in which there are odd texts, which have still to be told
+   */
   add(answer: Answer): Promise<number[]>
+  /** Whether they are more than they may be, so that they are not whole. */
+  readonly isTooMuch: boolean
+  /** The nanosecond in the midst of them. */
+  middleNs(): bigint
   /** A row of each point, in no order. What has no position is none of ours. */
   rows(): Row[]
 }
 
+/** Beside the characters of its values, about what memory a point takes, and each of its fields. */
+const pointWeight = 300
+const fieldWeight = 50
+
+export interface PointsMax {
+  /** In bytes, about. */
+  readonly weightMax: number
+  readonly pointsMax: number
+}
+
 /** For the answers to `selectRows` and `selectOddTexts`. */
-export function openPoints(channel: string, format: string): Points {
+export function openPoints({ channel, format }: Pick<Selection, 'channel' | 'format'>, { weightMax, pointsMax }: PointsMax): Points {
   const points = new Map<string, Point>()
+  let weight = 0
+  const isTooMuch = (): boolean => weight > weightMax || points.size > pointsMax
   return {
+    get isTooMuch() {
+      return isTooMuch()
+    },
     async add(answer) {
       const odd = new Set<number>()
       for await (const lines of answer) {
         for (const line of lines) {
           const [result, range] = cell(line, 'result')!.split(' ') as [RowResult, string]
           if (result === 'odd') odd.add(Number(range))
-          else addField(points, line, result)
+          else weight += addField(points, line, result)
         }
+        if (isTooMuch()) break
       }
       return [...odd]
+    },
+    middleNs() {
+      const times = [...points.values()].map(({ time }) => nsOf(time)).sort((one, other) => (one < other ? -1 : 1))
+      return times[Math.floor(times.length / 2)]!
     },
     rows() {
       const rows: Row[] = []
@@ -55,21 +84,25 @@ export function openPoints(channel: string, format: string): Points {
 const keyColumns = ['_time', 'publisher', 'subtopic', 'name', 'unit', 'nth', '/nth'] as const
 const places = new WeakMap<Columns, readonly (number | undefined)[]>()
 
-function addField(points: Map<string, Point>, line: Line, result: RowResult): void {
+/** @returns what it weighs */
+function addField(points: Map<string, Point>, line: Line, result: RowResult): number {
   const value = valueOf(line)
-  if (result === 'numbers' && typeof value === 'string') return
+  if (result === 'numbers' && typeof value === 'string') return 0
   const { columns, cells } = line
   let at = places.get(columns)
   if (at === undefined) places.set(columns, (at = keyColumns.map(name => columns.places.get(name))))
   let key = ''
   // No tag holds a NUL: the sink refuses it.
   for (const place of at) key += `${place === undefined ? '' : cells[place]!}\0`
+  let weight = fieldWeight + (typeof value === 'string' ? value.length : 0)
   let point = points.get(key)
   if (point === undefined) {
+    weight += pointWeight
     const [time = '', publisher = '', subtopic = '', name = '', unit = ''] = key.split('\0')
     points.set(key, (point = { time, publisher, subtopic, name, unit, fields: new Map() }))
   }
   point.fields.set(cell(line, '_field')!, value)
+  return weight
 }
 
 function valueOf(line: Line): FieldValue {

@@ -2,7 +2,7 @@
 
 import type { Connection } from '../../sinks/influxdb/connection.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
-import { rowsOf } from '../pages.ts'
+import { rowsOf } from '../parts.ts'
 import type { AggregateQuery, PageQuery, Selection } from '../query.ts'
 import { type Bucket, type Grouped, type Reader, type Row, senmlFormat } from '../reader.ts'
 import { type Asking, ask } from './asking.ts'

@@ -4,7 +4,7 @@
 // holds is read where its rows are needed. `group()` stands right behind the filter, since the storage itself then merges the series: without
 // it each series is a table, which costs more than its rows.
 
-import { exactText, fluxFrom, fluxOf, fluxText } from '../../sinks/influxdb/flux.ts'
+import { exactText, fluxFrom, fluxOf, fluxText, type Range } from '../../sinks/influxdb/flux.ts'
 import { physicalName } from '../../sinks/influxdb/physical-name.ts'
 import type { Direction, Selection } from '../query.ts'
 import { senmlFormat } from '../reader.ts'
@@ -25,6 +25,12 @@ export interface SeriesTags {
 /** Rows to be read: of the selection's series, or of those with these tags. */
 export interface RowRange extends Span {
   readonly tags?: SeriesTags
+  /** Of it this part alone. */
+  readonly part?: Required<Range>
+}
+
+export function nanosecondsOf({ startUs, endUs, part }: RowRange): Required<Range> {
+  return part ?? { startNs: BigInt(startUs) * 1000n, stopNs: BigInt(endUs) * 1000n }
 }
 
 export function measurementOf(format: string): string {
@@ -45,7 +51,7 @@ function candidates(bucket: string, selection: Selection, finder: Finder, span: 
 type SeriesOf = Pick<Selection, 'channel' | 'format'> & Partial<Pick<Selection, 'publisher' | 'subtopic' | 'name' | 'unit'>>
 
 /** Channel and measurement are always there. */
-function pointsOf(bucket: string, selection: SeriesOf, { startUs, endUs }: Span, tags: SeriesTags = {}): string {
+function pointsOf(bucket: string, selection: SeriesOf, range: RowRange, tags: SeriesTags = {}): string {
   const { channel, format, publisher, subtopic, name, unit } = selection
   const terms = [`r["channel"] == ${fluxText(channel)}`]
   const asked = { publisher, subtopic, name, unit, ...tags }
@@ -53,8 +59,7 @@ function pointsOf(bucket: string, selection: SeriesOf, { startUs, endUs }: Span,
     // A tag is never empty: it is absent then.
     if (text !== undefined) terms.push(text === '' ? `not exists r["${tag}"]` : `r["${tag}"] == ${fluxText(text)}`)
   }
-  const range = { startNs: BigInt(startUs) * 1000n, stopNs: BigInt(endUs) * 1000n }
-  return `${fluxFrom(bucket, range)}${fluxOf([measurementOf(format)])} |> filter(fn: (r) => ${terms.join(' and ')})`
+  return `${fluxFrom(bucket, nanosecondsOf(range))}${fluxOf([measurementOf(format)])} |> filter(fn: (r) => ${terms.join(' and ')})`
 }
 
 /** The storage knows the first and last point of several series together; where Flux filters them, they come one series after another. */
@@ -85,6 +90,18 @@ export function selectPlaces(
 ): string {
   const first = ` |> group() |> keep(columns: ["_time"]) |> sort(columns: ["_time"], desc: ${direction === 'desc'}) |> limit(n: ${limit})`
   return yields(finders.map(finder => found(bucket, selection, finder, span) + first))
+}
+
+/** The first `limit` positions in the direction. */
+export function selectPositions(
+  bucket: string,
+  selection: Selection,
+  finder: Finder,
+  span: Span,
+  { direction, limit }: { direction: Direction; limit: number },
+): string {
+  const first = ` |> unique(column: "_value") |> sort(columns: ["_value"], desc: ${direction === 'desc'}) |> limit(n: ${limit})`
+  return `${found(bucket, selection, finder, span)} |> group() |> keep(columns: ["_value"])${first}`
 }
 
 /** The times and the series of all points. */

@@ -32,11 +32,17 @@ export function boundsOf({ format, fromNs, toNs }: Pick<Selection, 'format' | 'f
     endUs: toNs === undefined ? endUs : microseconds(unitsUp(toNs, 1000n)),
   }
   if (format === senmlFormat) return { all: whole, whole, before: undefined, behind: undefined }
-  const before = fromNs !== undefined && fromNs % 1000n !== 0n ? microsecond(microseconds(unitsDown(fromNs, 1000n))) : undefined
-  const behind = toNs !== undefined && toNs % 1000n !== 0n ? microsecond(microseconds(unitsDown(toNs, 1000n))) : undefined
+  const [before, behind] = [borderOf(fromNs), borderOf(toNs)]
   const inner = { startUs: whole.startUs, endUs: behind?.startUs ?? whole.endUs }
   const all = { startUs: (before ?? whole).startUs, endUs: Math.max(whole.endUs, (before ?? whole).endUs) }
   return { all, whole: inner, before, behind: behind?.startUs === before?.startUs ? undefined : behind }
+}
+
+/** The microsecond in which the instant lies, where it does not begin with it, and points may lie there. */
+function borderOf(ns: bigint | undefined): Span | undefined {
+  if (ns === undefined || ns % 1000n === 0n) return undefined
+  const us = unitsDown(ns, 1000n)
+  return us < BigInt(earliestUs) || us >= BigInt(endUs) ? undefined : microsecond(Number(us))
 }
 
 export function isEmpty({ startUs, endUs }: Span): boolean {

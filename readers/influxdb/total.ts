@@ -15,7 +15,8 @@ export async function countRows(asking: Asking, selection: Selection, max: numbe
   if (search.finders.length === 0) return 0
   const { whole, before, behind } = boundsOf(selection)
   const borders = [before, behind].filter(border => border !== undefined)
-  let total = borders.length === 0 ? 0 : (await rowsIn(asking, selection, borders)).length
+  let total = 0
+  for await (const rows of rowsIn(asking, selection, borders)) total += rows.length
   const wanted = max + 1 - total
   if (search.isExact) {
     const begun = await walkOf(asking, selection, search, {
@@ -30,9 +31,11 @@ export async function countRows(asking: Asking, selection: Selection, max: numbe
       return { found }
     })
   } else {
-    await eachMatching(asking, selection, search, { span: whole, direction: 'desc', wanted }, rows => {
-      total += rows.length
-      return rows.length
+    await eachMatching(asking, selection, search, { span: whole, direction: 'desc', wanted }, async pieces => {
+      let found = 0
+      for await (const rows of pieces) found += rows.length
+      total += found
+      return found
     })
   }
   return Math.min(total, max + 1)

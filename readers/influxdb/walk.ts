@@ -23,6 +23,8 @@ export interface Visit {
   readonly found: number
   /** Points that lie in what was looked at, where that is more than what was found. */
   readonly seen?: number
+  /** So many points should the next window have, where that is more than what is missing. */
+  readonly aim?: number
   /** The last microsecond of the window that was looked at wholly, where that is not all of it. */
   readonly lastUs?: number | undefined
 }
@@ -50,11 +52,11 @@ export async function walk(
     }
     let window = headOfWidth(rest, width, direction)
     if (cell !== undefined) window = within(window, cell(headOf(rest, direction)))
-    const { found, seen = found, lastUs } = await visit(window, missing)
+    const { found, seen = found, lastUs = lastOf(window, direction), aim } = await visit(window, missing)
     missing -= found
-    rest = behind(rest, lastUs ?? lastOf(window, direction), direction)
+    rest = behind(rest, lastUs, direction)
     isAtRows = seen > 0
-    width = nextWidth(window.endUs - window.startUs, seen, missing)
+    width = nextWidth(Math.abs(lastUs - headOf(window, direction)) + 1, seen, aim ?? missing)
   }
 }
 

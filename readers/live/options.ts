@@ -7,7 +7,8 @@ export const liveOptions = Type.Object({
     default: 1000,
     minimum: 1,
     maximum: 100_000,
-    description: 'Live streams at the same time; one more is answered 503.',
+    description:
+      'Live streams at the same time; one more is answered 503. One user with all their things has half of them at most; one more of theirs is answered 429.',
   }),
   streamsEachMax: Type.Integer({
     default: 100,
@@ -26,7 +27,7 @@ export const liveOptions = Type.Object({
     minimum: 1,
     maximum: 3_600,
     description:
-      'Seconds between heartbeats, which keep proxies from closing a quiet stream. A client that takes nothing from one to the next is cut off.',
+      'Seconds between heartbeats, which keep proxies from closing a quiet stream. A client that takes nothing for as long is cut off.',
   }),
 })
 export type LiveOptions = Static<typeof liveOptions>

@@ -1,9 +1,13 @@
 // The ids of events: places in the log, sealed.
 //
-//   version 1 byte | log 8 bytes | partition | rows | number of offsets | offsets …
+//   version 1 byte | process 8 bytes | serial 6 bytes | log 8 bytes | partition | rows | number of offsets | offsets …
 //
-// The numbers are variable-length integers, seven bits a byte, the lowest first.
+// The numbers at the end are variable-length integers, seven bits a byte, the lowest first.
+//
+// Equal bytes are sealed to equal texts, and a place holds the offsets of every channel's partitions: two equal ids would say that nobody
+// on the platform published in between. So no two are made of equal bytes: the process has random ones, and counts.
 
+import { randomBytes } from 'node:crypto'
 import type { Place } from '../../pipeline/live/messages.ts'
 import { openSeal } from '../seal.ts'
 
@@ -14,28 +18,40 @@ export interface PlaceTexts {
   decode(text: string, of: string): Place | undefined
 }
 
-const version = 1
+const version = 2
+const processBytes = 8
+const serialBytes = 6
+const logAt = 1 + processBytes + serialBytes
 const logBytes = 8
+const numbersAt = logAt + logBytes
 /** Of a thousand partitions, each with an offset of seven bytes. A header has room for it. */
 export const placeCharactersMax = 10_000
 
 /** @param key 32 bytes, the same in every process that answers the same readers */
 export function openPlaceTexts(key: Uint8Array): PlaceTexts {
   const sealed = openSeal(key, 'live')
+  const process = randomBytes(processBytes)
+  let serial = 0
   return {
-    encode: (place, of) => sealed.seal(bytesOf(place), of),
+    encode(place, of) {
+      const bytes = bytesOf(place)
+      process.copy(bytes, 1)
+      bytes.writeUIntBE(serial++, 1 + processBytes, serialBytes)
+      return sealed.seal(bytes, of)
+    },
     decode(text, of) {
       const bytes = text.length > placeCharactersMax ? undefined : sealed.open(text, of)
-      return bytes === undefined || bytes.length <= logBytes ? undefined : placeOf(bytes)
+      return bytes === undefined || bytes.length <= numbersAt ? undefined : placeOf(bytes)
     },
   }
 }
 
+/** With room for who sealed it. */
 function bytesOf({ log, partition, rows, offsets }: Place): Buffer {
-  const bytes = Buffer.alloc(1 + logBytes + (3 + offsets.length) * 8)
+  const bytes = Buffer.alloc(numbersAt + (3 + offsets.length) * 8)
   bytes[0] = version
-  bytes.write(log, 1, logBytes, 'hex')
-  let at = 1 + logBytes
+  bytes.write(log, logAt, logBytes, 'hex')
+  let at = numbersAt
   for (const number of [partition, rows, offsets.length]) at = writeNumber(bytes, at, number)
   for (const offset of offsets) at = writeNumber(bytes, at, offset)
   return bytes.subarray(0, at)
@@ -53,10 +69,10 @@ function writeNumber(bytes: Buffer, start: number, number: number): number {
   return at
 }
 
-/** What has its tag was made by us, of this version or an earlier one. */
+/** What has its tag was made by us, of this version or another one. */
 function placeOf(plain: Buffer): Place | undefined {
   if (plain[0] !== version) return undefined
-  let at = 1 + logBytes
+  let at = numbersAt
   const number = (): number => {
     let value = 0
     for (let scale = 1; ; scale *= 0x80) {
@@ -65,7 +81,7 @@ function placeOf(plain: Buffer): Place | undefined {
       if (byte < 0x80) return value
     }
   }
-  const log = plain.toString('hex', 1, 1 + logBytes)
+  const log = plain.toString('hex', logAt, numbersAt)
   const partition = number()
   const rows = number()
   const offsets = Array.from({ length: number() }, number)

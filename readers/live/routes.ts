@@ -20,14 +20,17 @@ import {
 import { type LiveMessages, LiveUnavailableError, type Place } from '../../pipeline/live/messages.ts'
 import { authenticate, challenge } from '../authenticate.ts'
 import type { Parameters } from '../parameters.ts'
+import { checkEscapes } from '../query-text.ts'
 import { questionOf } from '../question.ts'
 import { eventStreamType, takesEvents } from './events.ts'
+import type { LiveMetrics } from './metrics.ts'
 import type { LiveOptions } from './options.ts'
 import { liveParametersSchema } from './parameters.ts'
 import { openPlaceTexts, placeCharactersMax } from './place-text.ts'
+import type { StreamReader } from './rights.ts'
 import { openRows } from './rows.ts'
 import { openStream } from './stream.ts'
-import { openStreams, type StreamReader } from './streams.ts'
+import { openStreams } from './streams.ts'
 
 export interface LiveParts {
   /** undefined where no log is given: streams are answered 404, which says so. */
@@ -36,6 +39,7 @@ export interface LiveParts {
   /** 32 bytes, the same in every process that answers the same readers, and for nothing else. */
   readonly placeKey: Uint8Array
   readonly options: LiveOptions
+  readonly metrics: LiveMetrics
   readonly logger: Logger
 }
 
@@ -59,7 +63,7 @@ const headers = Type.Object({
 })
 
 /** The route of a live stream. Errors are thrown as HttpError, for the server that it is registered with. */
-export function liveRoutes({ live, access, placeKey, options, logger }: LiveParts): FastifyPluginAsync {
+export function liveRoutes({ live, access, placeKey, options, metrics, logger }: LiveParts): FastifyPluginAsync {
   const streams = openStreams(access, options, logger)
   const placeTexts = openPlaceTexts(placeKey)
   const rowsOf = openRows()
@@ -100,6 +104,7 @@ export function liveRoutes({ live, access, placeKey, options, logger }: LivePart
         rowsOf,
         queueBytes: options.queueBytes,
         heartbeatMs: options.heartbeatSeconds * 1000,
+        onLost: () => metrics.lost(),
       })
       // The right may have ended since it was asked for; from here on its end is heard of.
       await streams.add(opened, reader)
@@ -114,7 +119,9 @@ export function liveRoutes({ live, access, placeKey, options, logger }: LivePart
       response.once('close', () => {
         streams.remove(opened)
         giveBack()
+        metrics.closed(opened.ended() ?? 'left')
       })
+      metrics.opened()
       reply.hijack()
       response.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), ...streamHeaders })
       opened.start(response)
@@ -145,6 +152,7 @@ export function liveRoutes({ live, access, placeKey, options, logger }: LivePart
     app.get('/channels/:channel/messages/stream', {
       exposeHeadRoute: false,
       onRequest: readHead,
+      preValidation: checkEscapes,
       schema: {
         tags: ['messages'],
         summary: 'Follow the messages of a channel as they come',

@@ -3,6 +3,7 @@
 import type { LiveMessage } from '../../pipeline/live/messages.ts'
 import { jsonText } from '../../transformers/json/json-text.ts'
 import { type DocumentColumns, type RecordBatch, type RecordColumns, ValueKind } from '../../transformers/record-batch.ts'
+import { type Json, parsePayload } from '../payload-json.ts'
 import { type DocumentRow, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
 import { documentJson, recordJson } from '../record-json.ts'
 
@@ -48,6 +49,18 @@ function rowsOf({ batch, partition, offset }: LiveMessage): LiveRow[] {
 function openRow(row: Row, format: string, print: () => string): LiveRow {
   let text: string | undefined
   return { row, format, json: () => (text ??= print()) }
+}
+
+const payloads = new WeakMap<DocumentRow, Json>()
+
+/** Parsed for the first who asks: the rows of a message are the same for all who follow its channel. */
+export function payloadOf(row: DocumentRow): Json {
+  let payload = payloads.get(row)
+  if (payload === undefined) {
+    payload = parsePayload(row.payloadText)
+    payloads.set(row, payload)
+  }
+  return payload
 }
 
 function senmlRow({ messages }: RecordBatch, records: RecordColumns, at: number, position: bigint): SenmlRow {

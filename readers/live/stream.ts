@@ -6,7 +6,7 @@ import { matcherOf } from '../matching.ts'
 import type { Selection } from '../query.ts'
 import { type EndReason, endEvent, greeting, heartbeat, lostEvent, recordEvent } from './events.ts'
 import type { PlaceTexts } from './place-text.ts'
-import type { openRows } from './rows.ts'
+import { type openRows, payloadOf } from './rows.ts'
 
 export interface StreamParts {
   readonly following: Following
@@ -19,6 +19,8 @@ export interface StreamParts {
   readonly rowsOf: ReturnType<typeof openRows>
   readonly queueBytes: number
   readonly heartbeatMs: number
+  /** Called when it is told that records are lost. */
+  readonly onLost: () => void
 }
 
 export interface Stream {
@@ -36,12 +38,11 @@ const retryMs = 2_000
 const lastWordsMs = 1_000
 
 export function openStream(parts: StreamParts): Stream {
-  const { following, selection, isEmpty, placeTexts, of, rowsOf, queueBytes, heartbeatMs } = parts
-  const matches = matcherOf(selection)
+  const { following, selection, isEmpty, placeTexts, of, rowsOf, queueBytes, heartbeatMs, onLost } = parts
+  const matches = matcherOf(selection, payloadOf)
   let response: ServerResponse | undefined
   let beat: NodeJS.Timeout | undefined
   let reason: EndReason | undefined
-  let hasTaken = true
   let wakeWaiting: (() => void) | undefined
 
   const here = (): string => placeTexts.encode(following.place(), of)
@@ -51,8 +52,9 @@ export function openStream(parts: StreamParts): Stream {
     to.once('close', gone)
     // A client that is gone may still be written to, and is not to harm who does.
     to.on('error', gone)
+    to.setTimeout(heartbeatMs, onStill)
     send(greeting(retryMs, here()))
-    if (following.lost) send(lostEvent())
+    if (following.lost) tellLost()
     beat = setInterval(onBeat, heartbeatMs)
     following.start(follower)
   }
@@ -61,9 +63,13 @@ export function openStream(parts: StreamParts): Stream {
     if (reason === undefined && response?.destroyed === false) response.write(text, sent)
   }
 
+  function tellLost(): void {
+    send(lostEvent())
+    onLost()
+  }
+
   /** Something was taken. The event `drain` would not do: it comes only after more was waiting than the system's own bound. */
   function sent(): void {
-    hasTaken = true
     if (response !== undefined && response.writableLength < queueBytes / 2) wakeWaiting?.()
   }
 
@@ -75,13 +81,16 @@ export function openStream(parts: StreamParts): Stream {
   }
 
   function onBeat(): void {
-    if (response === undefined) return
-    if (response.writableLength > 0) {
-      if (!hasTaken) return end('slow')
-      hasTaken = false
-      return
-    }
-    send(heartbeat(here()))
+    // Who has yet to take what was sent knows by that, and where it is comes with the records.
+    if (response?.writableLength === 0) send(heartbeat(here()))
+  }
+
+  /**
+   * Nothing went over the connection for as long as from one heartbeat to the next. The socket knows: it looks whether any byte of what waits was
+   * taken, where the callback of a write comes only once all of it was.
+   */
+  function onStill(): void {
+    if (response !== undefined && response.writableLength > 0) end('slow')
   }
 
   function end(why: EndReason): void {
@@ -120,7 +129,7 @@ export function openStream(parts: StreamParts): Stream {
         wakeWaiting = resolve
       })
     },
-    lost: () => send(lostEvent()),
+    lost: tellLost,
     end: () => end('unavailable'),
   }
 

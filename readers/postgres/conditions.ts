@@ -1,11 +1,12 @@
 // Which rows of a table are meant, and where they lie: a selection as the conditions of a statement.
 //
-// Each value is a parameter: the text follows from which filters there are, never from what they hold.
+// Each value is a parameter: the text follows from which filters there are, and of what they hold from no more than whether a unit is empty and whether
+// a payload's number is beyond int64.
 
 import { publisherKey } from '../../sinks/postgres/publisher-key.ts'
 import { unitsDown, unitsUp } from '../instants.ts'
 import type { Comparator, Direction, PayloadFilter, RowKey, Selection } from '../query.ts'
-import { scalarCandidates } from './payload-filter.ts'
+import { scalarCandidates, wholeNumbersOf } from './payload-filter.ts'
 import type { StatementText } from './statement.ts'
 
 /** Where the rows of a format lie, and how they are ordered in time. */
@@ -65,8 +66,13 @@ export function conditionsOf(selection: Selection, source: Source, statement: St
 
 /** By `->` with a text, which looks into objects and never into arrays. */
 function payloadCondition({ path, text }: PayloadFilter, statement: StatementText): string {
-  const field = path.map(key => ` -> ${statement.value(key)}::text`).join('')
-  return `m.payload${field} = ANY (${statement.value(scalarCandidates(text))}::text[]::jsonb[])`
+  const field = `m.payload${path.map(key => ` -> ${statement.value(key)}::text`).join('')}`
+  const isOne = `${field} = ANY (${statement.value(scalarCandidates(text))}::text[]::jsonb[])`
+  const between = wholeNumbersOf(text)
+  if (between === undefined) return isOne
+  // In the order of jsonb, nothing but numbers lies between two numbers.
+  const [least, greatest] = between.map(number => `${statement.value(number)}::text::jsonb`)
+  return `(${isOne} OR ${field} BETWEEN ${least} AND ${greatest})`
 }
 
 /** A bound in nanoseconds: of whole microseconds the first that is not before it, for either comparison. */
@@ -76,7 +82,7 @@ function instant(ns: bigint, { time }: Source, statement: StatementText): string
 }
 
 /** As a value of its type and not by arithmetic, which PostgreSQL does only when it runs the statement: it leaves out months while it plans. */
-function microseconds(us: bigint, statement: StatementText): string {
+export function microseconds(us: bigint, statement: StatementText): string {
   const ms = unitsDown(us, 1000n)
   const instant = new Date(Number(ms)).toISOString()
   return `${statement.value(`${instant.slice(0, -1)}${String(us - ms * 1000n).padStart(3, '0')}Z`)}::timestamptz`

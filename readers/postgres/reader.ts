@@ -2,7 +2,7 @@
 
 import { type Database, DatabaseError, type SqlRow } from '../../config/postgres/database.ts'
 import { aggregateRows } from '../groups.ts'
-import { rowsOf } from '../pages.ts'
+import { rowsOf } from '../parts.ts'
 import type { AggregateQuery, PageQuery, Selection } from '../query.ts'
 import {
   type Bucket,
@@ -26,6 +26,8 @@ export interface PostgresReaderParts {
    * its clients, so that what nobody waits for ends.
    */
   readonly database: Database
+  /** That one question may take in all where it is many statements; 30 s without it. */
+  readonly queryTimeoutMs?: number
 }
 
 /** SQLSTATE of what is not there: a table, a schema. */
@@ -37,7 +39,7 @@ const outOfRange = '22003'
 const tablesRememberedMax = 10_000
 
 /** Opens a reader over the tables that the PostgreSQL sink keeps. It makes none: before the first writer there is nothing to read. */
-export function openPostgresReader({ database }: PostgresReaderParts): Reader {
+export function openPostgresReader({ database, queryTimeoutMs = 30_000 }: PostgresReaderParts): Reader {
   // Formats keep their table until somebody drops it, so only what was found is remembered.
   const tables = new Map<string, string>()
 
@@ -108,14 +110,19 @@ export function openPostgresReader({ database }: PostgresReaderParts): Reader {
 
     aggregate: (query: AggregateQuery, signal) =>
       within<Grouped<Bucket>>(query.format, signal, { groups: [], total: 0 }, async () => {
+        const limit = AbortSignal.timeout(queryTimeoutMs)
         try {
           const found = await run<BucketColumns>(selectBuckets(query, groupsMax), signal)
           const groups = found.filter(({ time_us: timeUs }) => timeUs !== null).map(row => toBucket(row, query.channel))
           return { groups, total: totalOf(found, 'buckets') }
         } catch (error) {
           if (!(error instanceof DatabaseError) || error.sqlState !== outOfRange) throw error
+        }
+        try {
           // Doubles in this process go beyond their range without an error.
-          return await aggregateRows(rowsOf(reader, query, signal), query)
+          return await aggregateRows(rowsOf(reader, query, AbortSignal.any([signal, limit])), query)
+        } catch (error) {
+          throw limit.aborted ? tooLong(error) : error
         }
       }),
 
@@ -148,13 +155,13 @@ function readError(error: unknown): unknown {
   if (isMissing(error)) {
     return new StoreUnavailableError('the database holds no message tables: start a writer on it, which makes them', { cause: error })
   }
-  if (error.sqlState === timedOut) {
-    return new QueryTooLargeError('the store took longer than one question may: ask for less by name, publisher, from and to', {
-      cause: error,
-    })
-  }
+  if (error.sqlState === timedOut) return tooLong(error)
   if (error.transient) return new StoreUnavailableError(`the store cannot answer now: ${error.message}`, { cause: error })
   return error
+}
+
+function tooLong(cause: unknown): QueryTooLargeError {
+  return new QueryTooLargeError('the store took longer than one question may: ask for less by name, publisher, from and to', { cause })
 }
 
 /** The columns of select.ts, in the forms of the port. */

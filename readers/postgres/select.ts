@@ -3,9 +3,10 @@
 // A whole channel is walked along the index (channel, time), and one publisher of it along an index of its own (sinks/postgres/publisher-key.ts), so that
 // nobody passes over everybody else's rows.
 
+import { unitsDown } from '../instants.ts'
 import type { AggregateQuery, PageQuery, Selection } from '../query.ts'
 import { senmlFormat } from '../reader.ts'
-import { behind, conditionsOf, instantOf, orderOf, sourceOf } from './conditions.ts'
+import { behind, conditionsOf, instantOf, microseconds, orderOf, sourceOf } from './conditions.ts'
 import { openStatement, type Statement } from './statement.ts'
 
 /** The rows of a page, in their total order. */
@@ -75,12 +76,25 @@ const aggregates: Readonly<Record<AggregateQuery['aggregation'], string>> = {
   last: '(array_agg(m.value ORDER BY m.time DESC, m.position DESC, m.index DESC))[1]',
 }
 
+/** Before every row: the time of each is an int64 of nanoseconds. */
+const beforeRowsUs = -(2n ** 63n) / 1000n - 1n
+
+/**
+ * Where a bucket before all rows begins, microseconds since 1970. From an origin behind a row, PostgreSQL before 14.12, 15.7 and 16.3 gives what
+ * lies exactly at the beginning of a bucket to the bucket before.
+ */
+export function originUs(intervalUs: number): bigint {
+  const interval = BigInt(intervalUs)
+  return unitsDown(beforeRowsUs, interval) * interval
+}
+
 /** Buckets of a page, with the number of all in `total`. Texts are in the order of their bytes. */
 export function selectBuckets(query: AggregateQuery, groupsMax: number): Statement {
   const statement = openStatement()
   const source = sourceOf(undefined)
   const conditions = [...conditionsOf(query, source, statement), 'm.value IS NOT NULL']
-  const bucket = `date_bin(${statement.value(query.intervalUs)}::bigint * interval '1 microsecond', m.time, timestamptz 'epoch')`
+  const origin = microseconds(originUs(query.intervalUs), statement)
+  const bucket = `date_bin(${statement.value(query.intervalUs)}::bigint * interval '1 microsecond', m.time, ${origin})`
   const grouped = `SELECT m.publisher, m.subtopic, m.name, m.unit, ${bucket} AS bucket, count(*) AS count, ${aggregates[query.aggregation]} AS value
     FROM ${source.table} AS m WHERE ${conditions.join(' AND ')} GROUP BY 1, 2, 3, 4, 5 LIMIT ${statement.value(groupsMax + 1)}`
   const order = `g.bucket ${query.direction}, g.publisher COLLATE "C", g.subtopic COLLATE "C", g.name COLLATE "C", g.unit COLLATE "C" NULLS FIRST`

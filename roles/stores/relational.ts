@@ -46,7 +46,7 @@ export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> =
       watchesClients: true,
       plansEach: true,
     })
-    return closingBehind(openPostgresReader({ database }), database)
+    return closingBehind(openPostgresReader({ database, queryTimeoutMs }), database)
   },
 
   async openAudit({ url }) {

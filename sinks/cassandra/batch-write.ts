@@ -10,8 +10,9 @@ import { dateBytes } from './date.ts'
 import type { Days, NotedDay } from './days.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import type { Formats } from './formats.ts'
-import type { Pace } from './in-flight.ts'
+import { type Pace, sendAll } from './in-flight.ts'
 import { openRowWriter, type Statement } from './row-writer.ts'
+import { positionColumn } from './statements.ts'
 
 export interface BatchParts {
   readonly connection: Connection
@@ -51,7 +52,8 @@ export async function storeBatch({
   }
   await acknowledge(encoded, reject, signal)
   if (unremoved.size > 0) {
-    await writer.remove(tables, unremoved)
+    const replayed = await replayedAmong(connection, positionsOf(tables, unremoved), pace, signal)
+    await writer.remove(tables, new Set([...unremoved].filter(message => !replayed.has(message))))
     unremoved.clear()
   }
   if (replays !== undefined) {
@@ -91,6 +93,36 @@ async function acknowledge({ rejected, acknowledged }: EncodedBatch, reject: Rej
   rejections.sort((one, other) => one.message - other.message)
   await unlessAborted(reject(rejections), signal)
   for (const { message } of rejections) acknowledged.add(message)
+}
+
+/** By message, the position of its rows as it stands in their keys. */
+function positionsOf(tables: readonly EncodedTable[], messages: ReadonlySet<number>): Map<number, unknown> {
+  const positions = new Map<number, unknown>()
+  for (const { requests } of tables) {
+    for (const { message, params } of requests.flat()) if (messages.has(message)) positions.set(message, params[positionColumn])
+  }
+  return positions
+}
+
+/**
+ * Those of these messages that were replayed and have rows: an earlier attempt may have failed between the dead letter and the deletion, and what
+ * was replayed since has the same keys.
+ */
+async function replayedAmong(
+  connection: Connection,
+  positions: ReadonlyMap<number, unknown>,
+  pace: Pace,
+  signal: AbortSignal,
+): Promise<ReadonlySet<number>> {
+  const select = `SELECT position FROM ${connection.table('sluice_replayed')} WHERE position = ?`
+  const all = [...positions]
+  const replayed = new Set<number>()
+  const look = async ([message, position]: readonly [number, unknown]): Promise<void> => {
+    const [found] = await connection.query(select, [position], { consistency: connection.levels.rows })
+    if (found !== undefined) replayed.add(message)
+  }
+  await sendAll(all.length, at => look(all[at]!), pace, signal)
+  return replayed
 }
 
 /** A day may be written whose only rows are refused: a reader then finds it empty. */

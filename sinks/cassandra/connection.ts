@@ -102,6 +102,22 @@ export async function openConnection(options: ConnectionOptions, applicationName
     return connecting
   }
 
+  async function* pages(cql: string, values: readonly unknown[] = [], options: QueryOptions = {}): AsyncGenerator<readonly Row[]> {
+    const connected = await client()
+    let pageState: string | null | undefined
+    do {
+      const result = await connected.execute(cql, [...values], {
+        fetchSize: pageRows,
+        ...options,
+        ...(typeof pageState === 'string' ? { pageState } : {}),
+      })
+      // A statement that reads nothing has no rows, whatever the driver's types say.
+      yield (result as { readonly rows?: readonly Row[] }).rows ?? []
+      // The driver says null behind the last page.
+      pageState = result.pageState
+    } while (typeof pageState === 'string')
+  }
+
   return {
     keyspace: place.keyspace,
     levels,
@@ -110,23 +126,11 @@ export async function openConnection(options: ConnectionOptions, applicationName
     table: name => `${quoted(place.keyspace)}.${quoted(name)}`,
     client,
     async query(cql, values = [], options = {}) {
-      const { rows } = await (await client()).execute(cql, [...values], { consistency: levels.registry, ...options })
+      const rows: Row[] = []
+      for await (const page of pages(cql, values, { consistency: levels.registry, ...options })) rows.push(...page)
       return rows
     },
-    async *pages(cql, values = [], options = {}) {
-      const connected = await client()
-      let pageState: string | null | undefined
-      do {
-        const result = await connected.execute(cql, [...values], {
-          fetchSize: pageRows,
-          ...options,
-          ...(typeof pageState === 'string' ? { pageState } : {}),
-        })
-        yield result.rows
-        // The driver says null behind the last page.
-        pageState = result.pageState
-      } while (typeof pageState === 'string')
-    },
+    pages,
     async change(cql) {
       const result = await (await client()).execute(cql, [], { prepare: false, readTimeout: changeTimeoutMs })
       // Of the driver, and not in its types.

@@ -202,18 +202,23 @@ function encodeDocuments(batch: RecordBatch, encoding: Encoding, noting: Noting)
 
 function encodeDocument(table: TableRows, documents: DocumentColumns, at: number, encoding: Encoding, noting: Noting): void {
   const index = documents.index[at]!
+  const createdUs = documents.createdUs[at]!
+  // Nanoseconds as an int64, by halves: us × 1000 + rest, where the lower half carries into the upper one.
+  const upperUs = Math.floor(createdUs / 0x1_0000_0000)
+  const low = (createdUs - upperUs * 0x1_0000_0000) * 1000 + documents.createdRestNs[at]!
+  const high = upperUs * 1000 + Math.floor(low / 0x1_0000_0000)
+  if (high > 0x7fff_ffff || high < -0x8000_0000) {
+    refuse(table, noting.rejected, index, beyondInt64)
+    return
+  }
   const payload = Buffer.from(payloadText(documents.payload[at]!))
   const bytes = table.sharedBytes + payload.length + 28
   if (bytes > encoding.rowBytesMax) {
     refuse(table, noting.rejected, index, tooLarge(bytes, encoding.rowBytesMax))
     return
   }
-  const createdUs = documents.createdUs[at]!
-  // Nanoseconds as an int64, by halves: us × 1000 + rest, where the lower half carries into the upper one.
-  const high = Math.floor(createdUs / 0x1_0000_0000)
-  const low = (createdUs - high * 0x1_0000_0000) * 1000 + documents.createdRestNs[at]!
   const fixed = Buffer.allocUnsafe(12)
-  fixed.writeInt32BE((high * 1000 + Math.floor(low / 0x1_0000_0000)) | 0, 0)
+  fixed.writeInt32BE(high, 0)
   fixed.writeUInt32BE(low % 0x1_0000_0000, 4)
   fixed.writeInt32BE(index, 8)
   const partition = partitionOf(table, Math.floor(createdUs / dayUs), encoding, noting.days)
@@ -342,6 +347,12 @@ const unwritable: Refusal = {
   rule: 'store-refused',
   reason: 'a text holds half a surrogate pair, which is no character and would be stored as another one',
   hint: 'send text that is valid Unicode',
+}
+
+const beyondInt64: Refusal = {
+  rule: 'store-refused',
+  reason: 'its time is more than an int64 of nanoseconds holds, which is from 1677 to 2262',
+  hint: 'check the clock of the device, or the format of the time field',
 }
 
 function tooLarge(bytes: number, most: number): Refusal {

@@ -22,6 +22,9 @@ export interface ErrorRow {
 export const unauthorized = 0x2100
 export const alreadyExists = 0x2400
 const invalid = 0x2200
+const syntaxError = 0x2000
+const configurationError = 0x2300
+const readFailure = 0x1300
 const unprepared = 0x2500
 const serverCodes = { writeTimeout: 0x1100, casUnknown: 0x1700 } as const
 
@@ -41,19 +44,20 @@ export const errorRows: readonly ErrorRow[] = [
   { error: 0x1003, name: 'truncate error', meaning: 'transient' },
   { error: serverCodes.writeTimeout, name: 'write time-out', meaning: 'transient' },
   { error: 0x1200, name: 'read time-out', meaning: 'transient' },
-  { error: 0x1300, name: 'read failure', meaning: 'transient' },
+  { error: readFailure, name: 'read failure', meaning: 'transient' },
   { error: 0x1500, name: 'write failure', meaning: 'transient' },
   { error: 0x1600, name: 'CDC write failure: its folder is full', meaning: 'transient' },
   { error: serverCodes.casUnknown, name: 'a conditional write of which nobody knows', meaning: 'transient' },
   { error: unprepared, name: 'unprepared', meaning: 'transient' },
-  { error: 0x2000, name: 'syntax error', meaning: 'systemic' },
+  { error: syntaxError, name: 'syntax error', meaning: 'systemic' },
   { error: unauthorized, name: 'unauthorized: a permission is missing', meaning: 'systemic' },
   { error: invalid, name: 'invalid: a table or column is missing, or of another type', meaning: 'systemic' },
-  { error: 0x2300, name: 'configuration error: of the replication, say', meaning: 'systemic' },
+  { error: configurationError, name: 'configuration error: of the replication, say', meaning: 'systemic' },
 ]
 
-/** Of the answers `invalid`, those that are about what a row holds. */
-const dataSentences = /^(Rejected an oversized mutation|Request is too big|Key length of |Key may not be empty|Batch too large)/
+/** Of the answers `invalid`, those that are about what a row holds: also for an index that an operator has made. */
+const dataSentences =
+  /^(Rejected an oversized mutation|Request is too big|Key length of |Key may not be empty|Batch too large|Cannot index value of size )/
 
 /**
  * Limits that an operator gives a cluster, by name, as of Cassandra 5.0 and its next version. All others are about statements, tables, or the
@@ -67,7 +71,7 @@ export const guardrails: Readonly<Record<string, Meaning>> = {
   collection_size: 'data',
   items_per_collection: 'data',
   vector_dimensions: 'data',
-  // Of an index that an operator has made.
+  // Of an index, such as that by publisher.
   sai_string_term_size: 'data',
   sai_frozen_term_size: 'data',
   sai_vector_term_size: 'data',
@@ -157,6 +161,18 @@ export function isOverload(error: unknown): boolean {
 
 export function isDenied(error: unknown): error is Error {
   return (error as DriverFailure | undefined)?.name === 'ResponseError' && (error as DriverFailure).code === unauthorized
+}
+
+/** A change of the schema that this cluster does not take from this role, however often it is tried. */
+export function isUnchangeable(error: unknown): error is Error {
+  const { name, code } = (error ?? {}) as DriverFailure
+  return name === 'ResponseError' && [unauthorized, invalid, syntaxError, configurationError].includes(Number(code))
+}
+
+/** A statement that looks by an index: there is none, or a node that was asked is still making it. */
+export function isIndexFault(error: unknown): boolean {
+  const { name, code } = (error ?? {}) as DriverFailure
+  return (name === 'ResponseError' && code === readFailure) || isSchemaFault(error)
 }
 
 /** Nobody knows whether a conditional write was applied: it is to be looked up. */

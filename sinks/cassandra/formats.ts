@@ -7,12 +7,13 @@
 
 import { unlessAborted } from '../../config/postgres/aborting.ts'
 import { admitFormats, type FormatRefusal, type RegisteredFormat, type WantedFormat } from '../format-registry.ts'
+import { RefusedFormats } from '../refused-formats.ts'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { guardrailOf, isDenied } from './errors.ts'
+import { makeIndex } from './indexes.ts'
 import type { SinkOptions } from './options.ts'
 import { physicalName } from './physical-name.ts'
-import { RefusedFormats } from './refused-formats.ts'
 import { makeTable } from './schema.ts'
 import { type HeldLock, withSchemaLock } from './schema-lock.ts'
 import { formatTable } from './statements.ts'
@@ -54,7 +55,7 @@ export function openFormats(
     const work = withSchemaLock(connection, lock => makeTables(connection, admissible, options, lock, signal), signal)
     const made = await unlessAborted(work, signal)
     for (const format of made.made) known.add(format)
-    if (made.denied !== undefined) onDenied(made.denied)
+    for (const sentence of made.denied) onDenied(sentence)
     return new Map([...refused, ...made.refused])
   }
 
@@ -98,7 +99,6 @@ async function findTables(connection: Connection, wanted: readonly WantedFormat[
 async function tableNames(connection: Connection): Promise<Set<string>> {
   const rows = await connection.query('SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?', [connection.keyspace], {
     consistency: 1,
-    fetchSize: 100_000,
   })
   return new Set(rows.map(row => row['table_name'] as string))
 }
@@ -106,7 +106,8 @@ async function tableNames(connection: Connection): Promise<Set<string>> {
 interface MadeTables {
   readonly made: readonly string[]
   readonly refused: ReadonlyMap<string, FormatRefusal>
-  readonly denied: string | undefined
+  /** What the role may not do, and what to do about it. */
+  readonly denied: readonly string[]
 }
 
 /** A format that is registered and whose table was dropped gets it anew. */
@@ -123,7 +124,7 @@ async function makeTables(
   const tables = await tableNames(connection)
   const refused = new Map(overLimit)
   const made: string[] = []
-  let denied: string | undefined
+  const denied: string[] = []
   for (const { format } of wanted) {
     if (refused.has(format)) continue
     signal.throwIfAborted()
@@ -138,10 +139,14 @@ async function makeTables(
       }
       if (error instanceof SinkError && isDenied(error.cause)) {
         refused.set(format, notAllowed(connection, error.cause))
-        denied = `the writer's role may make no tables for JSON formats: messages of new formats become dead letters (rule format-not-allowed). Allow it by GRANT CREATE ON KEYSPACE "${connection.keyspace}"`
+        denied.push(
+          `the writer's role may make no tables for JSON formats: messages of new formats become dead letters (rule format-not-allowed). Allow it by GRANT CREATE ON KEYSPACE "${connection.keyspace}"`,
+        )
         continue
       }
       if (error !== undefined) throw error
+      const unindexed = await makeIndex(connection, name)
+      if (unindexed !== undefined) denied.push(unindexed)
     }
     const channel = channels.get(format)
     if (channel !== undefined) await register(connection, format, name, channel)
@@ -152,7 +157,7 @@ async function makeTables(
 
 export async function readFormats(connection: Connection): Promise<RegisteredFormat[]> {
   const formats: RegisteredFormat[] = []
-  const rows = await connection.query(`SELECT format, channel FROM ${connection.table('sluice_formats')}`, [], { fetchSize: 200_000 })
+  const rows = await connection.query(`SELECT format, channel FROM ${connection.table('sluice_formats')}`)
   for (const row of rows) formats.push({ format: row['format'] as string, channel: row['channel'] as string })
   return formats
 }

@@ -117,11 +117,23 @@ export async function makeTable(connection: Connection, table: Table): Promise<v
 
 async function change(connection: Connection, cql: string, denied: string): Promise<void> {
   try {
+    await changeSchema(connection, cql)
+  } catch (error) {
+    if (isDenied(error)) throw new SinkError('systemic', denied, { cause: error })
+    throw error
+  }
+}
+
+/**
+ * @throws SinkError (transient) where not all nodes have it in time
+ * @throws the errors of the driver
+ */
+export async function changeSchema(connection: Connection, cql: string): Promise<void> {
+  try {
     if (await connection.change(cql)) return
   } catch (error) {
     // Another process was faster, by way of another node.
     if ((error as { code?: unknown }).code === alreadyExists) return
-    if (isDenied(error)) throw new SinkError('systemic', denied, { cause: error })
     throw error
   }
   throw new SinkError('transient', 'the nodes of the cluster have not agreed on the schema in time: is one of them away')

@@ -13,6 +13,7 @@ import type { EncodedBatch } from './encoded-batch.ts'
 import { classify, isSchemaFault } from './errors.ts'
 import { openFormats } from './formats.ts'
 import { Pace } from './in-flight.ts'
+import { prepareIndexes } from './indexes.ts'
 import { registerLog } from './logs.ts'
 import type { SinkOptions } from './options.ts'
 import { checkTables, prepareSchema } from './schema.ts'
@@ -46,8 +47,9 @@ const settlingAttempts = 40
  * @throws the errors of the driver; `classify` says what they mean
  */
 export async function openSink({ connection, options, onNotice, ...identity }: CassandraSinkOptions): Promise<Sink<EncodedBatch>> {
-  const logNumber = await prepare(connection, options, identity)
-  const formats = openFormats(connection, options, noticeOnce(onNotice))
+  const notice = noticeOnce(onNotice)
+  const logNumber = await prepare(connection, options, identity, notice)
+  const formats = openFormats(connection, options, notice)
   const days = openDays({ retentionDays: options.retentionDays, bucketDays: options.bucketDays })
   const pace = new Pace(options.requestsInFlightMax)
   const encoding: Encoding = {
@@ -98,10 +100,17 @@ export async function openSink({ connection, options, onNotice, ...identity }: C
   }
 }
 
-async function prepare(connection: Connection, options: SinkOptions, identity: LogIdentity): Promise<number> {
+async function prepare(
+  connection: Connection,
+  options: SinkOptions,
+  identity: LogIdentity,
+  notice: (sentence: string) => void,
+): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     try {
       await prepareSchema(connection, options)
+      const unindexed = await prepareIndexes(connection)
+      if (unindexed !== undefined) notice(unindexed)
       return await registerLog(connection, identity)
     } catch (error) {
       if (!isSchemaFault(error) || attempt > settlingAttempts) throw connection.explain(error)

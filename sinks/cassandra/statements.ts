@@ -105,6 +105,11 @@ export function createTable(keyspace: string, { name, columns }: Table): string 
   return `CREATE TABLE IF NOT EXISTS ${quoted(keyspace)}.${quoted(name)} (${defined}, PRIMARY KEY (${key}))${order}`
 }
 
+/** By publisher, beside the partition that a statement names. What it is called is the store's business. */
+export function createIndex(keyspace: string, table: string): string {
+  return `CREATE INDEX IF NOT EXISTS ON ${quoted(keyspace)}.${quoted(table)} ("publisher") USING 'sai'`
+}
+
 /** Of one table: of `messages`, or of a format. */
 export interface RowStatements {
   /** Takes the values of all columns in their order. */
@@ -116,6 +121,8 @@ export interface RowStatements {
 
 /** The values of a row that are its primary key stand first. */
 export const keyLength = 5
+/** Where the position stands among them. */
+export const positionColumn = 3
 
 export function rowStatements(keyspace: string, format: string): RowStatements {
   const { name, columns } = format === senmlFormat ? messagesTable : formatTable(physicalName(format))

@@ -112,9 +112,12 @@ function quotedRecord(text: string, start: number): { cells: string[]; end: numb
   }
 }
 
-/** An error that happens while rows are on their way comes as a table of its own. */
+/**
+ * An error that happens while rows are on their way comes as a table of its own. The server could begin the query, and all queries are ours: what ended
+ * it is the server's state, memory or a time-out, which passes.
+ */
 function checked(row: Row): Row {
   const { places } = row.columns
   if (!places.has('error') || !places.has('reference') || places.has('table')) return row
-  throw new SinkError('systemic', `InfluxDB has ended a query: ${cell(row, 'error')}`)
+  throw new SinkError('transient', `InfluxDB has ended a query: ${cell(row, 'error')}`)
 }

@@ -16,11 +16,12 @@ export interface BodySizes {
 }
 
 /**
- * Every line, cut into bodies of about the same size: at most `bodyBytes`, and as many as can be in flight or a multiple of it where one is not
- * enough, so that none is sent alone at the end. They are cut between messages where that is possible.
+ * The lines, cut into bodies of about the same size: at most `bodyBytes`, and as many as can be in flight or a multiple of it where one is not
+ * enough, so that none is sent alone at the end. They are cut between messages, behind the one that fills its share: the last body has what is left
+ * then, and no other comes behind it with a line or two. Only a message that is larger than a body is cut itself.
  */
-export function cutBodies(lines: EncodedLines, isLeftOut: (message: number) => boolean, sizes: BodySizes): Selection[] {
-  const bytesMax = evenBytes(lines, isLeftOut, sizes)
+export function cutBodies(lines: EncodedLines, selection: Selection, sizes: BodySizes): Selection[] {
+  const share = evenBytes(lines, selection, sizes)
   const bodies: number[][] = []
   let body: number[] = []
   let bytes = 0
@@ -29,17 +30,15 @@ export function cutBodies(lines: EncodedLines, isLeftOut: (message: number) => b
     body = []
     bytes = 0
   }
-  for (let line = 0; line < lines.length; ) {
-    const end = endOfMessage(lines, line)
-    if (isLeftOut(lines.message[line]!)) {
-      line = end
-      continue
-    }
-    if (bytes + lines.start[end]! - lines.start[line]! > bytesMax) cut()
-    for (; line < end; line++) {
-      const lineBytes = lines.start[line + 1]! - lines.start[line]!
-      if (bytes + lineBytes > bytesMax) cut()
-      body.push(line)
+  const isFull = (more: number): boolean => bytes >= share || bytes + more > sizes.bodyBytes
+  for (let at = 0; at < selection.length; ) {
+    const end = endOfMessage(lines, selection, at)
+    const messageBytes = bytesOf(lines, selection, at, end)
+    if (isFull(messageBytes)) cut()
+    for (; at < end; at++) {
+      const lineBytes = bytesOf(lines, selection, at, at + 1)
+      if (messageBytes > sizes.bodyBytes && isFull(lineBytes)) cut()
+      body.push(selection[at]!)
       bytes += lineBytes
     }
   }
@@ -47,21 +46,24 @@ export function cutBodies(lines: EncodedLines, isLeftOut: (message: number) => b
   return bodies
 }
 
-function evenBytes(lines: EncodedLines, isLeftOut: (message: number) => boolean, { bodyBytes, requestsInFlight }: BodySizes): number {
-  let total = 0
-  for (let line = 0; line < lines.length; ) {
-    const end = endOfMessage(lines, line)
-    if (!isLeftOut(lines.message[line]!)) total += lines.start[end]! - lines.start[line]!
-    line = end
-  }
+function evenBytes(lines: EncodedLines, selection: Selection, { bodyBytes, requestsInFlight }: BodySizes): number {
+  const total = bytesOf(lines, selection, 0, selection.length)
   if (total <= bodyBytes) return bodyBytes
   return Math.ceil(total / (Math.ceil(total / bodyBytes / requestsInFlight) * requestsInFlight))
 }
 
-function endOfMessage(lines: EncodedLines, first: number): number {
+/** Behind the last place of the selection that has the message of the first. */
+function endOfMessage({ message }: EncodedLines, selection: Selection, first: number): number {
   let end = first + 1
-  while (end < lines.length && lines.message[end] === lines.message[first]) end++
+  while (end < selection.length && message[selection[end]!] === message[selection[first]!]) end++
   return end
+}
+
+/** Of the lines at these places of the selection. */
+function bytesOf({ start }: EncodedLines, selection: Selection, first: number, end: number): number {
+  let bytes = 0
+  for (let at = first; at < end; at++) bytes += start[selection[at]! + 1]! - start[selection[at]!]!
+  return bytes
 }
 
 /** Lightly: more would cost this process what the network saves. */

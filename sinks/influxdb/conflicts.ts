@@ -22,15 +22,44 @@ export interface Conflict {
 const said = /input field ("(?:[^"\\]|\\.)*") on measurement ("(?:[^"\\]|\\.)*") is type (\w+)/
 const beginnings: Readonly<Record<string, RegExp>> = { string: /^"/, boolean: /^[tf]/, float: /^[-\d]/, integer: /^[-\d]/ }
 
-/** What the server refuses; undefined where it is something else than a type, or has a name that is quoted in a way that is not JSON's. */
+/** What the server refuses; undefined where it is something else than a type. */
 export function conflictOf(error: ResponseError): Conflict | undefined {
   const [, field, measurement, type] = said.exec(error.said) ?? []
   if (field === undefined || measurement === undefined || type === undefined || beginnings[type] === undefined) return undefined
-  try {
-    return { field: JSON.parse(field) as string, measurement: JSON.parse(measurement) as string, type }
-  } catch {
-    return undefined
-  }
+  const names = { field: unquoted(field), measurement: unquoted(measurement) }
+  return names.field === undefined || names.measurement === undefined
+    ? undefined
+    : { field: names.field, measurement: names.measurement, type }
+}
+
+/** What stands behind a backslash in a string of Go for a character (The Go Programming Language Specification, Rune literals). */
+const goEscapes: Readonly<Record<string, string>> = {
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+  '\\': '\\',
+  '"': '"',
+}
+const goEscape = /\\(?:x([\da-f]{2})|u([\da-f]{4})|U([\da-f]{8})|(.))/g
+
+/** A text in quotes as Go's `%q` has it; undefined where it holds a byte that is no text, which is none of ours. */
+function unquoted(quoted: string): string | undefined {
+  let isText = true
+  const text = quoted.slice(1, -1).replaceAll(goEscape, (_all, byte?: string, four?: string, eight?: string, one?: string) => {
+    const code = Number.parseInt(byte ?? four ?? eight ?? '', 16)
+    const character = one === undefined ? codeText(code, byte === undefined ? 0x10_ffff : 0x7f) : goEscapes[one]
+    if (character === undefined) isText = false
+    return character ?? ''
+  })
+  return isText ? text : undefined
+}
+
+function codeText(code: number, codeMax: number): string | undefined {
+  return code <= codeMax ? String.fromCodePoint(code) : undefined
 }
 
 /** Whether a line may hold such a field. It may also be a text that reads so, which is no harm: the server decides. */
@@ -45,7 +74,7 @@ export function mayHold(line: string, { measurement, field, type }: Conflict): b
 
 export interface KnownConflicts {
   remember(error: ResponseError): void
-  /** Lines of messages that are not rejected which may hold what was refused before. */
+  /** Lines that are still to be stored which may hold what was refused before. */
   suspects(encoded: EncodedBatch, textOf: (line: number) => string): number[]
 }
 
@@ -63,7 +92,7 @@ export function openConflicts(): KnownConflicts {
       known.set(conflict.measurement, some)
       if (known.size > measurementsMax) known.delete(known.keys().next().value!)
     },
-    suspects({ formats, lines, rejected }, textOf) {
+    suspects({ formats, lines, rejected, stored }, textOf) {
       if (known.size === 0) return []
       const suspected = new Map<number, readonly Conflict[]>()
       for (const { format, messages } of formats) {
@@ -74,7 +103,7 @@ export function openConflicts(): KnownConflicts {
       if (suspected.size === 0) return found
       for (let line = 0; line < lines.length; line++) {
         const conflicts = suspected.get(lines.message[line]!)
-        if (conflicts === undefined) continue
+        if (conflicts === undefined || stored.has(line)) continue
         const text = textOf(line)
         if (conflicts.some(conflict => mayHold(text, conflict))) found.push(line)
       }

@@ -33,6 +33,8 @@ export interface Connection extends StoreAddress {
     body?: object,
     signal?: AbortSignal,
   ): Promise<Result>
+  /** Whether the server says anything at all until the signal aborts: over a connection of its own, and however busy the others are. */
+  isAlive(signal: AbortSignal): Promise<boolean>
   /** Ends what is under way. A second call does nothing. */
   close(): Promise<void>
 }
@@ -59,21 +61,21 @@ export async function openConnection(
 ): Promise<Connection> {
   const [fault] = urlFaults(options.url)
   if (fault !== undefined) throw new SinkError('systemic', `the URL of InfluxDB (store.url, SVC_TIMESERIES_URL) ${fault.problem}`)
-  const { Pool } = await import('undici')
+  const { Client, Pool } = await import('undici')
   const address = addressOf(options.url)
   const { org, bucket } = address
   const requestTimeoutMs = 'requestTimeoutMs' in options ? options.requestTimeoutMs : options.queryTimeoutMs
   const server = new URL(address.origin).host
-  const pool = new Pool(address.origin, {
-    // One more, so that a question of another worker's need not wait behind a batch.
-    connections: options.requestsInFlight + 1,
+  const asEach = {
     pipelining: 1,
     allowH2: false,
     connect: { ...tls, timeout: Math.min(requestTimeoutMs, connectTimeoutMsMax) },
     // Each request has a time-out of its own.
     headersTimeout: 0,
     bodyTimeout: 0,
-  })
+  }
+  // One more, so that a question of another worker's need not wait behind a batch.
+  const pool = new Pool(address.origin, { ...asEach, connections: options.requestsInFlight + 1 })
   const ownHeaders = { authorization: `Token ${options.token}`, 'user-agent': applicationName }
   let notBeforeMs = 0
 
@@ -90,7 +92,8 @@ export async function openConnection(
     const timeOut = (): void => ending.abort(new SinkError('transient', `InfluxDB at ${server} has not answered for ${timeoutMs} ms`))
     const timer = setTimeout(timeOut, timeoutMs)
     try {
-      return await exchange(ending.signal)
+      // One that still waits for a connection heeds no signal.
+      return await untilEnded(exchange(ending.signal), ending.signal)
     } catch (error) {
       if (ending.signal.aborted) throw ending.signal.reason
       throw error instanceof ResponseError || error instanceof SinkError ? error : connectionFailure(server, error)
@@ -146,7 +149,7 @@ export async function openConnection(
       const response = await timed(stopped.signal, requestTimeoutMs, ended => send(asked, AbortSignal.any([ended, stopped.signal])))
       const chunks = response.body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
       for (;;) {
-        const { done, value } = await timed(stopped.signal, requestTimeoutMs, ended => untilEnded(chunks.next(), ended))
+        const { done, value } = await timed(stopped.signal, requestTimeoutMs, () => chunks.next())
         if (done === true) return
         yield value
       }
@@ -176,6 +179,18 @@ export async function openConnection(
       const sent = body === undefined ? {} : { body: JSON.stringify(body), headers: ofJson }
       const text = await exchange({ method, path, query, ...sent, signal })
       return JSON.parse(text) as Result
+    },
+    async isAlive(signal) {
+      const client = new Client(address.origin, asEach)
+      try {
+        await client.request({ method: 'GET', path: `${address.path}/health`, headers: ownHeaders, signal })
+        return true
+      } catch {
+        // Refused, cut off or given up: whatever it is, nothing was said.
+        return false
+      } finally {
+        await client.destroy()
+      }
     },
     close: () => pool.destroy(),
   }

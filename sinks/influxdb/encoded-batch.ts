@@ -36,7 +36,7 @@ export interface EncodedBatch {
   readonly rejected: Map<number, Rejection>
   /** Those of them whose dead letters are durable. */
   readonly acknowledged: Set<number>
-  /** Those of them of which rows may have been stored. */
+  /** Those of them of which rows may be in the store, of this attempt or of another process that read the message before. */
   readonly partly: Set<number>
   /** Lines that the store would refuse now, and has from before: they are not sent. */
   readonly stored: Set<number>

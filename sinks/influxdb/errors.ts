@@ -110,6 +110,13 @@ export function namesReason({ status, code, said }: ResponseError): boolean {
   return status === 400 && code === 'invalid' && /\bunable to parse '|\bpartial write\b/.test(said)
 }
 
+/** Whether lines were refused for their age: they lie before what the bucket keeps, or in a shard that is being deleted for that. */
+export function isBeyondRetention(error: ResponseError): boolean {
+  return (
+    namesReason(error) && /\bpartial write: (dropped \d+ points outside retention policy|shard \d+ is pending deletion)\b/.test(error.said)
+  )
+}
+
 /** What an error of `openSink` and of `write` means. */
 export function classify(error: unknown): ErrorClass {
   if (error instanceof SinkError) return error.errorClass

@@ -38,9 +38,9 @@ export function fluxWhere(columns: Readonly<Record<string, string>>): string {
   return ` |> filter(fn: (r) => ${terms.join(' and ')})`
 }
 
-/** A filter for these measurements. */
-export function fluxOf(measurements: readonly string[]): string {
-  return ` |> filter(fn: (r) => ${measurements.map(name => `r._measurement == ${fluxText(name)}`).join(' or ')})`
+/** A filter for these measurements, or for points with any of these values of the tag `channel`. */
+export function fluxOf(values: readonly string[], column: '_measurement' | 'channel' = '_measurement'): string {
+  return ` |> filter(fn: (r) => ${values.map(value => `r.${column} == ${fluxText(value)}`).join(' or ')})`
 }
 
 /**

@@ -4,6 +4,7 @@
 // added: workers that register at the same instant may together pass the limit, by one format each at most.
 
 import { admitFormats, type FormatRefusal, type RegisteredFormat, type WantedFormat } from '../format-registry.ts'
+import { RefusedFormats } from '../refused-formats.ts'
 import type { Connection } from './connection.ts'
 import { stringText, tagText } from './line-protocol.ts'
 import type { SinkOptions } from './options.ts'
@@ -17,21 +18,34 @@ export interface Formats {
   admit(wanted: readonly WantedFormat[], signal: AbortSignal): Promise<ReadonlyMap<string, FormatRefusal>>
 }
 
-export function openFormats(connection: Connection, options: SinkOptions): Formats {
+/** @param nowMs of a clock that only goes forward */
+export function openFormats(connection: Connection, options: SinkOptions, nowMs: () => number = () => performance.now()): Formats {
   const known = new Set<string>()
-  const none: ReadonlyMap<string, FormatRefusal> = new Map()
+  const refusedLately = new RefusedFormats(nowMs)
   return {
     async admit(wanted, signal) {
-      const missing = wanted.filter(({ format }) => !known.has(format))
-      if (missing.length === 0) return none
+      const refusals = new Map<string, FormatRefusal>()
+      const missing: WantedFormat[] = []
+      for (const want of wanted) {
+        if (known.has(want.format)) continue
+        const refusal = refusedLately.find(want)
+        if (refusal === undefined) missing.push(want)
+        else refusals.set(want.format, refusal)
+      }
+      if (missing.length === 0) return refusals
       const registered = await readFormats(connection, signal)
       for (const { format } of registered) known.add(format)
-      const unwritable = missing.filter(({ format }) => stringText(format) === undefined)
       const writable = missing.filter(({ format }) => stringText(format) !== undefined)
       const { added, refused } = admitFormats(registered, writable, options)
       if (added.length > 0) await writeRegistry(connection, added.map(formatLine), signal)
       for (const { format } of added) known.add(format)
-      return new Map([...refused, ...unwritable.map(({ format }) => [format, notText] as const)])
+      for (const want of missing) {
+        const refusal = stringText(want.format) === undefined ? notText : refused.get(want.format)
+        if (refusal === undefined) continue
+        refusals.set(want.format, refusal)
+        refusedLately.add(want, refusal)
+      }
+      return refusals
     },
   }
 }

@@ -68,9 +68,12 @@ export interface StoreAddress {
   readonly bucket: string
 }
 
+/** What no other bucket's name may end in: it would be another store's registry. */
+const registrySuffix = '_sluice'
+
 /** The registry's bucket, which no retention may touch. */
 export function registryBucketOf(bucket: string): string {
-  return `${bucket}_sluice`
+  return bucket + registrySuffix
 }
 
 export function addressOf(url: string): StoreAddress {
@@ -97,6 +100,9 @@ export function urlFaults(url: string): { problem: string }[] {
     else if (name !== 'org' && name !== 'bucket') note('holds something besides org and bucket')
   }
   if (searchParams.get('bucket')?.startsWith('_') === true) note("names a bucket that begins with _, as InfluxDB's own do")
+  if (searchParams.get('bucket')?.endsWith(registrySuffix) === true) {
+    note(`names a bucket that ends in ${registrySuffix}, as the registries of stores do`)
+  }
   return faults
 }
 

@@ -3,14 +3,17 @@
 import { unlessAborted } from '../../config/postgres/aborting.ts'
 import type { Reject, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
-import { eachAtOnce, textOf } from './bodies.ts'
-import type { KnownConflicts } from './conflicts.ts'
+import { textOf } from './bodies.ts'
+import { conflictOf, type KnownConflicts } from './conflicts.ts'
 import type { Connection } from './connection.ts'
-import type { EncodedBatch, EncodedLines } from './encoded-batch.ts'
-import { classify, isAboutData, namesReason, type ResponseError } from './errors.ts'
+import type { EncodedBatch } from './encoded-batch.ts'
+import { classify, isAboutData, isBeyondRetention, namesReason, type ResponseError } from './errors.ts'
+import type { Fault } from './faults.ts'
 import type { Culprit } from './isolation.ts'
+import { keyOfLine } from './line-protocol.ts'
 import { writeProof } from './registry.ts'
-import { removeMessage, writeOwed } from './removal.ts'
+import { linesOf, rejectFor } from './rejected-messages.ts'
+import { removePoints, writeOwed } from './removal.ts'
 import { agedLines, beyondRetention, rejectAged } from './retention.ts'
 import type { Schema } from './schema.ts'
 import { positionOf, storedLines } from './stored-lines.ts'
@@ -19,6 +22,8 @@ interface Writing {
   readonly connection: Connection
   readonly schema: Schema
   readonly logNumber: number
+  /** So many requests are under way at once. */
+  readonly atOnce: number
   readonly signal: AbortSignal
 }
 
@@ -49,18 +54,16 @@ export async function rejectCulprits(
   if (culprits.length === 0) return
   const unnamed = culprits.find(({ error }) => !namesReason(error))
   if (unnamed !== undefined) await proveGoodIsTaken(connection, unnamed.error, rest.signal)
+  // By what was known of it they are not too old.
+  if (culprits.some(({ error }) => isBeyondRetention(error))) await schema.readAgain(rest.signal)
   const refusedLines = new Set(culprits.map(({ line }) => line))
   const stored = await storedLines(connection, encoded, [...refusedLines], rest)
   for (const line of stored) encoded.stored.add(line)
-  const { lines, rejected, partly } = encoded
+  const absent = new Set([...refusedLines].filter(line => !stored.has(line)))
   for (const { line, error } of culprits) {
     conflicts.remember(error)
-    const message = lines.message[line]!
-    if (rejected.has(message) || stored.has(line)) continue
-    const [first, end] = linesOf(lines, message)
-    for (let other = first; other < end; other++) if (!refusedLines.has(other) || stored.has(other)) partly.add(message)
-    const fault = /retention policy/i.test(error.said) ? beyondRetention(schema.keptSeconds()) : refusedBy(error)
-    rejected.set(message, { message, record: lines.record[line]!, ...fault })
+    if (stored.has(line)) continue
+    rejectFor(encoded, line, absent, isBeyondRetention(error) ? beyondRetention(schema.keptSeconds()) : refusedBy(error))
   }
 }
 
@@ -74,12 +77,11 @@ async function proveGoodIsTaken(connection: Connection, refusal: ResponseError, 
   }
 }
 
-function refusedBy({ status, said }: ResponseError): Pick<Rejection, 'rule' | 'reason' | 'hint'> {
-  return {
-    rule: 'store-refused',
-    reason: `InfluxDB refuses it (${status}): ${said.slice(0, 1000)}`,
-    hint: 'a field keeps the type that it had first, in each shard of its measurement: send the same type always, or use another key',
-  }
+function refusedBy(error: ResponseError): Fault {
+  const fault = { rule: 'store-refused', reason: `InfluxDB refuses it (${error.status}): ${error.said.slice(0, 1000)}` }
+  if (conflictOf(error) === undefined) return fault
+  const hint = 'a field keeps the type that it had first, in each shard of its measurement: send the same type always, or use another key'
+  return { ...fault, hint }
 }
 
 /** Has the dead letters made durable that are not yet. */
@@ -92,26 +94,15 @@ export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reje
   for (const { message } of fresh) acknowledged.add(message)
 }
 
-/** Deletes the other rows of messages that were refused while they were written. */
-export async function removePartly(
-  encoded: EncodedBatch,
-  { connection, logNumber, atOnce, signal }: Omit<Writing, 'schema'> & { atOnce: number },
-): Promise<void> {
+/** Deletes the rows that are there of messages that were refused. Mostly there are none: the culprit was sent before the others. */
+export async function removePartly(encoded: EncodedBatch, { connection, ...rest }: Omit<Writing, 'schema'>): Promise<void> {
   const { lines, partly, owed } = encoded
   await writeOwed(connection, owed)
-  const going = new Set([...partly].map(message => positionOf(encoded, logNumber, message)))
-  await eachAtOnce([...partly], atOnce, async message => {
-    const [first, end] = linesOf(lines, message)
-    const texts = Array.from({ length: end - first }, (_, nth) => textOf(lines, first + nth))
-    await removeMessage(connection, texts, { going, owed, signal })
-    partly.delete(message)
-  })
-}
-
-/** The lines of a message: the first, and behind the last. */
-function linesOf(lines: EncodedLines, message: number): [first: number, end: number] {
-  const first = lines.message.subarray(0, lines.length).indexOf(message)
-  let end = first
-  while (end < lines.length && lines.message[end] === message) end++
-  return [first, end]
+  if (partly.size === 0) return
+  const going = new Set([...partly].map(message => positionOf(encoded, rest.logNumber, message)))
+  const all = [...partly].flatMap(message => linesOf(lines, message))
+  const there = await storedLines(connection, encoded, all, rest)
+  const keys = [...there].map(line => keyOfLine(textOf(lines, line)))
+  await removePoints(connection, keys, { going, owed, ...rest })
+  partly.clear()
 }

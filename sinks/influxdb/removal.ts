@@ -8,9 +8,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+import { eachAtOnce } from './bodies.ts'
 import type { Connection } from './connection.ts'
 import { fluxFrom, fluxWhere, instantOf } from './flux.ts'
-import { keyOfLine, type LineKey } from './line-protocol.ts'
+import type { LineKey } from './line-protocol.ts'
 import { lineOf, readPoints } from './stored-points.ts'
 
 const compress = promisify(gzip)
@@ -23,12 +24,17 @@ interface Removing {
   readonly going: ReadonlySet<bigint>
   /** Lines that were deleted with others and are not there again yet; each is taken out when it is. */
   readonly owed: Set<string>
+  /** So many instants are worked on at once. */
+  readonly atOnce: number
   readonly signal: AbortSignal
 }
 
-/** @param lines all that the message has, as they were written */
-export async function removeMessage(connection: Connection, lines: readonly string[], removing: Removing): Promise<void> {
-  for (const key of distinct(lines.map(keyOfLine))) await removePoints(connection, key, removing)
+/** Those of one instant in turn: each may find points that the other is writing again. */
+export async function removePoints(connection: Connection, keys: readonly LineKey[], removing: Removing): Promise<void> {
+  const instants = Map.groupBy(distinct(keys), ({ ns }) => ns)
+  await eachAtOnce([...instants.values()], removing.atOnce, async ofInstant => {
+    for (const key of ofInstant) await removePoint(connection, key, removing)
+  })
 }
 
 /** A delete without `nth` finds the points with any: of several that differ in it alone, one is enough. */
@@ -41,12 +47,12 @@ function distinct(keys: readonly LineKey[]): LineKey[] {
   return [...found.values()]
 }
 
-async function removePoints(connection: Connection, { measurement, tags, ns }: LineKey, { going, owed, signal }: Removing): Promise<void> {
+async function removePoint(connection: Connection, { measurement, tags, ns }: LineKey, { going, owed, signal }: Removing): Promise<void> {
   const { bucket } = connection
   const named = { _measurement: measurement, ...Object.fromEntries(tags) }
   const points = await readPoints(connection, fluxFrom(bucket, { startNs: ns, stopNs: ns + 1n }) + fluxWhere(named), signal)
   const foreign = points.filter(point => !going.has(point.fields.get('/position') as bigint))
-  // A delete takes the server long, and mostly there is nothing: the culprit was sent before the others.
+  // It may have gone with another one, which has fewer tags.
   if (foreign.length === points.length) return
   const instant = instantOf(ns)
   const predicate = predicateOf(named)

@@ -1,5 +1,6 @@
 // Which messages were stored by a replay: a point each in the registry, by log and partition, whose time is the offset in nanoseconds.
 
+import { Outcome } from '../../transformers/record-batch.ts'
 import { cell } from './annotated-csv.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
@@ -9,10 +10,12 @@ import { writeRegistry } from './registry.ts'
 const measurement = 'replayed'
 
 /** Notes those of the batch's messages that were replayed and are stored now. */
-export async function noteReplays(connection: Connection, { originals, rejected }: EncodedBatch, signal: AbortSignal): Promise<void> {
+export async function noteReplays(connection: Connection, encoded: EncodedBatch, signal: AbortSignal): Promise<void> {
+  const { messages, originals, rejected } = encoded
   const lines: string[] = []
   for (const [message, { log, partition, offset }] of originals ?? []) {
-    if (!rejected.has(message)) lines.push(`${measurement},log=${log},partition=${partition} stored=true ${offset}`)
+    if (messages.outcome[message] !== Outcome.stored || rejected.has(message)) continue
+    lines.push(`${measurement},log=${log},partition=${partition} stored=true ${offset}`)
   }
   if (lines.length > 0) await writeRegistry(connection, lines, signal)
 }

@@ -1,7 +1,8 @@
 // How long the bucket keeps points, and messages that are older than that.
 
-import type { Rejection } from '../sink.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
+import type { Fault } from './faults.ts'
+import { rejectFor } from './rejected-messages.ts'
 
 const daySeconds = 86_400
 /** Few large shards: a query opens each that it touches, and old times that come late fill none with a handful of points. */
@@ -36,16 +37,14 @@ export function agedLines({ lines, rejected, stored }: EncodedBatch, keptSeconds
   return aged
 }
 
-/** Rejects the messages of these lines. */
-export function rejectAged({ lines, rejected }: EncodedBatch, aged: readonly number[], keptSeconds: number): void {
-  for (const line of aged) {
-    const message = lines.message[line]!
-    if (!rejected.has(message)) rejected.set(message, { message, record: lines.record[line]!, ...beyondRetention(keptSeconds) })
-  }
+/** Rejects the messages of these lines, none of which is in the bucket. */
+export function rejectAged(encoded: EncodedBatch, aged: readonly number[], keptSeconds: number): void {
+  const absent = new Set(aged)
+  for (const line of aged) rejectFor(encoded, line, absent, beyondRetention(keptSeconds))
 }
 
 /** Of a message that the bucket drops; its clock may not be ours. */
-export function beyondRetention(keptSeconds: number): Pick<Rejection, 'rule' | 'reason' | 'hint'> {
+export function beyondRetention(keptSeconds: number): Fault {
   const kept = keptSeconds === 0 ? 'the bucket keeps' : `the ${keptSeconds / daySeconds} days that the bucket keeps`
   return {
     rule: 'beyond-retention',

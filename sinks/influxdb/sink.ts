@@ -49,18 +49,18 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
 
   async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
     signal.throwIfAborted()
-    const writing = { connection, schema, logNumber, signal }
+    const writing = { connection, schema, logNumber, atOnce: options.requestsInFlight, signal }
     await rejectBeyond(encoded, writing)
     await rejectFormats(encoded, formats, signal)
     await acknowledge(encoded, reject, signal)
     // What was refused before comes first, so that nothing of its message is sent if it is refused again.
     const suspects = conflicts.suspects(encoded, line => textOf(encoded.lines, line))
-    const refusedAgain = await writeBodies(encoded, [suspects], { connection, options, signal })
+    const refusedAgain = await writeLines(encoded, suspects, { connection, options, signal })
     await rejectCulprits(encoded, refusedAgain, { ...writing, conflicts })
-    const bodies = cutBodies(encoded.lines, message => encoded.rejected.has(message), options)
-    await rejectCulprits(encoded, await writeBodies(encoded, bodies, { connection, options, signal }), { ...writing, conflicts })
+    const refused = await writeLines(encoded, unwrittenLines(encoded, new Set(suspects)), { connection, options, signal })
+    await rejectCulprits(encoded, refused, { ...writing, conflicts })
     await acknowledge(encoded, reject, signal)
-    await removePartly(encoded, { ...writing, atOnce: options.requestsInFlight })
+    await removePartly(encoded, writing)
     await noteReplays(connection, encoded, signal)
     return countMessages(encoded.messages, encoded.ranges, encoded.rejected)
   }
@@ -98,23 +98,31 @@ async function rejectFormats(encoded: EncodedBatch, formats: Formats, signal: Ab
   }
 }
 
-/** @returns what the server refuses; all other lines of the bodies are durable */
-async function writeBodies(
-  { lines, stored }: EncodedBatch,
-  bodies: readonly Selection[],
+/** @param written lines that are durable, or whose messages are rejected */
+function unwrittenLines({ lines, rejected, stored }: EncodedBatch, written: ReadonlySet<number>): number[] {
+  const unwritten: number[] = []
+  for (let line = 0; line < lines.length; line++) {
+    if (!rejected.has(lines.message[line]!) && !stored.has(line) && !written.has(line)) unwritten.push(line)
+  }
+  return unwritten
+}
+
+/** @returns what the server refuses; all other lines of the selection are durable */
+async function writeLines(
+  { lines }: EncodedBatch,
+  selection: Selection,
   { connection, options, signal }: { connection: Connection; options: SinkOptions; signal: AbortSignal },
 ): Promise<Culprit[]> {
   const culprits: Culprit[] = []
   let begun = 0
-  await eachAtOnce(bodies, options.requestsInFlight, async body => {
-    const unstored = stored.size === 0 ? body : body.filter(line => !stored.has(line))
+  await eachAtOnce(cutBodies(lines, selection, options), options.requestsInFlight, async body => {
     const post = async (selection: Selection): Promise<void> => {
       signal.throwIfAborted()
       // The first ones keep the server busy while the caller encodes the next batch, during which nothing that is awaited comes back.
       const text = begun++ < options.requestsInFlight ? bodyAtOnce(lines, selection) : await bodyOf(lines, selection)
       await connection.write(connection.bucket, text, signal)
     }
-    culprits.push(...(await writeIsolating(unstored, post, line => textOf(lines, line))))
+    culprits.push(...(await writeIsolating(body, post, line => textOf(lines, line))))
   })
   return culprits.sort((one, other) => one.line - other.line)
 }

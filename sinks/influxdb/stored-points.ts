@@ -18,7 +18,10 @@ export interface StoredPoint {
 /** What every table of an answer has, beside its tags. */
 const ownColumns = new Set(['', 'result', 'table', '_start', '_stop', '_time', '_value', '_field', '_measurement', 'exact'])
 
-/** All points of a source, `from |> range |> filter`. They are all in memory: for few points. */
+/**
+ * All points of a source, `from |> range |> filter`. They are all in memory: for few points, and for those of one instant. Over several shards the
+ * server leaves out what of a field has another type than in the first of them, and in a series the empty text that comes first behind equal ones.
+ */
 export async function readPoints(connection: Connection, source: string, signal?: AbortSignal): Promise<StoredPoint[]> {
   const points = new Map<string, StoredPoint>()
   for await (const rows of connection.query(`import "strings"\n${source}${exactText}`, signal)) for (const row of rows) add(points, row)

@@ -1,8 +1,9 @@
 // The connection to a MongoDB database: the driver's client, and the one command that the driver has no public way for.
 
-import type { Db, MongoClientOptions } from 'mongodb'
+import type { Db, Document, MongoClientOptions } from 'mongodb'
 import { loginOf } from '../login.ts'
 import { SinkError } from '../sink-error.ts'
+import { withAnswerLimit } from './answer-limit.ts'
 import { rowFailure, type WriteError } from './errors.ts'
 import { credentialsOf, type SinkOptions, urlFaults } from './options.ts'
 
@@ -11,6 +12,8 @@ export interface Connection {
   connect(): Promise<void>
   /** Everything but rows: reads from the primary what a majority has, and writes to a majority. int64s are bigints, binaries Buffers. */
   readonly database: Db
+  /** A command on the database that may be a large one: given up where it is not answered, also where the server does not take it. */
+  command(command: Document, signal?: AbortSignal): Promise<Document>
   /**
    * Inserts documents that lie one behind the other, unordered, to the write concern of the options. Returns which were not inserted.
    *
@@ -48,6 +51,8 @@ const writeConcernShare = 0.8
 const closeMsMax = 1_000
 /** What a server has, beyond the time that a question may take, to say that it took too long. */
 const answerMsMax = 2_000
+/** The driver's own time-out comes before ours, where it comes. */
+const silenceMs = 1_000
 
 /**
  * Loads the driver. The server need not be there: it is connected when it is first needed, and anew whenever that is.
@@ -89,21 +94,27 @@ export async function openConnection(options: ConnectionOptions, applicationName
   }
 
   const writeConcern = writeConcernOf(options)
+  const answerLimitMs = requestTimeoutOf(options) + silenceMs
+
+  function command(document: Document, signal?: AbortSignal): Promise<Document> {
+    return withAnswerLimit(answerLimitMs, signal, ending => client.db().command(document, { signal: ending }))
+  }
 
   return {
     connect,
     get database() {
       return client.db()
     },
+    command,
     async insert(collection, documents, signal) {
       const sequence = new DocumentSequence('documents')
       sequence.push({}, documents)
-      const answer = await client.db().command({ insert: collection, documents: sequence, ordered: false, writeConcern }, { signal })
+      const answer = await command({ insert: collection, documents: sequence, ordered: false, writeConcern }, signal)
       return (answer['writeErrors'] as WriteError[] | undefined) ?? []
     },
     async remove(collection, rowIds, signal) {
       const deletes = [{ q: { _id: { $in: rowIds } }, limit: 0 }]
-      const answer = await client.db().command({ delete: collection, deletes, writeConcern }, signal === undefined ? {} : { signal })
+      const answer = await command({ delete: collection, deletes, writeConcern }, signal)
       const [failure] = (answer['writeErrors'] as WriteError[] | undefined) ?? []
       if (failure !== undefined) throw rowFailure(failure, `MongoDB did not delete rows of ${collection}`)
     },
@@ -120,7 +131,7 @@ export async function openConnection(options: ConnectionOptions, applicationName
 
 function clientOptions(options: ConnectionOptions, applicationName: string, tls: TlsFiles): MongoClientOptions {
   const { connectTimeoutMs } = options
-  const requestTimeoutMs = 'queryTimeoutMs' in options ? options.queryTimeoutMs + answerMsMax : options.requestTimeoutMs
+  const requestTimeoutMs = requestTimeoutOf(options)
   const connectionsMax = 'queryTimeoutMs' in options ? options.connectionsMax : options.writesInFlight + otherConnections
   const { j: journal, wtimeout: wtimeoutMS } = writeConcernOf(options)
   return {
@@ -142,6 +153,10 @@ function clientOptions(options: ConnectionOptions, applicationName: string, tls:
     useBigInt64: true,
     promoteBuffers: true,
   }
+}
+
+function requestTimeoutOf(options: ConnectionOptions): number {
+  return 'queryTimeoutMs' in options ? options.queryTimeoutMs + answerMsMax : options.requestTimeoutMs
 }
 
 /** Of rows; who writes none has the default. */

@@ -1,10 +1,12 @@
 // The registry of JSON formats: which collection holds which, added when it is first needed, within a cap.
 //
 // A format is named by a device, so it is hostile: one device must not make collections without end. Formats are numbered from 1, and
-// the next number is had by one writer alone in the whole store, so that no two can pass the cap together.
+// the next number is had by one writer alone in the whole store, so that no two can pass the cap together. What is refused is remembered for
+// moments: a device that names new formats without end must not have the registry read for each batch.
 
 import type { Db } from 'mongodb'
 import { admitFormats, type FormatRefusal, type WantedFormat } from '../format-registry.ts'
+import { RefusedFormats } from '../refused-formats.ts'
 import type { Connection } from './connection.ts'
 import { isErrorOf } from './errors.ts'
 import { makeIndexes, rowIndexes } from './indexes.ts'
@@ -38,6 +40,11 @@ export interface Formats {
   forget(): void
 }
 
+interface Registration {
+  readonly registered: readonly FormatEntry[]
+  readonly refused: Map<string, FormatRefusal>
+}
+
 export const formatsCollection = 'sluice.formats'
 const preparedAtOnce = 4
 const denied = 13
@@ -48,9 +55,11 @@ export function readFormats(database: Db, signal?: AbortSignal): Promise<FormatE
   return readNumbered(database.collection<FormatEntry>(formatsCollection), 'number', signal)
 }
 
-export function openFormats(connection: Connection, options: SinkOptions): Formats {
+/** @param nowMs of a clock that only goes forward */
+export function openFormats(connection: Connection, options: SinkOptions, nowMs: () => number = () => performance.now()): Formats {
   const { database } = connection
   const known = new Map<string, string>()
+  const refusedLately = new RefusedFormats(nowMs)
 
   async function resolve(wanted: readonly WantedFormat[], signal: AbortSignal): Promise<FormatCollections> {
     const names = new Map<string, string>()
@@ -58,11 +67,13 @@ export function openFormats(connection: Connection, options: SinkOptions): Forma
     const missing: WantedFormat[] = []
     for (const want of wanted) {
       const name = known.get(want.format)
-      if (name === undefined) missing.push(want)
-      else names.set(want.format, name)
+      const refusal = name === undefined ? refusedLately.find(want) : undefined
+      if (name !== undefined) names.set(want.format, name)
+      else if (refusal !== undefined) refused.set(want.format, refusal)
+      else missing.push(want)
     }
     if (missing.length === 0) return { names, refused }
-    const registered = await untilAdded(() => register(missing, refused, signal), 'JSON formats could not be added', signal)
+    const { registered, refused: refusedNow } = await untilAdded(() => register(missing, signal), 'JSON formats could not be added', signal)
     const collections = new Map(registered.map(({ _id, collection }) => [_id, collection]))
     const prepared = missing.filter(({ format }) => collections.has(format)).map(({ format }) => format)
     await inLanes(prepared, preparedAtOnce, async format => {
@@ -71,17 +82,19 @@ export function openFormats(connection: Connection, options: SinkOptions): Forma
       if (refusal === undefined) {
         known.set(format, name)
         names.set(format, name)
-      } else refused.set(format, refusal)
+      } else refusedNow.set(format, refusal)
     })
+    for (const want of missing) {
+      const refusal = refusedNow.get(want.format)
+      if (refusal === undefined) continue
+      refused.set(want.format, refusal)
+      refusedLately.add(want, refusal)
+    }
     return { names, refused }
   }
 
-  /** All formats that the store has, the wanted ones among them that may be added. */
-  async function register(
-    wanted: readonly WantedFormat[],
-    refused: Map<string, FormatRefusal>,
-    signal: AbortSignal,
-  ): Promise<FormatEntry[]> {
+  /** All formats that the store has, the wanted ones among them that may be added; and the others. */
+  async function register(wanted: readonly WantedFormat[], signal: AbortSignal): Promise<Registration> {
     const registered = await readFormats(database, signal)
     const admitted = admitFormats(
       registered.map(({ _id, channel }) => ({ format: _id, channel })),
@@ -93,17 +106,16 @@ export function openFormats(connection: Connection, options: SinkOptions): Forma
     const added = admitted.added.map(
       ({ format, channel }): FormatEntry => ({ _id: format, number: number++, collection: physicalName(format), channel, createdAt }),
     )
-    refused.clear()
-    for (const [format, refusal] of admitted.refused) refused.set(format, refusal)
-    if (added.length === 0) return registered
+    const refused = new Map(admitted.refused)
+    if (added.length === 0) return { registered, refused }
     try {
-      await insertNumbered(database, formatsCollection, added, signal)
+      await insertNumbered(connection, formatsCollection, added, signal)
     } catch (error) {
       if (!isErrorOf(error, denied)) throw error
       for (const { _id } of added) refused.set(_id, notAllowed(error.message))
-      return registered
+      return { registered, refused }
     }
-    return [...registered, ...added]
+    return { registered: [...registered, ...added], refused }
   }
 
   /** Makes the collection by making its indexes. */
@@ -115,12 +127,18 @@ export function openFormats(connection: Connection, options: SinkOptions): Forma
       if (!isErrorOf(error, invalidNamespace)) throw error
       // Whoever reads all formats would meet the name that the server refuses.
       const command = { delete: formatsCollection, deletes: [{ q: { _id: format }, limit: 1 }], writeConcern: { w: 'majority' } }
-      await database.command(command, { signal })
+      await connection.command(command, signal)
       return notACollection(error.message)
     }
   }
 
-  return { resolve, forget: () => known.clear() }
+  return {
+    resolve,
+    forget() {
+      known.clear()
+      refusedLately.clear()
+    },
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 // The indexes of the store's collections, made where they are missing.
 
-import type { Db, Document, IndexDescription } from 'mongodb'
+import type { Document, IndexDescription } from 'mongodb'
 import type { Connection } from './connection.ts'
 import { isErrorOf } from './errors.ts'
 
@@ -8,6 +8,8 @@ const namespaceNotFound = 26
 const denied = 13
 const sameKeysOtherName = 85
 const sameNameOtherKeys = 86
+/** MongoDB, "Limits and Thresholds", and what an answer has room for. */
+const indexesMax = 1_000
 
 /** Of a collection of rows: newest first within a channel, and within a channel and a publisher. */
 export function rowIndexes(time: 'timeUs' | 'created'): IndexDescription[] {
@@ -23,7 +25,7 @@ export function rowIndexes(time: 'timeUs' | 'created'): IndexDescription[] {
  * @returns the names of indexes that are not there and that could not be made
  */
 export async function makeIndexes(
-  { database }: Connection,
+  connection: Connection,
   collection: string,
   indexes: readonly IndexDescription[],
   signal?: AbortSignal,
@@ -33,19 +35,30 @@ export async function makeIndexes(
   for (const index of indexes) {
     try {
       const command = { createIndexes: collection, indexes: [index], writeConcern: { w: 'majority' } }
-      await database.command(command, signal === undefined ? {} : { signal })
+      await connection.command(command, signal)
     } catch (error) {
       if (!isErrorOf(error, denied, sameKeysOtherName, sameNameOtherKeys)) throw error
-      if (!(await isThere(database, collection, index))) missing.push(index.name!)
+      if (!(await isThere(connection, collection, index, signal))) missing.push(index.name!)
     }
   }
   return missing
 }
 
 /** True for an index of the same keys, whatever it is called. */
-async function isThere(database: Db, collection: string, { key }: IndexDescription): Promise<boolean> {
-  const found = await database.collection(collection).listIndexes().toArray().catch(noneOfMissing)
-  return found.some(index => JSON.stringify((index as { key: Document }).key) === JSON.stringify(key))
+async function isThere(
+  connection: Connection,
+  collection: string,
+  { key }: IndexDescription,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const found = await listIndexes(connection, collection, signal).catch(noneOfMissing)
+  return found.some(index => JSON.stringify(index['key']) === JSON.stringify(key))
+}
+
+/** By the command itself, which a signal ends; the driver's cursor takes none. A collection has 64 at most, which lie in the first batch. */
+export async function listIndexes(connection: Connection, collection: string, signal?: AbortSignal): Promise<Document[]> {
+  const answer = await connection.command({ listIndexes: collection, cursor: { batchSize: indexesMax } }, signal)
+  return (answer['cursor'] as { firstBatch: Document[] }).firstBatch
 }
 
 /** What is not there, or may not be looked at, has none. */

@@ -2,6 +2,7 @@
 
 import type { Collection, Db } from 'mongodb'
 import { checkUnread, chooseLog, type LogIdentity, type RegisteredLog } from '../log-registry.ts'
+import type { Connection } from './connection.ts'
 import { insertNumbered, readNumbered, untilAdded } from './numbered.ts'
 
 const logsCollection = 'sluice.logs'
@@ -33,7 +34,8 @@ export async function readLogs(database: Db): Promise<LogEntry[]> {
  * @throws SinkError (systemic) where another writer owns the log, where its id has changed, where it was read before and not into this store, and where no
  *   number is left
  */
-export function registerLog(database: Db, identity: LogIdentity): Promise<number> {
+export function registerLog(connection: Connection, identity: LogIdentity): Promise<number> {
+  const { database } = connection
   const { logName: name, logId: id, writer } = identity
   return untilAdded(async () => {
     const logs = await readLogs(database)
@@ -47,7 +49,7 @@ export function registerLog(database: Db, identity: LogIdentity): Promise<number
     }
     await checkUnread(identity, async () => (await readLogs(database)).map(registered))
     const entry: LogEntry = { _id: chosen.number, name, id, writer, acceptedAt }
-    await insertNumbered(database, logsCollection, [entry])
+    await insertNumbered(connection, logsCollection, [entry])
     return chosen.number
   }, `the log "${name}" could not be registered`)
 }

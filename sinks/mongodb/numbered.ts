@@ -4,8 +4,9 @@
 // index lets only one have; whoever comes second reads again and decides anew.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Collection, Db, Document } from 'mongodb'
+import type { Collection, Document } from 'mongodb'
 import { SinkError } from '../sink-error.ts'
+import type { Connection } from './connection.ts'
 import { rowFailure, type WriteError } from './errors.ts'
 
 const attemptsMax = 500
@@ -54,9 +55,14 @@ export function nextNumber<Entry>(entries: readonly Entry[], field: keyof Entry)
  *
  * @throws NumberTaken where an entry is there, or its number
  */
-export async function insertNumbered(database: Db, collection: string, entries: readonly Document[], signal?: AbortSignal): Promise<void> {
+export async function insertNumbered(
+  connection: Connection,
+  collection: string,
+  entries: readonly Document[],
+  signal?: AbortSignal,
+): Promise<void> {
   const command = { insert: collection, documents: entries, ordered: true, writeConcern: { w: 'majority' } }
-  const answer = await database.command(command, signal === undefined ? {} : { signal })
+  const answer = await connection.command(command, signal)
   const [failure] = (answer['writeErrors'] as WriteError[] | undefined) ?? []
   if (failure?.code === duplicateKey) throw new NumberTaken()
   if (failure !== undefined) throw rowFailure(failure, `MongoDB did not insert into ${collection}`)

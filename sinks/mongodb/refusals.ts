@@ -53,7 +53,7 @@ export const notFinite: Refusal = {
 
 export const beyondInt64: Refusal = {
   rule: 'store-refused',
-  reason: 'its time is more than an int64 of nanoseconds holds, which ends in 2262',
+  reason: 'its time is more than an int64 of nanoseconds holds, which is from 1677 to 2262',
   hint: 'check the clock of the device, or the format of the time field',
 }
 

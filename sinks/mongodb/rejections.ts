@@ -5,7 +5,8 @@ import type { Reject, Rejection } from '../sink.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
 import type { Target } from './insert.ts'
-import { rowIdAt } from './row-id.ts'
+import { positionsReplayed } from './replays.ts'
+import { positionAt, rowIdAt } from './row-id.ts'
 
 const idsAtOnce = 1_000
 
@@ -20,7 +21,10 @@ export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reje
   for (const { message } of rejections) acknowledged.add(message)
 }
 
-/** Deletes what the store has of messages whose dead letters are durable. */
+/**
+ * Deletes what the store has of messages whose dead letters are durable, but for those that were replayed since: an earlier attempt may have
+ * failed in between, and what was replayed has the same `_id`s.
+ */
 export async function removeLeftovers(
   connection: Connection,
   { leftovers, acknowledged }: EncodedBatch,
@@ -34,10 +38,16 @@ export async function removeLeftovers(
       const message = table.rowMessage[row]!
       if (leftovers.has(message) && acknowledged.has(message)) rowIds.push(rowIdAt(table.bytes, table.rowStart[row]!))
       if (rowIds.length < idsAtOnce) continue
-      await connection.remove(collection, rowIds, signal)
+      await remove(collection, rowIds)
       rowIds = []
     }
-    if (rowIds.length > 0) await connection.remove(collection, rowIds, signal)
+    if (rowIds.length > 0) await remove(collection, rowIds)
   }
   leftovers.clear()
+
+  async function remove(collection: string, rowIds: readonly Uint8Array[]): Promise<void> {
+    const replayed = await positionsReplayed(connection, new Set(rowIds.map(positionAt)), signal)
+    const going = rowIds.filter(rowId => !replayed.has(positionAt(rowId)))
+    if (going.length > 0) await connection.remove(collection, going, signal)
+  }
 }

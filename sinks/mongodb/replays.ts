@@ -20,7 +20,7 @@ export function packed({ log, partition, offset }: Original): bigint {
  * @param has whether the message has rows in the store
  */
 export async function noteReplays(
-  { database }: Connection,
+  connection: Connection,
   { originals }: EncodedBatch,
   has: (message: number) => boolean,
   signal: AbortSignal,
@@ -32,7 +32,20 @@ export async function noteReplays(
   const replayedAt = new Date()
   const documents = Array.from(positions, position => ({ _id: position, replayedAt }))
   const insert = { insert: replayedCollection, documents, ordered: false, writeConcern: { w: 'majority' } }
-  const answer = await database.command(insert, { signal })
+  const answer = await connection.command(insert, signal)
   const failure = ((answer['writeErrors'] as WriteError[] | undefined) ?? []).find(({ code }) => code !== 11_000)
   if (failure !== undefined) throw rowFailure(failure, `MongoDB did not insert into ${replayedCollection}`)
+}
+
+/** Those of these positions whose messages were replayed and have rows. What another writer has noted just now counts, before a majority has it. */
+export async function positionsReplayed(
+  { database }: Connection,
+  positions: ReadonlySet<bigint>,
+  signal: AbortSignal,
+): Promise<ReadonlySet<bigint>> {
+  const found = await database
+    .collection(replayedCollection)
+    .find({ _id: { $in: [...positions] as never } }, { projection: { _id: 1 }, readConcern: { level: 'local' }, signal })
+    .toArray()
+  return new Set(found.map(({ _id }) => _id as unknown as bigint))
 }

@@ -41,6 +41,11 @@ export function rowIdOf(position: bigint, index: number): Uint8Array {
   return rowId
 }
 
+/** Packed: log, partition and offset. */
+export function positionAt(rowId: Uint8Array): bigint {
+  return viewOf(rowId).getBigUint64(0)
+}
+
 /** The record's ordinal in its message. */
 export function indexOf(rowId: Uint8Array): number {
   return viewOf(rowId).getUint32(8)

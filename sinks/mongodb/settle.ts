@@ -4,6 +4,7 @@ import type { Rejection } from '../sink.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedTable } from './encoded-batch.ts'
 import { meaningOf, rowFailure, type WriteError } from './errors.ts'
+import { listIndexes } from './indexes.ts'
 import type { RowErrors, Target } from './insert.ts'
 import { indexOf, keyOf, rowIdAt } from './row-id.ts'
 
@@ -61,7 +62,7 @@ const noErrors: ReadonlyMap<number, WriteError> = new Map()
  * choice, since it reads the whole collection for a look at some `_id`s.
  */
 async function absentRows(
-  { database }: Connection,
+  connection: Connection,
   { table, collection }: Target,
   errors: ReadonlyMap<number, WriteError>,
   signal: AbortSignal,
@@ -73,12 +74,12 @@ async function absentRows(
     if (!isOfId(error)) doubtful.push(row)
   }
   const isUnsaid = (row: number): boolean => errors.get(row)!.code === duplicateKey && errors.get(row)!.keyPattern === undefined
-  if (doubtful.some(isUnsaid) && !(await hasUniqueIndex(database, collection))) doubtful = doubtful.filter(row => !isUnsaid(row))
+  if (doubtful.some(isUnsaid) && !(await hasUniqueIndex(connection, collection, signal))) doubtful = doubtful.filter(row => !isUnsaid(row))
   for (let start = 0; start < doubtful.length; start += idsAtOnce) {
     const some = doubtful.slice(start, start + idsAtOnce)
     const rowIds = some.map(row => rowIdAt(table.bytes, table.rowStart[row]!))
     // What another writer has inserted just now counts, before a majority has it.
-    const found = await database
+    const found = await connection.database
       .collection(collection)
       .find({ _id: { $in: rowIds as never } }, { projection: { _id: 1 }, readConcern: { level: 'local' }, signal })
       .toArray()
@@ -89,9 +90,9 @@ async function absentRows(
 }
 
 /** Beside that of `_id`, which is not said to be one: only an operator makes others. Asked for where a duplicate may be of any. */
-async function hasUniqueIndex(database: Connection['database'], collection: string): Promise<boolean> {
-  const indexes = await database.collection(collection).listIndexes().toArray()
-  return indexes.some(index => (index as { unique?: boolean }).unique === true)
+async function hasUniqueIndex(connection: Connection, collection: string, signal: AbortSignal): Promise<boolean> {
+  const indexes = await listIndexes(connection, collection, signal)
+  return indexes.some(index => index['unique'] === true)
 }
 
 /** True for a duplicate of the `_id`, where the server says so. */

@@ -1,13 +1,13 @@
 // The MongoDB sink: rows keyed by their position, by the protocol in README.md.
 
 import { setMaxListeners } from 'node:events'
-import { type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
+import { Outcome, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { LogIdentity } from '../log-registry.ts'
 import type { MessageCounts, Reject, Sink } from '../sink.ts'
 import type { Connection } from './connection.ts'
 import { encode } from './encode.ts'
-import type { EncodedBatch } from './encoded-batch.ts'
+import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import { classify, explained } from './errors.ts'
 import { openFormats } from './formats.ts'
 import { insertRows, type Target } from './insert.ts'
@@ -43,7 +43,7 @@ export async function openSink({
   let logNumber: number
   try {
     await prepareStore(connection, onNotice)
-    logNumber = await registerLog(connection.database, identity)
+    logNumber = await registerLog(connection, identity)
   } catch (error) {
     throw explained(error)
   }
@@ -74,16 +74,15 @@ export async function openSink({
       await acknowledge(encoded, reject, signal)
       await removeLeftovers(connection, encoded, targets, signal)
     }
-    await noteReplays(connection, encoded, message => !rejected.has(message), signal)
+    await noteReplays(connection, encoded, message => messages.outcome[message] === Outcome.stored && !rejected.has(message), signal)
     return countMessages(messages, ranges, rejected, undefined, duplicates)
   }
 
-  /** The collections of the batch. Messages whose format gets none are rejected. */
-  async function resolveTargets({ tables, rejected }: EncodedBatch, signal: AbortSignal): Promise<Target[]> {
-    const { names, refused } = await formats.resolve(
-      tables.filter(({ format }) => format !== senmlFormat),
-      signal,
-    )
+  /** The collections of the batch that have rows to be stored, or to be deleted. Messages whose format gets none are rejected. */
+  async function resolveTargets({ tables, rejected, leftovers }: EncodedBatch, signal: AbortSignal): Promise<Target[]> {
+    const isWanted = ({ format, rowMessage }: EncodedTable): boolean =>
+      format !== senmlFormat && rowMessage.some(message => !rejected.has(message) || leftovers.has(message))
+    const { names, refused } = await formats.resolve(tables.filter(isWanted), signal)
     const targets: Target[] = []
     for (const table of tables) {
       const collection = table.format === senmlFormat ? senmlFormat : names.get(table.format)

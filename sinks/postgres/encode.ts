@@ -129,6 +129,10 @@ function encodeDocuments(batch: RecordBatch, logNumber: number, rejected: Map<nu
     if (message !== messageBefore && holdsRecords.has(message)) throw twoTables(message)
     messageBefore = message
     formatBefore = format
+    if (!isInt64(documents, at)) {
+      rejected.set(message, { message, record: documents.index[at]!, ...beyondInt64 })
+      continue
+    }
     let table = tables.get(format)
     if (table === undefined) tables.set(format, (table = new TableRows(format, 1024)))
     if (beginRow(table, batch, message, documentFields, logNumber, rejected)) encodeDocument(table, documents, at)
@@ -139,6 +143,21 @@ function encodeDocuments(batch: RecordBatch, logNumber: number, rejected: Map<nu
 /** A refused row takes its whole message with it, which this sink does within one table only. */
 function twoTables(message: number): RangeError {
   return new RangeError(`message ${message} has rows for two tables: a transformer gives all rows of a message one format`)
+}
+
+/** False where the nanoseconds at which a document was created are more than the column holds. */
+function isInt64({ createdUs, createdRestNs }: DocumentColumns, at: number): boolean {
+  const us = createdUs[at]!
+  // It ends a little beyond, where it takes the exact number to tell.
+  if (Number.isSafeInteger(us)) return true
+  const ns = BigInt(us) * 1000n + BigInt(createdRestNs[at]!)
+  return BigInt.asIntN(64, ns) === ns
+}
+
+const beyondInt64: Omit<Rejection, 'message'> = {
+  rule: 'store-refused',
+  reason: 'its time is more than a bigint of nanoseconds holds, which is from 1677 to 2262',
+  hint: 'check the clock of the device, or the format of the time field',
 }
 
 /** The rest of a document's row. */

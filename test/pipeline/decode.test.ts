@@ -60,6 +60,23 @@ test('a NUL or a lone surrogate in any part of the envelope is dead-lettered; ot
   }
 })
 
+test.each([
+  ['subtopic', 2048],
+  ['protocol', 64],
+] as const)('a %s of %i bytes passes, one byte more does not: each row would repeat it', (part, bytesMax) => {
+  const euros = '€'.repeat(Math.floor(bytesMax / 3))
+  const longest = euros + 'x'.repeat(bytesMax - Buffer.byteLength(euros))
+  expect(decode({ [part]: longest })).toEqual(stored)
+  expect(decode({ [part]: `${longest}x` })).toEqual(dead('identifier-length'))
+  expect(decode({ [part]: 'x'.repeat(bytesMax) })).toEqual(stored)
+  expect(decode({ [part]: 'x'.repeat(700_000) })).toEqual(dead('identifier-length'))
+})
+
+test('a document of the format of SenML records is dead-lettered, whichever transformer made it: no sink is given one', () => {
+  const careless: Transformer = { ...numbers, decode: (_payload, _origin, batch) => batch.appendDocument(0, 'messages', 0, 0, {}) }
+  expect(decode({}, careless)).toEqual(dead('reserved-format'))
+})
+
 test('created must lie between 2^28 s and 366 days from now', () => {
   expect(decode({ createdUs: 2 ** 28 * 1e6 })).toEqual(stored)
   expect(decode({ createdUs: 2 ** 28 * 1e6 - 1 })).toEqual(dead('time-range'))

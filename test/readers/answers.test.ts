@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { StoreUnavailableError } from '../../readers/reader.ts'
 import { channel, documentsAnswer, publishers, records } from '../conformance/reader/fixture.ts'
 import { options, owner, serve, serveFixture, thing, unused } from './served.ts'
+import { documentsOf, kib } from './sized-rows.ts'
 
 const served = serveFixture()
 const { get, raw } = served
@@ -47,8 +48,8 @@ describe('pages', () => {
     expect(first.headers.get('link')).toBeNull()
     const answer = await get('?limit=2&offset=1&protocol=http')
     const link = answer.headers.get('link') ?? ''
-    expect(link).toBe(`</channels/${channel}/messages?limit=2&protocol=http&cursor=${answer.json['next_cursor'] as string}>; rel="next"`)
-    const next = await fetch(served.url + /<(.*)>/.exec(link)![1]!, { headers: owner })
+    expect(link).toBe(`<?limit=2&protocol=http&cursor=${answer.json['next_cursor'] as string}>; rel="next"`)
+    const next = await fetch(new URL(/<(.*)>/.exec(link)![1]!, `${served.url}/channels/${channel}/messages`), { headers: owner })
     expect(((await next.json()) as { messages: unknown[] }).messages).toEqual(all.slice(3, 5))
   })
 
@@ -68,6 +69,23 @@ describe('pages', () => {
       expect(answer.text).toMatch(/\/query\/cursor.*is no cursor of this query/)
     }
     expect((await get(`?cursor=${cursor}&limit=3&count=none`)).json.messages).toEqual(all.slice(2, 5))
+  })
+
+  test('a page of large records has fewer than its limit, and goes on behind them', async () => {
+    const large = documentsOf(20, 1024 * kib)
+    const served = await serve({
+      ...unused,
+      read: async ({ after }) => (after === undefined ? large : large.slice(15)),
+      count: async () => 20,
+    })
+    const first = await fetch(`${served.url}/channels/${channel}/messages?format=weather&limit=1000`, { headers: owner })
+    const { messages, next_cursor: cursor, ...rest } = (await first.json()) as { messages: unknown[]; next_cursor: string }
+    expect([messages.length, rest]).toEqual([15, { total: 20, offset: 0, limit: 1000, format: 'weather' }])
+    expect(first.headers.get('link')).toBe(`<?format=weather&limit=1000&cursor=${cursor}>; rel="next"`)
+    const second = await fetch(`${first.url}&cursor=${cursor}`, { headers: { ...owner, accept: 'text/csv' } })
+    expect((await second.text()).split('\r\n')).toHaveLength(1 + 5 + 1)
+    expect(second.headers.get('link')).toBeNull()
+    await served.app.close()
   })
 
   test('a total is counted up to a bound, exactly, or not', async () => {

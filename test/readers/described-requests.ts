@@ -2,6 +2,7 @@
 
 import * as fc from 'fast-check'
 import { Compile } from 'typebox/schema'
+import { boundaryTexts } from './boundary-texts.ts'
 import { hostileTexts } from './hostile-texts.ts'
 
 interface Schema {
@@ -58,7 +59,12 @@ function seldom<Value>(arbitrary: fc.Arbitrary<Value>, times: number): fc.Arbitr
 }
 
 function valueOf(name: string, schema: Schema): fc.Arbitrary<Given> {
-  const text = fc.oneof({ weight: 5, arbitrary: rightText(schema) }, { weight: 1, arbitrary: fc.constantFrom(...hostileTexts) })
+  const boundary = boundaryTexts[name]
+  const text = fc.oneof(
+    { weight: 5, arbitrary: rightText(schema) },
+    { weight: 1, arbitrary: fc.constantFrom(...hostileTexts) },
+    ...(boundary === undefined ? [] : [{ weight: 3, arbitrary: fc.constantFrom(...boundary) }]),
+  )
   const given = text.map(one => ({ name, escaped: encodeURIComponent(one), isRight: takes(schema, one) }))
   const undecodable = fc.constantFrom('%', '%zz', '%E6%B8', '%ED%A0%80', '%00').map(escaped => ({ name, escaped, isRight: false }))
   return fc.oneof({ weight: 15, arbitrary: given }, { weight: 1, arbitrary: undecodable })

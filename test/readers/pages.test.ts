@@ -1,47 +1,90 @@
-// A question over a reader that is made up: how much an export asks for at once, and what a total may cost.
+// A question over a reader that is made up: how large a page may be, and what a total may cost.
 
-import { expect, test } from 'vitest'
-import { answerRows, exportPages } from '../../readers/pages.ts'
+import { afterEach, expect, test, vi } from 'vitest'
+import { answerBuckets, answerRows, exportPages } from '../../readers/pages.ts'
 import type { Parameters } from '../../readers/parameters.ts'
+import { bytesOf, pageBytesMax } from '../../readers/parts.ts'
 import type { PageQuery } from '../../readers/query.ts'
-import { questionOf } from '../../readers/question.ts'
-import { type DocumentRow, keyOf, QueryTooLargeError, type Row } from '../../readers/reader.ts'
+import { type Question, questionOf } from '../../readers/question.ts'
+import { keyOf, QueryTooLargeError, type Row, StoreUnavailableError } from '../../readers/reader.ts'
 import { channel, records } from '../conformance/reader/fixture.ts'
 import { cursors, unused } from './served.ts'
+import { documentsOf, kib, recordsOf } from './sized-rows.ts'
+
+afterEach(() => void vi.useRealTimers())
 
 const signal = new AbortController().signal
-const kib = 1024
 
-function documentsOf(count: number, bytes: number): DocumentRow[] {
-  const origin = { kind: 'document' as const, channel, subtopic: 'weather', publisher: 'p', protocol: 'http', index: 0 }
-  const payloadText = JSON.stringify({ a: 'x'.repeat(bytes) })
-  return Array.from({ length: count }, (_, nth) => ({ ...origin, position: BigInt(nth), createdNs: 0n, payloadText }))
+function pageOf(parameters: Parameters): Question & { kind: 'page' | 'latest' } {
+  const { question } = questionOf(parameters, channel, undefined, 1000)
+  if (question.kind !== 'page' && question.kind !== 'latest') throw new Error('this is no page')
+  return question
 }
 
-async function exported(stored: readonly Row[]): Promise<{ rows: Row[]; limits: number[] }> {
-  const limits: number[] = []
-  const rows: Row[] = []
-  const read = async ({ limit, offset, after }: PageQuery): Promise<Row[]> => {
-    limits.push(limit)
+/** A store of these rows, and how many it gave at once at most. */
+function storeOf(stored: readonly Row[]) {
+  const given = { most: 0, times: 0 }
+  const cut = ({ limit, offset, after }: PageQuery): Row[] => {
     const behind = after === undefined ? offset : stored.findIndex(row => keyOf(row).position === after.position) + 1
-    return stored.slice(behind, behind + limit)
+    const rows = stored.slice(behind, behind + limit)
+    given.most = Math.max(given.most, rows.length)
+    given.times++
+    return rows
   }
+  return {
+    ...unused,
+    given,
+    read: async (query: PageQuery) => cut(query),
+    latest: async (query: PageQuery) => ({ groups: cut(query), total: stored.length }),
+    count: async () => stored.length,
+  }
+}
+
+test('an ordinary page is read at once', async () => {
+  const store = storeOf(recordsOf(3000, 10))
+  expect((await answerRows({ reader: store, cursors, countMax: 10_000 }, pageOf({ limit: '100' }), signal)).items).toHaveLength(100)
+  expect(store.given).toEqual({ most: 101, times: 1 })
+})
+
+test.each([
+  ['a page', {}],
+  ['the newest of each series', { latest: 'true' as const }],
+])('%s of large rows ends before its limit, and goes on behind its cursor', async (_what, more) => {
+  const stored = documentsOf(150, 226 * kib)
+  const store = storeOf(stored)
+  const found: Row[] = []
+  let cursor: string | undefined
+  let pages = 0
+  do {
+    const asked = { limit: '1000', format: 'weather', ...more, ...(cursor === undefined ? {} : { cursor }) }
+    const { items, hasMore, nextCursor, total } = await answerRows({ reader: store, cursors, countMax: 10_000 }, pageOf(asked), signal)
+    expect(items.reduce((sum, row) => sum + bytesOf(row), 0)).toBeLessThanOrEqual(pageBytesMax)
+    expect([hasMore, total]).toEqual([nextCursor !== undefined, { total: 150, isExact: true }])
+    found.push(...items)
+    cursor = nextCursor
+    pages++
+  } while (cursor !== undefined)
+  expect(found).toEqual(stored)
+  expect(pages).toBe(3)
+  expect(store.given.most).toBeLessThanOrEqual(128)
+})
+
+test('buckets whose names are more than a page may have are too much', async () => {
+  const bucket = { channel, publisher: 'p', subtopic: '', name: 'n'.repeat(256 * kib), unit: undefined, timeUs: 0, value: 1, count: 1 }
+  const { question } = questionOf({ aggregation: 'sum', interval: '1d', limit: '1000' }, channel, undefined, 1000)
+  if (question.kind !== 'aggregate') throw new Error('this is no aggregation')
+  const ofBuckets = (count: number) => ({ aggregate: async () => ({ groups: Array.from({ length: count }, () => bucket), total: count }) })
+  expect((await answerBuckets(ofBuckets(64), question, signal)).items).toHaveLength(64)
+  await expect(answerBuckets(ofBuckets(65), question, signal)).rejects.toThrow(QueryTooLargeError)
+})
+
+test('an export is every row, each once, from the offset on', async () => {
+  const stored = documentsOf(150, 256 * kib)
   const { question } = questionOf({ limit: 'all', offset: 3, format: 'weather' }, channel, undefined, 1000)
   if (question.kind !== 'export') throw new Error('this is no export')
-  for await (const page of exportPages({ reader: { ...unused, read }, cursors }, question, signal)) rows.push(...page)
-  return { rows, limits }
-}
-
-test('an export asks for as many rows at once as are about a megabyte, and for each once', async () => {
-  const small = documentsOf(3_200, 100)
-  const { rows, limits } = await exported(small)
-  expect(rows).toEqual(small.slice(3))
-  expect(limits).toEqual([100, 1000, 1000, 1000, 1000])
-
-  const large = documentsOf(150, 256 * kib)
-  const found = await exported(large)
-  expect(found.rows).toHaveLength(147)
-  expect(found.limits).toEqual([100, 10, 10, 10, 10, 10])
+  const rows: Row[] = []
+  for await (const page of exportPages({ reader: storeOf(stored), cursors }, question, signal)) rows.push(...page)
+  expect(rows).toEqual(stored.slice(3))
 })
 
 const two = records.rows.slice(0, 2)
@@ -49,16 +92,66 @@ const costly = { ...unused, read: async () => two, count: () => Promise.reject(n
 const parts = { reader: costly, cursors, countMax: 10_000 }
 
 test('a total that costs too much is a lower bound, and no reason to withhold the page', async () => {
-  const { question } = questionOf({ limit: '1' }, channel, undefined, 1000)
-  if (question.kind !== 'page') throw new Error('this is no page')
-  const { items, total } = await answerRows(parts, question, signal)
+  const { items, total } = await answerRows(parts, pageOf({ limit: '1' }), signal)
   expect([items, total]).toEqual([two.slice(0, 1), { total: 2, isExact: false }])
 })
 
 test('who insists on the total is told that it costs too much', async () => {
-  const { question } = questionOf({ limit: '1', count: 'exact' }, channel, undefined, 1000)
-  if (question.kind !== 'page') throw new Error('this is no page')
-  await expect(answerRows(parts, question, signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+  await expect(answerRows(parts, pageOf({ limit: '1', count: 'exact' }), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+})
+
+/** Of a reader whose count ends with its signal alone. */
+function countingForEver() {
+  const begun = Promise.withResolvers<AbortSignal>()
+  const count = (_selection: unknown, _max: number, ending: AbortSignal): Promise<number> =>
+    new Promise((_resolve, reject) => {
+      ending.addEventListener('abort', () => reject(ending.reason as Error))
+      begun.resolve(ending)
+    })
+  return { reader: { ...costly, count }, begun: begun.promise }
+}
+
+test.each([{}, { name: 'n' }])('a total that takes longer than a second is a lower bound: %j', async more => {
+  vi.useFakeTimers()
+  const { reader, begun } = countingForEver()
+  const answer = answerRows({ ...parts, reader }, pageOf({ limit: '1', ...more }), signal)
+  const counting = await begun
+  await vi.advanceTimersByTimeAsync(999)
+  expect(counting.aborted).toBe(false)
+  await vi.advanceTimersByTimeAsync(1)
+  expect((await answer).total).toEqual({ total: 2, isExact: false })
+})
+
+test('an exact total takes the time that it takes, until the client goes away', async () => {
+  vi.useFakeTimers()
+  const client = new AbortController()
+  const { reader, begun } = countingForEver()
+  const answer = answerRows({ ...parts, reader }, pageOf({ limit: '1', count: 'exact' }), client.signal)
+  const counting = await begun
+  await vi.advanceTimersByTimeAsync(29_000)
+  expect([counting.aborted, vi.getTimerCount()]).toEqual([false, 0])
+  client.abort(new Error('gone'))
+  await expect(answer).rejects.toThrow('gone')
+})
+
+test('a count that is done leaves no timer behind', async () => {
+  vi.useFakeTimers()
+  const reader = { ...costly, count: async () => 7 }
+  expect((await answerRows({ ...parts, reader }, pageOf({ limit: '1' }), signal)).total).toEqual({ total: 7, isExact: true })
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('a page that fails ends the count beside it at once', async () => {
+  const { reader, begun } = countingForEver()
+  const failing = { ...reader, read: () => Promise.reject(new StoreUnavailableError('away')) }
+  const answer = answerRows({ ...parts, reader: failing }, pageOf({ limit: '1' }), signal)
+  await expect(answer).rejects.toThrow('away')
+  expect((await begun).aborted).toBe(true)
+})
+
+test('a store that fails while it counts is no lower bound', async () => {
+  const reader = { ...costly, count: () => Promise.reject(new StoreUnavailableError('away')) }
+  await expect(answerRows({ ...parts, reader }, pageOf({ limit: '1' }), signal)).rejects.toThrow('away')
 })
 
 test('the whole channel is counted while its page is read, and nothing else is', async () => {
@@ -80,9 +173,8 @@ test('the whole channel is counted while its page is read, and nothing else is',
       },
     }
     let seen = 0
-    const { question } = questionOf({ limit: '1', ...parameters }, channel, undefined, 1000)
-    if (question.kind !== 'page') throw new Error('this is no page')
-    expect((await answerRows({ reader, cursors, countMax: 10_000 }, question, signal)).total).toEqual({ total: 7, isExact: true })
+    const { total } = await answerRows({ reader, cursors, countMax: 10_000 }, pageOf({ limit: '1', ...parameters }), signal)
+    expect(total).toEqual({ total: 7, isExact: true })
     await counting.promise
     expect(counted).toBe(1)
     return seen

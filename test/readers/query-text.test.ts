@@ -1,7 +1,7 @@
 // The query string before it is decoded.
 
 import { expect, test } from 'vitest'
-import { escapeFaults, furtherOn } from '../../readers/query-text.ts'
+import { checkEscapes, escapeFaults, furtherOn } from '../../readers/query-text.ts'
 
 test.each([
   '/messages',
@@ -26,16 +26,29 @@ test.each([
 })
 
 test('the way further on is the same question but for its place', () => {
-  expect(furtherOn('/a/messages', { offset: 10 })).toBe('/a/messages?offset=10')
-  expect(furtherOn('/a/messages?offset=5&name=b', { cursor: 'xyz' })).toBe('/a/messages?name=b&cursor=xyz')
-  expect(furtherOn('/a/messages?cursor=abc&limit=2', { cursor: 'xyz' })).toBe('/a/messages?limit=2&cursor=xyz')
+  expect(furtherOn('/a/messages', { offset: 10 })).toBe('?offset=10')
+  expect(furtherOn('/a/messages?offset=5&name=b', { cursor: 'xyz' })).toBe('?name=b&cursor=xyz')
+  expect(furtherOn('/a/messages?cursor=abc&limit=2', { cursor: 'xyz' })).toBe('?limit=2&cursor=xyz')
+})
+
+test('the way further on keeps the path that the client knows, also one that a proxy takes away (RFC 3986 §5.2)', () => {
+  const next = new URL(furtherOn('/channels/c/messages?limit=2', { offset: 2 }), 'https://example.org/iot/channels/c/messages?limit=2')
+  expect(next.href).toBe('https://example.org/iot/channels/c/messages?limit=2&offset=2')
 })
 
 test('a question mark or a number sign behind the first is a character like any other', () => {
-  expect(furtherOn('/a/messages?name=a?b&limit=2', { cursor: 'xyz' })).toBe('/a/messages?name=a%3Fb&limit=2&cursor=xyz')
-  expect(furtherOn('/a/messages#name=a?b&limit=2', { cursor: 'xyz' })).toBe('/a/messages?name=a%3Fb&limit=2&cursor=xyz')
+  expect(furtherOn('/a/messages?name=a?b&limit=2', { cursor: 'xyz' })).toBe('?name=a%3Fb&limit=2&cursor=xyz')
+  expect(furtherOn('/a/messages#name=a?b&limit=2', { cursor: 'xyz' })).toBe('?name=a%3Fb&limit=2&cursor=xyz')
 })
 
 test('nothing of the question leaves the brackets of a Link', () => {
   expect(furtherOn('/a/messages?name=>;rel="x"%0d%0a', { offset: 1 })).not.toMatch(/[>"\r\n]/)
+})
+
+test('a request whose query cannot be decoded is refused before anybody reads it', async () => {
+  await expect(checkEscapes({ url: '/messages?name=%zz' })).rejects.toMatchObject({
+    code: 'malformed_request',
+    faults: [{ pointer: '/query/name' }],
+  })
+  await expect(checkEscapes({ url: '/messages?name=%20' })).resolves.toBeUndefined()
 })

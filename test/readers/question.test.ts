@@ -35,6 +35,10 @@ test('without parameters the ten newest are meant', () => {
   expect(question().isEmpty).toBe(false)
 })
 
+test('an offset of -0 is none', () => {
+  expect(Object.is(question({ offset: -0 }).question.offset, 0)).toBe(true)
+})
+
 test('what is empty, zero or false filters', () => {
   const { selection } = question({ v: '0', vb: 'false', vs: '', vd: '', unit: '', subtopic: '', from: '-0.5', to: '0' }).question
   expect(selection).toMatchObject({

@@ -1,6 +1,6 @@
 // Rights that end, and questions that nothing can be in the answer of: they are told from no other empty answer.
 
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Access } from '../../control-plane/client.ts'
 import type { Row } from '../../readers/reader.ts'
 import { channel, publishers, records } from '../conformance/reader/fixture.ts'
@@ -31,15 +31,61 @@ test('an export ends where the right to read ends', async () => {
   await ending.app.close()
 })
 
-test('a client that goes away while it is found out who asks is not read for', async () => {
-  const asking = Promise.withResolvers<void>()
-  const known = Promise.withResolvers<Access>()
-  const reading = Promise.withResolvers<AbortSignal>()
+test('an export ends where its key has gone to another thing', async () => {
+  let publisher: string = publishers[0]
+  let asked = 0
+  const moving = await serve(
+    {
+      ...unused,
+      read: async () => {
+        if (++asked === 3) publisher = publishers[1]
+        return many
+      },
+    },
+    options,
+    { ...access, authorize: () => Promise.resolve({ allowed: true, publisher, owner: 'user' }) },
+  )
+  const exported = await fetch(`${moving.url}/channels/${channel}/messages?limit=all`, { headers: thing })
+  expect(exported.status).toBe(200)
+  await expect(exported.text()).rejects.toThrow()
+  expect(asked).toBe(3)
+  await moving.app.close()
+})
+
+test.each([
+  { takesMs: 1001, after: { allowed: false, reason: 'forbidden' }, status: 403 },
+  { takesMs: 1001, after: { allowed: true, publisher: publishers[1], owner: 'user' }, status: 403 },
+  { takesMs: 1001, after: { allowed: true, publisher: publishers[0], owner: 'user' }, status: 200 },
+  { takesMs: 900, after: { allowed: false, reason: 'forbidden' }, status: 200 },
+] as const)('a page is given after $takesMs ms to who may still read it: $after is $status', async ({ takesMs, after, status }) => {
+  let answer: Access = { allowed: true, publisher: publishers[0], owner: 'user' }
+  const now = performance.now.bind(performance)
   const slow = await serve(
     {
       ...unused,
-      read: (_query, signal) => {
-        reading.resolve(signal)
+      read: async () => {
+        answer = after
+        vi.spyOn(performance, 'now').mockImplementation(() => now() + takesMs)
+        return records.rows
+      },
+    },
+    options,
+    { ...access, authorize: () => Promise.resolve(answer) },
+  )
+  expect((await fetch(`${slow.url}/channels/${channel}/messages`, { headers: thing })).status).toBe(status)
+  vi.restoreAllMocks()
+  await slow.app.close()
+})
+
+test('a client that goes away while it is found out who asks is not read for', async () => {
+  const asking = Promise.withResolvers<void>()
+  const known = Promise.withResolvers<Access>()
+  const read: number[] = []
+  const slow = await serve(
+    {
+      ...unused,
+      read: ({ limit }) => {
+        read.push(limit)
         return Promise.resolve([])
       },
     },
@@ -61,7 +107,10 @@ test('a client that goes away while it is found out who asks is not read for', a
   await expect(answer).rejects.toMatchObject({ name: 'AbortError' })
   await closed.promise
   known.resolve({ allowed: true, publisher: null, owner: 'user' })
-  expect((await reading.promise).aborted).toBe(true)
+  // By then the first one's turn is over.
+  const other = await fetch(`${slow.url}/channels/${channel}/messages?limit=7`, { headers: owner })
+  expect(other.status).toBe(200)
+  expect(read).toEqual([8])
   await slow.app.close()
 })
 

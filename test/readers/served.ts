@@ -9,6 +9,7 @@ import { createServer, type HttpServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
 import { openCursors } from '../../readers/cursor.ts'
+import type { ReaderOptions } from '../../readers/options.ts'
 import type { Reader } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
@@ -20,7 +21,14 @@ export const looseKey = randomUUID()
 export const owner = { authorization: 'Bearer owner.s.token' }
 export const thing = { authorization: `Thing ${key}` }
 
-export const options = { limitMax: 1000, offsetMax: 100_000, countMax: 10_000 }
+export const options: ReaderOptions = {
+  limitMax: 1000,
+  offsetMax: 100_000,
+  countMax: 10_000,
+  exportsMax: 64,
+  exportsEachMax: 4,
+  idleSeconds: 60,
+}
 export const cursors = openCursors(Buffer.alloc(32, 7))
 
 /** The first publisher's key, an unconnected thing's, the owner's token and a stranger's. */
@@ -47,8 +55,13 @@ export const unused = {
   close: () => Promise.resolve(),
 }
 
-export async function serve(reader: Reader, own = options, who: AccessControl = access): Promise<{ app: HttpServer; url: string }> {
-  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+export async function serve(
+  reader: Reader,
+  own = options,
+  who: AccessControl = access,
+  logger = createLogger({ level: 'silent', pretty: false }),
+): Promise<{ app: HttpServer; url: string }> {
+  const app = createServer({ logger })
   await app.register(readerRoutes({ reader, access: who, cursors, options: own }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   return { app, url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` }

@@ -1,17 +1,24 @@
 // Live streams of a reader process over Kafka: by its options, beside ingest that writes to the same topic.
 
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { Registry } from 'prom-client'
 import { Type } from 'typebox'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../../config/http/server.ts'
 import { loadOptions } from '../../config/options.ts'
 import { openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { openReaderLive, type ReaderLiveOptions, readerLiveFaults, readerLiveSections } from '../../roles/reader-live.ts'
+import { openReaderMetrics } from '../../roles/reader-metrics.ts'
 import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
 import { outgoing } from '../pipeline/message.ts'
 import { openEvents } from '../readers/live/event-source.ts'
 import { channel, openFakeAccess, owner } from '../readers/live/served-live.ts'
 import { describeWithKafka } from '../servers/kafka.ts'
+import { describeWithPostgres } from '../servers/postgres.ts'
+import { call } from '../up/operator.ts'
+import { startReader, untilHealth } from './processes.ts'
+import { openReadSite } from './read-site.ts'
 
 const schema = Type.Object(readerLiveSections)
 
@@ -20,7 +27,8 @@ function load(environment: Record<string, string>): ReaderLiveOptions {
 }
 
 async function serve(options: ReaderLiveOptions): Promise<{ url: string } & AsyncDisposable> {
-  const live = openReaderLive(options, { access: openFakeAccess(), key: Buffer.alloc(32, 3), logger: silent })
+  const metrics = openReaderMetrics(new Registry()).live
+  const live = openReaderLive(options, { access: openFakeAccess(), key: Buffer.alloc(32, 3), metrics, logger: silent })
   const app = createServer({ logger: silent })
   await app.register(live.routes)
   await app.listen({ host: '127.0.0.1', port: 0 })
@@ -71,5 +79,40 @@ describeWithKafka('a reader that follows Kafka', kafka => {
       ['b', 'c', 'd'],
     ])
     await log.close()
+  })
+})
+
+/** The port of a broker that takes connections and says nothing. */
+async function openSilentBroker(): Promise<number> {
+  const broker = createTcpServer(() => undefined).listen(0, '127.0.0.1')
+  await once(broker, 'listening')
+  onTestFinished(() => void broker.close())
+  return (broker.address() as AddressInfo).port
+}
+
+describeWithPostgres('a reader whose log is silent', postgres => {
+  test('says so in its health, tells who would follow to come again, counts them, and stops within the five seconds', async () => {
+    const at = await openReadSite(postgres)
+    const live = { SVC_LIVE_ENABLED: 'true', SVC_LOG_BROKERS: `127.0.0.1:${await openSilentBroker()}` }
+    const reader = await startReader(at.api.internalUrl, at.storeUrl, live)
+    await untilHealth(reader, 'log', 'fail')
+    await untilHealth(reader, 'store', 'pass')
+    const path = `/channels/${at.site.channel}/messages/stream`
+    const follow = () => call(reader.url, 'GET', path, { authorization: at.site.owner })
+    const refused = await follow()
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+    const { text } = await call(reader.internalUrl, 'GET', '/metrics')
+    expect(text).toMatch(
+      /handler_duration_seconds_count\{[^}]*path="\/channels\/:channel\/messages\/stream",status="503",answer="stream"\} 1$/m,
+    )
+    const waiting = follow().then(
+      ({ status }) => status,
+      () => 'broken off',
+    )
+    await call(reader.url, 'GET', '/livez')
+    // 1 where a part holds up the stop.
+    expect(await reader.stop()).toBe(0)
+    expect([503, 'broken off']).toContain(await waiting)
+    await at.close()
   })
 })

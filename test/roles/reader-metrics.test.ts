@@ -13,7 +13,7 @@ async function valuesOf(registry: Registry, name: string): Promise<Record<string
   const lines = (await registry.metrics()).split('\n').filter(line => line.startsWith(`${name}{`))
   return Object.fromEntries(
     lines.map(line => {
-      const [, labels = '', value] = /^\w+\{component_id="reader",component_kind="source",(.*)\} (\S+)$/.exec(line)!
+      const [, labels = '', value] = /^\w+\{component_id="reader",component_kind="source",?(.*)\} (\S+)$/.exec(line)!
       return [labels, Number(value)]
     }),
   )
@@ -82,10 +82,39 @@ test('requests are counted under the path of their route, with the status of the
   app.get('/elsewhere', async () => ({}))
   for (const url of ['/channels/one/messages', '/channels/two/messages', '/elsewhere']) await app.inject({ url })
   await app.inject({ url: '/channels/one/messages', method: 'HEAD' })
+  await app.inject({ url: '/channels/one/messages?limit=all' })
   const path = 'path="/channels/:channel/messages",status="206"'
   expect(await valuesOf(registry, 'http_server_handler_duration_seconds_count')).toEqual({
-    [`method="GET",${path}`]: 2,
-    [`method="HEAD",${path}`]: 1,
+    [`method="GET",${path},answer="page"`]: 2,
+    [`method="HEAD",${path},answer="page"`]: 1,
+    [`method="GET",${path},answer="export"`]: 1,
+  })
+  await app.close()
+})
+
+test('of live streams the open ones are counted, ends by why, and refusals as other requests, without how long one lasted', async () => {
+  const registry = new Registry()
+  const metrics = openReaderMetrics(registry)
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  app.register(async inner => {
+    metrics.watchStreams(inner)
+    inner.get('/stream', async (request, reply) =>
+      reply.code((request.query as { refuse?: string }).refuse === 'true' ? 429 : 200).send({}),
+    )
+  })
+  expect(await valuesOf(registry, 'open_connections')).toEqual({ '': 0 })
+  for (const url of ['/stream', '/stream?refuse=true']) await app.inject({ url })
+  metrics.live.opened()
+  metrics.live.opened()
+  metrics.live.closed('slow')
+  metrics.live.lost()
+  expect(await valuesOf(registry, 'open_connections')).toEqual({ '': 1 })
+  expect(await valuesOf(registry, 'connection_shutdown_total')).toEqual({ 'reason="slow"': 1 })
+  expect(await valuesOf(registry, 'component_errors_total')).toEqual({
+    'stage="receiving",error_type="reader_failed",error_code="lost"': 1,
+  })
+  expect(await valuesOf(registry, 'http_server_handler_duration_seconds_count')).toEqual({
+    'method="GET",path="/stream",status="429",answer="stream"': 1,
   })
   await app.close()
 })

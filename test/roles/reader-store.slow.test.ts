@@ -232,7 +232,7 @@ describeWithPostgres('a reader and its store', postgres => {
     const count = (pattern: string): number => Number(new RegExp(`^${pattern} (\\d+)$`, 'm').exec(text)?.[1])
     const requests = (status: number) =>
       count(
-        `http_server_handler_duration_seconds_count\\{component_id="reader",component_kind="source",method="GET",path="/channels/:channel/messages",status="${status}"\\}`,
+        `http_server_handler_duration_seconds_count\\{component_id="reader",component_kind="source",method="GET",path="/channels/:channel/messages",status="${status}",answer="page"\\}`,
       )
     expect([requests(200), requests(400)]).toEqual([3, 1])
     const queries = (query: string) =>

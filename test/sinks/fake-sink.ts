@@ -178,6 +178,8 @@ export function register(store: FakeStore, options: FakeSinkOptions): number {
 export function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'message'> | undefined {
   const reason = store.refuses(row)
   if (reason !== undefined) return { rule: 'store-refused', reason }
+  if (row.createdNs !== undefined && BigInt.asIntN(64, row.createdNs) !== row.createdNs)
+    return { rule: 'store-refused', reason: 'the time' }
   if (row.table === 'messages' || store.formats.has(row.table)) return undefined
   const ofChannel = [...store.formats.values()].filter(channel => channel === row.channel).length
   if (ofChannel >= store.formatsPerChannelMax || store.formats.size >= store.formatsMax) {

@@ -113,11 +113,14 @@ test('SIGTERM ends open streams with a reason before the process stops', async (
   expect(new Set(clients.map(reasonOf))).toEqual(new Set(['stopping']))
 })
 
-test('the number of streams is an option', async () => {
+test('the number of streams is an option; those that are open, and refusals, are counted', async () => {
   await using folder = await disposableFolder()
   const platform = await startPlatform({ data: folder.path, environment: { SVC_LIVE_STREAMS_MAX: '1' } })
   const site = await makeSite(platform.url)
   await follow(platform.url, site)
   await expect(follow(platform.url, site)).rejects.toThrow(/^503 .*come again/)
+  const { text } = await call(platform.url, 'GET', '/metrics')
+  expect(text).toMatch(/^open_connections\{component_id="reader",component_kind="source"\} 1$/m)
+  expect(text).toMatch(/^http_server_handler_duration_seconds_count\{.*stream",status="503",answer="stream"\} 1$/m)
   expect(await platform.stop()).toBe(0)
 })

@@ -68,6 +68,26 @@ export function filtersSuite(bench: ReaderBench): void {
       }
     })
 
+    test('from and to at the ends of what can be stored, and at those of what can be asked', async () => {
+      const storable = 2n ** 53n * 1000n
+      const askable = 2n ** 63n
+      const near = [-1001n, -1000n, -999n, -1n, 0n, 1n, 999n, 1000n]
+      const ends = [-askable, -askable + 1n, ...near.flatMap(ns => [-storable + ns, storable + ns]), askable - 1n]
+      for (const ns of ends) {
+        for (const format of ['messages', formats[0]]) {
+          for (const bound of [{ fromNs: ns }, { toNs: ns }]) {
+            const rows = await expectRows({ format, ...bound })
+            expect(rows > 0).toBe('fromNs' in bound === ns < 0n)
+          }
+          expect((await bench.read({ format, fromNs: ns, direction: 'asc' })).length).toBe(await bench.count({ format, fromNs: ns }))
+          const latest = await bench.latest({ format, fromNs: ns })
+          expect(latest.total > 0).toBe(ns < 0n)
+        }
+        const { total } = await bench.aggregate({ fromNs: ns })
+        expect(total > 0).toBe(ns < 0n)
+      }
+    })
+
     test.each([
       [['a', '10'], 'null'],
       [['a', '9'], 'true'],
@@ -86,6 +106,8 @@ export function filtersSuite(bench: ReaderBench): void {
       [['id'], '8659456789564231564'],
       [['id'], '8659456789564231565'],
       [['least'], '-9223372036854775808'],
+      [['beyond'], '12345678901234567000'],
+      [['beyond'], '12345678901234567890'],
       [['later'], 'true'],
       [['later'], 'false'],
       [['a/b'], 'slash'],

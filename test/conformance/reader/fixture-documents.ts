@@ -14,7 +14,10 @@ export const formats = ['weather', 'Weather', 'room-1', '温度', `${'long-'.rep
 /** Documents, each with the text that it is answered with. */
 export const payloads: readonly [payload: JsonObject, text: string][] = [
   [{ b: 1, a: { z: [1, { y: 2, x: 3 }], '10': null, '9': true } }, '{"a":{"10":null,"9":true,"z":[1,{"x":3,"y":2}]},"b":1}'],
-  [{ id: 8_659_456_789_564_231_564n, least: -9_223_372_036_854_775_808n }, '{"id":8659456789564231564,"least":-9223372036854775808}'],
+  [
+    { id: 8_659_456_789_564_231_564n, least: -9_223_372_036_854_775_808n, beyond: 12_345_678_901_234_567_890n },
+    '{"beyond":12345678901234567000,"id":8659456789564231564,"least":-9223372036854775808}',
+  ],
   [{ f: 1.5, tiny: 1e-7, huge: 1e21, whole: 1e15, zero: 0 }, '{"f":1.5,"huge":1e+21,"tiny":1e-7,"whole":1000000000000000,"zero":0}'],
   [
     { 'a/b': 'slash', '': 'empty', 'quote"': '\\', '😀': '\u2028\u0001' },

@@ -69,6 +69,8 @@ export const everyValue = {
   'the largest numbers': { value: 1e308, sum: -1e308, updateTime: 1e308 },
   'the smallest number': { value: 5e-324 },
   'beyond 2^53': { value: 2 ** 53 + 2 },
+  // A value is a double: what a device writes as 9007199254740993 is this one.
+  '2^53 + 1, which no double is': { value: Number('9007199254740993') },
   true: { boolValue: true },
   false: { boolValue: false },
   'the empty string': { stringValue: '' },

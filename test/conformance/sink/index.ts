@@ -21,18 +21,20 @@ export interface SinkTraits {
   readonly restarts?: boolean
   /** True where the way to its server can be slow, and the server silent. */
   readonly slow?: boolean
+  /** True where a request that is not answered ends by itself, within a time-out of the store's options. */
+  readonly givesUp?: boolean
   /** False for a store that knows its rows by their keys, and where to go on from the log's commits. */
   readonly transactional?: boolean
 }
 
 export function sinkConformance(name: string, openStore: () => Promise<SinkStore>, traits: SinkTraits = {}): void {
-  const { connections = true, restarts = false, slow = false, transactional = true } = traits
+  const { connections = true, restarts = false, slow = false, givesUp = false, transactional = true } = traits
   describe(`the contract of a sink: ${name}`, () => {
     const bench = openBench(openStore, transactional)
     rowsSuite(bench)
     againSuite(bench, transactional)
     refusalsSuite(bench, transactional)
-    troubleSuite(bench, { connections, restarts, slow, transactional })
+    troubleSuite(bench, { connections, restarts, slow, givesUp, transactional })
     replaysSuite(bench, transactional)
     if (transactional) positionsSuite(bench)
 

@@ -22,6 +22,25 @@ export function refusalsSuite(bench: Bench, transactional: boolean): void {
     }
   })
 
+  test.each([
+    ['before 1677', Date.UTC(1600, 0) * 1000],
+    ['after 2262', Date.UTC(2500, 0) * 1000],
+  ])(
+    'a document created %s, whose nanoseconds no int64 holds, is rejected with its message, and never stored as of another time',
+    async (_when, createdUs) => {
+      const documents = [
+        { format: 'engine', payload: { a: 1 } },
+        { format: 'engine', payload: { a: 2 }, createdUs },
+        { format: 'engine', payload: { a: 3 } },
+      ]
+      expect(await bench.write(batchOf(0, 2, [{ offset: 0, documents }, plain(1)]))).toEqual([
+        counts({ received: 2, stored: 1, deadLettered: 1 }),
+      ])
+      expect(bench.rejections).toEqual([expect.objectContaining({ message: 0, record: 1, rule: 'store-refused' })])
+      expect(await bench.values()).toEqual([1])
+    },
+  )
+
   test('a batch of nothing but refused messages moves on', async () => {
     const kinds = Object.values(bench.store.poisons)
     const messages = Array.from({ length: 200 }, (_, offset) => kinds[offset % kinds.length]!(offset))

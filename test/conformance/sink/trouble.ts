@@ -1,5 +1,6 @@
 // What goes wrong on the way to a store: connections are cut, its server restarts, a sink is closed at work.
 
+import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import type { MessageCounts, Reject, Rejection } from '../../../sinks/sink.ts'
@@ -14,7 +15,7 @@ const upAgainMsMax = 30_000
 const lateMs = 50
 
 /** Nothing of it is lost, doubled, or taken for a fault of the data. */
-export function troubleSuite(bench: Bench, { connections, restarts, slow, transactional }: Required<SinkTraits>): void {
+export function troubleSuite(bench: Bench, { connections, restarts, slow, givesUp, transactional }: Required<SinkTraits>): void {
   if (connections)
     test('a connection cut in the middle is transient; the same encoded batch again is stored once and rejected once', () =>
       writesThrough(() => bench.store.cutConnections!()))
@@ -83,6 +84,25 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, transa
       expect(await bench.store.rows()).toHaveLength(499)
     })
   }
+
+  if (givesUp)
+    test('a server that stops reading in the middle of a large batch is away, though nobody ends the write', {
+      timeout: 120_000,
+    }, async () => {
+      // Tens of megabytes, and compressed still most of them.
+      const stringValue = (): string => randomBytes(30_000).toString('hex')
+      const large = Array.from({ length: 400 }, (_, offset) => ({ offset, records: [{ stringValue: stringValue() }] }))
+      const encoded = bench.sink.encode(batchOf(0, 400, large))
+      bench.store.pause!()
+      try {
+        expect(await attempt(encoded, bench.keep)).toBeUndefined()
+      } finally {
+        await bench.store.resume!()
+      }
+      let counted: readonly MessageCounts[] | undefined
+      await expect.poll(async () => (counted = await attempt(encoded, bench.keep)), { timeout: upAgainMsMax }).toBeDefined()
+      bench.expectStored(counted!, { received: 400, stored: 400, deadLettered: 0 })
+    })
 
   if (slow)
     test('dead letters that are away keep nobody: the write is given up with its signal, and done again later', async () => {

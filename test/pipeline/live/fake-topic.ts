@@ -10,10 +10,16 @@ export interface FakeTopic extends LiveTopic {
   append(partition: number, channel: string, names: readonly string[]): Promise<void>
   appendPayload(partition: number, channel: string, payload: string): void
   deleteBelow(partition: number, offset: number): void
+  /** As after an election of a replica that lacks the last messages. */
+  loseFrom(partition: number, offset: number): void
   addPartition(): void
   madeAnew(): void
   /** Everything fails with it until it is undefined again. */
   failure: Error | undefined
+  /** Of the next reader that is opened: its first question for bounds fails with it. */
+  failureOfNext: Error | undefined
+  /** Opening waits for it. */
+  opening: Promise<void> | undefined
   /** Nobody is called, so that the tail stays where it is. */
   isQuiet: boolean
   /** Messages that were read, by all readers together. */
@@ -44,6 +50,8 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
 
   const topic: FakeTopic = {
     failure: undefined,
+    failureOfNext: undefined,
+    opening: undefined,
     isQuiet: false,
     read,
     openReaders: 0,
@@ -67,6 +75,11 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
       of.start = offset
       of.messages = of.messages.filter(message => message.offset >= offset)
     },
+    loseFrom(partition, offset) {
+      const of = partitions[partition]!
+      of.end = offset
+      of.messages = of.messages.filter(message => message.offset < offset)
+    },
     addPartition: () => void partitions.push(...emptyPartitions(1)),
     madeAnew() {
       id = crypto.randomUUID()
@@ -86,20 +99,28 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
     },
     async open() {
       check()
-      topic.openReaders++
       topic.opened++
+      await topic.opening
+      topic.openReaders++
       return openReader()
     },
   }
 
   function openReader(): TopicReader {
     const count = partitions.length
+    let failure = topic.failureOfNext
+    topic.failureOfNext = undefined
     return {
       name: 'messages',
       id,
       partitions: count,
       async bounds() {
         check()
+        if (failure !== undefined) {
+          const first = failure
+          failure = undefined
+          throw first
+        }
         return new Map(partitions.slice(0, count).map(({ start, end }, partition) => [partition, { start, end }]))
       },
       async *read(partition, from, to) {

@@ -184,6 +184,124 @@ test('partitions that a topic gets are followed from their first message on', as
   expect(again.names).toEqual(kept.names[0] === 'a' ? ['b'] : [])
 })
 
+test('partitions are followed also where the log was away when they were found', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const kept = await keep(live, 'mine')
+  topic.failureOfNext = away
+  topic.addPartition()
+  await topic.append(1, 'mine', ['b'])
+  await kept.until(1)
+  expect(kept.names).toEqual(['b'])
+  expect(topic.openReaders).toBe(1)
+})
+
+test('a log that lost its last messages says so to all who follow, and what it gets in their place comes', async () => {
+  const topic = openFakeTopic(2)
+  await using live = disposable(openLive(topic))
+  const kept = await keep(live, 'mine')
+  let room = Infinity
+  const behind = await keep(live, 'mine', undefined, () => room)
+  for (const name of ['a', 'b', 'c']) await topic.append(0, 'mine', [name])
+  await Promise.all([kept.until(3), behind.until(3)])
+  room = 0
+  const stuck = await keep(live, 'mine', kept.places[0], () => room)
+  topic.loseFrom(0, 1)
+  await expect.poll(() => kept.lost.times).toBe(1)
+  await topic.append(0, 'mine', ['d'])
+  await kept.until(4)
+  room = Infinity
+  await stuck.until(1)
+  expect([kept.names, stuck.names]).toEqual([['a', 'b', 'c', 'd'], ['d']])
+  expect([kept.lost.times, behind.lost.times, stuck.lost.times]).toEqual([1, 1, 1])
+  const again = await keep(live, 'mine', kept.places[3])
+  await topic.append(0, 'mine', ['e'])
+  await again.until(1)
+  expect(again.names).toEqual(['e'])
+})
+
+test('who begins when the log has come to an end for all is ended, too', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const other = await keep(live, 'mine')
+  const following = await live.follow('mine', undefined)
+  topic.failure = new SystemicError('the topic may not be read')
+  await other.ended
+  const end = vi.fn<() => void>(() => following.stop())
+  following.start({ take: message => message.batch.rowCount, room: () => undefined, lost: () => undefined, end })
+  expect(end).toHaveBeenCalledTimes(1)
+  topic.failure = undefined
+  await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
+})
+
+test('who waits for a log that is being opened is told to come again, and joins the same attempt when they do', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    const topic = openFakeTopic(1)
+    await using live = disposable(openLive(topic))
+    const opening = Promise.withResolvers<void>()
+    topic.opening = opening.promise
+    for (const wait of [() => live.follow('mine', undefined), () => live.check()]) {
+      const waiting = expect(wait()).rejects.toThrow(/no answer within 5000 ms/)
+      await vi.advanceTimersByTimeAsync(5_000)
+      await waiting
+    }
+    expect(topic.opened).toBe(1)
+    const joined = keep(live, 'mine')
+    expect(topic.opened).toBe(1)
+    opening.resolve()
+    const { following } = await joined
+    following.stop()
+    await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('a log that opens when all who waited for it are gone is let go', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    const topic = openFakeTopic(1)
+    await using live = disposable(openLive(topic))
+    const followed = vi.spyOn(topic, 'onAppend')
+    const opening = Promise.withResolvers<void>()
+    topic.opening = opening.promise
+    const waiting = expect(live.follow('mine', undefined)).rejects.toThrow(LiveUnavailableError)
+    await vi.advanceTimersByTimeAsync(5_000)
+    await waiting
+    opening.resolve()
+    await vi.waitFor(() => expect(followed).toHaveBeenCalledTimes(1))
+    await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('a log that is being opened is not waited for at the end, nor by who would follow it', async () => {
+  const topic = openFakeTopic(1)
+  const live = openLive(topic)
+  const opening = Promise.withResolvers<void>()
+  topic.opening = opening.promise
+  const waiting = expect(live.follow('mine', undefined)).rejects.toThrow(LiveUnavailableError)
+  await live.close()
+  await waiting
+  opening.resolve()
+  await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
+})
+
+test('the check asks the log, follows it or not, and leaves nothing behind', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  await live.check()
+  await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
+  const kept = await keep(live, 'mine')
+  topic.failure = away
+  await expect(live.check()).rejects.toThrow(LiveUnavailableError)
+  topic.failure = undefined
+  await live.check()
+  kept.following.stop()
+})
+
 test('a log that cannot be followed any more ends all, and who comes next looks again', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))

@@ -1,8 +1,10 @@
 // What a question costs the store: rows that are looked at, and requests. And values at the ends of what can be stored.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openCassandraReader } from '../../../readers/cassandra/reader.ts'
 import type { PageQuery } from '../../../readers/query.ts'
 import { keyOf, type Row, type SenmlRow } from '../../../readers/reader.ts'
+import { prepareIndexes } from '../../../sinks/cassandra/indexes.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
 import { pageQuery } from '../../conformance/reader/index.ts'
 import { describeWithCassandra } from '../../servers/cassandra.ts'
@@ -74,15 +76,50 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     }
   })
 
-  test('one publisher of a busy channel costs the rows of its days', async () => {
-    const { found, rows } = await costOf({ channel: 'busy', publisher: 'rare', limit: 10 })
+  test('one publisher of a busy channel costs its own rows, and two requests', async () => {
+    const { found, rows, requests } = await costOf({ channel: 'busy', publisher: 'rare', limit: 10 })
     expect(numbers(found)).toEqual([4, 3, 2, 1, 0])
-    expect(rows).toBe(1_005)
-    site.sent.length = 0
-    expect(await site.reader.count(pageQuery({ channel: 'busy', publisher: 'rare' }), 10_000, signal)).toBe(5)
-    expect(rowsSent()).toBe(1_005)
+    expect([rows, requests]).toEqual([5, 2])
+    const usual = await costOf({ channel: 'busy', publisher: 'p7', limit: 50 })
+    expect(numbers(usual.found)).toEqual(Array.from({ length: 50 }, (_, nth) => 5_957 - 50 * nth))
+    // Days of twenty rows each are read together.
+    expect(usual.rows).toBeLessThan(110)
+    const behind = await costOf({ channel: 'busy', publisher: 'p7', limit: 50, after: keyOf(usual.found.at(-1)!) })
+    expect(numbers(behind.found)).toEqual(Array.from({ length: 50 }, (_, nth) => 3_457 - 50 * nth))
     const nobody = await costOf({ channel: 'busy', publisher: 'nobody' })
     expect([nobody.requests, nobody.rows]).toEqual([1, 0])
+  })
+
+  test('what counts or tests rows of one publisher passes over some of everybody, and goes on by its own', async () => {
+    site.sent.length = 0
+    expect(await site.reader.count(pageQuery({ channel: 'busy', publisher: 'p7' }), 10_000, signal)).toBe(120)
+    // A page of 64, the next one that was asked for meanwhile, and its own.
+    expect(rowsSent()).toBeLessThanOrEqual(64 + 128 + 120)
+    const filtered = await costOf({ channel: 'busy', publisher: 'p7', value: { comparator: 'lt', number: 60 }, limit: 10 })
+    expect(numbers(filtered.found)).toEqual([57, 7])
+    expect(filtered.rows).toBeLessThanOrEqual(64 + 128 + 120 + 2)
+    const { groups } = await site.reader.latest(pageQuery({ channel: 'busy', publisher: 'p7' }), signal)
+    expect(numbers(groups)).toEqual([5_957])
+  })
+
+  test('who has sent most of a channel is counted by walking it, which costs a row less', async () => {
+    site.sent.length = 0
+    expect(await site.reader.count(pageQuery({ channel: 'seldom', publisher: 'p' }), 10_000, signal)).toBe(400)
+    expect(site.sent.filter(({ cql }) => cql.includes('publisher = ? AND ('))).toEqual([])
+  })
+
+  test('without the index the days of the publisher are walked by their keys, and the rows of the page alone are read whole', async () => {
+    const { connection } = site
+    await connection.change(`DROP INDEX "${connection.keyspace}".messages_publisher_idx`)
+    const { found } = await costOf({ channel: 'busy', publisher: 'rare', limit: 10 })
+    expect(numbers(found)).toEqual([4, 3, 2, 1, 0])
+    const rowsOf = (part: string): number => site.sent.filter(({ cql }) => cql.includes(part)).reduce((sum, { rows }) => sum + rows, 0)
+    expect([rowsOf('ORDER BY "time_us"'), rowsOf(' IN (')]).toEqual([1_005, 5])
+    for (const { cql } of site.sent.filter(({ cql }) => cql.includes('string_value'))) expect(cql).toMatch(/ IN | AND publisher = \? /)
+    // A writer that starts makes it anew; nodes index what is there.
+    await prepareIndexes(connection)
+    const again = openCassandraReader({ connection, options: { queryTimeoutMs: 30_000 } })
+    await expect.poll(() => again.read(pageQuery({ channel: 'busy', publisher: 'rare', limit: 10 }), signal)).toEqual(found)
   })
 
   test('time without rows costs nothing, and days with few rows are read together', async () => {

@@ -12,8 +12,11 @@ export interface FakeStore {
   readonly togetherMax: number
 }
 
-/** @param rowsOfDay by day since 1970, how many rows it has; they are numbered from the oldest on, day by day */
-export function fakeStore(rowsOfDay: ReadonlyMap<number, number>): FakeStore {
+/**
+ * @param rowsOfDay by day since 1970, how many rows it has; they are numbered from the oldest on, day by day
+ * @param payload that each of them has
+ */
+export function fakeStore(rowsOfDay: ReadonlyMap<number, number>, payload = ''): FakeStore {
   const days = [...rowsOfDay.keys()].toSorted((one, other) => one - other)
   const starts = new Map<number, number>()
   let total = 0
@@ -34,7 +37,7 @@ export function fakeStore(rowsOfDay: ReadonlyMap<number, number>): FakeStore {
       return isDown ? listed.toReversed() : listed
     }
     const day = dayOf(values[1] as Buffer)
-    const rows = Array.from({ length: rowsOfDay.get(day) ?? 0 }, (_, nth) => ({ nth: starts.get(day)! + nth }))
+    const rows = Array.from({ length: rowsOfDay.get(day) ?? 0 }, (_, nth) => ({ nth: starts.get(day)! + nth, payload }))
     return isDown ? rows.toReversed() : rows
   }
 

@@ -3,7 +3,8 @@
 import type { Client, QueryOptions } from 'cassandra-driver'
 import { expect } from 'vitest'
 import type { ReaderStoreOptions } from '../../../readers/cassandra/options.ts'
-import { openCassandraReader, type ReaderLimits } from '../../../readers/cassandra/reader.ts'
+import type { PageLimits } from '../../../readers/cassandra/pages.ts'
+import { openCassandraReader } from '../../../readers/cassandra/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
@@ -29,7 +30,7 @@ export interface CassandraSite extends ReaderSite {
 
 export interface SiteSettings {
   readonly sink?: Partial<SinkOptions>
-  readonly limits?: ReaderLimits
+  readonly limits?: Partial<PageLimits>
   readonly queryTimeoutMs?: number
 }
 

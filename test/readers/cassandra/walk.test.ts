@@ -15,7 +15,14 @@ const dayNs = 86_400_000_000_000n
 
 function walkOf(some: Partial<Walk>): Walk {
   const range = keyRangeOf(selection, source.unitNs, 'desc', undefined)!
-  const limits = { limit: Number.POSITIVE_INFINITY, pageRows: 64, pageRowsMax: 1024, likelyDay: undefined, onMissing: () => undefined }
+  const limits = {
+    limit: Number.POSITIVE_INFINITY,
+    pageRows: 64,
+    pageRowsMax: 1024,
+    likelyDay: undefined,
+    byIndex: false,
+    onMissing: () => undefined,
+  }
   return { keyspace: 'k', source, selection, range, direction: 'desc', columns: ['nth'], ...limits, ...some }
 }
 
@@ -105,4 +112,18 @@ test('a channel without days is asked nothing more', async () => {
   const store = fakeStore(new Map())
   expect(await numbers(store, {})).toEqual([])
   expect(store.requests).toBe(1)
+})
+
+test('where rows are large, pages have fewer of them', async () => {
+  const rowsOfDay = new Map([1, 2, 3].map(day => [day, 300]))
+  const columns = ['nth', 'payload']
+  const large = fakeStore(rowsOfDay, 'x'.repeat(256 * 1024))
+  expect(await numbers(large, { columns })).toHaveLength(900)
+  // The first page is asked for before it is known; then 32 rows have 8 MiB.
+  expect(large.rowsAskedMax).toBeLessThanOrEqual(64)
+  const huge = fakeStore(rowsOfDay, 'x'.repeat(9 * 1024 * 1024))
+  expect(await numbers(huge, { columns, pageRows: 2 })).toHaveLength(900)
+  const unread = fakeStore(rowsOfDay, 'x'.repeat(256 * 1024))
+  expect(await numbers(unread, {})).toHaveLength(900)
+  expect(unread.requests).toBeLessThan(large.requests / 2)
 })

@@ -20,6 +20,9 @@ const questions: Readonly<Record<string, (reader: Reader, signal: AbortSignal) =
   aggregate: (reader, signal) => reader.aggregate(aggregateQuery(), signal),
 }
 
+/** A question of ours that Flux works at for minutes. */
+const minutes = `import g "generate"\ng.from(start: 1970-01-01T00:00:00Z, stop: 1970-01-02T00:00:00Z, count: 60000000, fn: (n) => n) |> map(fn: (r) => ({r with x: ${fluxText('x')}})) |> sum()`
+
 describeWithInflux('on a server', influx => {
   describe('what every reader promises', () => {
     let site: InfluxSite
@@ -94,6 +97,20 @@ describeWithInflux('on a server', influx => {
       await expect(questions['read']!(reader, signal)).rejects.toThrow(/ask for less by name, publisher, from and to/)
     })
 
+    test('so is one that takes too long while every connection has a question that takes long', { timeout: 30_000 }, async () => {
+      const connection = await openConnection({ ...site.options, requestsInFlight: 1 }, 'test')
+      const ending = new AbortController()
+      const long = Array.from({ length: 4 }, async () => {
+        for await (const lines of connection.query(minutes, ending.signal)) throw new Error(`answered with ${lines.length} lines`)
+      })
+      const ended = Promise.allSettled(long)
+      const reader = openInfluxdbReader({ connection, options: { queryTimeoutMs: 500 } })
+      await expect(reader.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+      ending.abort()
+      expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected', 'rejected'])
+      await connection.close()
+    })
+
     test('a wrong token is an error that says so, and holds no token', async () => {
       const options = { ...site.options, token: 'not-the-token' }
       const connection = await openConnection(options, 'test')
@@ -131,15 +148,7 @@ describeWithInflux('on a server', influx => {
           0,
         )
       }
-      // A question of ours that Flux works at for minutes: the bucket's name is no more than a literal.
-      const slow: Connection = {
-        ...site.connection,
-        query: (_flux, ended) =>
-          site.connection.query(
-            `import g "generate"\ng.from(start: 1970-01-01T00:00:00Z, stop: 1970-01-02T00:00:00Z, count: 60000000, fn: (n) => n) |> map(fn: (r) => ({r with x: ${fluxText('x')}})) |> sum()`,
-            ended,
-          ),
-      }
+      const slow: Connection = { ...site.connection, query: (_flux, ended) => site.connection.query(minutes, ended) }
       const reader = openInfluxdbReader({ connection: slow, options: { queryTimeoutMs: 60_000 } })
       const going = new AbortController()
       const asked = reader.count(pageQuery(), 10, going.signal)

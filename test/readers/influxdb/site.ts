@@ -23,6 +23,8 @@ export interface InfluxSite extends ReaderSite {
   readonly asked: string[]
   /** How many lines the store has answered so far. */
   lines(): number
+  /** How many characters it has answered to one query, at most. */
+  charactersMax(): number
 }
 
 const signal = new AbortController().signal
@@ -41,12 +43,16 @@ export async function openSite(influx: Influx, given: Partial<ReaderStoreOptions
   const connection = await openConnection(options, 'test')
   const asked: string[] = []
   let lines = 0
+  let charactersMax = 0
   const recorded: Connection = {
     ...connection,
     async *query(flux, ended) {
       asked.push(flux)
+      let characters = 0
       for await (const page of connection.query(flux, ended)) {
         lines += page.length
+        for (const { cells } of page) for (const text of cells) characters += text.length
+        charactersMax = Math.max(charactersMax, characters)
         yield page
       }
     },
@@ -57,6 +63,7 @@ export async function openSite(influx: Influx, given: Partial<ReaderStoreOptions
     options,
     asked,
     lines: () => lines,
+    charactersMax: () => charactersMax,
     reader,
     async store(batch) {
       flattenDocuments(batch)

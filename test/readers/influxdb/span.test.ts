@@ -32,6 +32,23 @@ describe('bounds', () => {
       }),
     )
   })
+
+  test('where no point can lie there is no microsecond at a border, and what is left is empty or all', () => {
+    const ends = fc.constantFrom(-(2n ** 63n), -(2n ** 53n) * 1000n, 2n ** 53n * 1000n, 2n ** 63n)
+    fc.assert(
+      fc.property(ends, fc.bigInt(-2001n, 2001n), fc.boolean(), (end, near, isFrom) => {
+        const ns = end + near
+        const { all, whole, before, behind } = boundsOf({ format: 'f', fromNs: isFrom ? ns : undefined, toNs: isFrom ? undefined : ns })
+        for (const border of [before, behind]) {
+          if (border === undefined) continue
+          expect(border.endUs - border.startUs).toBe(1)
+          expect(Number.isSafeInteger(border.startUs)).toBe(true)
+        }
+        const holdsAll = isFrom === end < 0n
+        for (const span of [all, whole]) expect(contains(span, 0)).toBe(holdsAll)
+      }),
+    )
+  })
 })
 
 describe('a walk', () => {

@@ -3,29 +3,100 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { EndReason } from '../../../readers/live/events.ts'
-import { openStreams } from '../../../readers/live/streams.ts'
+import { type StreamReader, watchRights } from '../../../readers/live/rights.ts'
+import type { Stream } from '../../../readers/live/stream.ts'
 import { channel, type FakeAccess, openFakeAccess } from './served-live.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'Date', 'performance'] }))
 afterEach(() => void vi.useRealTimers())
 
-async function watched(access: FakeAccess): Promise<() => EndReason | undefined> {
-  const streams = openStreams(access, { streamsMax: 1, streamsEachMax: 1, queueBytes: 1, heartbeatSeconds: 1 }, pino({ level: 'silent' }))
+const logger = pino({ level: 'silent' })
+const right = { allowed: true, publisher: null, owner: 'user' } as const
+
+function fakeStream(): Stream {
   let ended: EndReason | undefined
-  const stream = { start: () => undefined, end: (reason: EndReason) => void (ended ??= reason), ended: () => ended }
-  const right = { allowed: true, publisher: null, owner: 'user' } as const
-  await streams.add(stream, { request: { credential: { scheme: 'Bearer', secret: 'owner' }, channel, action: 'read' }, right })
-  return () => ended
+  return { start: () => undefined, end: reason => void (ended ??= reason), ended: () => ended }
 }
 
-test('in a reader process, where changes may go unheard, within 6 s', async () => {
-  const access = Object.assign(openFakeAccess(), { heardMs: () => performance.now() })
+async function watched(access: FakeAccess): Promise<() => EndReason | undefined> {
+  const stream = fakeStream()
+  const request = { credential: { scheme: 'Bearer', secret: 'owner' }, channel, action: 'read' } as const
+  await watchRights(access, logger).watch(stream, { request, right })
+  return () => stream.ended()
+}
+
+test('in a reader process a stream goes on while changes are heard, also where the right cannot be asked for, and ends within 6 s of their silence', async () => {
+  let isHeard = true
+  let heardMs = performance.now()
+  const access = Object.assign(openFakeAccess(), { heardMs: () => (isHeard ? (heardMs = performance.now()) : heardMs) })
   const ended = await watched(access)
   access.isAway = true
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(ended()).toBeUndefined()
+  isHeard = false
   await vi.advanceTimersByTimeAsync(4_000)
   expect(ended()).toBeUndefined()
   await vi.advanceTimersByTimeAsync(2_000)
   expect(ended()).toBe('unavailable')
+})
+
+test('where no answer came it is asked again within about a second', async () => {
+  const access = Object.assign(openFakeAccess(), { heardMs: () => performance.now() })
+  const ended = await watched(access)
+  access.isAway = true
+  await vi.advanceTimersByTimeAsync(5_500)
+  access.isAway = false
+  access.rights.delete('owner')
+  await vi.advanceTimersByTimeAsync(1_500)
+  expect(ended()).toBe('access_ended')
+})
+
+test('a change that concerns a stream ends it where the right cannot be asked for', async () => {
+  const access = Object.assign(openFakeAccess(), { heardMs: () => performance.now() })
+  const ended = await watched(access)
+  access.isAway = true
+  access.change({ kind: 'user', user: 'another' })
+  await vi.advanceTimersByTimeAsync(100)
+  expect(ended()).toBeUndefined()
+  access.change({ kind: 'channel', channel })
+  await vi.advanceTimersByTimeAsync(100)
+  expect(ended()).toBe('unavailable')
+})
+
+test('after missed changes a hundred questions are asked at a time, and those of a change come first', async () => {
+  const access = openFakeAccess()
+  const rights = watchRights(access, logger)
+  const streams = Array.from({ length: 350 }, () => fakeStream())
+  const readerOf = (nth: number): StreamReader => {
+    const credential = { scheme: 'Thing', secret: `secret-${nth}` } as const
+    const right = { allowed: true, publisher: `t${nth}`, owner: 'user' } as const
+    access.rights.set(credential.secret, right)
+    return { request: { credential, channel, action: 'read' }, right }
+  }
+  await Promise.all(streams.map((stream, nth) => rights.watch(stream, readerOf(nth))))
+  const asked: string[] = []
+  let release = Promise.withResolvers<void>()
+  const answer = access.authorize.bind(access)
+  vi.spyOn(access, 'authorize').mockImplementation(async request => {
+    asked.push(request.credential.secret)
+    await release.promise
+    return answer(request)
+  })
+  // Routine: those who wait are asked in their order.
+  await vi.advanceTimersByTimeAsync(61_000)
+  expect(asked).toHaveLength(100)
+  access.change({ kind: 'thing', thing: 't340' })
+  expect(asked).toHaveLength(100)
+  release.resolve()
+  release = Promise.withResolvers()
+  await vi.waitFor(() => expect(asked).toHaveLength(200))
+  expect(asked.indexOf('secret-340')).toBe(100)
+  release.resolve()
+  await vi.waitFor(() => expect(asked).toHaveLength(350))
+  expect(new Set(asked).size).toBe(350)
+  expect(streams.map(stream => stream.ended())).toEqual(streams.map(() => undefined))
+  for (const stream of streams) rights.forget(stream)
+  expect(access.listeners()).toBe(0)
 })
 
 test('in process, where each change is told, after a minute', async () => {

@@ -7,7 +7,7 @@ import { createServer } from '../../../config/http/server.ts'
 import { createLogger } from '../../../config/logger.ts'
 import { LiveUnavailableError } from '../../../pipeline/live/messages.ts'
 import { liveRoutes } from '../../../readers/live/routes.ts'
-import { channel, foreign, otherThing, owner, serveLive, stranger, thing } from './served-live.ts'
+import { channel, foreign, openFakeAccess, otherThing, owner, serveLive, stranger, thing } from './served-live.ts'
 
 test('the owner is given each record as it comes, as a page has it, with an id', async () => {
   await using served = await serveLive()
@@ -99,6 +99,9 @@ test.each<[what: string, status: number, sentence: RegExp, query: string, header
   ['a number that is none', 400, /\/query\/v .*a number/, '?v=x', owner, channel],
   ['a filter of SenML for documents', 400, /\/query\/name is of SenML/, '?format=weather&name=a', owner, channel],
   ['a filter of documents for SenML', 400, /\/query\/payload.a is of JSON/, '?payload.a=1', owner, channel],
+  ['an escape that is none', 400, /\/query\/name has a % that begins no character/, '?name=%FF', owner, channel],
+  ['a stranger with such an escape', 400, /\/query\/name has a %/, '?name=%', stranger, channel],
+  ['nobody with such an escape', 401, /Authorization: Thing <key>/, '?name=%FF', {}, channel],
   ['a parameter twice', 400, /\/query\/name.*more than once/, '?name=a&name=b', owner, channel],
   ['JSON wanted', 406, /give text\/event-stream in Accept/, '', { ...owner, accept: 'application/json' }, channel],
   [
@@ -169,6 +172,18 @@ test('where the log has deleted what lies behind the id, the event `lost` says s
   await second.until(1)
   expect(second.named).toEqual([expect.objectContaining({ name: 'lost', data: expect.stringMatching(/no longer in the log.*GET/) })])
   expect(second.names()).toEqual(['c'])
+  expect(served.told).toEqual(['opened', 'opened', 'lost'])
+})
+
+test('each stream is told when it opens, and why it ended', async () => {
+  await using served = await serveLive()
+  const [left, other] = [await served.open(), await served.open('', thing)]
+  left.leave()
+  await expect.poll(() => served.told).toEqual(['opened', 'opened', 'left'])
+  served.access.rights.delete('one')
+  served.access.change({ kind: 'thing', thing: 't1' })
+  await other.closed
+  await expect.poll(() => served.told).toEqual(['opened', 'opened', 'left', 'access_ended'])
 })
 
 test('while the log is away who comes is answered 503 with Retry-After; without a log, 404 that says what to set', async () => {
@@ -195,7 +210,8 @@ test('it is described: its filters, the header, the media type and every error',
   const app = createServer({ logger })
   openapiRoutes(app, { version: '1' })
   const options = { streamsMax: 1, streamsEachMax: 1, queueBytes: 65_536, heartbeatSeconds: 15 }
-  await app.register(liveRoutes({ live: undefined, access: (await serveLive()).access, placeKey: Buffer.alloc(32), options, logger }))
+  const metrics = { opened: () => undefined, closed: () => undefined, lost: () => undefined }
+  await app.register(liveRoutes({ live: undefined, access: openFakeAccess(), placeKey: Buffer.alloc(32), options, metrics, logger }))
   const answer = await app.inject({ url: '/openapi.json' })
   const { paths } = answer.json<{ paths: Record<string, { get: Record<string, unknown> }> }>()
   const operation = paths['/channels/{channel}/messages/stream']!.get as {

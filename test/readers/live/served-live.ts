@@ -56,6 +56,8 @@ export interface ServedLive extends AsyncDisposable {
   readonly url: string
   readonly topic: FakeTopic
   readonly access: FakeAccess
+  /** What was told of streams, in its order: `opened`, `lost`, or why one ended. */
+  readonly told: string[]
   open(query?: string, headers?: Record<string, string>, of?: string): Promise<EventClient>
   get(query?: string, headers?: Record<string, string>, of?: string): Promise<{ status: number; headers: Headers; text: string }>
   close(): Promise<void>
@@ -69,9 +71,16 @@ export async function serveLive(options: Partial<LiveOptions> = {}, live?: LiveM
   const access = openFakeAccess()
   const logger = createLogger({ level: 'silent', pretty: false })
   const app = createServer({ logger })
-  const placeKey = Buffer.alloc(32, 9)
+  const told: string[] = []
   await app.register(
-    liveRoutes({ live: live === 'none' ? undefined : (live ?? own), access, placeKey, options: { ...defaults, ...options }, logger }),
+    liveRoutes({
+      live: live === 'none' ? undefined : (live ?? own),
+      access,
+      placeKey: Buffer.alloc(32, 9),
+      options: { ...defaults, ...options },
+      metrics: { opened: () => void told.push('opened'), closed: reason => void told.push(reason), lost: () => void told.push('lost') },
+      logger,
+    }),
   )
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
@@ -82,12 +91,18 @@ export async function serveLive(options: Partial<LiveOptions> = {}, live?: LiveM
     url,
     topic,
     access,
+    told,
     open: (query = '', headers = owner, of = channel) => openEvents(path(query, of), headers),
     async get(query = '', headers = owner, of = channel) {
       const answer = await fetch(path(query, of), { headers })
       return { status: answer.status, headers: answer.headers, text: await answer.text() }
     },
     close,
-    [Symbol.asyncDispose]: close,
+    [Symbol.asyncDispose]() {
+      const closed = close()
+      // A client that left keeps a connection ready for seconds.
+      app.server.closeAllConnections()
+      return closed
+    },
   }
 }

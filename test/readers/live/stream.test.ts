@@ -2,17 +2,19 @@
 
 import type { ServerResponse } from 'node:http'
 import { Writable } from 'node:stream'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Follower, Following, LiveMessage } from '../../../pipeline/live/messages.ts'
 import { openPlaceTexts } from '../../../readers/live/place-text.ts'
-import { openRows } from '../../../readers/live/rows.ts'
+import { type LiveRow, openRows } from '../../../readers/live/rows.ts'
 import { openStream, type Stream } from '../../../readers/live/stream.ts'
+import type { DocumentRow } from '../../../readers/reader.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
 import { channel } from './served-live.ts'
 
 const log = '0123456789abcdef'
 const queueBytes = 20_000
 const recordBytes = 1_000
+const heartbeatMs = 60_000
 
 /** A client that takes nothing until it is told to. */
 class StuckResponse extends Writable {
@@ -24,13 +26,21 @@ class StuckResponse extends Writable {
     if (this.#takes) done()
     else this.#held = done
   }
+  /** What a socket calls when no byte has gone over it for so long: see streams.test.ts for a real one. */
+  still: { afterMs: number; call: () => void } | undefined
+  setTimeout(afterMs: number, call: () => void): void {
+    this.still = { afterMs, call }
+  }
   takeAll(): void {
     this.#takes = true
     this.#held?.()
   }
 }
 
-function open(): { stream: Stream; response: StuckResponse; follower: () => Follower; stops: () => number } {
+function open(
+  asked: object = {},
+  rowsOf = openRows(),
+): { stream: Stream; response: StuckResponse; follower: () => Follower; stops: () => number } {
   let follower: Follower | undefined
   let stops = 0
   const following: Following = {
@@ -40,7 +50,7 @@ function open(): { stream: Stream; response: StuckResponse; follower: () => Foll
     place: () => ({ log, offsets: [0], partition: 0, rows: 0 }),
     stop: () => void stops++,
   }
-  const selection = { channel, format: 'messages', payload: [] } as unknown as Parameters<typeof openStream>[0]['selection']
+  const selection = { channel, format: 'messages', payload: [], ...asked } as unknown as Parameters<typeof openStream>[0]['selection']
   const placeTexts = openPlaceTexts(Buffer.alloc(32))
   const stream = openStream({
     following,
@@ -48,9 +58,10 @@ function open(): { stream: Stream; response: StuckResponse; follower: () => Foll
     isEmpty: false,
     placeTexts,
     of: '',
-    rowsOf: openRows(),
+    rowsOf,
     queueBytes,
-    heartbeatMs: 60_000,
+    heartbeatMs,
+    onLost: () => undefined,
   })
   const response = new StuckResponse()
   stream.start(response as unknown as ServerResponse)
@@ -112,4 +123,43 @@ test('an end stops what is read for it, says why once, and cuts off who does not
   expect(follower().take(messageOf(3), 0, [5])).toBe(3)
   await closed
   expect(response.destroyed).toBe(true)
+})
+
+test('who takes long for what waits is not cut off while the connection moves, and is when it stands still', () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const [slow, quick] = [open(), open()]
+    slow.follower().take(messageOf(100), 0, [5])
+    quick.response.takeAll()
+    vi.advanceTimersByTime(10 * heartbeatMs)
+    expect(slow.stream.ended()).toBeUndefined()
+    for (const { response } of [slow, quick]) {
+      expect(response.still!.afterMs).toBe(heartbeatMs)
+      response.still!.call()
+    }
+    expect([slow.stream.ended(), quick.stream.ended()]).toEqual(['slow', undefined])
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('a payload is parsed once, for all filters of all streams', () => {
+  const batch = new RecordBatch()
+  batch.beginMessage({ partition: 0, offset: 5, channel, subtopic: 'a.weather', publisher: 't', protocol: 'http' })
+  batch.appendDocument(0, 'weather', 0, 0, { d: { tmp: 21.5, hum: 3 } })
+  batch.endMessage()
+  const rows = openRows()({ batch, partition: 0, offset: 5 })
+  let parsed = 0
+  const counted = rows.map((one): LiveRow => ({ ...one, row: { ...(one.row as DocumentRow) } }))
+  const { payloadText } = rows[0]!.row as DocumentRow
+  Object.defineProperty(counted[0]!.row, 'payloadText', { get: () => (parsed++, payloadText) })
+  const filter = (path: string[], text: string): object => ({ path, text })
+  const both = { format: 'weather', payload: [filter(['d', 'tmp'], '21.5'), filter(['d', 'hum'], '3')] }
+  const streams = [both, both, { ...both, publisher: 'another' }].map(selection => open(selection, () => counted))
+  for (const { follower, response } of streams) {
+    response.takeAll()
+    follower().take({ batch, partition: 0, offset: 5 }, 0, [5])
+  }
+  expect(streams.map(({ response }) => response.taken.includes('"tmp":21.5'))).toEqual([true, true, false])
+  expect(parsed).toBe(1)
 })

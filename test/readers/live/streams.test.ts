@@ -72,15 +72,30 @@ test('where it cannot be known whether the right is there the stream ends, to be
 })
 
 test('more streams than there may be are answered 503, more of one reader 429, and room comes back', async () => {
-  await using served = await serveLive({ streamsMax: 3, streamsEachMax: 2 })
+  await using served = await serveLive({ streamsMax: 4, streamsEachMax: 2 })
+  served.access.rights.set('three', { allowed: true, publisher: 't3', owner: 'neighbour' })
+  served.access.rights.set('four', { allowed: true, publisher: 't4', owner: 'neighbour' })
   const first = await served.open('', thing)
   await served.open('', thing)
   const each = await served.get('', thing)
   expect([each.status, each.headers.get('retry-after'), each.text]).toEqual([429, '1', expect.stringMatching(/2 live streams of yours/)])
-  await served.open('', otherThing)
+  await served.open('', { authorization: 'Thing three' })
+  await served.open('', { authorization: 'Thing four' })
   const all = await served.get('', owner)
   expect([all.status, all.headers.get('retry-after')]).toEqual([503, '1'])
   first.leave()
+  await expect.poll(async () => (await openOrStatus(served)) as unknown).toBe(200)
+})
+
+test('one user with all their things has half of the streams at most, so that others find room', async () => {
+  await using served = await serveLive({ streamsMax: 5, streamsEachMax: 2 })
+  served.access.rights.set('neighbour', { allowed: true, publisher: null, owner: 'neighbour' })
+  const own = await Promise.all([served.open('', thing), served.open('', otherThing), served.open('', owner)])
+  const more = await Promise.all([served.get('', thing), served.get('', otherThing), served.get('', owner)])
+  expect(more.map(({ status }) => status)).toEqual([429, 429, 429])
+  expect(more[0].text).toMatch(/3 live streams of one user and their things/)
+  await served.open('', { authorization: 'Bearer neighbour' })
+  own[0].leave()
   await expect.poll(async () => (await openOrStatus(served)) as unknown).toBe(200)
 })
 

@@ -1,7 +1,7 @@
 // The PostgreSQL reader, embedded and on a server: what every reader promises, and what this one does beside.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
+import { type Database, DatabaseError } from '../../../config/postgres/database.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
 import { selectBuckets, selectCount, selectLatest, selectPage } from '../../../readers/postgres/select.ts'
@@ -137,6 +137,21 @@ describe('beside', () => {
     await site.store(batch)
     const { groups } = await site.reader.aggregate(aggregateQuery({ channel: 'sums', aggregation: 'sum' }), signal)
     expect(groups.map(({ value, count }) => [value, count])).toEqual([[expect.any(Number), 3]])
+  })
+
+  test('such a sum takes no longer than one question may, however many rows there are', async () => {
+    const overflow = new DatabaseError('value out of range: overflow', { sqlState: '22003', cause: undefined })
+    const row = { position: 1n, index: 0, subtopic: '', publisher: 'p', protocol: 'http', name: 'n', unit: null, time_us: 0n, value: 1 }
+    const database = {
+      ...site.database,
+      query: async (sql: string) => {
+        if (sql.includes('grouped')) throw overflow
+        await new Promise(resolve => setImmediate(resolve))
+        return Array.from({ length: 1000 }, () => row)
+      },
+    } as Database
+    const endless = openPostgresReader({ database, queryTimeoutMs: 100 })
+    await expect(endless.aggregate(aggregateQuery({ aggregation: 'sum' }), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
   })
 
   test('a statement that takes longer than one question may is told so', async () => {

@@ -45,6 +45,20 @@ test.each([
   expect((row!.params[2] as Buffer).readBigInt64BE()).toBe(BigInt(createdUs) * 1000n + BigInt(createdRestNs))
 })
 
+const year1600Us = Date.UTC(1600, 0) * 1000
+test.each([
+  ['of the year 1600', year1600Us, 0, true],
+  ['of the first instant that fits', -9_223_372_036_854_776, 192, false],
+  ['of the one before', -9_223_372_036_854_776, 191, true],
+])('a document %s', (_which, createdUs, createdRestNs, isRefused) => {
+  const { rejected } = encoded([{ offset: 0, documents: [{ format: 'f', payload: {}, createdUs, createdRestNs }] }])
+  expect([...rejected.values()]).toEqual(
+    isRefused
+      ? [expect.objectContaining({ message: 0, record: 0, rule: 'store-refused', reason: expect.stringMatching(/1677/) as string })]
+      : [],
+  )
+})
+
 test('a bucket of several days is called after its first, also before 1970', () => {
   const bucket = (timeUs: number) =>
     (rowsOf([{ offset: 0, records: [{ value: 1, timeUs }] }], { bucketDays: 7 })[0]!.params[1] as Buffer).readUInt32BE() - 2 ** 31

@@ -34,6 +34,11 @@ test.each([
   ['an oversized mutation', answer(0x2200, 'Rejected an oversized mutation (8389716/8388608) for keyspace: k'), 'data'],
   ['a request that is too big', answer(0x2200, 'Request is too big: length 17825901 exceeds maximum allowed length 16777216.'), 'data'],
   ['a key that is too long', answer(0x2200, 'Key length of 65540 is longer than maximum of 65535'), 'data'],
+  [
+    'a value that an index of an operator has no room for',
+    answer(0x2200, 'Cannot index value of size 70000 for index text on k.messages(string_value) (maximum allowed size=65535)'),
+    'data',
+  ],
   ['a batch that is too large', answer(0x2200, 'Batch too large'), 'data'],
   ['a guardrail for values', answer(0x2200, 'Guardrail column_value_size violated: Value of column payload has size 2MiB'), 'data'],
   ['a guardrail for texts', answer(0x2200, 'Guardrail column_text_value_size violated: Value of column payload has size 2MiB'), 'data'],

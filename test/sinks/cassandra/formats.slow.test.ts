@@ -51,5 +51,8 @@ describeWithOwnCassandra('many formats on Cassandra', cassandra => {
     await other.write(other.encode(batch(formatsMax, formatsMax + 1)), keep, never)
     expect(rules).toEqual(['format-limit'])
     expect(await readFormats(connection)).toHaveLength(formatsMax)
+    // Also in pages: there may be more than a node gives at once.
+    const select = `SELECT format FROM ${connection.table('sluice_formats')}`
+    expect(await connection.query(select, [], { fetchSize: 7 })).toHaveLength(formatsMax)
   })
 })

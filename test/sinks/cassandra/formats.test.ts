@@ -11,7 +11,7 @@ const never = new AbortController().signal
 const wanted = (format: string, ...channels: string[]) => ({ format, channels: new Set(channels) })
 
 /** A store that has these formats, and says what it was asked. */
-function storeWith(formats: readonly { format: string; channel: string }[], change: () => Promise<boolean> = async () => true) {
+function storeWith(formats: readonly { format: string; channel: string }[], change: (cql: string) => Promise<boolean> = async () => true) {
   const asked: string[] = []
   const query = async (cql: string, values: readonly unknown[] = []): Promise<Row[]> => {
     asked.push(cql)
@@ -96,4 +96,28 @@ test('a cluster that takes no more tables refuses the format, and the writer goe
   const denied = new SinkError('systemic', 'not agreed')
   const other = openFormats(storeWith([], () => Promise.reject(denied)).connection, { ...defaults, url: '' }, () => undefined)
   await expect(other.resolve([wanted('new', 'channel')], never)).rejects.toBe(denied)
+})
+
+test('a cluster that knows no index by publisher stores the format without, and says so', async () => {
+  const refusal = Object.assign(new Error('Unable to find custom indexer class sai'), { name: 'ResponseError', code: 0x2300 })
+  const made: string[] = []
+  const notices: string[] = []
+  const change = async (cql: string): Promise<boolean> => {
+    made.push(cql.split(' ', 2).join(' '))
+    if (cql.startsWith('CREATE INDEX')) throw refusal
+    return true
+  }
+  const formats = openFormats(storeWith([], change).connection, { ...defaults, url: '' }, sentence => void notices.push(sentence))
+  expect((await formats.resolve([wanted('new', 'channel')], never)).size).toBe(0)
+  expect(made).toEqual(['CREATE TABLE', 'CREATE INDEX'])
+  expect(notices).toEqual([expect.stringMatching(/no index by publisher.*custom indexer class sai.*Cassandra 5/) as string])
+})
+
+test('nodes that do not agree on an index in time have the batch written again', async () => {
+  const formats = openFormats(
+    storeWith([], async cql => !cql.startsWith('CREATE INDEX')).connection,
+    { ...defaults, url: '' },
+    () => undefined,
+  )
+  await expect(formats.resolve([wanted('new', 'channel')], never)).rejects.toMatchObject({ errorClass: 'transient' })
 })

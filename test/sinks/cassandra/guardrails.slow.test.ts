@@ -32,6 +32,7 @@ describeWithCassandra('a Cassandra with limits', () => {
         .replaceAll('AllowAllAuthorizer', 'CassandraAuthorizer')}role_manager: CassandraRoleManager
 column_value_size_fail_threshold: 1KiB
 tables_fail_threshold: ${tablesMax}
+page_size_fail_threshold: 5000
 write_consistency_levels_disallowed: [TWO]
 `,
       "Created default superuser role 'cassandra'",

@@ -63,6 +63,24 @@ describeWithCassandra('what Cassandra refuses', cassandra => {
     expect(await offsets()).toEqual([0, 2])
   })
 
+  test('a text for which an index of an operator has no room is refused, and no other message with it', async () => {
+    const sink = await open()
+    await operator.change(`CREATE INDEX texts ON ${operator.table('messages')} (string_value)`)
+    try {
+      const rejections: Rejection[] = []
+      const long = { offset: 1, records: [{ value: 1 }, { stringValue: 'x'.repeat(70_000) }] }
+      const batch = batchOf(0, 3, [plain(0), long, plain(2)])
+      const counted = await sink.write(sink.encode(batch), async some => void rejections.push(...some), never)
+      expect(counted).toMatchObject([{ received: 3, stored: 2, deadLettered: 1 }])
+      expect(rejections).toMatchObject([
+        { message: 1, record: 1, rule: 'store-refused', reason: expect.stringContaining('Cannot index value of size') as string },
+      ])
+      expect(await offsets()).toEqual([0, 2])
+    } finally {
+      await operator.change(`DROP INDEX ${operator.table('texts')}`)
+    }
+  })
+
   test('its rows go also where an earlier attempt had written them, and none is asked for again', async () => {
     const sink = await open()
     const encoded = sink.encode(batchOf(0, 2, [refusedByServer(0), plain(1)]))
@@ -119,6 +137,17 @@ describeWithCassandra('what Cassandra refuses', cassandra => {
     await replays.write(replays.encode(batchOf(0, 1, [replayed])), nobody, never)
     expect(await offsets()).toEqual([0])
     expect(await operator.query(`SELECT position FROM ${operator.table('sluice_replayed')}`)).toMatchObject([{ position: packed(0) }])
+  })
+
+  test('a refused message that is replayed before its rows are deleted keeps them, and no other does', async () => {
+    const sink = await open()
+    const replays = await open('messages.replays.writer-1')
+    const original = { log: 1, partition: 0, offset: 0 }
+    const replay = async (): Promise<void> => {
+      await replays.write(replays.encode(batchOf(0, 1, [{ ...plain(0), original }])), nobody, never)
+    }
+    await sink.write(sink.encode(batchOf(0, 2, [refusedByServer(0), refusedByServer(1)])), replay, never)
+    expect(new Set(await offsets())).toEqual(new Set([0]))
   })
 
   test('a replayed message that a clock ahead has deleted is tried again, and not taken for stored', async () => {

@@ -114,6 +114,20 @@ describeWithCassandra('a secured Cassandra', () => {
     await expect.poll(() => sink.write(sink.encode(document(13)), keep, never)).toMatchObject([{ stored: 1 }])
   })
 
+  test('a role that may not index the tables of another is told so, and writes', async () => {
+    await open(roles)
+    const keyspace = `KEYSPACE "${operator.keyspace}"`
+    await operator.change(`DROP INDEX "${operator.keyspace}".messages_publisher_idx`)
+    const some = await role('unindexing', `SELECT ON ${keyspace}`, `MODIFY ON ${keyspace}`)
+    const notices: string[] = []
+    const sink = await open(some, undefined, sentence => void notices.push(sentence))
+    expect(notices).toEqual([expect.stringMatching(/no index by publisher.*no ALTER permission.*GRANT ALTER ON KEYSPACE/s) as string])
+    expect(await sink.write(sink.encode(batchOf(30, 31, [plain(30)])), nobody, never)).toMatchObject([{ stored: 1 }])
+    await operator.change(`GRANT ALTER ON ${keyspace} TO unindexing`)
+    await open(some, undefined, sentence => void notices.push(sentence))
+    expect(notices).toHaveLength(1)
+  })
+
   test('a right that is taken away stops the writer', async () => {
     await open(roles)
     const keyspace = `KEYSPACE "${operator.keyspace}"`

@@ -109,6 +109,28 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(await rowsOf(connection)).toHaveLength(30)
   })
 
+  test('every table of rows has an index by publisher, also where it is missing when a writer starts', async () => {
+    nowhere()
+    const engine = batchOf(0, 2, [
+      { offset: 0, documents: [{ format: 'engine', payload: {} }] },
+      { offset: 1, documents: [{ format: 'Odd format', payload: {} }] },
+    ])
+    const sink = await open()
+    await sink.write(sink.encode(engine), nobody, never)
+    const connection = await look()
+    const indexes = async () => {
+      const sql = 'SELECT index_name, table_name, options FROM system_schema.indexes WHERE keyspace_name = ?'
+      return await connection.query(sql, [connection.keyspace], { consistency: 1 })
+    }
+    const made = await indexes()
+    const tables = made.map(({ table_name: name }) => name as string).sort()
+    expect(tables).toEqual(['engine', 'messages', expect.stringMatching(/^odd_format_/)])
+    for (const { options } of made) expect(options).toEqual({ class_name: 'sai', target: 'publisher' })
+    for (const { index_name: name } of made) await connection.change(`DROP INDEX ${connection.table(name as string)}`)
+    await Promise.all([open(), open(), open()])
+    expect((await indexes()).map(({ table_name: name }) => name as string).sort()).toEqual(tables)
+  })
+
   test('a lock whose holder has died is waited for, until it ends by itself', { timeout: 120_000 }, async () => {
     nowhere()
     const sink = await open()

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
-import { classify, isAboutData, namesReason, ResponseError } from '../../../sinks/influxdb/errors.ts'
+import { classify, isAboutData, isBeyondRetention, namesReason, ResponseError } from '../../../sinks/influxdb/errors.ts'
 import { defaults } from './store.ts'
 
 const json = (code: string, message: string): string => JSON.stringify({ code, message })
@@ -42,6 +42,16 @@ test.each([
 ])('%i, %s: %s', (status, body, meaning, sentence) => {
   const error = answerOf(status, body)
   expect([classify(error), error.message]).toEqual([meaning, expect.stringMatching(sentence)])
+})
+
+test.each([
+  ['dropped 3 points outside retention policy of duration 1440h0m0s - oldest point …', true],
+  ['shard 7 is pending deletion dropped=3', true],
+  ['field type conflict: input field "retention policy" on measurement "a" is type string, already exists as type float dropped=1', false],
+  ['field type conflict: input field "shard 7 is pending deletion" on measurement "a" is type string, …', false],
+])('whether a refusal is for the age: partial write: %s', (said, isIt) => {
+  const message = `failure writing points to database: partial write: ${said}`
+  expect(isBeyondRetention(answerOf(422, json('unprocessable entity', message)))).toBe(isIt)
 })
 
 test('a URL that names no bucket is systemic, before anything is asked', async () => {

@@ -12,6 +12,7 @@ test('says where the server is, and what is written to', () => {
     bucket: 'messages',
   })
   expect(urlFaults('http://127.0.0.1:8086?org=a&bucket=b')).toEqual([])
+  expect(urlFaults('http://127.0.0.1:8086?org=a_sluice&bucket=b_sluices')).toEqual([])
 })
 
 test.each([
@@ -22,6 +23,7 @@ test.each([
   ['http://x/?org=a&bucket=b&bucket=c', /bucket more than once/],
   ['http://x/?org=a&bucket=b&precision=s', /besides org and bucket/],
   ['http://x/?org=a&bucket=_monitoring', /begins with _/],
+  ['http://x/?org=a&bucket=b_sluice', /ends in _sluice, as the registries of stores do/],
   ['http://x/?org=a&bucket=b#c', /behind #/],
   ['http://me:geheim@x/?org=a&bucket=b', /user or a password/],
   ['http://x/?org=a&bucket=b&token=geheim', /holds a token/],

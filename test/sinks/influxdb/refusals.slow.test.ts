@@ -53,6 +53,7 @@ describeWithInflux('refusals', influx => {
           record: 2,
           rule: 'store-refused',
           reason: expect.stringContaining('already exists as type float'),
+          hint: expect.stringContaining('a field keeps the type that it had first'),
         }),
       ])
       expect(await offsets(store)).toEqual(['0/0', '2/0'])

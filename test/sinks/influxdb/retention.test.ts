@@ -21,6 +21,15 @@ test('a message with a row that is too old is rejected as a whole, and none wher
   expect(agedLines(encoded, 86_400, noonUs / 1000)).toEqual([])
   rejectAged(encoded, aged, 86_400)
   expect([...encoded.rejected.values()]).toEqual([expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention' })])
+  // Its other row may be stored.
+  expect([...encoded.partly]).toEqual([1])
+})
+
+test('a message of which all rows are too old has none to be taken away', () => {
+  const old = { offset: 1, records: [0, 1].map(value => ({ value, timeUs: noonUs - 86_400_000_001 })) }
+  const encoded = encode(batchOf(0, 2, [plain(0), old]), 1)
+  rejectAged(encoded, agedLines(encoded, 86_400, noonUs / 1000), 86_400)
+  expect([[...encoded.rejected.keys()], [...encoded.partly]]).toEqual([[1], []])
 })
 
 test('a shard lasts 28 days, and no more than a quarter of the retention', () => {

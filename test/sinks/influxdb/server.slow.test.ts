@@ -17,6 +17,7 @@ describeWithInflux('server', influx => {
   sinkConformance('InfluxDB, what only the server refuses', () => openStore(influx, { proxy }), {
     restarts: true,
     slow: true,
+    givesUp: true,
     transactional: false,
   })
   sinkConformance('InfluxDB, what is refused before it is sent', () => openStore(influx, { proxy, poisons: unkeepable }), {

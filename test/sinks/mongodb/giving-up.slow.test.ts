@@ -129,6 +129,24 @@ describeWithMongo('a write that is given up', mongo => {
       .toBe(10)
   })
 
+  test('a server that stops reading in the middle of a batch is away', async () => {
+    const sink = await open({ requestTimeoutMs: 300, connectTimeoutMs: 300 })
+    // More than the buffers on the way hold, so that the request is never sent as a whole.
+    const encoded = sink.encode(batchOf(0, 1, [{ offset: 0, records: [{ stringValue: 'x'.repeat(15 * 1024 * 1024) }] }]))
+    proxy.halfOpen()
+    const thrown = await thrownBy(sink.write(encoded, nobody, never))
+    expect([classify(thrown), String(thrown)]).toEqual(['transient', expect.stringMatching(/MongoDB has not answered for 1300 ms/)])
+    await proxy.heal()
+    await expect
+      .poll(() =>
+        sink.write(sink.encode(plainBatch(0, 10)), nobody, never).then(
+          () => stored(),
+          () => -1,
+        ),
+      )
+      .toBe(10)
+  })
+
   test('a server that is halted, and one that is not there, are away', { timeout: 60_000 }, async () => {
     const sink = await open({ requestTimeoutMs: 300, connectTimeoutMs: 300 })
     const encoded = sink.encode(plainBatch(0, 10))

@@ -134,9 +134,9 @@ describe('culprits', () => {
 describe('what became of a message', () => {
   const looked: unknown[] = []
   let unique = true
+  const command = async () => ({ cursor: { firstBatch: [{ key: { _id: 1 } }, { key: { serial: 1 }, unique }] } })
   const database = {
     collection: () => ({
-      listIndexes: () => ({ toArray: async () => [{ key: { _id: 1 } }, { key: { serial: 1 }, unique }] }),
       find: ({ _id: { $in: rowIds } }: { _id: { $in: Uint8Array[] } }) => {
         looked.push(...rowIds)
         return { toArray: async () => [] }
@@ -148,7 +148,7 @@ describe('what became of a message', () => {
     const ofTable = new Map(errors.map(([row, error]) => [row, { index: 0, code: 11_000, errmsg: 'E11000', ...error }]))
     looked.length = 0
     const targets = [{ table, collection: 'messages' }]
-    return settle({ database } as unknown as Connection, targets, new Map([[table, ofTable]]), new Set(), signal)
+    return settle({ command, database } as unknown as Connection, targets, new Map([[table, ofTable]]), new Set(), signal)
   }
 
   test('a duplicate that the server says to be of the _id is believed, without a look', async () => {

@@ -132,6 +132,8 @@ function suite(urlOf: () => string): void {
     const [counted] = await sink.write(sink.encode(batchOf(0, bad.length + 1, [...messages, plain(bad.length)])), look, signal)
     expect(counted).toEqual(counts({ received: bad.length + 1, stored: 1, deadLettered: bad.length }))
     expect(there).toBe(0)
+    // Their formats, too: nothing of them is stored.
+    expect(await database.collection('sluice.formats').countDocuments()).toBe(0)
     expect(rejections.map(({ rule }) => rule)).toEqual(bad.map(([, rule]) => rule))
     for (const [at, [, , reason]] of bad.entries()) expect(rejections[at]!.reason).toMatch(reason)
     expect(rejections.every(({ hint }) => hint !== undefined)).toBe(true)
@@ -159,6 +161,21 @@ function suite(urlOf: () => string): void {
     await sink.close()
   })
 
+  test('a refused message that is replayed before its rows are deleted keeps them, and no other does', async () => {
+    const sink = await store.open()
+    const replays = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
+    const original = { log: 1, partition: 0, offset: 0 }
+    const replay = async (): Promise<void> => {
+      await database.collection('messages').dropIndex('updateTime_1')
+      await replays.write(replays.encode(batchOf(7, 8, [{ ...withTakenUpdateTime(7), original }])), keep, signal)
+    }
+    const [counted] = await sink.write(sink.encode(batchOf(0, 2, [withTakenUpdateTime(0), withTakenUpdateTime(1)])), replay, signal)
+    expect(counted).toEqual(counts({ received: 2, deadLettered: 2 }))
+    expect(await values()).toEqual([1, 2])
+    await sink.close()
+    await replays.close()
+  })
+
   test('a replay is noted once, also by a writer that finds its rows there', async () => {
     const sink = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
     const replay: TestMessage = { ...plain(100), offset: 0, original: { log: 1, partition: 7, offset: 100 } }
@@ -167,6 +184,21 @@ function suite(urlOf: () => string): void {
     for (let time = 0; time < 2; time++) await sink.write(sink.encode(batchOf(0, 1, [replay])), keep, signal)
     const noted = await database.collection('sluice.replayed').find().toArray()
     expect(noted.map(({ _id }) => _id as unknown)).toEqual([(1n << 56n) | (7n << 44n) | 100n])
+    await sink.close()
+  })
+
+  test('a replay that leaves no row is not noted: it is empty now, filtered, or dead-lettered before', async () => {
+    const sink = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
+    const original = (offset: number) => ({ log: 1, partition: 7, offset })
+    const replays: TestMessage[] = [
+      { offset: 0, original: original(100) },
+      { offset: 1, original: original(101), outcome: 'filtered' },
+      { offset: 2, original: original(102), outcome: 'deadLettered' },
+      { ...plain(3), original: original(103) },
+    ]
+    await sink.write(sink.encode(batchOf(0, 4, replays)), keep, signal)
+    const noted = await database.collection('sluice.replayed').find().toArray()
+    expect(noted.map(({ _id }) => _id as unknown)).toEqual([(1n << 56n) | (7n << 44n) | 103n])
     await sink.close()
   })
 

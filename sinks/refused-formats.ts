@@ -1,6 +1,6 @@
 // Formats that were refused a moment ago: they are not asked for again at once, and not for ever either, since an operator may raise a limit.
 
-import type { FormatRefusal, WantedFormat } from '../format-registry.ts'
+import type { FormatRefusal, WantedFormat } from './format-registry.ts'
 
 const rememberedMs = 5_000
 const rememberedMax = 10_000

@@ -1,0 +1,28 @@
+// When the index of publishers is asked.
+
+import { expect, test } from 'vitest'
+import { openPublisherIndex } from '../../../readers/cassandra/publisher-index.ts'
+import { sourceOf } from '../../../readers/cassandra/source.ts'
+
+const records = sourceOf('k', 'messages')
+const documents = sourceOf('k', 'weather')
+
+test('for the newest first, of a publisher that nodes are sure to index', () => {
+  const index = openPublisherIndex()
+  expect(index.isThere(records, 'p', 'desc')).toBe(true)
+  expect(index.isThere(records, '', 'desc')).toBe(true)
+  expect(index.isThere(records, 'p', 'asc')).toBe(false)
+  expect(index.isThere(records, 'ä'.repeat(512), 'desc')).toBe(true)
+  expect(index.isThere(records, 'ä'.repeat(513), 'desc')).toBe(false)
+})
+
+test('a table that has none is asked again after a minute, and the others meanwhile', () => {
+  let nowMs = 5
+  const index = openPublisherIndex(() => nowMs)
+  index.miss(documents)
+  expect([records, documents].map(source => index.isThere(source, 'p', 'desc'))).toEqual([true, false])
+  nowMs += 59_999
+  expect(index.isThere(documents, 'p', 'desc')).toBe(false)
+  nowMs++
+  expect(index.isThere(documents, 'p', 'desc')).toBe(true)
+})
