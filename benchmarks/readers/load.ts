@@ -26,7 +26,7 @@ const { requests, throughput, non2xx, errors } = await autocannon({
   connections,
   duration: seconds,
   headers: { authorization },
-  setupClient: client => client.setRequest({ method: 'GET', path: paths[opened++ % paths.length]!, headers: { authorization } }),
+  setupClient: client => client.setRequests([{ method: 'GET', path: paths[opened++ % paths.length]!, headers: { authorization } }]),
 })
 const report: LoadReport = { perSecond: requests.average, total: requests.total, bytes: throughput.total, failed: non2xx + errors }
 process.send!(report)
