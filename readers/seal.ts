@@ -30,51 +30,63 @@ export function openSeal(key: Uint8Array, purpose: string): Seal {
   const mac = openMac(subkey('mac'))
   const cipher = openCounterMode(subkey('cipher'))
 
-  function tagOf(bytes: Uint8Array, of: string): Buffer {
-    return mac(Buffer.concat([Buffer.from(`${Buffer.byteLength(of)} ${of}`), bytes])).subarray(0, tagBytes)
-  }
-
   return {
     seal(bytes, of) {
-      const tag = tagOf(bytes, of)
-      return Buffer.concat([tag, cipher(bytes, tag)]).toString('base64url')
+      const sealed = Buffer.allocUnsafe(tagBytes + bytes.length)
+      mac(of, bytes).copy(sealed, 0, 0, tagBytes)
+      cipher(bytes, sealed, sealed.subarray(tagBytes))
+      return sealed.toString('base64url')
     },
     open(text, of) {
       const given = Buffer.from(text, 'base64url')
       if (given.length <= tagBytes || given.toString('base64url') !== text) return undefined
       const tag = given.subarray(0, tagBytes)
-      const bytes = cipher(given.subarray(tagBytes), tag)
-      return timingSafeEqual(tag, tagOf(bytes, of)) ? bytes : undefined
+      const bytes = Buffer.allocUnsafe(given.length - tagBytes)
+      cipher(given.subarray(tagBytes), tag, bytes)
+      return timingSafeEqual(tag, mac(of, bytes).subarray(0, tagBytes)) ? bytes : undefined
     },
   }
 }
 
 const hashBlockBytes = 64
 
-/** HMAC-SHA256 (RFC 2104), of a key of 32 bytes. */
-function openMac(key: Uint8Array): (bytes: Uint8Array) => Buffer {
-  const inner = Buffer.alloc(hashBlockBytes, 0x36)
-  const outer = Buffer.alloc(hashBlockBytes, 0x5c)
+const hashBytes = 32
+
+/** HMAC-SHA256 (RFC 2104), of a key of 32 bytes, over the length of a text, the text and bytes. */
+function openMac(key: Uint8Array): (of: string, bytes: Uint8Array) => Buffer {
+  // A block of the key each, and room behind it for what is hashed.
+  let inner = Buffer.alloc(hashBlockBytes + 1024, 0x36)
+  const outer = Buffer.alloc(hashBlockBytes + hashBytes, 0x5c)
   for (const [at, byte] of key.entries()) {
     inner[at]! ^= byte
     outer[at]! ^= byte
   }
-  return bytes => hash('sha256', Buffer.concat([outer, hash('sha256', Buffer.concat([inner, bytes]), 'buffer')]), 'buffer')
+  return (of, bytes) => {
+    const ofBytes = Buffer.byteLength(of)
+    const length = `${ofBytes} `
+    const end = hashBlockBytes + length.length + ofBytes + bytes.length
+    if (end > inner.length) inner = Buffer.concat([inner.subarray(0, hashBlockBytes)], end * 2)
+    inner.write(length, hashBlockBytes, 'latin1')
+    inner.write(of, hashBlockBytes + length.length)
+    inner.set(bytes, end - bytes.length)
+    outer.set(hash('sha256', inner.subarray(0, end), 'buffer'), hashBlockBytes)
+    return hash('sha256', outer, 'buffer')
+  }
 }
 
 const cipherBlockBytes = 16
 
-/** AES-256 in counter mode (NIST SP 800-38A §6.5), which seals and opens alike. */
-function openCounterMode(key: Uint8Array): (bytes: Uint8Array, first: Buffer) => Buffer {
+/** AES-256 in counter mode (NIST SP 800-38A §6.5), which seals and opens alike: `from` into `to`, with the first counter. */
+function openCounterMode(key: Uint8Array): (from: Uint8Array, first: Buffer, to: Uint8Array) => void {
   const block = createCipheriv('aes-256-ecb', key, null).setAutoPadding(false)
-  return (bytes, first) => {
-    const counters = Buffer.alloc(Math.ceil(bytes.length / cipherBlockBytes) * cipherBlockBytes)
-    const from = first.readUInt32BE(12)
+  return (from, first, to) => {
+    const counters = Buffer.allocUnsafe(Math.ceil(from.length / cipherBlockBytes) * cipherBlockBytes)
+    const number = first.readUInt32BE(12)
     for (let at = 0; at < counters.length; at += cipherBlockBytes) {
-      first.copy(counters, at)
-      counters.writeUInt32BE((from + at / cipherBlockBytes) >>> 0, at + 12)
+      first.copy(counters, at, 0, 12)
+      counters.writeUInt32BE((number + at / cipherBlockBytes) >>> 0, at + 12)
     }
     const stream = block.update(counters)
-    return Buffer.from(bytes.map((byte, at) => byte ^ stream[at]!))
+    for (let at = 0; at < from.length; at++) to[at] = from[at]! ^ stream[at]!
   }
 }
