@@ -52,6 +52,7 @@ export async function openRaw(): Promise<RawStore> {
     replication: "{'class': 'SimpleStrategy', 'replication_factor': 1}",
     bucketDays: 1,
     retentionDays: 0,
+    publisherIndex: true,
     requestsInFlightMax: insertsInFlight,
     connectTimeoutMs: 5_000,
     requestTimeoutMs: 60_000,

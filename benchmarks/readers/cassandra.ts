@@ -90,6 +90,7 @@ const options = {
   replication: "{'class': 'SimpleStrategy', 'replication_factor': 1}",
   bucketDays: 1,
   retentionDays: 0,
+  publisherIndex: true,
   requestsInFlightMax: 256,
   connectTimeoutMs: 5_000,
   requestTimeoutMs: 60_000,

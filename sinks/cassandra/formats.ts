@@ -145,7 +145,7 @@ async function makeTables(
         continue
       }
       if (error !== undefined) throw error
-      const unindexed = await makeIndex(connection, name)
+      const unindexed = options.publisherIndex ? await makeIndex(connection, name) : undefined
       if (unindexed !== undefined) denied.push(unindexed)
     }
     const channel = channels.get(format)

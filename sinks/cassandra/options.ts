@@ -61,6 +61,11 @@ export const sinkOptions = Type.Object({
     maximum: 36_500,
     description: 'Days of messages that are kept beside the current one; partitions of older ones are deleted. 0 keeps all.',
   }),
+  publisherIndex: Type.Boolean({
+    default: true,
+    description:
+      "Index the tables by publisher, so that one thing's messages are found without reading its channel's. It costs the nodes two thirds more time for a row; an index that is there stays.",
+  }),
   requestsInFlightMax: Type.Integer({
     default: 256,
     minimum: 4,

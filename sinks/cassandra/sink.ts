@@ -109,7 +109,7 @@ async function prepare(
   for (let attempt = 1; ; attempt++) {
     try {
       await prepareSchema(connection, options)
-      const unindexed = await prepareIndexes(connection)
+      const unindexed = options.publisherIndex ? await prepareIndexes(connection) : undefined
       if (unindexed !== undefined) notice(unindexed)
       return await registerLog(connection, identity)
     } catch (error) {

@@ -131,6 +131,24 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect((await indexes()).map(({ table_name: name }) => name as string).sort()).toEqual(tables)
   })
 
+  test('without the option no table is indexed, and an index that is there stays', async () => {
+    nowhere()
+    const engine = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])
+    const sink = await open({}, { publisherIndex: false })
+    await sink.write(sink.encode(engine), nobody, never)
+    const connection = await look()
+    const indexed = async () => {
+      const cql = 'SELECT table_name FROM system_schema.indexes WHERE keyspace_name = ?'
+      const rows = await connection.query(cql, [connection.keyspace], { consistency: 1 })
+      return rows.map(({ table_name: name }) => name as string).sort()
+    }
+    expect(await indexed()).toEqual([])
+    await open()
+    expect(await indexed()).toEqual(['engine', 'messages'])
+    await open({}, { publisherIndex: false })
+    expect(await indexed()).toEqual(['engine', 'messages'])
+  })
+
   test('a lock whose holder has died is waited for, until it ends by itself', { timeout: 120_000 }, async () => {
     nowhere()
     const sink = await open()

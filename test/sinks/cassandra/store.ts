@@ -17,6 +17,7 @@ export const defaults: Omit<SinkOptions, 'url'> = {
   replication: "{'class': 'SimpleStrategy', 'replication_factor': 1}",
   bucketDays: 1,
   retentionDays: 0,
+  publisherIndex: true,
   requestsInFlightMax: 256,
   connectTimeoutMs: 2_000,
   requestTimeoutMs: 12_000,
