@@ -1,7 +1,7 @@
 // One process at a time changes the schema: two nodes that make a table at the same instant make two, of which they cannot agree on one.
 //
-// The lock is a row with a time to live, set by a conditional write. A process that dies with it holds the others up for that long. One that outlives its
-// own lock does what another does too: every change is one that may be made twice.
+// The lock is a row with a time to live, set by a conditional write. A process that dies with it holds the others up for that long; one that cannot reach
+// the store to give it back does so when it can. One that outlives its own lock does what another does too: every change is one that may be made twice.
 
 import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -13,6 +13,7 @@ const lockSeconds = 60
 const renewedAfterMs = 15_000
 const waitMsMax = 120_000
 const askAgainMs = 100
+const giveBackAgainMs = 500
 
 export interface HeldLock {
   /** To be called between changes: makes the lock last when some time has gone. */
@@ -27,7 +28,13 @@ export async function withSchemaLock<Result>(
 ): Promise<Result> {
   const table = connection.table('sluice_schema')
   const holder = randomBytes(8).toString('hex')
-  await acquire(connection, table, holder, signal)
+  try {
+    await acquire(connection, table, holder, signal)
+  } catch (error) {
+    // What was asked last may have been done without our learning of it.
+    giveBackLater(connection, table, holder)
+    throw error
+  }
   let heldSinceMs = performance.now()
   try {
     return await work({
@@ -43,11 +50,31 @@ export async function withSchemaLock<Result>(
       },
     })
   } finally {
-    // Where this fails the lock ends by itself.
-    await connection
-      .query(`DELETE FROM ${table} WHERE name = 'lock' IF value = ?`, [holder], { isIdempotent: false })
-      .catch(() => undefined)
+    if (!(await giveBack(connection, table, holder))) giveBackLater(connection, table, holder)
   }
+}
+
+/** @returns false where it may be given back later: the store is away, or does not answer */
+async function giveBack(connection: Connection, table: string, holder: string): Promise<boolean> {
+  try {
+    await connection.query(`DELETE FROM ${table} WHERE name = 'lock' IF value = ?`, [holder], { isIdempotent: false })
+    return true
+  } catch (error) {
+    // Otherwise, and where the connection is closed, it ends by itself.
+    return meaningOf(error) !== 'transient'
+  }
+}
+
+/** Nobody waits for it, and it keeps no process from its end. */
+function giveBackLater(connection: Connection, table: string, holder: string): void {
+  const untilMs = performance.now() + lockSeconds * 1000
+  const tryAgain = async (): Promise<void> => {
+    while (performance.now() < untilMs) {
+      await wait(giveBackAgainMs, undefined, { ref: false })
+      if (await giveBack(connection, table, holder)) return
+    }
+  }
+  void tryAgain()
 }
 
 async function acquire(connection: Connection, table: string, holder: string, signal: AbortSignal | undefined): Promise<void> {

@@ -57,3 +57,30 @@ test('a lock whose answer was lost and that was not taken is tried for again', a
   await withSchemaLock(connection, async () => undefined)
   expect(asked.map(cql => cql.slice(0, 6))).toEqual(['INSERT', 'SELECT', 'INSERT', 'DELETE'])
 })
+
+test.each([
+  ['the work has failed with it', 'DELETE'],
+  ['nobody knows whether it was taken', 'SELECT'],
+])('a lock that is left over since the store went away, where %s, is given back when it is there again', async (_why, first) => {
+  const away = Object.assign(new Error('away'), { name: 'OperationTimedOutError' })
+  const givenBack = Promise.withResolvers<void>()
+  let isAway = false
+  let holder: unknown
+  let tries = 0
+  const { connection } = answering((cql, values) => {
+    if (cql.startsWith('INSERT')) {
+      holder = values[0]
+      isAway = true
+      if (first === 'SELECT') throw away
+      return [{ '[applied]': true }]
+    }
+    if (cql.startsWith('DELETE') && ++tries === 3) isAway = false
+    if (isAway) throw away
+    expect(values).toEqual([holder])
+    givenBack.resolve()
+    return [{ '[applied]': true }]
+  })
+  await expect(withSchemaLock(connection, () => Promise.reject(away))).rejects.toThrow('away')
+  await givenBack.promise
+  expect(tries).toBe(3)
+})
