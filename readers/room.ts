@@ -18,15 +18,17 @@ export interface RoomLimits {
   readonly eachMax: number
   /** What they are: `live streams`. */
   readonly what: string
+  /** Whose those of one asker are. */
+  readonly whose?: string
 }
 
-export function openRoom({ max, eachMax, what }: RoomLimits): Room {
+export function openRoom({ max, eachMax, what, whose = 'of yours' }: RoomLimits): Room {
   const taken = new Map<string, number>()
   let total = 0
   return {
     take(of) {
       const own = taken.get(of) ?? 0
-      if (own >= eachMax) throw new HttpError('too_many_requests', `${own} ${what} of yours are open: close some of them`)
+      if (own >= eachMax) throw new HttpError('too_many_requests', `${own} ${what} ${whose} are open: close some of them`)
       if (total >= max) throw new HttpError('unavailable', `as many ${what} are open as there may be: come again`)
       taken.set(of, own + 1)
       total++

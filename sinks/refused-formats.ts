@@ -29,6 +29,22 @@ export class RefusedFormats {
     return remembered.refusal
   }
 
+  /** Of the wanted ones that are not known: which were refused lately, and which have to be asked for. */
+  sort(
+    wanted: readonly WantedFormat[],
+    isKnown: (format: string) => boolean,
+  ): { readonly refused: Map<string, FormatRefusal>; readonly missing: WantedFormat[] } {
+    const refused = new Map<string, FormatRefusal>()
+    const missing: WantedFormat[] = []
+    for (const want of wanted) {
+      if (isKnown(want.format)) continue
+      const refusal = this.find(want)
+      if (refusal === undefined) missing.push(want)
+      else refused.set(want.format, refusal)
+    }
+    return { refused, missing }
+  }
+
   add({ format, channels }: WantedFormat, refusal: FormatRefusal): void {
     this.#formats.delete(format)
     if (this.#formats.size >= rememberedMax) this.#formats.delete(this.#formats.keys().next().value!)

@@ -3,6 +3,7 @@
 import { HttpError } from '../../config/http/errors.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
+import { openRoom } from '../room.ts'
 import type { EndReason } from './events.ts'
 import type { LiveOptions } from './options.ts'
 import { type StreamReader, watchRights } from './rights.ts'
@@ -25,30 +26,25 @@ export interface Streams {
 export function openStreams(access: AccessControl, { streamsMax, streamsEachMax }: LiveOptions, logger: Logger): Streams {
   const open = new Set<Stream>()
   const rights = watchRights(access, logger)
-  const ofReaders = openTally()
-  const ofUsers = openTally()
+  const what = 'live streams'
+  const ofReaders = openRoom({ max: streamsMax, eachMax: streamsEachMax, what })
   // Things are made by who wants them: without this bound those of one user could take the room of all others.
-  const streamsUserMax = Math.ceil(streamsMax / 2)
-  let total = 0
+  const ofUsers = openRoom({ max: streamsMax, eachMax: Math.ceil(streamsMax / 2), what, whose: 'of one user and their things' })
   let closed = false
 
   return {
     reserve({ right: { publisher, owner } }) {
-      const reader = publisher ?? owner
       if (closed) throw new HttpError('unavailable', 'this process is stopping: try again')
-      if (ofReaders.of(reader) >= streamsEachMax) throw tooMany(`${streamsEachMax} live streams of yours are open`)
-      if (total >= streamsMax) throw new HttpError('unavailable', 'as many live streams are open as there may be: come again')
-      if (ofUsers.of(owner) >= streamsUserMax) throw tooMany(`${streamsUserMax} live streams of one user and their things are open`)
-      ofReaders.add(reader)
-      ofUsers.add(owner)
-      total++
-      let isGiven = true
-      return () => {
-        if (!isGiven) return
-        isGiven = false
-        total--
-        ofReaders.remove(reader)
-        ofUsers.remove(owner)
+      const leaveReader = ofReaders.take(publisher ?? owner)
+      try {
+        const leaveUser = ofUsers.take(owner)
+        return () => {
+          leaveReader()
+          leaveUser()
+        }
+      } catch (error) {
+        leaveReader()
+        throw error
       }
     },
     async add(stream, reader) {
@@ -63,30 +59,6 @@ export function openStreams(access: AccessControl, { streamsMax, streamsEachMax 
     endAll(reason) {
       closed = true
       for (const stream of open) stream.end(reason)
-    },
-  }
-}
-
-function tooMany(what: string): HttpError {
-  return new HttpError('too_many_requests', `${what}: close some of them`)
-}
-
-interface Tally {
-  of(id: string): number
-  add(id: string): void
-  remove(id: string): void
-}
-
-/** How many streams each has who has any. */
-function openTally(): Tally {
-  const counts = new Map<string, number>()
-  return {
-    of: id => counts.get(id) ?? 0,
-    add: id => void counts.set(id, (counts.get(id) ?? 0) + 1),
-    remove(id) {
-      const left = counts.get(id)! - 1
-      if (left === 0) counts.delete(id)
-      else counts.set(id, left)
     },
   }
 }

@@ -61,18 +61,11 @@ export function openFormats(
 
   return {
     async resolve(wanted, signal) {
-      const refused = new Map<string, FormatRefusal>()
-      const unknown: WantedFormat[] = []
-      for (const one of wanted) {
-        if (known.has(one.format)) continue
-        const refusal = refusedLately.find(one)
-        if (refusal === undefined) unknown.push(one)
-        else refused.set(one.format, refusal)
-      }
-      if (unknown.length === 0) return refused
-      for (const [format, refusal] of await look(unknown, signal)) {
+      const { refused, missing } = refusedLately.sort(wanted, format => known.has(format))
+      if (missing.length === 0) return refused
+      for (const [format, refusal] of await look(missing, signal)) {
         refused.set(format, refusal)
-        refusedLately.add(unknown.find(one => one.format === format)!, refusal)
+        refusedLately.add(missing.find(one => one.format === format)!, refusal)
       }
       return refused
     },

@@ -2,6 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
+import { unlessAborted } from '../../config/postgres/aborting.ts'
 import { SinkError } from '../sink-error.ts'
 import { type Answer, answerOf } from './annotated-csv.ts'
 import { connectionFailure, ResponseError } from './errors.ts'
@@ -93,7 +94,7 @@ export async function openConnection(
     const timer = setTimeout(timeOut, timeoutMs)
     try {
       // One that still waits for a connection heeds no signal.
-      return await untilEnded(exchange(ending.signal), ending.signal)
+      return await unlessAborted(exchange(ending.signal), ending.signal)
     } catch (error) {
       if (ending.signal.aborted) throw ending.signal.reason
       throw error instanceof ResponseError || error instanceof SinkError ? error : connectionFailure(server, error)
@@ -197,19 +198,6 @@ export async function openConnection(
 }
 
 const ofJson = { 'content-type': 'application/json' }
-
-/** Rejects when the signal aborts, whatever the other one does. */
-async function untilEnded<Result>(work: Promise<Result>, ended: AbortSignal): Promise<Result> {
-  const end = Promise.withResolvers<never>()
-  const onAbort = (): void => end.reject(ended.reason)
-  ended.addEventListener('abort', onAbort)
-  try {
-    return await Promise.race([work, end.promise])
-  } finally {
-    ended.removeEventListener('abort', onAbort)
-    work.catch(() => undefined)
-  }
-}
 
 /** Seconds or an instant (RFC 9110 §10.2.3), as milliseconds from now. */
 function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {

@@ -24,14 +24,7 @@ export function openFormats(connection: Connection, options: SinkOptions, nowMs:
   const refusedLately = new RefusedFormats(nowMs)
   return {
     async admit(wanted, signal) {
-      const refusals = new Map<string, FormatRefusal>()
-      const missing: WantedFormat[] = []
-      for (const want of wanted) {
-        if (known.has(want.format)) continue
-        const refusal = refusedLately.find(want)
-        if (refusal === undefined) missing.push(want)
-        else refusals.set(want.format, refusal)
-      }
+      const { refused: refusals, missing } = refusedLately.sort(wanted, format => known.has(format))
       if (missing.length === 0) return refusals
       const registered = await readFormats(connection, signal)
       for (const { format } of registered) known.add(format)

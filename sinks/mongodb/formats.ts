@@ -63,15 +63,8 @@ export function openFormats(connection: Connection, options: SinkOptions, nowMs:
 
   async function resolve(wanted: readonly WantedFormat[], signal: AbortSignal): Promise<FormatCollections> {
     const names = new Map<string, string>()
-    const refused = new Map<string, FormatRefusal>()
-    const missing: WantedFormat[] = []
-    for (const want of wanted) {
-      const name = known.get(want.format)
-      const refusal = name === undefined ? refusedLately.find(want) : undefined
-      if (name !== undefined) names.set(want.format, name)
-      else if (refusal !== undefined) refused.set(want.format, refusal)
-      else missing.push(want)
-    }
+    const { refused, missing } = refusedLately.sort(wanted, format => known.has(format))
+    for (const { format } of wanted) if (known.has(format)) names.set(format, known.get(format)!)
     if (missing.length === 0) return { names, refused }
     const { registered, refused: refusedNow } = await untilAdded(() => register(missing, signal), 'JSON formats could not be added', signal)
     const collections = new Map(registered.map(({ _id, collection }) => [_id, collection]))
