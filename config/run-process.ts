@@ -1,8 +1,8 @@
 // The life of a process: its parts open in order, it works until a signal, and the parts close in the reverse order.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { unlessAborted } from './aborting.ts'
 import type { Logger } from './logger.ts'
-import { unlessAborted } from './postgres/aborting.ts'
 import { stopOnSignals } from './signals.ts'
 
 export interface ProcessScope {

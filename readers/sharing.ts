@@ -2,7 +2,7 @@
 //
 // What is asked in one turn of the event loop is begun together at its end, so no answer is older than its question, and who asks alone waits for nothing.
 
-import { unlessAborted } from '../config/postgres/aborting.ts'
+import { unlessAborted } from '../config/aborting.ts'
 
 export interface Sharing<Answer> {
   /**

@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream/promises'
 import type { ClientBase, PoolClient } from 'pg'
-import { unlessAborted } from './aborting.ts'
+import { unlessAborted } from '../aborting.ts'
 import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
 import { exchange } from './exchange.ts'
 import { toDatabaseError } from './failure.ts'

@@ -1,8 +1,8 @@
 // Live messages over any log: opens its tail when somebody follows, brings each one there, and closes it behind the last.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { unlessAborted } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
-import { unlessAborted } from '../../config/postgres/aborting.ts'
 import type { DecoderOptions } from '../decode.ts'
 import type { TopicBounds } from '../topic-reader.ts'
 import { catchUp } from './catch-up.ts'

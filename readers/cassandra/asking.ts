@@ -1,7 +1,7 @@
 // The requests of one question: as many as it takes, until its caller goes away or its time is over. A request that is under way then is
 // left to itself, since the protocol has no word to end it; it reads a page at most.
 
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import type { Row as Columns, Connection } from '../../sinks/cassandra/connection.ts'
 import { classify, isSchemaFault } from '../../sinks/cassandra/errors.ts'
 import { QueryTooLargeError, StoreUnavailableError } from '../reader.ts'

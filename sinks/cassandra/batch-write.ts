@@ -1,6 +1,6 @@
 // One attempt to write a batch, by the protocol in README.md.
 
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { MessageCounts, Reject, Rejection } from '../sink.ts'

@@ -5,7 +5,7 @@
 //
 // A table is made before its format is registered: a crash between leaves an empty table that the next message of the format finds.
 
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import { admitFormats, type FormatRefusal, type RegisteredFormat, type WantedFormat } from '../format-registry.ts'
 import { RefusedFormats } from '../refused-formats.ts'
 import { SinkError } from '../sink-error.ts'

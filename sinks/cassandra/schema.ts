@@ -37,8 +37,8 @@ export async function prepareSchema(connection: Connection, { replication, bucke
     await withSchemaLock(connection, async lock => {
       const tables = await tablesOf(connection)
       for (const table of ownTables) {
-        if (isMissing(table, tables)) await makeTable(connection, table)
         await lock.renew()
+        if (isMissing(table, tables)) await makeTable(connection, table)
       }
     })
   }

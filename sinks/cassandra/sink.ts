@@ -1,7 +1,7 @@
 // The Cassandra sink: rows with keys made of their position, by the protocol in README.md.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import type { RecordBatch } from '../../transformers/record-batch.ts'
 import type { LogIdentity } from '../log-registry.ts'
 import type { MessageCounts, Reject, Sink } from '../sink.ts'

@@ -2,7 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import { SinkError } from '../sink-error.ts'
 import { type Answer, answerOf } from './annotated-csv.ts'
 import { connectionFailure, ResponseError } from './errors.ts'

@@ -1,6 +1,6 @@
 // Messages that are rejected: first it is seen whether they are stored, then come their dead letters, then none of their rows stays.
 
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import type { Reject, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import { textOf } from './bodies.ts'

@@ -1,6 +1,6 @@
 // Messages that are rejected: their dead letters first, then none of their rows stays.
 
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import type { Reject, Rejection } from '../sink.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encoded-batch.ts'

@@ -4,7 +4,7 @@
 // next batch is being decoded. It fails as a whole where the store has gone on elsewhere or refuses a row; then nothing of it is
 // there, and the steps find out which. Both are the protocol of README.md.
 
-import { unlessAborted } from '../../config/postgres/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import type { Database, Step, Transaction } from '../../config/postgres/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'

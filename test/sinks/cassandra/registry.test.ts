@@ -1,6 +1,6 @@
 // What is registered in a store, without a server: scans that are no snapshots, and a lock of which nobody says whether it was taken.
 
-import { expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Connection, Row } from '../../../sinks/cassandra/connection.ts'
 import { readLogs, registerLog } from '../../../sinks/cassandra/logs.ts'
 import { withSchemaLock } from '../../../sinks/cassandra/schema-lock.ts'
@@ -83,4 +83,49 @@ test.each([
   await expect(withSchemaLock(connection, () => Promise.reject(away))).rejects.toThrow('away')
   await givenBack.promise
   expect(tries).toBe(3)
+})
+
+describe('a lock during work that takes long', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] }))
+  afterEach(() => void vi.useRealTimers())
+
+  const applied = [{ '[applied]': true }]
+
+  test('is made to last while one change takes long, and no longer', async () => {
+    const { connection, asked } = answering(() => applied)
+    await withSchemaLock(connection, () => vi.advanceTimersByTimeAsync(60_000))
+    const renewals = asked.filter(cql => cql.startsWith('UPDATE'))
+    expect(renewals.length).toBeGreaterThan(60 / 15)
+    expect(asked.at(-1)).toMatch(/^DELETE/)
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(asked.at(-1)).toMatch(/^DELETE/)
+  })
+
+  test('is lost where another process has it meanwhile, and nothing more is changed', async () => {
+    const { connection } = answering(cql => (cql.startsWith('UPDATE') ? [{ '[applied]': false, value: 'another' }] : applied))
+    const changed: string[] = []
+    const work = withSchemaLock(connection, async lock => {
+      for (const table of ['a', 'b']) {
+        await lock.renew()
+        changed.push(table)
+        await vi.advanceTimersByTimeAsync(5_000)
+      }
+    })
+    await expect(work).rejects.toThrow('another process has begun to change the schema')
+    expect(changed).toEqual(['a'])
+  })
+
+  test('lasts where the store could not be asked for moments', async () => {
+    const away = Object.assign(new Error('away'), { name: 'OperationTimedOutError' })
+    const { connection } = answering((cql, _values, nth) => {
+      if (cql.startsWith('UPDATE') && nth === 2) throw away
+      return applied
+    })
+    const work = withSchemaLock(connection, async lock => {
+      await vi.advanceTimersByTimeAsync(5_000)
+      await lock.renew()
+      return 'done'
+    })
+    expect(await work).toBe('done')
+  })
 })
