@@ -67,7 +67,7 @@ function keep(connection: Connection, table: string, holder: string, acquiredAtM
     if (performance.now() - heardOfMs >= renewedAfterMs) await renewNow()
   }
   // What fails here is asked again, and told, before the next change.
-  const timer = setInterval(() => renewNow().catch(() => undefined), renewedAfterMs).unref()
+  const timer = setInterval(() => void renewNow().catch(() => undefined), renewedAfterMs).unref()
   return { lock: { renew }, stop: () => clearInterval(timer) }
 }
 
