@@ -8,7 +8,7 @@ import type { Count } from './count.ts'
 const projectConfig = fileURLToPath(new URL('../vitest.config.ts', import.meta.url))
 
 /**
- * @param project `quick` or `slow`
+ * @param project `quick` or `slow`, with those whose names begin with it
  * @param filters parts of paths; none is all
  * @param config of the project, unless a test says otherwise
  */
@@ -22,7 +22,7 @@ export async function runTests(project: string, filters: readonly string[], conf
   console.log(`\n${project} tests`)
   const vitest = await startVitest([...filters], {
     config,
-    project: [project],
+    project: [`${project}*`],
     run: true,
     watch: false,
     passWithNoTests: true,

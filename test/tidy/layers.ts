@@ -11,7 +11,13 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // What the engine's own parser reads wrongly, wherever foreign JSON comes in.
   'config/http/': ['transformers/json/exact-json.ts'],
   'transformers/': [],
-  'sinks/': ['transformers/record-batch.ts', 'transformers/json/flatten.ts', 'config/postgres/', 'config/aborting.ts', 'config/decimal-bytes.ts'],
+  'sinks/': [
+    'transformers/record-batch.ts',
+    'transformers/json/flatten.ts',
+    'config/postgres/',
+    'config/aborting.ts',
+    'config/decimal-bytes.ts',
+  ],
   'readers/': readersMayImport,
   // How a store's rows lie, and how it is connected to, is said once: by its sink.
   'readers/cassandra/': [...readersMayImport, 'sinks/sink-error.ts', 'sinks/cassandra/'],

@@ -199,7 +199,7 @@ describe(`for every payload (seed ${seed})`, () => {
       }),
       { seed, numRuns },
     )
-    expect(taken, 'packs that are right are among them').toBeGreaterThan(100)
+    expect(taken, 'packs that are right are among them').toBeGreaterThan(50)
   })
 })
 
