@@ -15,8 +15,6 @@ export interface Asking {
    * `ServerOptions.watchesClients` says so. Embedded, the statement under way is waited for.
    */
   readonly signal?: AbortSignal
-  /** A server prepares the statement once on each connection under this name, which is of this text alone. */
-  readonly name?: string
 }
 
 export interface Transaction extends Queries {

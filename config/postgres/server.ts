@@ -7,6 +7,7 @@ import { unlessAborted } from '../aborting.ts'
 import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
 import { exchange } from './exchange.ts'
 import { toDatabaseError } from './failure.ts'
+import { openPrepared } from './prepared.ts'
 import { oneAtATime, openGate } from './turns.ts'
 import { encodeValue, parserOf } from './values.ts'
 
@@ -25,7 +26,10 @@ export interface ServerOptions {
    * nothing for 5 s longer is taken for half-open and destroyed, which a caller sees as a failed connection.
    */
   statementTimeoutMs?: number
-  /** For questions whose cost follows from their values: each is planned for them, also under a name, and none is compiled, which takes longer than it. */
+  /**
+   * For questions whose cost follows from their values: each is prepared once (`prepared.ts`) and planned for its values, and none is compiled, which
+   * takes longer than it.
+   */
   plansEach?: boolean
   /** A statement whose connection was ended is cancelled by the server within a second, also while it has nothing to send. */
   watchesClients?: boolean
@@ -51,6 +55,7 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000, watchesClients = false, plansEach = false } = options
   const where = locationOf(options.url)
   const gate = openGate(where)
+  const prepared = plansEach ? openPrepared() : undefined
   /** How long an answer may take: 0 is for ever. */
   const answerMsMax = statementTimeoutMs === 0 ? 0 : statementTimeoutMs + answerGraceMs
   const settings = `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
@@ -117,6 +122,16 @@ export async function openServer(options: ServerOptions): Promise<Database> {
     return result.rows
   }
 
+  async function query<Row extends SqlRow>(sql: string, values: readonly SqlValue[], signal?: AbortSignal): Promise<Row[]> {
+    const name = prepared?.nameOf(sql)
+    try {
+      return await once(client => rows<Row>(client, sql, values, name), signal)
+    } catch (error) {
+      if (name === undefined || !prepared!.forgets(sql, error)) throw error
+      return await once(client => rows<Row>(client, sql, values, prepared!.nameOf(sql)), signal)
+    }
+  }
+
   function transactionOf(client: PoolClient, turn: ReturnType<typeof oneAtATime>): Transaction {
     return {
       query: (sql, values = []) => turn(() => ask(client, () => rows(client, sql, values))),
@@ -170,7 +185,7 @@ export async function openServer(options: ServerOptions): Promise<Database> {
 
   return {
     kind: 'server',
-    query: (sql, values = [], { signal, name } = {}) => gate.pass(() => once(client => rows(client, sql, values, name), signal)),
+    query: (sql, values = [], { signal } = {}) => gate.pass(() => query(sql, values, signal)),
     execute: sql => gate.pass(() => once(async client => void (await client.query(sql)))),
     run: (steps, signal) => gate.pass(() => once(client => exchange(client, steps), signal)),
     transaction: (work, signal) => gate.pass(() => transaction(work, signal)),

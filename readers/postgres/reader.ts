@@ -43,8 +43,6 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000 }: Postgr
   // Formats keep their table until somebody drops it, so only what was found is remembered.
   const tables = new Map<string, string>()
 
-  // Not under a name: after five executions the server may answer those by one plan for all values, and the plan that is right for a
-  // channel of a hundred rows passes over all of one of millions.
   const run = <Columns extends SqlRow>({ sql, values }: Statement, signal: AbortSignal): Promise<Columns[]> =>
     database.query<Columns>(sql, values, { signal })
 

@@ -162,19 +162,6 @@ describe('beside', () => {
     const slow = openPostgresReader({ database })
     await expect(slow.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
   })
-
-  test('each statement is planned for its own values: none has a name', async () => {
-    const names: unknown[] = []
-    const database: Database = {
-      ...site.database,
-      query: (sql, values, asking) => {
-        names.push(asking?.name)
-        return site.database.query(sql, values, asking)
-      },
-    }
-    await readAll(openPostgresReader({ database }), 'p')
-    expect(names).toEqual([undefined])
-  })
 })
 
 describe('of one publisher', () => {
