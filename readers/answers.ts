@@ -34,7 +34,8 @@ export interface Printing {
 
 /** @throws the signal's reason */
 export async function printAnswer(page: Page, { question, form, isCoded, url }: Printing, signal: AbortSignal): Promise<Printed> {
-  const { total, nextCursor, hasMore } = 'rows' in page ? page.rows : page.buckets
+  const { total, nextCursor: sealCursor, hasMore } = 'rows' in page ? page.rows : page.buckets
+  const nextCursor = sealCursor?.()
   const { offset, selection, limit, csvSafe } = question
   const frame: Frame = { total, offset, limit, format: selection.format, nextCursor }
   const text =

@@ -15,7 +15,7 @@ import {
   parseChannel,
 } from '../control-plane/client.ts'
 import { pageAnswer } from './answer-schema.ts'
-import { type Page, type Printed, type Printing, printAnswer, sendPrinted } from './answers.ts'
+import { type Printed, type Printing, printAnswer, sendPrinted } from './answers.ts'
 import { authenticate, challenge } from './authenticate.ts'
 import { takesGzip } from './content-coding.ts'
 import type { Cursors } from './cursor.ts'
@@ -24,6 +24,7 @@ import { formOf } from './media-type.ts'
 import type { ReaderOptions } from './options.ts'
 import { answerBuckets, answerRows, exportPages, ofNothing, type PageParts } from './pages.ts'
 import { type Parameters, parametersSchema } from './parameters.ts'
+import { openPrintedPages, type PrintedPages } from './printed-pages.ts'
 import { checkEscapes } from './query-text.ts'
 import { questionOf } from './question.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from './reader.ts'
@@ -57,6 +58,7 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
   const stored: PageParts = { reader, cursors, countMax: options.countMax }
   const idleMsMax = options.idleSeconds * 1000
   const sharing = openSharing<Printed>()
+  const printedPages = openPrintedPages()
   const room = openRoom({ max: options.exportsMax, eachMax: options.exportsEachMax, what: 'exports' })
 
   async function readHead(request: FastifyRequest): Promise<void> {
@@ -91,7 +93,7 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
     const printing: Printing = { question, form, isCoded, url: request.url }
     // Everything that an answer depends on: who may read more than one thing's messages asks for the whole channel, whoever it is.
     const key = `${form} ${isCoded} ${request.url} ${publisher ?? ''}`
-    const printed = await sharing.ask(key, ofAll => answer(parts, printing, ofAll), signal)
+    const printed = await sharing.ask(key, ofAll => answer(parts, printing, key, printedPages, ofAll), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
     return sendPrinted(reply, printed, idleMsMax)
   }
@@ -142,13 +144,21 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
   }
 }
 
-async function answer({ reader, ...parts }: PageParts, printing: Printing, signal: AbortSignal): Promise<Printed> {
+async function answer(
+  { reader, ...parts }: PageParts,
+  printing: Printing,
+  key: string,
+  printedPages: PrintedPages,
+  signal: AbortSignal,
+): Promise<Printed> {
   const { question } = printing
-  const page: Page =
-    question.kind === 'aggregate'
-      ? { buckets: await answerBuckets(reader, question, signal) }
-      : { rows: await answerRows({ reader, ...parts }, question, signal) }
-  return await printAnswer(page, printing, signal)
+  if (question.kind === 'aggregate') return await printAnswer({ buckets: await answerBuckets(reader, question, signal) }, printing, signal)
+  const rows = await answerRows({ reader, ...parts }, question, signal)
+  const before = printedPages.find(key, rows)
+  if (before !== undefined) return before
+  const printed = await printAnswer({ rows }, printing, signal)
+  printedPages.keep(key, rows, printed)
+  return printed
 }
 
 /** What has a meaning here, and mistakes of ours, which are no matter of the store. */

@@ -96,8 +96,8 @@ async function measure(database: Database): Promise<void> {
   async function ours(parameters: Readonly<Record<string, string>>, publisher?: string): Promise<string> {
     const { question } = questionOf(parameters, busy, publisher, 1000)
     if (question.kind === 'export' || question.kind === 'aggregate') throw new Error('no question of this benchmark')
-    const { items, total, nextCursor } = await answerRows(parts, question, signal)
-    const frame = { total, offset: question.offset, limit: question.limit, format: question.selection.format, nextCursor }
+    const { items, total, nextCursor: seal } = await answerRows(parts, question, signal)
+    const frame = { total, offset: question.offset, limit: question.limit, format: question.selection.format, nextCursor: seal?.() }
     return pageBytes(frame, items).toString()
   }
 

@@ -3,8 +3,8 @@
 // node benchmarks/readers/requests.ts [--connections 16] [--seconds 5] [--turns 3]
 //
 // Each asks for 100 SenML records. The routes stand in this process and the load comes from another one. Two loads: all connections look at one page, as
-// those of a dashboard do, and each at the page of a channel of its own. Two sources of rows: memory, where everything but the store is measured; and a
-// PostgreSQL server, where its driver is too, and where the server takes a core of the machine beside, so that the time of this process for a request
+// those of a dashboard do, and each at the page of a channel of its own. Three sources of rows: memory, where everything but the store is measured, at rest
+// and with a new record for each question, so that no page is one that was printed before; and a PostgreSQL server, where its driver is too, and where the server takes a core of the machine beside, so that the time of this process for a request
 // says more there than their number.
 
 import { fork } from 'node:child_process'
@@ -65,12 +65,16 @@ function batchOf(from: number): RecordBatch {
 }
 
 /** Rows are made anew for each answer, as a store's driver makes them. */
-function fromMemory(rows: readonly Row[]): Reader {
+function fromMemory(rows: readonly Row[], isAtRest: boolean): Reader {
+  let asked = 0
   const nothing = async (): Promise<never> => {
     throw new Error('no question of this benchmark')
   }
   return {
-    read: async ({ limit }) => rows.slice(0, limit).map(row => ({ ...(row as SenmlRow) })),
+    read: async ({ limit }) => {
+      const from = isAtRest ? 0 : asked++ % (rows.length - limit)
+      return rows.slice(from, from + limit).map(row => ({ ...(row as SenmlRow) }))
+    },
     count: async (_selection, max) => max + 1,
     latest: nothing,
     aggregate: nothing,
@@ -171,8 +175,9 @@ try {
   await database.execute('VACUUM ANALYZE messages')
   const stored = openPostgresReader({ database })
   const selection = { ...noFilters, channel: channels[0]!, format: 'messages' }
-  const rows = await stored.read({ ...selection, direction: 'desc', limit: records + 1, offset: 0, after: undefined }, signal)
-  await compare('rows from memory', fromMemory(rows))
+  const rows = await stored.read({ ...selection, direction: 'desc', limit: 5 * records, offset: 0, after: undefined }, signal)
+  await compare('rows from memory, at rest', fromMemory(rows, true))
+  await compare('rows from memory, a new one each time', fromMemory(rows, false))
   await compare('rows from PostgreSQL', stored)
   await database.close()
 } finally {

@@ -61,7 +61,7 @@ test.each([
     expect(items.reduce((sum, row) => sum + bytesOf(row), 0)).toBeLessThanOrEqual(pageBytesMax)
     expect([hasMore, total]).toEqual([nextCursor !== undefined, { total: 150, isExact: true }])
     found.push(...items)
-    cursor = nextCursor
+    cursor = nextCursor?.()
     pages++
   } while (cursor !== undefined)
   expect(found).toEqual(stored)
