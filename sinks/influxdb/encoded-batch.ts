@@ -43,3 +43,8 @@ export interface EncodedBatch {
   /** Lines of points that were deleted and are to be written again: of other messages, which may be of other batches. */
   readonly owed: Set<string>
 }
+
+/** Where a message lay at first. */
+export function placeOf({ messages, originals }: EncodedBatch, logNumber: number, message: number): Original {
+  return originals?.get(message) ?? { log: logNumber, partition: messages.partition[message]!, offset: messages.offset[message]! }
+}

@@ -14,6 +14,7 @@ import { keyOfLine } from './line-protocol.ts'
 import { writeProof } from './registry.ts'
 import { linesOf, rejectFor } from './rejected-messages.ts'
 import { removePoints, writeOwed } from './removal.ts'
+import { replayedAmong } from './replays.ts'
 import { agedLines, beyondRetention, rejectAged } from './retention.ts'
 import type { Schema } from './schema.ts'
 import { positionOf, storedLines } from './stored-lines.ts'
@@ -94,7 +95,10 @@ export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reje
   for (const { message } of fresh) acknowledged.add(message)
 }
 
-/** Deletes the rows that are there of messages that were refused. Mostly there are none: the culprit was sent before the others. */
+/**
+ * Deletes the rows that are there of messages that were refused. Mostly there are none: the culprit was sent before the others. Rows of a message that
+ * was replayed since are its own: an earlier attempt may have failed between the dead letter and the deletion, and what was replayed has the same keys.
+ */
 export async function removePartly(encoded: EncodedBatch, { connection, ...rest }: Omit<Writing, 'schema'>): Promise<void> {
   const { lines, partly, owed } = encoded
   await writeOwed(connection, owed)
@@ -102,7 +106,9 @@ export async function removePartly(encoded: EncodedBatch, { connection, ...rest 
   const going = new Set([...partly].map(message => positionOf(encoded, rest.logNumber, message)))
   const all = [...partly].flatMap(message => linesOf(lines, message))
   const there = await storedLines(connection, encoded, all, rest)
-  const keys = [...there].map(line => keyOfLine(textOf(lines, line)))
+  const replayed = await replayedAmong(connection, encoded, new Set([...there].map(line => lines.message[line]!)), rest.logNumber)
+  const left = [...there].filter(line => !replayed.has(lines.message[line]!))
+  const keys = left.map(line => keyOfLine(textOf(lines, line)))
   await removePoints(connection, keys, { going, owed, ...rest })
   partly.clear()
 }

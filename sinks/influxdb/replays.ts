@@ -3,7 +3,7 @@
 import { Outcome } from '../../transformers/record-batch.ts'
 import { cell } from './annotated-csv.ts'
 import type { Connection } from './connection.ts'
-import type { EncodedBatch } from './encoded-batch.ts'
+import { type EncodedBatch, placeOf } from './encoded-batch.ts'
 import { fluxFrom, fluxWhere, nsOf } from './flux.ts'
 import { writeRegistry } from './registry.ts'
 
@@ -18,6 +18,24 @@ export async function noteReplays(connection: Connection, encoded: EncodedBatch,
     lines.push(`${measurement},log=${log},partition=${partition} stored=true ${offset}`)
   }
   if (lines.length > 0) await writeRegistry(connection, lines, signal)
+}
+
+/** Those of these messages that were stored by a replay, of this batch's place or of another's. */
+export async function replayedAmong(
+  connection: Connection,
+  encoded: EncodedBatch,
+  messages: ReadonlySet<number>,
+  logNumber: number,
+): Promise<Set<number>> {
+  const replayed = new Set<number>()
+  const places = [...messages].map(message => ({ message, ...placeOf(encoded, logNumber, message) }))
+  for (const some of Map.groupBy(places, ({ log, partition }) => `${log}/${partition}`).values()) {
+    const { log, partition } = some[0]!
+    const offsets = some.map(({ offset }) => offset)
+    const stored = await replayedOffsets(connection, log, partition, Math.min(...offsets), Math.max(...offsets) + 1)
+    for (const { message, offset } of some) if (stored.has(offset)) replayed.add(message)
+  }
+  return replayed
 }
 
 /** The offsets in `[from, to)` of messages that were stored by a replay. */

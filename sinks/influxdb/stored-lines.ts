@@ -6,7 +6,7 @@
 import { cell, type Row } from './annotated-csv.ts'
 import { eachAtOnce, textOf } from './bodies.ts'
 import type { Connection } from './connection.ts'
-import type { EncodedBatch } from './encoded-batch.ts'
+import { type EncodedBatch, placeOf } from './encoded-batch.ts'
 import { fluxFrom, fluxOf, nsOf } from './flux.ts'
 import { keyOfLine, type LineKey } from './line-protocol.ts'
 import { packedPosition } from './position-text.ts'
@@ -32,11 +32,10 @@ interface Wanted extends LineKey {
   readonly position: bigint
 }
 
-/** Where a message lay at first. */
-export function positionOf({ messages, originals }: EncodedBatch, logNumber: number, message: number): bigint {
-  const original = originals?.get(message)
-  if (original !== undefined) return packedPosition(original.log, original.partition, original.offset)
-  return packedPosition(logNumber, messages.partition[message]!, messages.offset[message]!)
+/** Where a message lay at first, packed. */
+export function positionOf(encoded: EncodedBatch, logNumber: number, message: number): bigint {
+  const { log, partition, offset } = placeOf(encoded, logNumber, message)
+  return packedPosition(log, partition, offset)
 }
 
 /**

@@ -168,6 +168,33 @@ describeWithInflux('refusals', influx => {
       }, {}),
   )
 
+  test('a refused message that is replayed before its rows are deleted keeps them, and no other does', () =>
+    withStore(async store => {
+      await store.open().then(sink => sink.close())
+      const aged = (offset: number): TestMessage => ({
+        offset,
+        records: [
+          { value: 1, timeUs: now },
+          { value: 2, timeUs: now - 100 * dayUs },
+        ],
+      })
+      const sink = await store.open()
+      await maintain(store.connection, { ...store.options, retentionDays: 60 })
+      const young: TestMessage = { offset: 0, records: [{ value: 1, timeUs: now }] }
+      const replay = async (): Promise<void> => {
+        await maintain(store.connection, { ...store.options, retentionDays: 400 })
+        const replays = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
+        const again = [1, 2].map((of, offset) => ({ ...aged(offset), original: { log: 1, partition: 0, offset: of } }))
+        const [counts] = await replays.write(replays.encode(batchOf(0, 2, again)), async () => undefined, signal)
+        expect(counts).toMatchObject({ received: 2, stored: 2 })
+        await replays.close()
+      }
+      const [counts] = await sink.write(sink.encode(batchOf(0, 4, [young, aged(1), aged(2), aged(3)])), replay, signal)
+      expect(counts).toMatchObject({ received: 4, stored: 1, deadLettered: 3 })
+      expect(await offsets(store)).toEqual(['0/0', '1/0', '1/1', '2/0', '2/1'])
+      await sink.close()
+    }))
+
   test('maintenance sets the retention where an option names one, and leaves the registry and all else as it is', () =>
     withStore(async store => {
       const notices: string[] = []
