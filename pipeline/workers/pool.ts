@@ -88,14 +88,15 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
 
   function begin(place: Place): void {
     const thread = start(place.number)
-    let end: WorkerEnd | undefined
     let crash: Error | undefined
     place.thread = thread
     place.silentMs = 0
     place.beganMs = performance.now()
     thread.on('message', message => {
       if (message.kind === 'report') take(place, message)
-      else end = message
+      // Not at its exit: what it has left open may keep the thread for ever.
+      else if (message.kind === 'systemic')
+        stopAll(new SystemicError(message.failure?.message ?? 'a worker stopped', { cause: arrivedCause(message) }))
     })
     thread.on('error', error => {
       crash = error instanceof Error ? error : new Error(String(error))
@@ -104,8 +105,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
       const failure = crash ?? silenceOf(place) ?? new Error(`its thread ended with code ${code}`)
       if (hasWorked(place)) place.deaths = 0
       settle(place)
-      if (end?.kind === 'systemic') stopAll(new SystemicError(end.failure?.message ?? 'a worker stopped', { cause: arrivedCause(end) }))
-      else if (!stopping) again(place, failure)
+      if (!stopping) again(place, failure)
       if (places.every(({ thread }) => thread === undefined) && stopping) finish()
     })
   }

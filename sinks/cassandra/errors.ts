@@ -13,7 +13,7 @@ import { SinkError } from '../sink-error.ts'
 export type Meaning = ErrorClass | 'data'
 
 export interface ErrorRow {
-  /** The code of an answer, or the name of an error of the driver's own. */
+  /** The code of an answer, the name of an error of the driver's own, or the message of one without a name. */
   readonly error: number | string
   readonly name: string
   readonly meaning: Meaning
@@ -34,6 +34,8 @@ export const errorRows: readonly ErrorRow[] = [
   { error: 'OperationTimedOutError', name: 'no answer in time', meaning: 'transient' },
   { error: 'BusyConnectionError', name: 'a connection has too many requests under way', meaning: 'transient' },
   { error: 'DriverError', name: 'the connection failed', meaning: 'transient' },
+  { error: 'No connection available', name: 'a node is up, and no connection to it is there yet', meaning: 'transient' },
+  { error: 'Connection closed', name: 'a connection was closed before it was used', meaning: 'transient' },
   { error: 'AuthenticationError', name: 'the role or its password', meaning: 'systemic' },
   { error: 'ArgumentError', name: 'the data center is none of the cluster', meaning: 'systemic' },
   { error: 0x0000, name: 'server error', meaning: 'transient' },
@@ -101,7 +103,8 @@ export function meaningOf(error: unknown): Meaning {
   if (name === 'TypeError' && encodingSentences.test(message)) return 'data'
   if (isCertificateFault(error)) return 'systemic'
   if (typeof code === 'string' && /^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_')) return 'transient'
-  return errorRows.find(row => row.error === name)?.meaning ?? 'systemic'
+  const word = name === 'Error' ? message : name
+  return errorRows.find(row => row.error === word)?.meaning ?? 'systemic'
 }
 
 /** A node that refuses us counts more than one that is away: no retry mends it. */

@@ -44,6 +44,9 @@ function openPool(
 
 const stored = (pool: WorkerPool) => pool.counts().get(0)?.stored ?? 0
 
+/** Reports come once a second. */
+const silence = { lookMs: 100, readyMsMax: 2_000, aliveMsMax: 6_000 }
+
 test('workers count together, in their books and in their metrics', async () => {
   const { pool } = openPool(2, worker => ({ messages: 10 + worker, fate: 'work' }))
   await expect.poll(() => pool.state(), { timeout: 10_000 }).toBe('running')
@@ -99,6 +102,14 @@ test('a systemic fault of one worker ends the pool in the time of a stop, also b
   expect(performance.now() - failedMs).toBeLessThan(2_000)
 })
 
+test('a systemic fault ends the pool in the time of a stop where something that was left open keeps the thread', async () => {
+  const { logger, lines } = recordingLogger()
+  const { pool } = openPool(1, () => ({ messages: 3, fate: 'systemic-and-open' }), { stopMsMax: 200, logger, silence })
+  await expect(pool.done).rejects.toThrow('the schema is of another version')
+  expect(pool.state()).toBe('failed')
+  expect(lines().map(({ msg }) => msg)).toEqual([expect.stringContaining('did not stop in time')])
+})
+
 test('a systemic fault stays the news where a part does not close after it', async () => {
   const { pool, lives } = openPool(1, () => ({ messages: 3, fate: 'systemic-and-unclosable' }))
   await expect(pool.done).rejects.toThrow('the fake store fails: systemic')
@@ -129,9 +140,6 @@ test('the wait does not grow for a worker that had settled messages, or that had
   await expect.poll(() => lasting.lives[0], { timeout: 20_000 }).toBeGreaterThan(3)
   expect(new Set(lines().map(({ deaths }) => deaths))).toEqual(new Set([1]))
 })
-
-/** Reports come once a second. */
-const silence = { lookMs: 100, readyMsMax: 2_000, aliveMsMax: 6_000 }
 
 test('a worker whose thread is blocked is not running, says so, and is ended and started anew', async () => {
   const { pool, lives } = openPool(2, (worker, life) => ({ messages: 0, fate: worker === 0 && life === 0 ? 'block' : 'work' }), { silence })

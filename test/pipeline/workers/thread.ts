@@ -16,6 +16,7 @@ export interface ThreadPlan {
     | 'die-at-start'
     | 'die-at-work'
     | 'systemic-at-open'
+    | 'systemic-and-open'
     | 'systemic-at-work'
     | 'systemic-and-unclosable'
     | 'store-away'
@@ -32,6 +33,10 @@ const { messages, fate } = workerData as ThreadPlan
 await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
   if (fate === 'die-at-open') throw new Error('no parts')
   if (fate === 'systemic-at-open') throw new SystemicError('the schema is of another version')
+  if (fate === 'systemic-and-open') {
+    setInterval(() => undefined, 1000)
+    throw new SystemicError('the schema is of another version')
+  }
   if (fate === 'store-away') {
     onWaiting(new Error('the store is away'))
     const ended = Promise.withResolvers<never>()

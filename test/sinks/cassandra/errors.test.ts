@@ -12,7 +12,7 @@ const hex = (error: number | string): string => (typeof error === 'number' ? `0x
 
 test('the table in the README is that of the code', async () => {
   const readme = await readFile(new URL('../../../sinks/cassandra/README.md', import.meta.url), 'utf8')
-  const rows = [...readme.matchAll(/^\| `(0x[0-9a-f]{4}|\w+Error)` \| (.*) \| (transient|systemic) \|$/gm)].map(
+  const rows = [...readme.matchAll(/^\| `(0x[0-9a-f]{4}|\w+Error|[A-Z][a-z ]+)` \| (.*) \| (transient|systemic) \|$/gm)].map(
     ([, error, name, meaning]) => [error, name, meaning],
   )
   expect(rows).toEqual(errorRows.map(({ error, name, meaning }) => [hex(error), name, meaning]))
@@ -56,6 +56,8 @@ test.each([
   ['a fault of ours', new TypeError("Cannot read properties of undefined (reading 'length')"), 'systemic'],
   ['roles that cannot be read', answer(0x0100, 'Unable to perform authentication: Cannot achieve consistency level QUORUM'), 'transient'],
   ['a socket that was closed', Object.assign(new Error('Socket was closed'), { name: 'DriverError' }), 'transient'],
+  ['a pool without a connection', new Error('No connection available'), 'transient'],
+  ['a connection that was closed', new Error('Connection closed'), 'transient'],
   ['a name that is not found', Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' }), 'transient'],
   [
     'a certificate that is not believed',
