@@ -22,7 +22,7 @@ test('what comes behind the first 256 texts has none', () => {
 
 test('a text whose columns have changed has another name, which was never used', () => {
   const prepared = openPrepared()
-  const names = ['SELECT 1', 'SELECT 2'].map(prepared.nameOf)
+  const names = ['SELECT 1', 'SELECT 2'].map(sql => prepared.nameOf(sql))
   expect(prepared.forgets('SELECT 1', failure('0A000'))).toBe(true)
   expect(names).not.toContain(prepared.nameOf('SELECT 1'))
   expect(prepared.nameOf('SELECT 2')).toBe(names[1])
