@@ -35,6 +35,13 @@ export interface AuditedMessage {
   readonly replayed: boolean
 }
 
+/** Some offsets of a partition: `[from, to)`. */
+export interface AuditedRange {
+  readonly partition: number
+  readonly from: number
+  readonly to: number
+}
+
 /** What is known of a message whose rows are looked for, so that the store need not look at every row it has. */
 export interface Whereabouts {
   readonly channel: string
@@ -58,8 +65,11 @@ export interface StoreAudit {
   /**
    * The messages of one partition with an offset in `[from, to)` that have rows, in the order of their offsets. Rows written after it
    * was asked may be missing or there. Bounded memory, here and at the store; may take as long as reading all rows does.
+   *
+   * @param after what is asked of the same log next, in this order: a store that has to look at all rows for it may look for those as well. They
+   * count as asked then
    */
-  messages(log: number, partition: number, from: number, to: number): AsyncIterable<AuditedMessage>
+  messages(log: number, partition: number, from: number, to: number, after?: readonly AuditedRange[]): AsyncIterable<AuditedMessage>
 
   /** The rows of one message: quick, by what is known of it. */
   rowsOf(log: number, partition: number, offset: number, where: Whereabouts): Promise<number>

@@ -15,7 +15,7 @@
 //   a dead letter, empty, filtered, nothing rows             any           surplus rows
 //   anything                                a row twice      any           doubled
 
-import type { AuditedMessage, AuditedPartition, StoreAudit } from '../../sinks/audit.ts'
+import type { AuditedMessage, AuditedPartition, AuditedRange, StoreAudit } from '../../sinks/audit.ts'
 import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import type { Decoder } from '../decode.ts'
 import type { LetterState } from '../letters/index-of-letters.ts'
@@ -40,6 +40,8 @@ export interface PartitionParts {
   readonly next: number | undefined
   /** What the store's own books say; undefined where it has none of this partition. */
   readonly ledger: AuditedPartition | undefined
+  /** What is compared after this partition. */
+  readonly after: readonly AuditedRange[]
   /** Told of offsets that were passed since it was told last. */
   readonly onProgress?: (offsets: number) => void
 }
@@ -93,11 +95,20 @@ export interface PartitionReport {
 
 const firstMax = 10
 
+/**
+ * What is compared of a partition: what the log has of it, up to where the writer goes on.
+ *
+ * @param next undefined where nothing is stored
+ */
+export function rangeOf(partition: number, { start, end }: TopicBounds, next = start): AuditedRange {
+  const to = Math.min(next, end)
+  return { partition, from: Math.min(start, to), to }
+}
+
 export async function auditPartition(parts: PartitionParts): Promise<PartitionReport> {
   const { reader, audit, decoder, letters, log, partition, bounds, ledger, onProgress } = parts
   const next = parts.next ?? bounds.start
-  const to = Math.min(next, bounds.end)
-  const from = Math.min(bounds.start, to)
+  const { from, to } = rangeOf(partition, bounds, next)
   const recount: Recount = { received: 0, stored: 0, empty: 0, filtered: 0, dead_lettered: 0, skipped: 0, replayed: 0 }
   const faults: Partial<Record<FaultKind, number>> = {}
   const first: PartitionFault[] = []
@@ -116,8 +127,9 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
 
   /** The rows of a message that is there must be as many as it has. */
   function countRows(offset: number, rows: number, expected: number): void {
-    if (rows < expected) fault('rows missing', offset, `it has ${expected} rows, and the store ${rows} of them`)
-    if (rows > expected) fault('surplus rows', offset, `it has ${expected} rows, and the store ${rows}`)
+    const letter = letters.has(offset) ? '; it has a dead letter' : ''
+    if (rows < expected) fault('rows missing', offset, `it has ${expected} rows, and the store ${rows} of them${letter}`)
+    if (rows > expected) fault('surplus rows', offset, `it has ${expected} rows, and the store ${rows}${letter}`)
   }
 
   function judge(offset: number, outcome: number, expected: number, rule: string | undefined, found: AuditedMessage | undefined): void {
@@ -157,7 +169,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     )
   }
   if (from < to) {
-    const stored = openStoredMessages(audit.messages(log, partition, from, to))
+    const stored = openStoredMessages(audit.messages(log, partition, from, to, parts.after))
     try {
       let at = from
       for await (const run of reader.read(partition, from, to)) {

@@ -7,7 +7,7 @@ import { type LetterIndex, openLetterIndex } from '../letters/index-of-letters.t
 import { replaysGroup } from '../replays.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
-import { auditPartition, type PartitionReport } from './partition.ts'
+import { auditPartition, type PartitionReport, rangeOf } from './partition.ts'
 
 /**
  * What a consumer group has committed of a topic: where a writer goes on whose store keeps no positions. Left out for a store that says
@@ -63,13 +63,12 @@ export async function verify({ reader, audit, decoder, lettersOf, replaysOf, com
     committed && (topic => committed(replaysGroup(known.writer), topic)),
   )
   const lost = lostBelow(index)
-  let total = 0
-  for (const [partition, { start, end }] of bounds) {
-    total += Math.max(0, Math.min(positions.get(partition) ?? 0, end) - start)
-  }
+  const sorted = [...bounds].sort(([one], [other]) => one - other)
+  const ranges = sorted.map(([partition, bound]) => rangeOf(partition, bound, positions.get(partition)))
+  const total = ranges.reduce((sum, { from, to }) => sum + to - from, 0)
   let done = 0
   const partitions: PartitionReport[] = []
-  for (const [partition, bound] of [...bounds].sort(([one], [other]) => one - other)) {
+  for (const [nth, [partition, bound]] of sorted.entries()) {
     partitions.push(
       await auditPartition({
         reader,
@@ -83,6 +82,7 @@ export async function verify({ reader, audit, decoder, lettersOf, replaysOf, com
         bounds: bound,
         next: positions.get(partition),
         ledger: known.partitions.get(partition),
+        after: ranges.slice(nth + 1),
         onProgress: offsets => onProgress?.((done += offsets), total),
       }),
     )

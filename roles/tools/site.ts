@@ -77,9 +77,9 @@ function told(audit: StoreAudit): StoreAudit {
   return {
     logs: () => audit.logs().catch(say),
     rowsOf: (log, partition, offset, where) => audit.rowsOf(log, partition, offset, where).catch(say),
-    async *messages(log, partition, from, to) {
+    async *messages(log, partition, from, to, after) {
       try {
-        yield* audit.messages(log, partition, from, to)
+        yield* audit.messages(log, partition, from, to, after)
       } catch (error) {
         say(error)
       }

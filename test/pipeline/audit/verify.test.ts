@@ -121,6 +121,13 @@ test('the letters are those of the writer that the store belongs to', async () =
   expect(asked).toEqual(['letters of writer-1', 'replays of writer-1'])
 })
 
+test('of a message that was refused and has rows it is said that it has a dead letter', async () => {
+  const site = await everyKind()
+  for (const index of [0, 7]) site.world.store.rows.push({ ...site.world.store.rows[0]!, position: (1n << 56n) | 5n, index })
+  const { first } = (await site.verify()).partitions[0]!
+  expect(first).toContainEqual({ kind: 'surplus rows', id: '1-0-5', detail: 'it has 1 rows, and the store 2; it has a dead letter' })
+})
+
 /** What is done to the store, or the letters, and what must be found. */
 const damages: Record<string, [damage: (site: Site) => void, faults: object, id: string]> = {
   'a message is gone': [site => remove(site, 6), { missing: 1, ledger: 1 }, '1-0-6'],

@@ -1,6 +1,7 @@
 // The audit of an InfluxDB store, on a server.
 
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
+import type { AuditedRange } from '../../../sinks/audit.ts'
 import { openAudit } from '../../../sinks/influxdb/audit.ts'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
 import { predicateOf } from '../../../sinks/influxdb/removal.ts'
@@ -8,7 +9,7 @@ import { lineOf } from '../../../sinks/influxdb/stored-points.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { describeWithInflux, type Influx } from '../../servers/influx.ts'
-import { batchOf, noonUs } from '../batches.ts'
+import { batchOf, noonUs, type TestMessage } from '../batches.ts'
 import { openStore } from './store.ts'
 
 async function auditedStore(influx: Influx): Promise<AuditedStore> {
@@ -68,6 +69,43 @@ describeWithInflux('server', influx => {
     for await (const { offset } of audit.messages(1, 0, 0, 10)) found.push(offset)
     expect(found).toEqual([0])
     await reading.close()
+    await sink.close()
+    await store.close()
+  })
+
+  test('partitions that are asked for one after the other are counted in one scan, as they were when the first was asked', async () => {
+    const store = await openStore(influx)
+    const sink = await store.open()
+    const write = async (partition: number, from: number, to: number): Promise<void> => {
+      const messages = Array.from(
+        { length: to - from },
+        (_, nth): TestMessage => ({ offset: from + nth, records: [{ value: 1 }, { value: 2 }] }),
+      )
+      const batch = batchOf(from, to, messages, partition)
+      await sink.write(sink.encode(batch), async () => undefined, new AbortController().signal)
+    }
+    for (const partition of [0, 1, 2]) await write(partition, 0, 3 + partition)
+    const queries = vi.spyOn(store.connection, 'query')
+    const scans = (): number => queries.mock.calls.filter(([flux]) => flux.includes('"/index"')).length
+    const audit = openAudit(store.connection, store.options)
+    const ranges = [0, 1, 2].map(partition => ({ partition, from: 0, to: 3 + partition }))
+    const offsets = async (nth: number, after: readonly AuditedRange[]): Promise<number[]> => {
+      const { partition, from, to } = ranges[nth]!
+      const found: number[] = []
+      for await (const { offset, rows } of audit.messages(1, partition, from, to, after)) if (rows === 2) found.push(offset)
+      return found
+    }
+    for (const nth of [0, 1, 2]) expect(await offsets(nth, ranges.slice(nth + 1))).toEqual([0, 1, 2, 3, 4].slice(0, 3 + nth))
+    expect(scans()).toBe(1)
+    // Once it was answered it is counted anew.
+    expect(await offsets(2, [])).toEqual([0, 1, 2, 3, 4])
+    expect(scans()).toBe(2)
+    // What is asked otherwise than it was said has its own scan.
+    for await (const { offset } of audit.messages(1, 0, 0, 2, ranges.slice(1))) expect(offset).toBeLessThan(2)
+    const other: number[] = []
+    for await (const { offset } of audit.messages(1, 2, 1, 3)) other.push(offset)
+    expect(other).toEqual([1, 2])
+    expect(scans()).toBe(4)
     await sink.close()
     await store.close()
   })
