@@ -1,7 +1,8 @@
 // Pages that were printed lately: many ask for the same page every few seconds, and what has not changed is not printed anew, nor compressed, nor given
 // another cursor.
 //
-// The store is asked all the same, and its rows are compared value by value: that takes a tenth of the time.
+// The store is asked all the same, and its rows are compared value by value: that takes a tenth of the time. A page is kept when it has come twice: to
+// hold on to the rows of pages that always change would cost more than it saves.
 
 import type { Printed } from './answers.ts'
 import type { Answer } from './pages.ts'
@@ -15,7 +16,15 @@ export interface PrintedPages {
    * @returns what was printed for the key, where it was of the same rows
    */
   find(key: string, answer: RowsAnswer): Printed | undefined
+  /** To be called with what was not found. */
   keep(key: string, answer: RowsAnswer, printed: Printed): void
+}
+
+interface Page {
+  /** Where it begins and ends: most pages that change do so elsewhere. */
+  readonly ends: string
+  /** undefined: it has come once. */
+  readonly kept: { readonly answer: RowsAnswer; readonly printed: Printed } | undefined
 }
 
 /** Of the memory of what was printed: a page of a hundred records has 33 KB. Its rows have a few times as many. */
@@ -23,20 +32,26 @@ const printedBytesMax = 128 * 1024
 const pagesMax = 64
 
 export function openPrintedPages(): PrintedPages {
-  const pages = new Map<string, { readonly answer: RowsAnswer; readonly printed: Printed }>()
+  const pages = new Map<string, Page>()
   return {
     find(key, answer) {
-      const page = pages.get(key)
-      return page !== undefined && isSame(page.answer, answer) ? page.printed : undefined
+      const kept = pages.get(key)?.kept
+      return kept !== undefined && isSame(kept.answer, answer) ? kept.printed : undefined
     },
     keep(key, { items, total, hasMore }, printed) {
+      const before = pages.get(key)
       // What is asked for last goes last.
       pages.delete(key)
       if (memoryOf(printed) > printedBytesMax) return
-      pages.set(key, { answer: { items, total, hasMore }, printed })
+      const ends = endsOf(items)
+      pages.set(key, { ends, kept: before?.ends === ends ? { answer: { items, total, hasMore }, printed } : undefined })
       if (pages.size > pagesMax) pages.delete(pages.keys().next().value!)
     },
   }
+}
+
+function endsOf(rows: readonly Row[]): string {
+  return rows.length === 0 ? '' : `${rows[0]!.position}/${rows[0]!.index} ${rows.at(-1)!.position}/${rows.at(-1)!.index} ${rows.length}`
 }
 
 /** A buffer may have more room than it shows. */
