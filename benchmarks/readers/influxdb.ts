@@ -1,4 +1,4 @@
-// What a page of the InfluxDB reader costs: `node benchmarks/readers/influxdb.ts [--rows 200000] [--turns 15]`.
+// What a page of the InfluxDB reader costs: `node benchmarks/readers/influxdb.ts [--rows 1000000] [--turns 15]`.
 //
 // One channel of 500 publishers with all the rows, and as many again in 1,000 channels. Beside the reader, in turns and over the same
 // connection, stands the question that somebody would write by hand who knows already in which stretch of time the page lies: all fields of
@@ -19,7 +19,7 @@ import { startInflux } from '../../test/servers/influx.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
 
-const { values } = parseArgs({ options: { rows: { type: 'string', default: '200000' }, turns: { type: 'string', default: '15' } } })
+const { values } = parseArgs({ options: { rows: { type: 'string', default: '1000000' }, turns: { type: 'string', default: '15' } } })
 const rows = Number(values.rows)
 const turns = Number(values.turns)
 const limit = 100
