@@ -106,7 +106,7 @@ export function javaFlags(folder: string, agent: string): string[] {
   }
   return [
     '-Xms768m',
-    '-Xmx768m',
+    '-Xmx2g',
     '-Xss512k',
     '-XX:MaxDirectMemorySize=256m',
     '-XX:+UseSerialGC',
