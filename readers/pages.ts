@@ -50,7 +50,10 @@ export async function answerRows(
   signal: AbortSignal,
 ): Promise<Answer<Row>> {
   const { selection, direction, limit, offset, count, kind } = question
-  const place = placeOf(cursors, question)
+  // For a cursor that was given and for the next one, if there is either.
+  let canonical: string | undefined
+  const of = (): string => (canonical ??= canonicalQuestion(question))
+  const place = placeOf(cursors, question.cursor, of)
   // One more than the page, which says whether another follows.
   const query: PageQuery = { ...selection, direction, offset, limit: limit + 1, after: place?.key }
   // The whole channel is counted while its page is read: neither waits for the other, and if the page shows the end there was little to count.
@@ -61,7 +64,7 @@ export async function answerRows(
   try {
     const [{ items, hasMore, series }, ahead] = await Promise.all([page, counting?.total])
     const total = count === 'none' ? undefined : (series ?? (await totalOf(items.length, hasMore, ahead)))
-    const nextCursor = hasMore ? () => cursors.encode({ key: keyOf(items.at(-1)!), total }, canonicalQuestion(question)) : undefined
+    const nextCursor = hasMore ? () => cursors.encode({ key: keyOf(items.at(-1)!), total }, of()) : undefined
     return { items, total, nextCursor, hasMore }
   } catch (error) {
     counting?.stop()
@@ -136,14 +139,14 @@ export function exportPages(
   question: Question & { kind: 'export' },
   signal: AbortSignal,
 ): AsyncGenerator<readonly Row[]> {
-  const { selection, direction, offset } = question
-  const after = placeOf(cursors, question)?.key
+  const { selection, direction, offset, cursor } = question
+  const after = placeOf(cursors, cursor, () => canonicalQuestion(question))?.key
   return rowParts(reader, { ...selection, direction, offset, after, limit: Number.POSITIVE_INFINITY }, signal)
 }
 
-function placeOf(cursors: Cursors, question: Question & { kind: 'page' | 'latest' | 'export' }): Place | undefined {
-  if (question.cursor === undefined) return undefined
-  const place = cursors.decode(question.cursor, canonicalQuestion(question))
+function placeOf(cursors: Cursors, cursor: string | undefined, of: () => string): Place | undefined {
+  if (cursor === undefined) return undefined
+  const place = cursors.decode(cursor, of())
   if (place === undefined) {
     const detail =
       'is no cursor of this query: give next_cursor as it was answered, with the same parameters, or leave it out to begin anew'

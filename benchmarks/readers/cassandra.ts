@@ -5,13 +5,14 @@
 // through more than a page stands beside, over four days and without a baseline.
 
 import { parseArgs } from 'node:util'
+import { defaultBackOff, retry } from '../../pipeline/retry.ts'
 import { openCassandraReader } from '../../readers/cassandra/reader.ts'
 import { type Direction, noFilters, type PageQuery, type RowKey } from '../../readers/query.ts'
 import { keyOf, type Reader } from '../../readers/reader.ts'
 import { type Connection, openConnection } from '../../sinks/cassandra/connection.ts'
 import { dateBytes } from '../../sinks/cassandra/date.ts'
+import { classify } from '../../sinks/cassandra/errors.ts'
 import { openSink } from '../../sinks/cassandra/sink.ts'
-import type { Sink } from '../../sinks/sink.ts'
 import { startCassandra } from '../../test/servers/cassandra.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
@@ -99,12 +100,15 @@ const options = {
   formatsMax: 10,
   formatsPerChannelMax: 10,
 }
+const untilStored = { backOff: defaultBackOff, classify, onFailure: () => undefined, onRecovery: () => undefined }
 const connection = await openConnection(options, 'benchmark')
 try {
   const sink = await openSink({ connection, options, logName: 'messages', logId: 'b', writer: 'b', acceptNewLog: false })
   for (const [nth, [channel, days]] of Object.entries(spreads).entries()) {
     for (let from = 0; from < rows; from += batchRows) {
-      await store(sink, sink.encode(batchFrom(from, channel, days, nth)))
+      const encoded = sink.encode(batchFrom(from, channel, days, nth))
+      // As a writer does: what the node was too slow for is written again.
+      await retry(() => sink.write(encoded, async () => undefined, never), untilStored, never)
     }
   }
   await sink.close()
@@ -150,18 +154,6 @@ try {
 } finally {
   await connection.close()
   await node.stop()
-}
-
-/** As a writer does: what the node was too slow for is written again. */
-async function store<Batch>(sink: Sink<Batch>, batch: Batch): Promise<void> {
-  for (;;) {
-    try {
-      await sink.write(batch, async () => undefined, never)
-      return
-    } catch (error) {
-      if (sink.classify(error) !== 'transient') throw error
-    }
-  }
 }
 
 /** Of the default size: of the channel, and of one publisher, in turns. */

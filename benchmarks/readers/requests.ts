@@ -4,8 +4,8 @@
 //
 // Each asks for 100 SenML records. The routes stand in this process and the load comes from another one. Two loads: all connections look at one page, as
 // those of a dashboard do, and each at the page of a channel of its own. Three sources of rows: memory, where everything but the store is measured, at rest
-// and with a new record for each question, so that no page is one that was printed before; and a PostgreSQL server, where its driver is too, and where the server takes a core of the machine beside, so that the time of this process for a request
-// says more there than their number.
+// and with a new record for each question, so that no page is one that was printed before; and a PostgreSQL server, where its driver is too, and where the
+// server takes a core of the machine beside, so that the time of this process for a request says more there than their number.
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

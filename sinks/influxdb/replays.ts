@@ -26,13 +26,14 @@ export async function replayedAmong(
   encoded: EncodedBatch,
   messages: ReadonlySet<number>,
   logNumber: number,
+  signal: AbortSignal,
 ): Promise<Set<number>> {
   const replayed = new Set<number>()
   const places = [...messages].map(message => ({ message, ...placeOf(encoded, logNumber, message) }))
   for (const some of Map.groupBy(places, ({ log, partition }) => `${log}/${partition}`).values()) {
     const { log, partition } = some[0]!
     const offsets = some.map(({ offset }) => offset)
-    const stored = await replayedOffsets(connection, log, partition, Math.min(...offsets), Math.max(...offsets) + 1)
+    const stored = await replayedOffsets(connection, log, partition, Math.min(...offsets), Math.max(...offsets) + 1, signal)
     for (const { message, offset } of some) if (stored.has(offset)) replayed.add(message)
   }
   return replayed
@@ -45,10 +46,11 @@ export async function replayedOffsets(
   partition: number,
   from: number,
   to: number,
+  signal?: AbortSignal,
 ): Promise<Set<number>> {
   const offsets = new Set<number>()
   const source = fluxFrom(connection.registryBucket, { startNs: BigInt(from), stopNs: BigInt(to) })
   const where = fluxWhere({ _measurement: measurement, log: String(log), partition: String(partition) })
-  for await (const rows of connection.query(source + where)) for (const row of rows) offsets.add(Number(nsOf(cell(row, '_time')!)))
+  for await (const rows of connection.query(source + where, signal)) for (const row of rows) offsets.add(Number(nsOf(cell(row, '_time')!)))
   return offsets
 }

@@ -99,7 +99,7 @@ describe('floats', () => {
       read.push(exponent === 31 ? ruleOf(`81 a2 00 61 'a' 02 ${item}`) : valueOf(item))
       right.push(exponent === 31 ? 'number-finite' : single)
     }
-    expect(read).toEqual(right)
+    expect(read).toStrictEqual(right)
   })
 
   test('a negative zero becomes zero', () => {

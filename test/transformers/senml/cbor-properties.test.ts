@@ -197,9 +197,10 @@ describe(`for every payload (seed ${seed})`, () => {
         }
         expect(root.every(each => each instanceof Map)).toBe(true)
       }),
-      { seed, numRuns },
+      // Of a payload one in four is right, and in some runs fewer.
+      { seed, numRuns: 2 * numRuns },
     )
-    expect(taken, 'packs that are right are among them').toBeGreaterThan(50)
+    expect(taken, 'packs that are right are among them').toBeGreaterThan(100)
   })
 })
 
