@@ -23,7 +23,8 @@ export interface ServerOptions {
   lockTimeoutMs?: number
   /**
    * How long a statement may run before the server cancels it (57014); 0, the default, is for ever. A connection that says
-   * nothing for 5 s longer is taken for half-open and destroyed, which a caller sees as a failed connection.
+   * nothing for 5 s longer is taken for half-open and destroyed, which a caller sees as a failed connection. The server does the same with one of ours
+   * that leaves a transaction alone for that long (25P03): nobody may be at its other end, and what it has locked is wanted by others.
    */
   statementTimeoutMs?: number
   /**
@@ -59,7 +60,7 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   /** How long an answer may take: 0 is for ever. */
   const answerMsMax = statementTimeoutMs === 0 ? 0 : statementTimeoutMs + answerGraceMs
   const settings = `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
-    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}
+    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}; SET idle_in_transaction_session_timeout = ${answerMsMax}${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}
     ${plansEach ? "; SET plan_cache_mode = 'force_custom_plan'; SET jit = off" : ''}`
   const pool = new pg.Pool({
     connectionString: options.url,
@@ -194,11 +195,11 @@ export async function openServer(options: ServerOptions): Promise<Database> {
 }
 
 /**
- * True where the connection is of no more use: it failed, the server is ending it (57P01 to 57P05), or that server has become a standby
- * (25006) and another one may be behind the same name.
+ * True where the connection is of no more use: it failed, the server is ending it (57P01 to 57P05; 25P03, its transaction was left alone), or that server
+ * has become a standby (25006) and another one may be behind the same name.
  */
-function lostWith(error: DatabaseError): boolean {
-  return error.sqlState === '' || error.sqlState === '25006' || error.sqlState.startsWith('57P')
+function lostWith({ sqlState }: DatabaseError): boolean {
+  return sqlState === '' || sqlState === '25006' || sqlState === '25P03' || sqlState.startsWith('57P')
 }
 
 /** Ends a connection: whoever waits on it gets the error. The socket is pg's own, which its types do not show. */

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Database, DatabaseError } from '../../../config/postgres/database.ts'
 import { openServer, type ServerOptions } from '../../../config/postgres/server.ts'
@@ -234,6 +235,24 @@ describeWithPostgres('PostgreSQL server', postgres => {
       return 'done'
     })
     expect(await done).toBe('done')
+  })
+
+  test('a transaction that is left alone for 5 s more than the statement timeout is undone by the server', {
+    timeout: 20_000,
+  }, async () => {
+    const others = await open({ url: postgres.url })
+    await others.execute('CREATE TABLE left_alone (id int4)')
+    const database = await open({ url: postgres.url, applicationName: 'left alone', connectionsMax: 1, statementTimeoutMs: 100 })
+    const isThere = async () => (await others.query(`SELECT FROM pg_stat_activity WHERE application_name = 'left alone'`)).length > 0
+    const work = database.transaction(async transaction => {
+      await transaction.query('INSERT INTO left_alone VALUES (1)')
+      while (await isThere()) await wait(20)
+      await transaction.query('INSERT INTO left_alone VALUES (2)')
+    })
+    expect(await failureOf(work)).toMatchObject({ transient: true })
+    await database.query('INSERT INTO left_alone VALUES (3)')
+    expect(await others.query('SELECT id FROM left_alone')).toEqual([{ id: 3 }])
+    await others.execute('DROP TABLE left_alone')
   })
 
   test('a connection that went silent is given up 5 s after the statement timeout', { timeout: 20_000 }, async () => {

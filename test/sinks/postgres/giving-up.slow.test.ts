@@ -36,9 +36,10 @@ describeWithPostgres('a write that is given up', postgres => {
     for (const close of closings.splice(0).toReversed()) await close()
   })
 
-  async function open(through: 'the proxy' | 'no proxy', lockTimeoutMs = 10_000): Promise<PostgresSink> {
+  async function open(through: 'the proxy' | 'no proxy', lockTimeoutMs = 10_000, statementTimeoutMs = 0): Promise<PostgresSink> {
     const near = through === 'the proxy' ? url.replace(/:\d+\//, `:${proxy.port}/`) : url
-    const database = await openServer({ url: near, applicationName: 'sluice', connectionsMax: 3, connectTimeoutMs: 1_000 })
+    const timeouts = { connectTimeoutMs: 1_000, statementTimeoutMs }
+    const database = await openServer({ url: near, applicationName: 'sluice', connectionsMax: 3, ...timeouts })
     const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
     const sink = await openSink({ database, options: { ...options, lockTimeoutMs }, ...identity })
     closings.push(
@@ -182,6 +183,24 @@ describeWithPostgres('a write that is given up', postgres => {
     expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/1 were ended/) as string })
     expect(await another.write(encoded, nobody, never)).toMatchObject([{ stored: 1, deadLettered: 1 }])
     expect(await stored()).toBe(1)
+    controller.abort()
+    await writing
+  })
+
+  test('a format whose maker is half-open is made by another worker 5 s after the statement timeout', { timeout: 30_000 }, async () => {
+    const statementTimeoutMs = 1_000
+    const lost = await open('the proxy', 10_000, statementTimeoutMs)
+    const document = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'weather', payload: { dry: true } }] }])
+    const controller = new AbortController()
+    let writing: Promise<unknown> | undefined
+    await others.transaction(async transaction => {
+      await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.formats', 0))`)
+      writing = lost.write(lost.encode(document), nobody, controller.signal).catch((error: unknown) => error)
+      await until(`EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'sluice' AND wait_event = 'advisory')`)
+      proxy.halfOpen()
+    })
+    const another = await open('no proxy', 10_000, 10_000)
+    expect(await another.write(another.encode(document), nobody, never)).toMatchObject([{ stored: 1 }])
     controller.abort()
     await writing
   })
