@@ -2,7 +2,11 @@
 // another cursor.
 //
 // The store is asked all the same, and its rows are compared value by value: that takes a tenth of the time. A page is kept when it has come twice: to
-// hold on to the rows of pages that always change would cost more than it saves.
+// hold on to the rows of pages that always change would cost more than it saves. Of one that has come once it is remembered where it begins and ends, apart
+// from those that are kept, so that questions which nobody asks again push none of them out.
+//
+// What is kept is bounded by the memory of all of it, rows and print: a print of 100 KB may be of rows that have 16 MiB. The page that was found
+// longest ago goes first.
 
 import type { Printed } from './answers.ts'
 import type { Answer } from './pages.ts'
@@ -21,31 +25,66 @@ export interface PrintedPages {
 }
 
 interface Page {
-  /** Where it begins and ends: most pages that change do so elsewhere. */
   readonly ends: string
-  /** undefined: it has come once. */
-  readonly kept: { readonly answer: RowsAnswer; readonly printed: Printed } | undefined
+  readonly answer: RowsAnswer
+  readonly printed: Printed
+  /** That it takes to keep it. */
+  readonly bytes: number
 }
 
-/** Of the memory of what was printed: a page of a hundred records has 33 KB. Its rows have a few times as many. */
-const printedBytesMax = 128 * 1024
-const pagesMax = 64
+/** Of all pages together: 480 of a hundred ordinary records as JSON, or nearly 900 of them in gzip. */
+export const keptBytesMax = 32 * 1024 * 1024
+/** Of one page, so that a few large ones do not push out all others: a thousand ordinary records in gzip are within it. */
+const pageBytesMax = 512 * 1024
+/** Pages that have come once: as many others may come before one comes again. With the longest keys they have 2 MiB. */
+const seenMax = 1024
+/** Nobody looks at a page by a longer URL again and again. */
+const keyLengthMax = 2048
 
 export function openPrintedPages(): PrintedPages {
+  /** In the order in which they were found or kept. */
   const pages = new Map<string, Page>()
+  /** Where those that have come once begin and end: most pages that change do so elsewhere. */
+  const seen = new Map<string, string>()
+  let bytes = 0
+
+  function add(key: string, page: Page): void {
+    pages.set(key, page)
+    bytes += page.bytes
+    for (const oldest of pages.keys()) {
+      if (bytes <= keptBytesMax) return
+      remove(oldest)
+    }
+  }
+
+  function remove(key: string): void {
+    bytes -= pages.get(key)?.bytes ?? 0
+    pages.delete(key)
+  }
+
   return {
     find(key, answer) {
-      const kept = pages.get(key)?.kept
-      return kept !== undefined && isSame(kept.answer, answer) ? kept.printed : undefined
-    },
-    keep(key, { items, total, hasMore }, printed) {
-      const before = pages.get(key)
+      const page = pages.get(key)
+      if (page === undefined || !isSame(page.answer, answer)) return undefined
       // What is asked for last goes last.
       pages.delete(key)
-      if (memoryOf(printed) > printedBytesMax) return
+      pages.set(key, page)
+      return page.printed
+    },
+    keep(key, { items, total, hasMore }, printed) {
+      const endsBefore = pages.get(key)?.ends ?? seen.get(key)
+      remove(key)
+      seen.delete(key)
+      if (key.length > keyLengthMax) return
       const ends = endsOf(items)
-      pages.set(key, { ends, kept: before?.ends === ends ? { answer: { items, total, hasMore }, printed } : undefined })
-      if (pages.size > pagesMax) pages.delete(pages.keys().next().value!)
+      // Most pages never come again: the rows of one that has come once are not looked at.
+      if (endsBefore === ends) {
+        const pageBytes = emptyPageBytes + 2 * key.length + memoryOfPrinted(printed) + memoryOfRows(items)
+        if (pageBytes <= pageBytesMax)
+          return add(key, { ends, answer: { items, total, hasMore }, printed: withOwnBytes(printed), bytes: pageBytes })
+      }
+      seen.set(key, ends)
+      if (seen.size > seenMax) seen.delete(seen.keys().next().value!)
     },
   }
 }
@@ -54,9 +93,45 @@ function endsOf(rows: readonly Row[]): string {
   return rows.length === 0 ? '' : `${rows[0]!.position}/${rows[0]!.index} ${rows.at(-1)!.position}/${rows.at(-1)!.index} ${rows.length}`
 }
 
-/** A buffer may have more room than it shows. */
-function memoryOf({ body }: Printed): number {
-  return typeof body === 'string' ? 2 * body.length : body.buffer.byteLength
+/** A page without its rows, its body and its key, which the link to the next page repeats. */
+const emptyPageBytes = 1024
+/** A row without its texts; 1,000 records of which each has a name, a unit and a subtopic of its own take 350 bytes each in the heap. */
+const rowBytes = 300
+/** An array of bytes without its bytes. */
+const arrayBytes = 200
+
+/** A character takes two bytes where one of its text is beyond Latin-1. */
+function memoryOfPrinted({ body }: Printed): number {
+  return typeof body === 'string' ? 2 * body.length : body.length
+}
+
+/** A short body in gzip is a view of Node's pool, 64 KiB that it would keep whole. */
+function withOwnBytes(printed: Printed): Printed {
+  const { headers, body } = printed
+  if (typeof body === 'string' || body.buffer.byteLength === body.length) return printed
+  const own = Buffer.allocUnsafeSlow(body.length)
+  body.copy(own)
+  return { headers, body: own }
+}
+
+/** At least about what the rows hold in memory, which is more than `bytesOf` has, what they have printed. */
+function memoryOfRows(rows: readonly Row[]): number {
+  let bytes = rows.length * rowBytes
+  let buffer: ArrayBufferLike | undefined
+  for (const row of rows) {
+    bytes += 2 * row.subtopic.length
+    if (row.kind === 'document') {
+      bytes += 2 * row.payloadText.length
+      continue
+    }
+    bytes += 2 * (row.name.length + (row.unit?.length ?? 0) + (row.stringValue?.length ?? 0))
+    if (row.dataValue === undefined) continue
+    bytes += arrayBytes
+    // Drivers give views of what came from the store, neighbours of the same, and one view keeps all of it.
+    if (row.dataValue.buffer !== buffer) bytes += row.dataValue.buffer.byteLength
+    buffer = row.dataValue.buffer
+  }
+  return bytes
 }
 
 function isSame(one: RowsAnswer, other: RowsAnswer): boolean {

@@ -4,6 +4,4 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { serveWorker } from '../pipeline/workers/worker.ts'
 import { openWriterWorker, type WorkerSettings } from './writer-worker.ts'
 
-await serveWorker(parentPort!, (onStateChange, onWaiting, signal) =>
-  openWriterWorker(workerData as WorkerSettings, onStateChange, onWaiting, signal),
-)
+await serveWorker(parentPort!, (events, signal) => openWriterWorker(workerData as WorkerSettings, events, signal))

@@ -16,7 +16,7 @@ import { defaultBackOff, retry } from '../pipeline/retry.ts'
 import type { Source } from '../pipeline/source.ts'
 import { SystemicError } from '../pipeline/systemic-error.ts'
 import { openClosings } from '../pipeline/workers/closings.ts'
-import type { OnWaiting, OpenWorker } from '../pipeline/workers/worker.ts'
+import type { OpenWorker, WorkerEvents } from '../pipeline/workers/worker.ts'
 import { openWriter, type Writer } from '../pipeline/writer.ts'
 import type { Sink } from '../sinks/sink.ts'
 import { SinkError } from '../sinks/sink-error.ts'
@@ -63,8 +63,7 @@ interface FlowParts {
  */
 export async function openWriterWorker(
   { worker, store: storeName, name, options, connection, topicId }: WorkerSettings,
-  onStateChange: () => void,
-  onWaiting: OnWaiting,
+  { onStateChange, onWaiting, onFailure }: WorkerEvents,
   signal: AbortSignal,
 ): Promise<OpenWorker> {
   const logger = openLogger(options.logging).child({ worker })
@@ -179,6 +178,7 @@ export async function openWriterWorker(
     })
     return { writers: [writer, replayWriter], registry, close: () => closings.close() }
   } catch (error) {
+    onFailure(error)
     await closings.close()
     throw error
   }

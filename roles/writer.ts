@@ -99,9 +99,7 @@ function startWorker(settings: WorkerSettings, inMainThread: boolean): WorkerThr
       resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMbMax },
     })
   }
-  return workInMainThread(port =>
-    serveWorker(port, (onStateChange, onWaiting, signal) => openWriterWorker(settings, onStateChange, onWaiting, signal)),
-  )
+  return workInMainThread(port => serveWorker(port, (events, signal) => openWriterWorker(settings, events, signal)))
 }
 
 /** Dead letters go to the log's brokers. */

@@ -23,7 +23,7 @@ export interface WorkerReport {
   readonly metrics: Metrics
 }
 
-/** From a worker, last of all: it has stopped, or it met what no retry can mend. */
+/** From a worker: last of all, that it has stopped; and as soon as it knows, that it met what no retry can mend, whatever becomes of its parts. */
 export interface WorkerEnd {
   readonly kind: 'stopped' | 'systemic'
   readonly failure?: CarriedError

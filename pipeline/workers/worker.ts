@@ -16,8 +16,14 @@ export interface OpenWorker {
   close(): Promise<void>
 }
 
-/** What `open` may tell before it has opened: that its log or store is away, and that it tries again. */
-export type OnWaiting = (failure: Error) => void
+/** What the parts of a worker tell, from when they are being opened. */
+export interface WorkerEvents {
+  onStateChange(): void
+  /** Before all are open: the log or the store is away, and is tried again. */
+  onWaiting(failure: Error): void
+  /** They could not be opened, and those that are open are about to be closed. */
+  onFailure(error: unknown): void
+}
 
 const reportMs = 1000
 
@@ -25,11 +31,13 @@ const reportMs = 1000
  * Opens the parts, works until the main thread says stop or something systemic comes, and closes them. Anything else that goes
  * wrong is thrown, which ends the thread; the main thread starts another.
  *
+ * Something systemic is told before anything is closed: a part that never closes must not keep the others at work.
+ *
  * @param open ends soon after `signal` aborts
  */
 export async function serveWorker(
   port: MessagePort,
-  open: (onStateChange: () => void, onWaiting: OnWaiting, signal: AbortSignal) => Promise<OpenWorker>,
+  open: (events: WorkerEvents, signal: AbortSignal) => Promise<OpenWorker>,
 ): Promise<void> {
   const stopping = new AbortController()
   let opened: OpenWorker | undefined
@@ -45,26 +53,30 @@ export async function serveWorker(
     reporting = reporting.then(async () => port.postMessage(await reportOf(opened, waiting)))
   }
 
+  let isTold = false
+  function onFailure(error: unknown): void {
+    if (isTold || stopping.signal.aborted || !isSystemic(error)) return
+    isTold = true
+    port.postMessage({ kind: 'systemic', failure: carried(error) } satisfies WorkerEnd)
+  }
+  function onWaiting(failure: Error): void {
+    waiting = failure
+    report()
+  }
+
   const timer = setInterval(report, reportMs)
   try {
     report()
-    opened = await open(
-      report,
-      failure => {
-        waiting = failure
-        report()
-      },
-      stopping.signal,
-    )
+    opened = await open({ onStateChange: report, onWaiting, onFailure }, stopping.signal)
     waiting = undefined
     report()
     if (stopping.signal.aborted) await stopAll(opened)
-    await work(opened)
+    await work(opened, onFailure)
     await end(port, { kind: 'stopped' })
   } catch (error) {
-    if (stopping.signal.aborted) await end(port, { kind: 'stopped', failure: carried(error) })
-    else if (isSystemic(error)) await end(port, { kind: 'systemic', failure: carried(error) })
-    else throw error
+    onFailure(error)
+    if (!isTold && !stopping.signal.aborted) throw error
+    await end(port, { kind: 'stopped', failure: carried(error) })
   } finally {
     clearInterval(timer)
   }
@@ -83,8 +95,9 @@ export async function serveWorker(
  *
  * @throws what ended the writer: a part that does not close after it is not the news
  */
-async function work(opened: OpenWorker): Promise<void> {
+async function work(opened: OpenWorker, onFailure: WorkerEvents['onFailure']): Promise<void> {
   const [worked] = await Promise.allSettled([Promise.race(opened.writers.map(writer => writer.done))])
+  if (worked.status === 'rejected') onFailure(worked.reason)
   await stopAll(opened)
   const [closed] = await Promise.allSettled([opened.close()])
   for (const outcome of [worked, closed]) if (outcome.status === 'rejected') throw outcome.reason

@@ -138,10 +138,14 @@ async function makeTables(
         continue
       }
       if (error !== undefined) throw error
-      const unindexed = options.publisherIndex ? await makeIndex(connection, name) : undefined
-      if (unindexed !== undefined) denied.push(unindexed)
     }
     const channel = channels.get(format)
+    // One that is not registered may have a maker who has died, or lost the lock, between the table and its index.
+    if (options.publisherIndex && (channel !== undefined || !tables.has(name))) {
+      await lock.renew()
+      const unindexed = await makeIndex(connection, name)
+      if (unindexed !== undefined) denied.push(unindexed)
+    }
     if (channel !== undefined) await register(connection, format, name, channel)
     made.push(format)
   }

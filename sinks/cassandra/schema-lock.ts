@@ -53,6 +53,7 @@ export async function withSchemaLock<Result>(
 /** Makes the lock last during a change too, which may take as long as the nodes need to agree. */
 function keep(connection: Connection, table: string, holder: string, acquiredAtMs: number): { lock: HeldLock; stop(): void } {
   let heardOfMs = acquiredAtMs
+  let isLost = false
   const renewNow = async (): Promise<void> => {
     const askedAtMs = performance.now()
     const [answer] = await connection.query(
@@ -60,14 +61,15 @@ function keep(connection: Connection, table: string, holder: string, acquiredAtM
       [holder, holder],
       { isIdempotent: false },
     )
-    if (answer?.['[applied]'] !== true) throw new SinkError('transient', 'another process has begun to change the schema meanwhile')
-    heardOfMs = askedAtMs
+    if (answer?.['[applied]'] !== true) isLost = true
+    else heardOfMs = Math.max(heardOfMs, askedAtMs)
   }
   const renew = async (): Promise<void> => {
-    if (performance.now() - heardOfMs >= renewedAfterMs) await renewNow()
+    if (!isLost && performance.now() - heardOfMs >= renewedAfterMs) await renewNow()
+    if (isLost) throw new SinkError('transient', 'another process has begun to change the schema meanwhile')
   }
   // What fails here is asked again, and told, before the next change.
-  const timer = setInterval(() => void renewNow().catch(() => undefined), renewedAfterMs).unref()
+  const timer = setInterval(() => void (isLost || renewNow().catch(() => undefined)), renewedAfterMs).unref()
   return { lock: { renew }, stop: () => clearInterval(timer) }
 }
 

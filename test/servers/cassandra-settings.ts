@@ -46,6 +46,7 @@ authenticator: AllowAllAuthenticator
 authorizer: AllowAllAuthorizer
 concurrent_reads: 8
 concurrent_writes: ${syncsEach ? 64 : 8}
+memtable_allocation_type: offheap_objects
 memtable_heap_space: 128MiB
 memtable_offheap_space: 128MiB
 file_cache_size: 64MiB
@@ -106,7 +107,7 @@ export function javaFlags(folder: string, agent: string): string[] {
   }
   return [
     '-Xms768m',
-    '-Xmx2g',
+    '-Xmx1g',
     '-Xss512k',
     '-XX:MaxDirectMemorySize=256m',
     '-XX:+UseSerialGC',

@@ -110,6 +110,17 @@ test('a systemic fault ends the pool in the time of a stop where something that 
   expect(lines().map(({ msg }) => msg)).toEqual([expect.stringContaining('did not stop in time')])
 })
 
+test.each([
+  ['systemic-and-closing', 'the fake store fails: systemic'],
+  ['systemic-at-open-and-closing', 'the schema is of another version'],
+] as const)('a systemic fault ends the pool in the time of a stop where a part never closes after it (%s)', async (fate, reason) => {
+  const { logger, lines } = recordingLogger()
+  const { pool } = openPool(1, () => ({ messages: 3, fate }), { stopMsMax: 200, logger, silence })
+  await expect(pool.done).rejects.toThrow(reason)
+  expect(pool.state()).toBe('failed')
+  expect(lines().map(({ msg }) => msg)).toEqual([expect.stringContaining('did not stop in time')])
+})
+
 test('a systemic fault stays the news where a part does not close after it', async () => {
   const { pool, lives } = openPool(1, () => ({ messages: 3, fate: 'systemic-and-unclosable' }))
   await expect(pool.done).rejects.toThrow('the fake store fails: systemic')

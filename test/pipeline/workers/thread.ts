@@ -19,6 +19,8 @@ export interface ThreadPlan {
     | 'systemic-and-open'
     | 'systemic-at-work'
     | 'systemic-and-unclosable'
+    | 'systemic-and-closing'
+    | 'systemic-at-open-and-closing'
     | 'store-away'
     | 'never-stop'
     | 'block'
@@ -30,9 +32,13 @@ const pauseMs = 4_000
 
 const { messages, fate } = workerData as ThreadPlan
 
-await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
+await serveWorker(parentPort!, async ({ onStateChange, onWaiting, onFailure }, signal) => {
   if (fate === 'die-at-open') throw new Error('no parts')
   if (fate === 'systemic-at-open') throw new SystemicError('the schema is of another version')
+  if (fate === 'systemic-at-open-and-closing') {
+    onFailure(new SystemicError('the schema is of another version'))
+    await new Promise(() => setInterval(() => undefined, 1000))
+  }
   if (fate === 'systemic-and-open') {
     setInterval(() => undefined, 1000)
     throw new SystemicError('the schema is of another version')
@@ -48,7 +54,8 @@ await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
   const world = makeWorld()
   const { writer } = await startWriter(world, { onStateChange })
   await world.log.append(Array.from({ length: messages }, (_, at) => pack(at)))
-  if (fate === 'systemic-at-work' || fate === 'systemic-and-unclosable') world.store.failures.push({ errorClass: 'systemic' })
+  if (['systemic-at-work', 'systemic-and-unclosable', 'systemic-and-closing'].includes(fate))
+    world.store.failures.push({ errorClass: 'systemic' })
   if (fate === 'never-stop') world.store.gate = new Promise(() => undefined)
   if (fate === 'die-at-start') {
     whenReported(() => {
@@ -76,6 +83,7 @@ await serveWorker(parentPort!, async (onStateChange, onWaiting, signal) => {
     registry: world.registry,
     async close() {
       if (fate === 'systemic-and-unclosable') throw new Error('the sink does not close')
+      if (fate === 'systemic-and-closing') await new Promise(() => setInterval(() => undefined, 1000))
     },
   }
 })

@@ -1,7 +1,7 @@
 // Formats that get no table, without a server: what it costs to find out, and how long it is remembered.
 
 import { types } from 'cassandra-driver'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Connection, Row } from '../../../sinks/cassandra/connection.ts'
 import { openFormats } from '../../../sinks/cassandra/formats.ts'
 import { SinkError } from '../../../sinks/sink-error.ts'
@@ -11,19 +11,28 @@ const never = new AbortController().signal
 const wanted = (format: string, ...channels: string[]) => ({ format, channels: new Set(channels) })
 
 /** A store that has these formats, and says what it was asked. */
-function storeWith(formats: readonly { format: string; channel: string }[], change: (cql: string) => Promise<boolean> = async () => true) {
+function storeWith(
+  formats: readonly { format: string; channel: string }[],
+  change: (cql: string) => Promise<boolean> = async () => true,
+  tables: readonly string[] = formats.map(({ format }) => format),
+) {
   const asked: string[] = []
+  let isLost = false
   const query = async (cql: string, values: readonly unknown[] = []): Promise<Row[]> => {
     asked.push(cql)
-    if (cql.includes('system_schema.tables')) return formats.map(({ format }) => ({ table_name: format }))
+    if (cql.includes('system_schema.tables')) return tables.map(name => ({ table_name: name }))
     if (cql.startsWith('SELECT format FROM')) return formats.filter(({ format }) => format === values[0])
     if (cql.startsWith('SELECT format, channel')) return [...formats]
-    return [{ '[applied]': true }]
+    return [{ '[applied]': !(isLost && cql.startsWith('UPDATE')) }]
   }
   const connection: Partial<Connection> = { keyspace: 'k', unset: types.unset, table: name => `"k"."${name}"`, query, change }
   return {
     asked,
     connection: connection as Connection,
+    /** Another process has the lock from now on. */
+    loseLock: () => {
+      isLost = true
+    },
     locks: () => asked.filter(cql => cql.includes("'lock'") && cql.startsWith('INSERT')),
   }
 }
@@ -120,4 +129,37 @@ test('nodes that do not agree on an index in time have the batch written again',
     () => undefined,
   )
   await expect(formats.resolve([wanted('new', 'channel')], never)).rejects.toMatchObject({ errorClass: 'transient' })
+})
+
+test.each([
+  ['is missing', [], ['CREATE TABLE', 'CREATE INDEX']],
+  ['was made by somebody who did not come to register it', ['weather'], ['CREATE INDEX']],
+])('a format whose table %s has its index before it is registered', async (_what, tables, made) => {
+  const done: string[] = []
+  const change = async (cql: string): Promise<boolean> => done.push(cql.trim().slice(0, 12)) > 0
+  const store = storeWith([], change, tables)
+  const formats = openFormats(store.connection, { ...defaults, url: '', publisherIndex: true }, () => undefined)
+  expect((await formats.resolve([wanted('weather', 'room')], never)).size).toBe(0)
+  expect(done).toEqual(made)
+  expect(store.asked.some(cql => cql.startsWith('INSERT') && cql.includes('sluice_formats'))).toBe(true)
+})
+
+test('a lock that another process has taken while a table was made lets no index be made, and nothing be registered', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  try {
+    const done: string[] = []
+    const change = async (cql: string): Promise<boolean> => {
+      done.push(cql.trim().slice(0, 12))
+      store.loseLock()
+      await vi.advanceTimersByTimeAsync(9_000)
+      return true
+    }
+    const store = storeWith([], change)
+    const formats = openFormats(store.connection, { ...defaults, url: '', publisherIndex: true }, () => undefined)
+    await expect(formats.resolve([wanted('weather', 'room')], never)).rejects.toThrow('another process has begun to change the schema')
+    expect(done).toEqual(['CREATE TABLE'])
+    expect(store.asked.some(cql => cql.startsWith('INSERT') && cql.includes('sluice_formats'))).toBe(false)
+  } finally {
+    vi.useRealTimers()
+  }
 })

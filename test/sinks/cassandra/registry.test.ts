@@ -115,6 +115,17 @@ describe('a lock during work that takes long', () => {
     expect(changed).toEqual(['a'])
   })
 
+  test('that was lost once stays lost, though nobody has it any more', async () => {
+    let asked = 0
+    const { connection } = answering(cql => (cql.startsWith('UPDATE') && ++asked === 1 ? [{ '[applied]': false }] : applied))
+    const work = withSchemaLock(connection, async lock => {
+      await vi.advanceTimersByTimeAsync(9_000)
+      await lock.renew()
+    })
+    await expect(work).rejects.toThrow('another process has begun to change the schema')
+    expect(asked).toBe(1)
+  })
+
   test('lasts where the store could not be asked for moments', async () => {
     const away = Object.assign(new Error('away'), { name: 'OperationTimedOutError' })
     const { connection } = answering((cql, _values, nth) => {
