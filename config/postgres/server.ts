@@ -28,8 +28,8 @@ export interface ServerOptions {
    */
   statementTimeoutMs?: number
   /**
-   * For questions whose cost follows from their values: each is prepared once (`prepared.ts`) and planned for its values, and none is compiled, which
-   * takes longer than it.
+   * For questions whose cost follows from their values: a text that is asked again is prepared once on each connection (`prepared.ts`), each question is
+   * planned for its values, and none is compiled, which takes longer than it.
    */
   plansEach?: boolean
   /** A statement whose connection was ended is cancelled by the server within a second, also while it has nothing to send. */
@@ -124,12 +124,14 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   }
 
   async function query<Row extends SqlRow>(sql: string, values: readonly SqlValue[], signal?: AbortSignal): Promise<Row[]> {
-    const name = prepared?.nameOf(sql)
-    try {
-      return await once(client => rows<Row>(client, sql, values, name), signal)
-    } catch (error) {
-      if (name === undefined || !prepared!.forgets(sql, error)) throw error
-      return await once(client => rows<Row>(client, sql, values, prepared!.nameOf(sql)), signal)
+    for (;;) {
+      const name = prepared?.nameOf(sql)
+      try {
+        return await once(client => rows<Row>(client, sql, values, name), signal)
+      } catch (error) {
+        // More than once where columns changed behind a pooler: another process may have given the next name on this connection already.
+        if (name === undefined || !prepared!.forgets(sql, name, error)) throw error
+      }
     }
   }
 

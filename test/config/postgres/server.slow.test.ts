@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { type Database, DatabaseError } from '../../../config/postgres/database.ts'
 import { openServer, type ServerOptions } from '../../../config/postgres/server.ts'
 import { binaryRows, int4, text } from '../../conformance/binary-rows.ts'
@@ -134,43 +134,6 @@ describeWithPostgres('PostgreSQL server', postgres => {
   test('a statement runs no longer than the statement timeout (57014)', async () => {
     const database = await open({ statementTimeoutMs: 100 })
     expect(await failureOf(database.query('SELECT pg_sleep(5)::text'))).toMatchObject({ sqlState: '57014', transient: true })
-  })
-
-  describe('with a plan for each question', () => {
-    const openOne = (): Promise<Database> => open({ connectionsMax: 1, plansEach: true })
-    const asked = 'SELECT $1::int4 + 1 AS sum'
-    const preparedOf = (database: Database): Promise<unknown> =>
-      database.query('SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement = $1', [asked])
-
-    test('a statement is prepared once, and planned for the values of each', async () => {
-      const database = await openOne()
-      for (let nth = 0; nth < 8; nth++) expect(await database.query(asked, [nth])).toEqual([{ sum: nth + 1 }])
-      expect(await preparedOf(database)).toEqual([{ custom_plans: 8n, generic_plans: 0n }])
-    })
-
-    test('a table whose columns have other types is asked anew', async () => {
-      const database = await openOne()
-      await database.execute(`DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int4); INSERT INTO changing VALUES (1)`)
-      const all = (): Promise<unknown> => database.query('SELECT * FROM changing')
-      expect(await all()).toEqual([{ a: 1 }])
-      await database.execute(`ALTER TABLE changing ALTER a TYPE text, ADD b bool`)
-      for (let nth = 0; nth < 3; nth++) expect(await all()).toEqual([{ a: '1', b: null }])
-    })
-
-    test('where a pooler gives it another connection it is sent whole from then on', async () => {
-      const database = await openOne()
-      expect(await database.query(asked, [1])).toEqual([{ sum: 2 }])
-      // What a connection is that another client of the pooler has had.
-      await database.execute('DEALLOCATE ALL')
-      for (let nth = 0; nth < 3; nth++) expect(await database.query(asked, [nth])).toEqual([{ sum: nth + 1 }])
-      expect(await preparedOf(database)).toEqual([])
-    })
-
-    test('a statement that fails by itself fails once', async () => {
-      const database = await openOne()
-      for (let nth = 0; nth < 2; nth++)
-        expect(await failureOf(database.query('SELECT 1 / $1::int4', [0]))).toMatchObject({ sqlState: '22012' })
-    })
   })
 
   test('the application name is what the server shows', async () => {

@@ -24,7 +24,7 @@ describeWithPostgres('on a server', postgres => {
   async function openServerSite(): Promise<PostgresSite> {
     const url = await postgres.createDatabase()
     return await openSite(
-      await openServer({ url, applicationName: 'reader-test', connectionsMax: 4, watchesClients: true }),
+      await openServer({ url, applicationName: 'reader-test', connectionsMax: 4, watchesClients: true, plansEach: true }),
       async () => undefined,
     )
   }

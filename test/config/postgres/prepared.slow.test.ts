@@ -1,0 +1,163 @@
+// Prepared statements on a server: planned for each question's values, right behind a pooler, and bounded where columns change.
+
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Database } from '../../../config/postgres/database.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+
+describeWithPostgres('a server that plans each question', postgres => {
+  const opened: { close(): unknown }[] = []
+  const open = async (connectionsMax = 1, url = postgres.url): Promise<Database> => {
+    const database = await openServer({ url, applicationName: 'sluice test', connectionsMax, plansEach: true })
+    opened.push(database)
+    return database
+  }
+  afterEach(async () => {
+    for (const each of opened.splice(0)) await each.close()
+  })
+
+  const asked = 'SELECT $1::int4 + 1 AS sum'
+  const ask = async (database: Database, times: number): Promise<void> => {
+    for (let nth = 0; nth < times; nth++) expect(await database.query(asked, [nth])).toEqual([{ sum: nth + 1 }])
+  }
+  const plansOf = (database: Database): Promise<unknown> =>
+    database.query('SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement = $1', [asked])
+  const changing = 'SELECT *, pg_sleep(0.05)::text AS slept FROM changing'
+  const createChanging = (database: Database): Promise<void> =>
+    database.execute('DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int4); INSERT INTO changing VALUES (1)')
+  const changeType = (database: Database): Promise<void> => database.execute('ALTER TABLE changing ALTER a TYPE text')
+
+  test('a statement that is asked again is prepared once, and planned for the values of each', async () => {
+    const database = await open()
+    await ask(database, 9)
+    expect(await plansOf(database)).toEqual([{ custom_plans: 8n, generic_plans: 0n }])
+  })
+
+  test('a statement that fails by itself fails each time', async () => {
+    const database = await open()
+    for (let nth = 0; nth < 4; nth++) await expect(database.query('SELECT 1 / $1::int4', [0])).rejects.toMatchObject({ sqlState: '22012' })
+  })
+
+  test('where a connection has lost what was prepared, everything is sent whole from then on', async () => {
+    const database = await open()
+    await ask(database, 3)
+    // What a connection is that another client of a pooler has had.
+    await database.execute('DEALLOCATE ALL')
+    await ask(database, 3)
+    expect(await plansOf(database)).toEqual([])
+  })
+
+  describe('behind a pooler', () => {
+    const openBoth = async (): Promise<{ one: Database; other: Database; swap: () => void }> => {
+      const pooler = await openPooler(Number(new URL(postgres.url).port))
+      const url = postgres.url.replace(`:${new URL(postgres.url).port}`, `:${pooler.port}`)
+      const [one, other] = [await open(1, url), await open(1, url)]
+      opened.push(pooler)
+      return { one, other, swap: pooler.swap }
+    }
+
+    test.each([
+      ['as many', 'SELECT $1::int4 * 10 AS product', [3]],
+      ['other', 'SELECT $1::int4 * $2::int4 AS product', [3, 10]],
+    ])('two that have asked different questions, with %s parameters, get the answers to their own', async (_how, product, factors) => {
+      const { one, other, swap } = await openBoth()
+      await ask(one, 3)
+      for (let nth = 0; nth < 3; nth++) expect(await other.query(product, factors)).toEqual([{ product: 30 }])
+      swap()
+      await ask(one, 3)
+      for (let nth = 0; nth < 3; nth++) expect(await other.query(product, factors)).toEqual([{ product: 30 }])
+    })
+
+    test('what another has prepared from the same text is used', async () => {
+      const { one, other, swap } = await openBoth()
+      await ask(one, 5)
+      await ask(other, 2)
+      swap()
+      await ask(one, 1)
+      expect(await plansOf(one)).toEqual([{ custom_plans: 2n, generic_plans: 0n }])
+    })
+
+    test('a connection on which another has prepared the text already answers too', async () => {
+      const { one, other, swap } = await openBoth()
+      await ask(one, 3)
+      await other.query('SELECT 1')
+      swap()
+      await ask(other, 3)
+      await ask(one, 3)
+    })
+
+    test('columns that change are asked anew, also where the next name is taken already', async () => {
+      const { one, other, swap } = await openBoth()
+      await createChanging(one)
+      const all = async (database: Database): Promise<unknown> => (await database.query(changing))[0]?.['a']
+      for (const database of [one, one, other, other]) expect(await all(database)).toBe(1)
+      await changeType(one)
+      expect(await all(other)).toBe('1')
+      swap()
+      expect(await all(one)).toBe('1')
+    })
+  })
+
+  describe('a table whose columns have other types', () => {
+    const all = async (database: Database): Promise<unknown> => (await database.query(changing))[0]?.['a']
+
+    test('is asked anew', async () => {
+      const database = await open()
+      await createChanging(database)
+      for (let nth = 0; nth < 3; nth++) expect(await all(database)).toBe(1)
+      await changeType(database)
+      for (let nth = 0; nth < 3; nth++) expect(await all(database)).toBe('1')
+    })
+
+    test('leaves one statement more on each connection, however many fail together', async () => {
+      const database = await open(4)
+      const fourTimes = <Result>(work: () => Promise<Result>): Promise<Result[]> => Promise.all(Array.from({ length: 4 }, work))
+      await createChanging(database)
+      for (let nth = 0; nth < 3; nth++) expect(await fourTimes(() => all(database))).toEqual([1, 1, 1, 1])
+      await changeType(database)
+      for (let nth = 0; nth < 3; nth++) expect(await fourTimes(() => all(database))).toEqual(['1', '1', '1', '1'])
+      const kept = await fourTimes(() =>
+        database.query('SELECT count(*), pg_sleep(0.05)::text AS slept FROM pg_prepared_statements WHERE statement = $1', [changing]),
+      )
+      expect(kept.map(([row]) => row?.['count'])).toEqual([2n, 2n, 2n, 2n])
+    })
+  })
+
+  test('a statement that fails with 0A000 by itself leaves no more than eight on a connection', async () => {
+    const database = await open()
+    await database.execute(`CREATE OR REPLACE FUNCTION refused() RETURNS int4 LANGUAGE plpgsql AS
+      $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '0A000'; END $$`)
+    for (let nth = 0; nth < 20; nth++) await expect(database.query('SELECT refused()')).rejects.toMatchObject({ sqlState: '0A000' })
+    expect(await database.query("SELECT count(*) FROM pg_prepared_statements WHERE statement = 'SELECT refused()'")).toEqual([
+      { count: 8n },
+    ])
+  })
+})
+
+/** What a pooler in transaction mode does to two clients: `swap`, between statements, gives each the connection to the server that the other had. */
+async function openPooler(target: number): Promise<{ port: number; swap: () => void; close(): void }> {
+  const clients: Socket[] = []
+  const upstreams: Socket[] = []
+  const server = createServer(client => {
+    const at = clients.push(client) - 1
+    const upstream = connect(target, '127.0.0.1')
+    upstreams.push(upstream)
+    client.on('data', bytes => upstreams[at]!.write(bytes))
+    upstream.on('data', bytes => clients[upstreams.indexOf(upstream)]!.write(bytes))
+    for (const socket of [client, upstream]) socket.on('error', () => socket.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    swap: () => {
+      upstreams.reverse()
+    },
+    close: () => {
+      for (const socket of [...clients, ...upstreams]) socket.destroy()
+      server.close()
+    },
+  }
+}
