@@ -4,15 +4,15 @@ import { unlessAborted } from '../../config/aborting.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { MessageCounts, Reject, Rejection } from '../sink.ts'
-import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { dateBytes } from './date.ts'
 import type { Days, NotedDay } from './days.ts'
 import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
 import type { Formats } from './formats.ts'
-import { type Pace, sendAll } from './in-flight.ts'
+import type { Pace } from './in-flight.ts'
+import { positionsOf, replayedAmong, replayStatements } from './replays.ts'
 import { openRowWriter, type Statement } from './row-writer.ts'
-import { positionColumn } from './statements.ts'
+import { checkThere, giveBack } from './taken-rows.ts'
 
 export interface BatchParts {
   readonly connection: Connection
@@ -53,19 +53,16 @@ export async function storeBatch({
   await acknowledge(encoded, reject, signal)
   if (unremoved.size > 0) {
     const replayed = await replayedAmong(connection, positionsOf(tables, unremoved), pace, signal)
-    await writer.remove(tables, new Set([...unremoved].filter(message => !replayed.has(message))))
+    const deletedUs = await writer.remove(tables, new Set([...unremoved].filter(message => !replayed.has(message))))
+    await giveBack({ connection, client, pace, tables }, unremoved, deletedUs)
     unremoved.clear()
   }
   if (replays !== undefined) {
     const stored = new Map([...replays].filter(([message]) => !rejected.has(message)))
-    const missing = await writer.missing(tables, stored)
-    if (missing > 0) {
-      throw new SinkError(
-        'transient',
-        `${missing} rows of replayed messages are not found after they were written: they were deleted by a machine whose clock is ahead of this one's`,
-      )
-    }
+    // Nothing is noted that is under a tombstone.
+    await checkThere(writer, tables, stored)
     await writer.execute(replayStatements(connection, stored))
+    await checkThere(writer, tables, stored)
   }
   days.remember(unwritten)
   return countMessages(messages, ranges, rejected)
@@ -95,36 +92,6 @@ async function acknowledge({ rejected, acknowledged }: EncodedBatch, reject: Rej
   for (const { message } of rejections) acknowledged.add(message)
 }
 
-/** By message, the position of its rows as it stands in their keys. */
-function positionsOf(tables: readonly EncodedTable[], messages: ReadonlySet<number>): Map<number, unknown> {
-  const positions = new Map<number, unknown>()
-  for (const { requests } of tables) {
-    for (const { message, params } of requests.flat()) if (messages.has(message)) positions.set(message, params[positionColumn])
-  }
-  return positions
-}
-
-/**
- * Those of these messages that were replayed and have rows: an earlier attempt may have failed between the dead letter and the deletion, and what
- * was replayed since has the same keys.
- */
-async function replayedAmong(
-  connection: Connection,
-  positions: ReadonlyMap<number, unknown>,
-  pace: Pace,
-  signal: AbortSignal,
-): Promise<ReadonlySet<number>> {
-  const select = `SELECT position FROM ${connection.table('sluice_replayed')} WHERE position = ?`
-  const all = [...positions]
-  const replayed = new Set<number>()
-  const look = async ([message, position]: readonly [number, unknown]): Promise<void> => {
-    const [found] = await connection.query(select, [position], { consistency: connection.levels.rows })
-    if (found !== undefined) replayed.add(message)
-  }
-  await sendAll(all.length, at => look(all[at]!), pace, signal)
-  return replayed
-}
-
 /** A day may be written whose only rows are refused: a reader then finds it empty. */
 function dayStatements(connection: Connection, days: readonly NotedDay[]): Statement[] {
   if (days.length === 0) return []
@@ -142,10 +109,4 @@ function dayStatements(connection: Connection, days: readonly NotedDay[]): State
     last = noted
   }
   return statements
-}
-
-function replayStatements(connection: Connection, replays: ReadonlyMap<number, bigint>): Statement[] {
-  const query = `INSERT INTO ${connection.table('sluice_replayed')} (position, replayed_at) VALUES (?, ?)`
-  const now = new Date()
-  return [...new Set(replays.values())].map(position => ({ query, params: [position, now] }))
 }

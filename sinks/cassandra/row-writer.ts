@@ -19,15 +19,16 @@ export interface RowWriter {
    *
    * @throws SinkError (systemic) where the server refuses every row, whatever is in it
    */
-  insert(tables: readonly EncodedTable[], encoded: EncodedBatch): Promise<readonly Rejection[]>
+  insert(tables: readonly EncodedTable[], encoded: Pick<EncodedBatch, 'rejected'>): Promise<readonly Rejection[]>
   /** Statements that stand for themselves, each with its values. */
   execute(statements: readonly Statement[]): Promise<void>
   /**
    * Takes away the rows of these messages, also those that a machine whose clock is ahead has written.
    *
+   * @returns the latest timestamp that any was deleted as of
    * @throws SinkError (transient) where some are there whatever is done
    */
-  remove(tables: readonly EncodedTable[], messages: { has(message: number): boolean }): Promise<void>
+  remove(tables: readonly EncodedTable[], messages: { has(message: number): boolean }): Promise<number>
   /** How many rows of these messages are not in the store. */
   missing(tables: readonly EncodedTable[], messages: { has(message: number): boolean }): Promise<number>
 }
@@ -79,7 +80,7 @@ export function openRowWriter(connection: Connection, client: Client, pace: Pace
     return found
   }
 
-  async function insert(tables: readonly EncodedTable[], { rejected }: EncodedBatch): Promise<readonly Rejection[]> {
+  async function insert(tables: readonly EncodedTable[], { rejected }: Pick<EncodedBatch, 'rejected'>): Promise<readonly Rejection[]> {
     const requests = tables.flatMap(({ format, requests }) => without(requests, rejected).map(request => ({ format, request })))
     const refused = new Map<number, Rejection>()
 
@@ -129,6 +130,7 @@ export function openRowWriter(connection: Connection, client: Client, pace: Pace
     async remove(tables, messages) {
       let rows: readonly PlacedRow[] = rowsOf(tables, messages)
       let deletedUs: readonly number[] = rows.map(() => timestampUs)
+      let lastUs = timestampUs
       for (let round = 0; round < removalsMax; round++) {
         const remove = ([format, { params }]: PlacedRow, timestamp: number) =>
           client.execute(rowStatements(connection.keyspace, format).remove, params.slice(0, keyLength), { ...options, timestamp })
@@ -137,9 +139,10 @@ export function openRowWriter(connection: Connection, client: Client, pace: Pace
         const there = found.flatMap((row, at) =>
           row === undefined ? [] : [{ row: rows[at]!, us: Math.max(row.writtenUs, deletedUs[at]!) + 1 }],
         )
-        if (there.length === 0) return
+        if (there.length === 0) return lastUs
         rows = there.map(({ row }) => row)
         deletedUs = there.map(({ us }) => us)
+        lastUs = deletedUs.reduce((one, other) => Math.max(one, other), lastUs)
       }
       throw new SinkError(
         'transient',

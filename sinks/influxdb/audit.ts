@@ -43,6 +43,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
     ahead.clear()
     const counts = new RowCounts(range.from, range.to)
     const byPartition = new Map([[packedPosition(log, range.partition, 0), counts]])
+    const next = new Map<string, RowCounts>()
     let room = sliceOffsets - (range.to - range.from)
     for (const other of after) {
       const first = packedPosition(log, other.partition, 0)
@@ -50,13 +51,15 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
       if (room < 0 || byPartition.has(first)) break
       const others = new RowCounts(other.from, other.to)
       byPartition.set(first, others)
-      ahead.set(nameOf(log, other), others)
+      next.set(nameOf(log, other), others)
     }
     await scan((position, index) => {
       const counted = byPartition.get(position & ~offsetMask)
       const offset = Number(position & offsetMask)
       if (counted?.covers(offset) === true) counted.add(offset, index)
     })
+    // Only now: who asks while it is being counted, or after it has failed, must not be told of a part.
+    for (const [name, counted] of next) ahead.set(name, counted)
     return counts
   }
 

@@ -32,6 +32,7 @@ export function encode(batch: RecordBatch, logNumber: number, room?: Buffer): En
     rejected: writer.rejected,
     acknowledged: new Set(),
     partly: new Set(),
+    removed: new Set(),
     stored: new Set(),
     owed: new Set(),
   }

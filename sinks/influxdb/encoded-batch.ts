@@ -38,6 +38,8 @@ export interface EncodedBatch {
   readonly acknowledged: Set<number>
   /** Those of them of which rows may be in the store, of this attempt or of another process that read the message before. */
   readonly partly: Set<number>
+  /** Those of them of which rows may have been deleted, until it is known whether a replay has stored them meanwhile. */
+  readonly removed: Set<number>
   /** Lines that the store would refuse now, and has from before: they are not sent. */
   readonly stored: Set<number>
   /** Lines of points that were deleted and are to be written again: of other messages, which may be of other batches. */

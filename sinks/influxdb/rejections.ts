@@ -3,7 +3,7 @@
 import { unlessAborted } from '../../config/aborting.ts'
 import type { Reject, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
-import { textOf } from './bodies.ts'
+import { type BodySizes, textOf } from './bodies.ts'
 import { conflictOf, type KnownConflicts } from './conflicts.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
@@ -18,11 +18,13 @@ import { replayedAmong } from './replays.ts'
 import { agedLines, beyondRetention, rejectAged } from './retention.ts'
 import type { Schema } from './schema.ts'
 import { positionOf, storedLines } from './stored-lines.ts'
+import { giveBack } from './taken-rows.ts'
 
 interface Writing {
   readonly connection: Connection
   readonly schema: Schema
   readonly logNumber: number
+  readonly sizes: BodySizes
   /** So many requests are under way at once. */
   readonly atOnce: number
   readonly signal: AbortSignal
@@ -53,8 +55,7 @@ export async function rejectCulprits(
   { connection, schema, conflicts, ...rest }: Writing & { conflicts: KnownConflicts },
 ): Promise<void> {
   if (culprits.length === 0) return
-  const unnamed = culprits.find(({ error }) => !namesReason(error))
-  if (unnamed !== undefined) await proveGoodIsTaken(connection, unnamed.error, rest.signal)
+  await believe(connection, culprits, rest.signal)
   // By what was known of it they are not too old.
   if (culprits.some(({ error }) => isBeyondRetention(error))) await schema.readAgain(rest.signal)
   const refusedLines = new Set(culprits.map(({ line }) => line))
@@ -68,8 +69,10 @@ export async function rejectCulprits(
   }
 }
 
-/** A harmless point goes the way that the line went. Is it refused too, then it is not the line. */
-async function proveGoodIsTaken(connection: Connection, refusal: ResponseError, signal: AbortSignal): Promise<void> {
+/** Where a refusal says no reason a harmless point goes the way that the line went. Is it refused too, then it is not the line. */
+async function believe(connection: Connection, culprits: readonly Culprit[], signal: AbortSignal): Promise<void> {
+  const refusal = culprits.find(({ error }) => !namesReason(error))?.error
+  if (refusal === undefined) return
   try {
     await writeProof(connection, signal)
   } catch (error) {
@@ -99,8 +102,8 @@ export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reje
  * Deletes the rows that are there of messages that were refused. Mostly there are none: the culprit was sent before the others. Rows of a message that
  * was replayed since are its own: an earlier attempt may have failed between the dead letter and the deletion, and what was replayed has the same keys.
  */
-export async function removePartly(encoded: EncodedBatch, { connection, ...rest }: Omit<Writing, 'schema'>): Promise<void> {
-  const { lines, partly, owed } = encoded
+export async function removePartly(encoded: EncodedBatch, { connection, sizes, ...rest }: Omit<Writing, 'schema'>): Promise<void> {
+  const { lines, partly, owed, removed } = encoded
   await writeOwed(connection, owed)
   if (partly.size === 0) return
   const going = new Set([...partly].map(message => positionOf(encoded, rest.logNumber, message)))
@@ -109,7 +112,11 @@ export async function removePartly(encoded: EncodedBatch, { connection, ...rest 
   const found = new Set([...there].map(line => lines.message[line]!))
   const replayed = await replayedAmong(connection, encoded, found, rest.logNumber, rest.signal)
   const left = [...there].filter(line => !replayed.has(lines.message[line]!))
+  // Before they are: a delete that fails may yet be done.
+  for (const line of left) removed.add(lines.message[line]!)
   const keys = left.map(line => keyOfLine(textOf(lines, line)))
   await removePoints(connection, keys, { going, owed, ...rest })
+  await believe(connection, await giveBack(encoded, { connection, sizes, ...rest }), rest.signal)
   partly.clear()
+  removed.clear()
 }

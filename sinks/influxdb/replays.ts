@@ -26,7 +26,7 @@ export async function replayedAmong(
   encoded: EncodedBatch,
   messages: ReadonlySet<number>,
   logNumber: number,
-  signal: AbortSignal,
+  signal?: AbortSignal,
 ): Promise<Set<number>> {
   const replayed = new Set<number>()
   const places = [...messages].map(message => ({ message, ...placeOf(encoded, logNumber, message) }))

@@ -4,19 +4,20 @@ import type { RecordBatch } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
 import type { LogIdentity } from '../log-registry.ts'
 import type { MessageCounts, Reject, Sink } from '../sink.ts'
-import { bodyAtOnce, bodyOf, cutBodies, eachAtOnce, type Selection, textOf } from './bodies.ts'
+import { textOf } from './bodies.ts'
 import { openConflicts } from './conflicts.ts'
 import type { Connection } from './connection.ts'
 import { encode } from './encode.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
 import { classify } from './errors.ts'
 import { type Formats, openFormats } from './formats.ts'
-import { type Culprit, writeIsolating } from './isolation.ts'
+import { writeLines } from './line-requests.ts'
 import { registerLog } from './logs.ts'
 import type { SinkOptions } from './options.ts'
 import { acknowledge, rejectBeyond, rejectCulprits, removePartly } from './rejections.ts'
 import { noteReplays } from './replays.ts'
 import { prepareSchema } from './schema.ts'
+import { takeBack } from './taken-rows.ts'
 
 export { classify } from './errors.ts'
 
@@ -49,19 +50,20 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
 
   async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
     signal.throwIfAborted()
-    const writing = { connection, schema, logNumber, atOnce: options.requestsInFlight, signal }
+    const writing = { connection, schema, logNumber, sizes: options, atOnce: options.requestsInFlight, signal }
     await rejectBeyond(encoded, writing)
     await rejectFormats(encoded, formats, signal)
     await acknowledge(encoded, reject, signal)
     // What was refused before comes first, so that nothing of its message is sent if it is refused again.
     const suspects = conflicts.suspects(encoded, line => textOf(encoded.lines, line))
-    const refusedAgain = await writeLines(encoded, suspects, { connection, options, signal })
+    const refusedAgain = await writeLines(encoded, suspects, writing)
     await rejectCulprits(encoded, refusedAgain, { ...writing, conflicts })
-    const refused = await writeLines(encoded, unwrittenLines(encoded, new Set(suspects)), { connection, options, signal })
+    const refused = await writeLines(encoded, unwrittenLines(encoded, new Set(suspects)), writing)
     await rejectCulprits(encoded, refused, { ...writing, conflicts })
     await acknowledge(encoded, reject, signal)
     await removePartly(encoded, writing)
     await noteReplays(connection, encoded, signal)
+    await takeBack(encoded, writing)
     return countMessages(encoded.messages, encoded.ranges, encoded.rejected)
   }
 
@@ -105,24 +107,4 @@ function unwrittenLines({ lines, rejected, stored }: EncodedBatch, written: Read
     if (!rejected.has(lines.message[line]!) && !stored.has(line) && !written.has(line)) unwritten.push(line)
   }
   return unwritten
-}
-
-/** @returns what the server refuses; all other lines of the selection are durable */
-async function writeLines(
-  { lines }: EncodedBatch,
-  selection: Selection,
-  { connection, options, signal }: { connection: Connection; options: SinkOptions; signal: AbortSignal },
-): Promise<Culprit[]> {
-  const culprits: Culprit[] = []
-  let begun = 0
-  await eachAtOnce(cutBodies(lines, selection, options), options.requestsInFlight, async body => {
-    const post = async (selection: Selection): Promise<void> => {
-      signal.throwIfAborted()
-      // The first ones keep the server busy while the caller encodes the next batch, during which nothing that is awaited comes back.
-      const text = begun++ < options.requestsInFlight ? bodyAtOnce(lines, selection) : await bodyOf(lines, selection)
-      await connection.write(connection.bucket, text, signal)
-    }
-    culprits.push(...(await writeIsolating(body, post, line => textOf(lines, line))))
-  })
-  return culprits.sort((one, other) => one.line - other.line)
 }

@@ -2,11 +2,11 @@
 
 import { unlessAborted } from '../../config/aborting.ts'
 import type { Reject, Rejection } from '../sink.ts'
-import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
-import type { Target } from './insert.ts'
+import type { InsertParts } from './insert.ts'
 import { positionsReplayed } from './replays.ts'
 import { positionAt, rowIdAt } from './row-id.ts'
+import { giveBack } from './taken-rows.ts'
 
 const idsAtOnce = 1_000
 
@@ -25,12 +25,9 @@ export async function acknowledge({ rejected, acknowledged }: EncodedBatch, reje
  * Deletes what the store has of messages whose dead letters are durable, but for those that were replayed since: an earlier attempt may have
  * failed in between, and what was replayed has the same `_id`s.
  */
-export async function removeLeftovers(
-  connection: Connection,
-  { leftovers, acknowledged }: EncodedBatch,
-  targets: readonly Target[],
-  signal: AbortSignal,
-): Promise<void> {
+export async function removeLeftovers(encoded: EncodedBatch, inserting: Omit<InsertParts, 'leftOut'>): Promise<void> {
+  const { leftovers, acknowledged } = encoded
+  const { connection, targets, signal } = inserting
   if (leftovers.size === 0) return
   for (const { table, collection } of targets) {
     let rowIds: Uint8Array[] = []
@@ -43,6 +40,7 @@ export async function removeLeftovers(
     }
     if (rowIds.length > 0) await remove(collection, rowIds)
   }
+  await giveBack(encoded, inserting)
   leftovers.clear()
 
   async function remove(collection: string, rowIds: readonly Uint8Array[]): Promise<void> {

@@ -3,7 +3,6 @@
 import type { Original } from '../../transformers/record-batch.ts'
 import { positionHigh, positionLow } from '../sink.ts'
 import type { Connection } from './connection.ts'
-import type { EncodedBatch } from './encoded-batch.ts'
 import { rowFailure, type WriteError } from './errors.ts'
 
 export const replayedCollection = 'sluice.replayed'
@@ -21,11 +20,10 @@ export function packed({ log, partition, offset }: Original): bigint {
  */
 export async function noteReplays(
   connection: Connection,
-  { originals }: EncodedBatch,
+  originals: ReadonlyMap<number, Original>,
   has: (message: number) => boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  if (originals === undefined) return
   const positions = new Set<bigint>()
   for (const [message, original] of originals) if (has(message)) positions.add(packed(original))
   if (positions.size === 0) return

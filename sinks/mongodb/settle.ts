@@ -78,15 +78,24 @@ async function absentRows(
   for (let start = 0; start < doubtful.length; start += idsAtOnce) {
     const some = doubtful.slice(start, start + idsAtOnce)
     const rowIds = some.map(row => rowIdAt(table.bytes, table.rowStart[row]!))
-    // What another writer has inserted just now counts, before a majority has it.
-    const found = await connection.database
-      .collection(collection)
-      .find({ _id: { $in: rowIds as never } }, { projection: { _id: 1 }, readConcern: { level: 'local' }, signal })
-      .toArray()
-    const there = new Set(found.map(({ _id }) => keyOf(_id as unknown as Uint8Array)))
+    const there = await rowIdsThere(connection, collection, rowIds, signal)
     for (const [at, row] of some.entries()) if (!there.has(keyOf(rowIds[at]!))) absent.add(row)
   }
   return absent
+}
+
+/** Those of these `_id`s that the collection has, as keys of a map. What another writer has inserted just now counts, before a majority has it. */
+export async function rowIdsThere(
+  { database }: Connection,
+  collection: string,
+  rowIds: readonly Uint8Array[],
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const found = await database
+    .collection(collection)
+    .find({ _id: { $in: rowIds as never } }, { projection: { _id: 1 }, readConcern: { level: 'local' }, signal })
+    .toArray()
+  return new Set(found.map(({ _id }) => keyOf(_id as unknown as Uint8Array)))
 }
 
 /** Beside that of `_id`, which is not said to be one: only an operator makes others. Asked for where a duplicate may be of any. */

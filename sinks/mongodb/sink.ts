@@ -17,6 +17,7 @@ import { acknowledge, removeLeftovers } from './rejections.ts'
 import { noteReplays } from './replays.ts'
 import { prepareStore, probe } from './schema.ts'
 import { settle } from './settle.ts'
+import { checkReplays } from './taken-rows.ts'
 
 export { classify } from './errors.ts'
 
@@ -52,19 +53,13 @@ export async function openSink({
   let closed = false
 
   async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
-    const { messages, ranges, rejected } = encoded
+    const { messages, ranges, rejected, originals } = encoded
     const targets = await resolveTargets(encoded, signal)
     await acknowledge(encoded, reject, signal)
-    await removeLeftovers(connection, encoded, targets, signal)
     const { writesInFlight } = options
-    const errors = await insertRows({
-      connection,
-      targets,
-      leftOut: rejected,
-      writesInFlight,
-      probe: signal => probe(connection, signal),
-      signal,
-    })
+    const inserting = { connection, targets, writesInFlight, probe: (signal: AbortSignal) => probe(connection, signal), signal }
+    await removeLeftovers(encoded, inserting)
+    const errors = await insertRows({ ...inserting, leftOut: rejected })
     const { duplicates, rejections } = await settle(connection, targets, errors, rejected, signal)
     if (rejections.length > 0) {
       for (const rejection of rejections) {
@@ -72,9 +67,14 @@ export async function openSink({
         encoded.leftovers.add(rejection.message)
       }
       await acknowledge(encoded, reject, signal)
-      await removeLeftovers(connection, encoded, targets, signal)
+      await removeLeftovers(encoded, inserting)
     }
-    await noteReplays(connection, encoded, message => messages.outcome[message] === Outcome.stored && !rejected.has(message), signal)
+    if (originals !== undefined) {
+      const has = (message: number): boolean =>
+        originals.has(message) && messages.outcome[message] === Outcome.stored && !rejected.has(message)
+      await noteReplays(connection, originals, has, signal)
+      await checkReplays(inserting, has)
+    }
     return countMessages(messages, ranges, rejected, undefined, duplicates)
   }
 

@@ -77,7 +77,7 @@ test('a row that is there after it was deleted is deleted as of later than it wa
     const written = [5_000n, 7_000n][deletedUs.length - 1]
     return query.startsWith('SELECT') && written !== undefined ? [{ written_us: written }] : []
   })
-  await writer.remove(encoded().tables, new Set([0]))
+  expect(await writer.remove(encoded().tables, new Set([0]))).toBe(7_001)
   expect(deletedUs).toEqual([1_000, 5_001, 7_001])
 })
 
