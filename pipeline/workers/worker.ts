@@ -18,11 +18,11 @@ export interface OpenWorker {
 
 /** What the parts of a worker tell, from when they are being opened. */
 export interface WorkerEvents {
-  onStateChange(): void
+  readonly onStateChange: () => void
   /** Before all are open: the log or the store is away, and is tried again. */
-  onWaiting(failure: Error): void
+  readonly onWaiting: (failure: Error) => void
   /** They could not be opened, and those that are open are about to be closed. */
-  onFailure(error: unknown): void
+  readonly onFailure: (error: unknown) => void
 }
 
 const reportMs = 1000
