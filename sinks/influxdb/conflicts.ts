@@ -2,15 +2,22 @@
 //
 // A point that is refused leaves the other points of its message stored, and to delete them takes the server long (a second, while its cache is
 // full). So what was refused once is remembered, and lines that hold the same are sent before all others: their messages are refused then before
-// anything else of them was sent.
+// anything else of them was sent. It is noted in the registry too: a worker that takes the place of another knows what that one has learnt.
 
+import { createHash } from 'node:crypto'
+import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encoded-batch.ts'
 import type { ResponseError } from './errors.ts'
+import { stringText } from './line-protocol.ts'
 import { physicalName } from './physical-name.ts'
+import { readRegistry, registryNs, textField, writeRegistry } from './registry.ts'
 
 /** So many are remembered for a measurement, and so many measurements that have any. */
 const conflictsMax = 32
 const measurementsMax = 1_000
+/** Devices name their fields: a sink that knows so many notes no more in the registry, where they stay. */
+const notedMax = 1_000
+const registered = 'conflicts'
 
 export interface Conflict {
   readonly measurement: string
@@ -74,23 +81,48 @@ export function mayHold(line: string, { measurement, field, type }: Conflict): b
 
 export interface KnownConflicts {
   remember(error: ResponseError): void
+  /** Notes in the registry what was learnt since; what fails is noted by the next call. */
+  note(signal: AbortSignal): Promise<void>
   /** Lines that are still to be stored which may hold what was refused before. */
   suspects(encoded: EncodedBatch, textOf: (line: number) => string): number[]
 }
 
-export function openConflicts(): KnownConflicts {
+/** Knows from the start what is noted. */
+export async function openConflicts(connection: Connection): Promise<KnownConflicts> {
   const known = new Map<string, Conflict[]>()
+  let unnoted: string[] = []
+  let noted = 0
+  for (const point of await readRegistry(connection, [registered])) {
+    add({ measurement: textField(point, 'of'), field: textField(point, 'field'), type: textField(point, 'type') })
+    noted++
+  }
+
+  /** @returns false where it is known */
+  function add(conflict: Conflict): boolean {
+    if (beginnings[conflict.type] === undefined) return false
+    const some = known.get(conflict.measurement) ?? []
+    if (some.some(({ field, type }) => field === conflict.field && type === conflict.type)) return false
+    if (some.push(conflict) > conflictsMax) some.shift()
+    // The one that was learnt last goes last; the oldest is forgotten.
+    known.delete(conflict.measurement)
+    known.set(conflict.measurement, some)
+    if (known.size > measurementsMax) known.delete(known.keys().next().value!)
+    return true
+  }
+
   return {
     remember(error) {
       const conflict = conflictOf(error)
-      if (conflict === undefined) return
-      const some = known.get(conflict.measurement) ?? []
-      if (some.some(({ field, type }) => field === conflict.field && type === conflict.type)) return
-      if (some.push(conflict) > conflictsMax) some.shift()
-      // The one that was learnt last goes last; the oldest is forgotten.
-      known.delete(conflict.measurement)
-      known.set(conflict.measurement, some)
-      if (known.size > measurementsMax) known.delete(known.keys().next().value!)
+      if (conflict === undefined || !add(conflict) || noted + unnoted.length >= notedMax) return
+      const line = registryLine(conflict)
+      if (line !== undefined) unnoted.push(line)
+    },
+    async note(signal) {
+      if (unnoted.length === 0) return
+      const lines = unnoted
+      await writeRegistry(connection, lines, signal)
+      noted += lines.length
+      unnoted = unnoted.filter(line => !lines.includes(line))
     },
     suspects({ formats, lines, rejected, stored }, textOf) {
       if (known.size === 0) return []
@@ -110,4 +142,15 @@ export function openConflicts(): KnownConflicts {
       return found
     },
   }
+}
+
+/** The names are any text, and are told apart by a hash; undefined where one cannot be kept. */
+function registryLine({ measurement, field, type }: Conflict): string | undefined {
+  const [of, name] = [stringText(measurement), stringText(field)]
+  if (of === undefined || name === undefined) return undefined
+  const id = createHash('sha256')
+    .update(JSON.stringify([measurement, field, type]))
+    .digest('hex')
+    .slice(0, 32)
+  return `${registered},id=${id} of=${of},field=${name},type="${type}" ${registryNs}`
 }

@@ -67,6 +67,7 @@ export async function rejectCulprits(
     if (stored.has(line)) continue
     rejectFor(encoded, line, absent, isBeyondRetention(error) ? beyondRetention(schema.keptSeconds()) : refusedBy(error))
   }
+  await conflicts.note(rest.signal)
 }
 
 /** Where a refusal says no reason a harmless point goes the way that the line went. Is it refused too, then it is not the line. */

@@ -42,7 +42,7 @@ export async function openSink({ connection, options, onNotice, ...identity }: I
   const schema = await prepareSchema(connection, options, onNotice)
   const logNumber = await registerLog(connection, identity)
   const formats = openFormats(connection, options)
-  const conflicts = openConflicts()
+  const conflicts = await openConflicts(connection)
   // Memory outside the heap that is taken anew for each batch makes the collector look at the whole heap again and again.
   const rooms: Buffer[] = []
   let underWay: Promise<unknown> = Promise.resolve()

@@ -52,6 +52,16 @@ describeWithInflux('suspects', influx => {
     }
     // For the first alone: of the second nothing but the culprit was sent.
     expect(removes).toHaveBeenCalledTimes(1)
+    await sink.close()
+    // A worker in place of this one knows it too.
+    const another = await store.open()
+    const [counts] = await another.write(
+      another.encode(batchOf(3, 4, [{ offset: 3, documents: documents.slice(1) }])),
+      async () => undefined,
+      signal,
+    )
+    expect(counts).toMatchObject({ stored: 0, deadLettered: 1 })
+    expect(removes).toHaveBeenCalledTimes(1)
     expect(await store.rows()).toHaveLength(1)
     await store.close()
   })
