@@ -90,7 +90,7 @@ export interface KnownConflicts {
 /** Knows from the start what is noted. */
 export async function openConflicts(connection: Connection): Promise<KnownConflicts> {
   const known = new Map<string, Conflict[]>()
-  let unnoted: string[] = []
+  const unnoted: string[] = []
   let noted = 0
   for (const point of await readRegistry(connection, [registered])) {
     add({ measurement: textField(point, 'of'), field: textField(point, 'field'), type: textField(point, 'type') })
@@ -119,10 +119,10 @@ export async function openConflicts(connection: Connection): Promise<KnownConfli
     },
     async note(signal) {
       if (unnoted.length === 0) return
-      const lines = unnoted
+      const lines = [...unnoted]
       await writeRegistry(connection, lines, signal)
       noted += lines.length
-      unnoted = unnoted.filter(line => !lines.includes(line))
+      unnoted.splice(0, lines.length)
     },
     suspects({ formats, lines, rejected, stored }, textOf) {
       if (known.size === 0) return []

@@ -8,6 +8,7 @@ import { replayedOffsets } from '../../../sinks/influxdb/replays.ts'
 import { maintain } from '../../../sinks/influxdb/schema.ts'
 import type { MessageCounts, Rejection, Sink } from '../../../sinks/sink.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
+import { aroundDelete } from '../around-delete.ts'
 import { batchOf, type TestMessage } from '../batches.ts'
 import { openStore } from './store.ts'
 
@@ -61,19 +62,6 @@ describeWithInflux('a replay and a removal at the same time', influx => {
     } finally {
       await store.close()
     }
-  }
-
-  /** Calls `first` before the first delete is sent, and `then` when it was answered. */
-  function aroundDelete(connection: Connection, first: () => Promise<unknown>, then: () => void = () => undefined): void {
-    const remove = connection.remove.bind(connection)
-    let times = 0
-    Object.assign(connection, {
-      remove: async (...given: Parameters<typeof remove>) => {
-        if (times++ === 0) await first()
-        await remove(...given)
-        then()
-      },
-    })
   }
 
   const dead = [expect.objectContaining({ stored: 0, deadLettered: 1 })]

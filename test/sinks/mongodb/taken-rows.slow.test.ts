@@ -6,6 +6,7 @@ import { openSink } from '../../../sinks/mongodb/sink.ts'
 import type { MessageCounts, Sink } from '../../../sinks/sink.ts'
 import { counts } from '../../conformance/sink/fixture.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
+import { aroundDelete } from '../around-delete.ts'
 import { batchOf } from '../batches.ts'
 import { commonPoisons, identity, type MongoStore, openStore, optionsOf, withTakenUpdateTime } from './store.ts'
 
@@ -69,19 +70,6 @@ function suite(urlOf: () => string): void {
     })
   }
 
-  /** Calls `first` before the first delete is sent, and `then` when it was answered. */
-  function aroundDelete(first: () => Promise<unknown>, then: () => void = () => undefined): void {
-    const remove = connection.remove.bind(connection)
-    let times = 0
-    Object.assign(connection, {
-      remove: async (...given: Parameters<typeof remove>) => {
-        if (times++ === 0) await first()
-        await remove(...given)
-        then()
-      },
-    })
-  }
-
   const encodeRefused = () => refusing.encode(batchOf(0, 1, [withTakenUpdateTime(0)]))
   const indexes = async (): Promise<number[]> => (await store.rows()).map(({ index }) => index)
   const noted = () => store.database.collection('sluice.replayed').countDocuments()
@@ -103,7 +91,7 @@ function suite(urlOf: () => string): void {
   test('a replay begins behind the look for its note, and ends before the delete: the removal writes its rows again', async () => {
     goingOn.resolve()
     let replayed: readonly MessageCounts[] | undefined
-    aroundDelete(async () => (replayed = await replay()))
+    aroundDelete(connection, async () => (replayed = await replay()))
     expect(await refusing.write(encodeRefused(), nobody, signal)).toEqual(dead)
     expect(replayed).toEqual([counts({ received: 1, stored: 1 })])
     expect([await indexes(), await noted()]).toEqual([[0, 1], 1])
@@ -111,7 +99,7 @@ function suite(urlOf: () => string): void {
 
   test('where that fails behind the delete the next write of the batch does it', async () => {
     goingOn.resolve()
-    aroundDelete(replay, () => {
+    aroundDelete(connection, replay, () => {
       throw new Away('the answer to the delete')
     })
     const encoded = encodeRefused()
@@ -124,7 +112,7 @@ function suite(urlOf: () => string): void {
   test('where the signal aborts behind the delete the rows are written again all the same', async () => {
     goingOn.resolve()
     const stopping = new AbortController()
-    aroundDelete(replay, () => stopping.abort())
+    aroundDelete(connection, replay, () => stopping.abort())
     await refusing.write(encodeRefused(), nobody, stopping.signal).catch(() => undefined)
     expect(stopping.signal.aborted).toBe(true)
     expect(await indexes()).toEqual([0, 1])
@@ -132,7 +120,7 @@ function suite(urlOf: () => string): void {
 
   test('what the server refuses again by then holds nobody up, and what it takes is there', async () => {
     goingOn.resolve()
-    aroundDelete(async () => {
+    aroundDelete(connection, async () => {
       await replay()
       await store.database.collection<object>('messages').deleteMany({})
       await store.database.collection('messages').insertOne({ _id: 'sentinel' as never, updateTime: 666.5 })
