@@ -2,8 +2,12 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
+import { stopWithLauncher } from './bin/launcher.ts'
+import { exitAfter, tellFailure } from './roles/exit.ts'
 import { type Role, roleOfStore, roles, sources } from './roles/roles.ts'
 import { configPathVariable, rolesOfStores, type StoreName, storeNamesText, storeOf } from './roles/stores/store.ts'
+
+stopWithLauncher()
 
 const { version, description } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as Record<string, string>
 
@@ -34,8 +38,7 @@ program
     const overrides = { http: { host: flags.host, port: flags.port }, data: { folder: flags.data }, log: { acceptNew: flags.acceptNewLog } }
     const options = loadUpOptions(await sources(flags.config, overrides))
     const { up } = await import('./up.ts')
-    await up(options, version!)
-    process.exit(0) // everything is closed: see the end of this file
+    await exitAfter(options.logging, () => up(options, version!))
   })
 
 interface ListenFlags {
@@ -64,8 +67,7 @@ listeningRole('api', 'the control plane, on a PostgreSQL server')
     const { loadApiOptions } = await import('./roles/api-options.ts')
     const options = loadApiOptions(await sources(path, { http: { ...http } }))
     const { api } = await import('./roles/api.ts')
-    await api(options, version!)
-    process.exit(0) // everything is closed: see the end of this file
+    await exitAfter(options.logging, () => api(options, version!))
   })
 
 listeningRole('ingest', 'takes messages from devices into the log')
@@ -79,8 +81,7 @@ listeningRole('ingest', 'takes messages from devices into the log')
     const options = loadIngestOptions(await sources(path, { http: { ...http } }))
     const { ingest } = await import('./roles/ingest.ts')
     const { openMessagesLog } = await import('./pipeline/kafka/confluent/index.ts')
-    await ingest(options, version!, openMessagesLog)
-    process.exit(0) // everything is closed: see the end of this file
+    await exitAfter(options.logging, () => ingest(options, version!, openMessagesLog))
   })
 
 /** The store that a command was given; without one the sentence says which there are. */
@@ -108,8 +109,7 @@ listeningRole('writer', 'takes messages from the log into a store', 9082)
       await sources(path, { http: { ...http }, log: { acceptNew: acceptNewLog } }, configPathVariable('writer', store)),
     )
     const { writer } = await import('./roles/writer.ts')
-    await writer(store, options, version!)
-    process.exit(0) // everything is closed: see the end of this file
+    await exitAfter(options.logging, () => writer(store, options, version!))
   })
 
 listeningRole('reader', 'gives back over HTTP what a store holds', 9084)
@@ -126,8 +126,7 @@ listeningRole('reader', 'gives back over HTTP what a store holds', 9084)
     const kind = await storeKind(store)
     const options = loadReaderOptions(kind, await sources(path, { http: { ...http } }, configPathVariable('reader', store)))
     const { reader } = await import('./roles/reader.ts')
-    await reader(kind, options, version!)
-    process.exit(0) // everything is closed: see the end of this file
+    await exitAfter(options.logging, () => reader(kind, options, version!))
   })
 
 const roleNames = Object.keys(roles).join(', ')
@@ -146,7 +145,7 @@ config
   .description('Says ok, or every fault of the options at once.')
   .addHelpText(
     'after',
-    '\nExample:\n  sluice config check up --config sluice.toml\n  npm exec --no sluice -- config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice config check writer relational\n',
+    '\nExample:\n  sluice config check up --config sluice.toml\n  ./sluice config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice config check writer relational\n',
   )
   .action(async (name: string, store: string | undefined, flags: { config?: string }) => {
     const { load, fileVariable } = await roleOf(name, store)
@@ -201,30 +200,10 @@ async function roleOf(name: string, store: string | undefined): Promise<Role> {
   return role === undefined ? program.error(`there is no role ${JSON.stringify(given)}: the roles are ${roleNames}`) : role()
 }
 
-/** Faults that a person can mend: their message says how. Anything else is a defect, and its stack says where. */
-const operatorErrors: ReadonlySet<string> = new Set([
-  'OptionsError',
-  'DataFolderInUseError',
-  'DataFolderError',
-  'SecretError',
-  'DamagedDatabaseError',
-  'DatabaseStartError',
-  'NewerSchemaError',
-  'ControlPlaneStartError',
-  'SinkError',
-  'SystemicError',
-  'ListenError',
-  'ToolError',
-])
-
-function isForOperator(error: unknown): error is Error {
-  return error instanceof Error && operatorErrors.has(error.name)
-}
-
 try {
   await program.parseAsync()
 } catch (error) {
-  console.error(isForOperator(error) ? error.message : error)
+  tellFailure(error)
   // Not left to the event loop: a damaged embedded database leaves timers behind that nothing can stop.
   process.exit(1)
 }

@@ -1,7 +1,7 @@
 // The options of the role `up`: the sections of its parts under one roof, and the relations between them.
 
 import { type Static, Type } from 'typebox'
-import { httpOptions } from './config/http/options.ts'
+import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
@@ -47,7 +47,7 @@ export type UpOptions = Static<typeof upOptions>
  */
 export function loadUpOptions(sources: OptionSources): UpOptions {
   const options = loadOptions(upOptions, sources)
-  const faults: OptionFault[] = []
+  const faults: OptionFault[] = httpFaults(options.http)
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'workers.memory_bytes', () => void assertMemory(options))
   if (options.ingest.payloadBytesMax > options.message.payloadBytes) {

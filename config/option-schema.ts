@@ -2,6 +2,7 @@
 
 import { IsOptional, type TObject, type TSchema } from 'typebox'
 import { allowedBy, choicesOf, type Keywords } from './allowed.ts'
+import { variableOf } from './option-variable.ts'
 
 export type OptionKind = 'integer' | 'number' | 'boolean' | 'string' | 'choice' | 'list' | 'tables' | 'structure'
 
@@ -97,7 +98,7 @@ function specOf(schema: OptionKeywords, path: readonly string[], optional: boole
   return {
     path,
     name,
-    variable: kind === 'structure' ? undefined : (schema.environment ?? `SVC_${name.replaceAll('.', '_').toUpperCase()}`),
+    variable: kind === 'structure' ? undefined : (schema.environment ?? variableOf(name)),
     flag: schema.flag,
     schema,
     kind,

@@ -3,6 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { unlessAborted } from './aborting.ts'
 import type { Logger } from './logger.ts'
+import type { OutageReport } from './outage.ts'
 import { stopOnSignals } from './signals.ts'
 
 export interface ProcessScope {
@@ -49,9 +50,7 @@ export interface Waiting<Part> {
   readonly closeLate?: (part: Part) => Promise<void>
   /** Whether what it needs is only away, and the opening worth another try. */
   readonly isAway: (error: unknown) => boolean
-  /** Of the line that says so: `the database is away`. */
-  readonly message: string
-  readonly logger: Logger
+  readonly outage: OutageReport
   readonly signal: AbortSignal
 }
 
@@ -64,11 +63,13 @@ const retryMs = 1_000
  * @returns undefined when the process is to stop before
  * @throws what no waiting mends
  */
-export async function openWhenThere<Part>({ open, closeLate, isAway, message, logger, signal }: Waiting<Part>): Promise<Part | undefined> {
+export async function openWhenThere<Part>({ open, closeLate, isAway, outage, signal }: Waiting<Part>): Promise<Part | undefined> {
   while (!signal.aborted) {
     const opening = open()
     try {
-      return await unlessAborted(opening, signal)
+      const part = await unlessAborted(opening, signal)
+      outage.recovered()
+      return part
     } catch (error) {
       if (signal.aborted) {
         // The process ends: an attempt that fails now, or a part that does not close, is nobody's concern.
@@ -76,7 +77,7 @@ export async function openWhenThere<Part>({ open, closeLate, isAway, message, lo
         return undefined
       }
       if (!isAway(error)) throw error
-      logger.warn({ err: error }, `${message}: the start waits for it`)
+      outage.failed(error, { waitMs: retryMs, meanwhile: 'the start waits for it' })
       // Aborted by the stop, which the loop looks at.
       await wait(retryMs, undefined, { signal }).catch(() => undefined)
     }

@@ -1,5 +1,6 @@
 // What ingest and readers ask of the control plane, in process or over HTTP (remote/): the only file of this folder that they import.
 
+import { HttpError } from '../config/http/errors.ts'
 import { idSchema, isId } from './ids.ts'
 
 /** The Authorization header, taken apart. */
@@ -12,6 +13,8 @@ export interface AccessRequest {
   readonly credential: Credential
   readonly channel: string
   readonly action: 'publish' | 'read'
+  /** The client's. A key that no thing has is counted per address, so that trying one over and over is answered `limited`; left out, nothing is counted. */
+  readonly address?: string
 }
 
 /**
@@ -22,6 +25,14 @@ export interface AccessRequest {
 export type Access =
   | { readonly allowed: true; readonly publisher: string | null; readonly owner: string; readonly endsMs?: number }
   | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden' }
+  | LimitedAccess
+
+/** The key is none, and was shown too often from this address: to be tried again after `leftMs`. */
+export interface LimitedAccess {
+  readonly allowed: false
+  readonly reason: 'limited'
+  readonly leftMs: number
+}
 
 /** Something that may end an access granted before; `unheard`: changes were missed, so it may be any. */
 export type AccessChange =
@@ -60,9 +71,15 @@ export interface AccessControl {
   heardMs?(): number
 }
 
+/** What the client with such a key is answered. */
+export function limitedError({ leftMs }: LimitedAccess): HttpError {
+  const detail = 'this unknown thing key was shown too often from this address: use the key returned when the thing was created'
+  return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
+}
+
 /** The control plane cannot be asked now: answer 503, never a guess. */
 export class AccessUnavailableError extends Error {
-  override readonly name = 'AccessUnavailableError'
+  override readonly name: string = 'AccessUnavailableError'
 }
 
 /** A channel that is never made. Asked for in place of an id that is none, it tells only whether the credential is good. */

@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import { type Fault, HttpError } from '../config/http/errors.ts'
-import { parseJsonText, pointerPart } from '../config/http/json-body.ts'
+import { parseJsonText, pointerPart, unstorable } from '../config/http/json-body.ts'
 import { refuseFaults, textFault } from './text.ts'
 
 export const nameBytesMax = 1_024
@@ -66,15 +66,15 @@ export function metadataFault(metadata: Metadata, pointer: string): Fault | unde
  * @returns a fault with its place below the value
  */
 function valueFault(value: unknown, depth: number, expansion: { bytes: number }): Fault | undefined {
-  if (typeof value === 'string') return faultHere(textFault(value, metadataBytesMax))
+  if (typeof value === 'string') return faultHere(unstorable(value))
   if (typeof value === 'number') {
     expansion.bytes += writtenOutBytes(value)
     return Math.abs(value) > Number.MAX_SAFE_INTEGER ? faultHere(numberTooLarge) : undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
   if (depth > metadataDepthMax) return faultHere(`is nested deeper than ${metadataDepthMax} levels: give something flatter`)
-  for (const [key, member] of Object.entries(value)) {
-    const fault = faultHere(textFault(key, metadataBytesMax)) ?? valueFault(member, depth + 1, expansion)
+  for (const key of Object.keys(value)) {
+    const fault = faultHere(unstorable(key)) ?? valueFault((value as Metadata)[key], depth + 1, expansion)
     if (fault !== undefined) return { pointer: `/${pointerPart(key)}${fault.pointer}`, detail: fault.detail }
   }
   return undefined
@@ -88,6 +88,8 @@ function faultHere(detail: string | undefined): Fault | undefined {
 }
 
 function writtenOutBytes(value: number): number {
+  // Every other number is printed without an exponent, or with one that is above zero.
+  if (value === 0 || Math.abs(value) >= 1e-6) return 0
   const exponent = /e-(\d+)$/.exec(String(value))?.[1]
   return exponent === undefined ? 0 : Number(exponent)
 }

@@ -15,6 +15,7 @@ import { openChannels } from './channels/store.ts'
 import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
+import { openFailedAttempts } from './failed-attempts.ts'
 import { install } from './installation.ts'
 import type { ControlPlaneOptions } from './options.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
@@ -25,8 +26,10 @@ import { tokenRoutes } from './tokens/routes.ts'
 import { openTokens } from './tokens/store.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
+import { openPasswordQueue } from './users/password-queue.ts'
 import { openPasswords } from './users/passwords.ts'
 import { userRoutes } from './users/routes.ts'
+import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
 import { openTokenVersions } from './users/token-versions.ts'
 
@@ -86,6 +89,9 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   // On a server there may be other instances, and there is no telling.
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const users = openUsers({ database, policies, passwords: openPasswords(), versions: openTokenVersions(database), changes })
+  const failedAttempts = openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
+  const passwordQueue = openPasswordQueue()
+  const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
   const keys = openThingKeys(masterKey)
   const things = openThings({ database, policies, keys })
@@ -102,13 +108,13 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
     },
     async routes(app) {
       decorateCaller(app)
-      userRoutes(app, { users, authentication, authorization, allowSelfRegister: options.users.allowSelfRegister, logger })
-      tokenRoutes(app, { users, tokens })
+      userRoutes(app, { users, passwordQueue, authentication, authorization, allowSelfRegister: options.users.allowSelfRegister, logger })
+      tokenRoutes(app, { signIn, tokens })
       thingRoutes(app, { things, authentication, authorization })
       channelRoutes(app, { channels, authentication })
       connectionRoutes(app, { connections, authentication, authorization })
     },
-    access: openAccess({ database, keys, tokens, changes }),
+    access: openAccess({ database, keys, tokens, changes, failedAttempts }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {

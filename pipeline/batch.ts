@@ -13,6 +13,8 @@ export interface PendingBatch {
   readonly runs: RawRun[]
   /** The messages that could not be decoded: to be dead-lettered before the batch is written. */
   readonly rejections: Rejection[]
+  /** By partition, when its first message here was created, in microseconds since 1970; 0 where that is unknown. */
+  readonly firstCreatedUs: Map<number, number>
   /** Of payloads, with what each message costs beside. */
   bytes: number
   /** What the runs hold in memory: keys and headers as well. */
@@ -93,8 +95,9 @@ export async function* batches(
 
   /** Decodes messages of the run into the batch until it is full or the run ends; returns the offset to go on at. */
   function fill(pending: PendingBatch, run: RawRun, cursor: RawCursor, from: number): number {
-    const { batch, rejections } = pending
+    const { batch, rejections, firstCreatedUs } = pending
     const { message } = cursor
+    let isFirst = !firstCreatedUs.has(run.partition)
     pending.runs.push(run)
     pending.heldBytes += run.byteLength
     let to = run.to
@@ -102,6 +105,10 @@ export async function* batches(
       const rejection = decoder.decode(message, run.partition, batch)
       if (rejection !== undefined) rejections.push(rejection)
       pending.bytes += message.payload.byteLength + messageOverheadBytes
+      if (isFirst) {
+        firstCreatedUs.set(run.partition, message.createdUs)
+        isFirst = false
+      }
       if (isFull(pending)) {
         to = message.offset + 1
         break
@@ -117,7 +124,7 @@ export async function* batches(
 }
 
 function emptyBatch(spares: Spares): PendingBatch {
-  return { batch: spares.pop() ?? new RecordBatch(), runs: [], rejections: [], bytes: 0, heldBytes: 0 }
+  return { batch: spares.pop() ?? new RecordBatch(), runs: [], rejections: [], firstCreatedUs: new Map(), bytes: 0, heldBytes: 0 }
 }
 
 function isEmpty({ batch }: PendingBatch): boolean {

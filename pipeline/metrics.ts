@@ -6,6 +6,7 @@ import { Counter, Gauge, type Metric, type Registry } from 'prom-client'
 import type { MessageCounts } from '../sinks/sink.ts'
 import type { PendingBatch } from './batch.ts'
 import type { DeadLetterStage } from './dead-letters.ts'
+import type { PartitionLag } from './lag.ts'
 
 /** The metrics of one writer. */
 export interface PipelineMetrics {
@@ -21,9 +22,14 @@ export interface PipelineMetrics {
   failed(what: keyof typeof failureLabels): void
   /** The log deleted messages unread. */
   lost(messages: number): void
+  /** How far each partition of the writer's share is behind; a partition that is not among them is no longer its own. */
+  lagging(lags: ReadonlyMap<number, PartitionLag>): void
 }
 
 const component = ['component_id', 'component_kind'] as const
+
+/** It outlives the worker that wrote. */
+export const lastWriteName = 'last_write_timestamp_seconds'
 
 /** Part, stage and type of a failure, in the words of the specification. */
 const failureLabels = {
@@ -57,9 +63,33 @@ export function pipelineMetrics(registry: Registry, writer: string): PipelineMet
   ])
   const bufferEvents = gauge(registry, 'buffer_events', 'Messages in flight between the log and the store.', component)
   const bufferBytes = gauge(registry, 'buffer_byte_size', 'Bytes of the messages in flight between the log and the store.', component)
+  const ofPartition = [...component, 'partition']
+  const lagMessages = gauge(
+    registry,
+    'consumer_lag_messages',
+    'Messages of a partition that are neither stored nor dead-lettered: offsets up to the end of the log, of which some may hold no message. Reported by the worker that has the partition.',
+    ofPartition,
+    'max',
+  )
+  const lagSeconds = gauge(
+    registry,
+    'consumer_lag_seconds',
+    'Age of the oldest message of a partition that is neither stored nor dead-lettered, by when it was created; 0 where none waits. Where it was not fetched yet, at most: since none waited, or since a stored one before it was created.',
+    ofPartition,
+    'max',
+  )
+  const lastWrite = gauge(
+    registry,
+    lastWriteName,
+    'When the store last took a batch, in seconds since 1970. Absent before the first.',
+    component,
+    'max',
+  )
   const source = { component_id: writer, component_kind: 'source' }
   const transform = { component_id: writer, component_kind: 'transform' }
   const sink = { component_id: writer, component_kind: 'sink' }
+
+  let reported: Iterable<number> = []
 
   function discard(messages: number, labels: typeof source, intentional: 'true' | 'false', reason: string): void {
     if (messages > 0) discarded.inc({ ...labels, intentional, reason }, messages)
@@ -76,6 +106,7 @@ export function pipelineMetrics(registry: Registry, writer: string): PipelineMet
     settled({ batch, bytes }, counts) {
       bufferEvents.dec(sink, batch.messages.length)
       bufferBytes.dec(sink, bytes)
+      lastWrite.set(sink, Date.now() / 1000)
       for (const { stored, empty, filtered, duplicate } of counts) {
         sent.inc(sink, stored)
         discard(filtered, transform, 'true', 'filtered')
@@ -104,6 +135,19 @@ export function pipelineMetrics(registry: Registry, writer: string): PipelineMet
     lost(messages) {
       discard(messages, source, 'false', 'deleted-unread')
     },
+
+    lagging(lags) {
+      for (const partition of reported) {
+        if (lags.has(partition)) continue
+        lagMessages.remove({ ...source, partition })
+        lagSeconds.remove({ ...source, partition })
+      }
+      for (const [partition, { messages, seconds }] of lags) {
+        lagMessages.set({ ...source, partition }, messages)
+        lagSeconds.set({ ...source, partition }, seconds)
+      }
+      reported = [...lags.keys()]
+    },
   }
 }
 
@@ -113,7 +157,8 @@ export function counter(registry: Registry, name: string, help: string, labelNam
   return present instanceof Counter ? present : new Counter({ name, help, labelNames, registers: [registry] })
 }
 
-function gauge(registry: Registry, name: string, help: string, labelNames: readonly string[]): Gauge {
+/** @param aggregator what becomes of the values of several workers */
+function gauge(registry: Registry, name: string, help: string, labelNames: readonly string[], aggregator: 'sum' | 'max' = 'sum'): Gauge {
   const present: Metric | undefined = registry.getSingleMetric(name)
-  return present instanceof Gauge ? present : new Gauge({ name, help, labelNames, registers: [registry] })
+  return present instanceof Gauge ? present : new Gauge({ name, help, labelNames, aggregator, registers: [registry] })
 }

@@ -57,10 +57,11 @@ export function replaying({
 
   return {
     source: {
-      async *runs(signal, onStart) {
-        for await (const run of source.runs(signal, onStart)) yield watched(run)
+      async *runs(signal, onStart, onShare) {
+        for await (const run of source.runs(signal, onStart, onShare)) yield watched(run)
       },
       bounds: partition => source.bounds(partition),
+      ends: () => source.ends(),
       commit: positions => source.commit(positions),
       close: () => source.close(),
     },

@@ -1,4 +1,4 @@
-// The way of a batch, from the log to the store: where every promise of the pipeline has its line.
+// The way of a batch, from the log to the store. Longer than most files: every promise of the pipeline has its line here, in order.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ErrorClass, MessageCounts, Positions, Rejection, Sink } from '../sinks/sink.ts'
@@ -10,7 +10,7 @@ import { LogUnavailableError, MessageRefusedError } from './log.ts'
 import type { BatchOptions } from './options.ts'
 import { readAhead } from './read-ahead.ts'
 import { type BackOff, retry, waitBefore } from './retry.ts'
-import type { Source } from './source.ts'
+import type { OnShare, OnStart, Source } from './source.ts'
 import { SystemicError } from './systemic-error.ts'
 
 /** What one worker is made of, and who watches it. */
@@ -26,6 +26,10 @@ export interface Parts<Encoded> {
 
 /** What happens on the way; called once per batch or failure, never per message. */
 export interface Watch {
+  /** The worker goes on, in a share of the log: see `OnStart`. */
+  started(...of: Parameters<OnStart>): void
+  /** It has a share, and asks the store where to go on: see `OnShare`. */
+  assigned(...of: Parameters<OnShare>): void
   taken(pending: PendingBatch): void
   settled(pending: PendingBatch, counts: readonly MessageCounts[]): void
   /** Everything taken and not settled was dropped, and will be taken again. */
@@ -33,7 +37,10 @@ export interface Watch {
   deadLettered(rejections: readonly Rejection[], stage: DeadLetterStage): void
   /** Something failed that will be tried again after `waitMs`. */
   failed(error: unknown, what: 'log' | 'store' | 'dead letters' | 'fenced', failures: number, waitMs: number): void
-  recovered(): void
+  /** What failed works again: `all`, or at the beginning of a share the `log`, and the store only where it said where to go on. */
+  recovered(what: 'log' | 'all'): void
+  /** The source goes on where the store says, and the log holds that; each time that it begins. */
+  began(): void
 }
 
 /** So often in a row, and no more, a store may say that it has gone on without us before we believe that another writer works on it. */
@@ -56,8 +63,7 @@ interface Share {
 }
 
 /**
- * One worker. Ends when `signal` has aborted and what was taken by then is stored, or as soon as `abandon` aborts: what is not
- * stored then stays in the log.
+ * One worker. Ends when `signal` has aborted and what was taken by then is stored, or when `abandon` aborts: the rest stays in the log.
  *
  * A store that is away is asked again for ever, and the log not at all meanwhile. A fenced batch is dropped with all that is in
  * flight, and the store is asked for its positions again; so it is when the share of the log is revoked, which is no failure.
@@ -74,11 +80,12 @@ export async function run<Encoded>(parts: Parts<Encoded>, signal: AbortSignal, a
     } catch (error) {
       parts.watch.dropped()
       if (abandon.aborted) return
-      if (share.revoked?.aborted === true) {
+      const isLogAway = share.revoked?.reason instanceof LogUnavailableError // the share was lost because the group cannot be reached
+      if (share.revoked?.aborted === true && !isLogAway) {
         failures.starts = Math.max(failures.starts, 1) // a retry that ended with its share is over when the next share begins
         continue
       }
-      await beforeNextFlow(parts, failures, error, signal)
+      await beforeNextFlow(parts, failures, isLogAway ? share.revoked?.reason : error, signal)
     }
   }
 }
@@ -94,12 +101,15 @@ async function flow<Encoded>(
   const { source, decoder, sink, watch } = parts
   const ending = new AbortController()
   let giveUp = abandon
-  const runs = source.runs(AbortSignal.any([signal, abandon, ending.signal]), (_positions, revoked) => {
+  const begin: OnStart = (positions, revoked, ends) => {
     share.revoked = revoked
     giveUp = AbortSignal.any([abandon, revoked])
-    if (failures.starts > 0) watch.recovered()
+    watch.started(positions, revoked, ends)
+    if (failures.starts > 0) watch.recovered('log')
     failures.starts = 0
-  })
+    watch.began()
+  }
+  const runs = source.runs(AbortSignal.any([signal, abandon, ending.signal]), begin, (...of) => watch.assigned(...of))
   const spares: Spares = []
   const ready = readAhead(batches(runs, decoder, parts.batch, spares), pending => {
     watch.taken(pending)
@@ -176,7 +186,7 @@ function retrying<Encoded>(parts: Parts<Encoded>): Parameters<typeof retry>[1] {
     backOff: parts.backOff,
     classify: error => classify(parts.sink, error),
     onFailure: (error, failures, waitMs) => parts.watch.failed(error, whatFailed(error), failures, waitMs),
-    onRecovery: () => parts.watch.recovered(),
+    onRecovery: () => parts.watch.recovered('all'),
   }
 }
 

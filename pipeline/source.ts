@@ -84,14 +84,24 @@ export interface Source {
    * log changes. Called again after it ended, it waits for a share and asks for the positions anew.
    *
    * @param onStart told where it goes on, as soon as the store and the log have said so: before the first run, which may be far.
-   * `revoked` aborts when the share is taken away: what is in flight belongs to others then, and is neither tried again nor committed
+   * `revoked` aborts when the share is taken away, with the failure as its reason where it was lost by one: what is in flight belongs to
+   * others then, and is neither tried again nor committed. `ends` is where the log ended, as far as it has said
+   * @param onShare told what was committed, before the store is asked where to go on: it may be away. By a source that has shares
    * @throws SystemicError when the log no longer holds what the store needs next
    * @throws LogUnavailableError when the log cannot be read now; so does `commit`
    */
-  runs(signal: AbortSignal, onStart?: OnStart): AsyncIterable<RawRun>
+  runs(signal: AbortSignal, onStart?: OnStart, onShare?: OnShare): AsyncIterable<RawRun>
 
   /** The partition's first offset that is still there, and the one that the next message will get. */
   bounds(partition: number): Promise<{ start: number; end: number }>
+
+  /**
+   * Where each partition of the worker's share ends now, in one request to each broker; without those whose broker does not answer, and
+   * empty before there is a share.
+   *
+   * @throws LogUnavailableError where the log does not answer
+   */
+  ends(): Promise<Positions>
 
   /**
    * Tells the log that everything below is stored or dead-lettered. Never goes back, and says nothing of partitions that are no
@@ -102,7 +112,8 @@ export interface Source {
   close(): Promise<void>
 }
 
-export type OnStart = (positions: Positions, revoked: AbortSignal) => void
+export type OnShare = (committed: Positions, revoked: AbortSignal) => void
+export type OnStart = (positions: Positions, revoked: AbortSignal, ends: Positions) => void
 
 /**
  * Asked by the source for the partitions it was given, where the store keeps its positions itself. A partition that such a store

@@ -1,5 +1,6 @@
 // Where a source goes on in one partition of its log: by what the store and the log say, never by a guess.
 
+import { named } from '../config/option-variable.ts'
 import { SystemicError } from './systemic-error.ts'
 
 export interface StartQuestion {
@@ -46,7 +47,7 @@ export function startOffset({ log, partition, stored, committed, start, end, acc
   const lost = start - from
   if (!acceptLost) {
     throw new SystemicError(
-      `${where} starts at offset ${start}, but ${asker} goes on at ${from}: ${lost} messages were deleted unread. Bring them back, or go on without them by the option accept_lost`,
+      `${where} starts at offset ${start}, but ${asker} goes on at ${from}: ${lost} messages were deleted unread. Bring them back, or go on without them by ${named('log.accept_lost')}`,
     )
   }
   return { from, next: start, lost }

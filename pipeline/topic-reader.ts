@@ -25,8 +25,8 @@ export interface TopicReader {
 
   /**
    * The messages of a partition with an offset in `[from, to)`, run after run: the first begins at `from`, the last one ends at `to`,
-   * and each begins where the one before ended. Only where the log deletes messages while it is being read a run begins later. A
-   * run may hold no message.
+   * and each begins where the one before ended. Only where the log deletes messages while it is being read a run begins later, and where
+   * it deleted all that are left there is none. A run may hold no message.
    *
    * @param to at most the partition's end
    * @throws LogUnavailableError when the log cannot be read now

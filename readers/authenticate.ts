@@ -1,28 +1,31 @@
 // Who asks a reader: the key of a thing, or the token of the channel's owner, told by the control plane.
 
+import type { FastifyRequest } from 'fastify'
+import { clientAddressOf } from '../config/http/client-address.ts'
 import { HttpError } from '../config/http/errors.ts'
-import { type Access, type AccessControl, parseCredential } from '../control-plane/client.ts'
+import { type Access, type AccessControl, limitedError, parseCredential } from '../control-plane/client.ts'
 
 /** Either scheme is taken (RFC 9110 §11.6.1). */
 export const challenge = 'Thing realm="sluice", Bearer realm="sluice"'
 
 /**
  * @returns an access, or a refusal of rights
- * @throws HttpError `unauthenticated`
+ * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was shown too often
  * @throws AccessUnavailableError
  */
-export async function authenticate(access: AccessControl, header: string | undefined, channel: string): Promise<Access> {
-  const credential = parseCredential(header)
+export async function authenticate(access: AccessControl, request: FastifyRequest, channel: string): Promise<Access> {
+  const credential = parseCredential(request.headers.authorization)
   if (credential === undefined) {
     const detail =
       'read with the key of a thing ("Authorization: Thing <key>") or the token of the channel\'s owner ("Authorization: Bearer <token>")'
     throw new HttpError('unauthenticated', detail)
   }
-  const answer = await access.authorize({ credential, channel, action: 'read' })
+  const answer = await access.authorize({ credential, channel, action: 'read', address: clientAddressOf(request) })
   if (answer.allowed || answer.reason === 'forbidden') return answer
+  if (answer.reason === 'limited') throw limitedError(answer)
   const detail =
     credential.scheme === 'Thing'
-      ? 'this is no key of a thing: show the key that creating the thing gave'
+      ? 'unknown thing key: use the key returned when the thing was created'
       : 'this token is not valid or has expired: get a new one with POST /tokens'
   throw new HttpError('unauthenticated', detail)
 }

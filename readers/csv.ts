@@ -9,6 +9,8 @@ const recordColumns = 'Channel,Subtopic,Publisher,Protocol,Name,Unit,Time,Update
 const documentColumns = 'Channel,Subtopic,Publisher,Protocol,Created,Payload'
 const bucketColumns = 'Channel,Publisher,Subtopic,Name,Unit,Time,Value,Count'
 const lineEnd = '\r\n'
+/** Spreadsheets trim blanks before they look at the first character, and some take the full-width signs for the others. */
+const formula = /^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/
 
 export interface CsvWriter {
   header(): string
@@ -18,11 +20,10 @@ export interface CsvWriter {
 
 /**
  * @param kind of the lines to come
- * @param safe texts that a spreadsheet would take for a formula, which begin with = + - or @, get an apostrophe in front. Numbers of
- * ours stay numbers
+ * @param safe texts that a spreadsheet may take for a formula get an apostrophe in front. Numbers of ours stay numbers
  */
 export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean): CsvWriter {
-  const cell = (text: string): string => quoted(safe && /^[=+\-@]/.test(text) ? `'${text}` : text)
+  const cell = (text: string): string => quoted(safe && formula.test(text) ? `'${text}` : text)
 
   const recordLine = (row: SenmlRow): string =>
     [

@@ -1,6 +1,5 @@
 // Exports on their way out: every row, page after page as it is read, for as long as who asks may read and takes what comes.
 
-import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { HttpError } from '../config/http/errors.ts'
@@ -39,7 +38,7 @@ export async function sendExport(reply: FastifyReply, parts: ExportParts): Promi
   const isHead = reply.request.method === 'HEAD'
   const isCoded = takesGzip(reply.request.headers['accept-encoding'])
   const pages = whileAllowed(parts.pages, parts.isAllowed)
-  if (!isHead) holdPlace(room, asker, reply.raw)
+  if (!isHead) room.hold(asker, reply.raw)
   const first = isHead ? undefined : await pages.next()
   // Only now: the answer to a failure is not in this form.
   reply.headers(headersOf(form))
@@ -60,14 +59,6 @@ export async function sendExport(reply: FastifyReply, parts: ExportParts): Promi
   cutWhereNothingIsTaken(reply.raw, idleMsMax)
   const text = Readable.from(chunks(first), { objectMode: false, highWaterMark: 64 * 1024 })
   return reply.send(isCoded ? codedStream(text) : text)
-}
-
-/** Takes a place until the response is over, however it ends. */
-function holdPlace(room: Room, asker: string, response: ServerResponse): void {
-  const giveBack = room.take(asker)
-  // Who went away meanwhile is not told.
-  if (response.destroyed) giveBack()
-  else response.once('close', giveBack)
 }
 
 /** Breaks off where who asks may read no longer. */

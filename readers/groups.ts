@@ -1,7 +1,24 @@
 // Rows made into groups in this process, for stores that cannot do it: the newest of each series, and aggregations by intervals.
 
+import { hash } from 'node:crypto'
 import type { AggregateQuery, Aggregation } from './query.ts'
-import { type Bucket, type Grouped, groupsMax, type Row, type SenmlRow, tooManyGroups } from './reader.ts'
+import { type Bucket, type Grouped, openGroupLimit, type Row, type SenmlRow } from './reader.ts'
+
+/** A longer key is replaced by its digest. */
+const keyCharactersMax = 1_000
+
+/**
+ * The key of a group in a map. V8 hashes texts of more than 16,383 characters by their length alone, so that a map of long names would take the square
+ * of their number.
+ */
+export function groupKey(parts: readonly (string | number | null)[]): string {
+  const key = JSON.stringify(parts)
+  return key.length <= keyCharactersMax ? key : hash('sha256', key, 'base64')
+}
+
+export function charactersOf(parts: readonly string[]): number {
+  return parts.reduce((sum, { length }) => sum + length, 0)
+}
 
 /**
  * The first row of each publisher, subtopic and name.
@@ -11,10 +28,12 @@ import { type Bucket, type Grouped, groupsMax, type Row, type SenmlRow, tooManyG
  */
 export async function firstOfEach(rows: AsyncIterable<Row>): Promise<Row[]> {
   const first = new Map<string, Row>()
+  const enter = openGroupLimit('series')
   for await (const row of rows) {
-    const key = JSON.stringify([row.publisher, row.subtopic, row.kind === 'senml' ? row.name : null])
+    const series = [row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '']
+    const key = groupKey(series)
     if (first.has(key)) continue
-    if (first.size === groupsMax) throw tooManyGroups('series')
+    enter(charactersOf(series))
     first.set(key, row)
   }
   return [...first.values()]
@@ -39,13 +58,14 @@ interface Sums {
 export async function aggregateRows(rows: AsyncIterable<Row>, query: AggregateQuery): Promise<Grouped<Bucket>> {
   const { intervalUs, aggregation, limit, offset } = query
   const groups = new Map<string, Sums>()
+  const enter = openGroupLimit('buckets')
   for await (const row of rows) {
     if (row.kind !== 'senml' || row.value === undefined) continue
     const timeUs = Math.floor(row.timeUs / intervalUs) * intervalUs
-    const key = JSON.stringify([timeUs, row.publisher, row.subtopic, row.name, row.unit ?? null])
+    const key = groupKey([timeUs, row.publisher, row.subtopic, row.name, row.unit ?? null])
     const sums = groups.get(key)
     if (sums === undefined) {
-      if (groups.size === groupsMax) throw tooManyGroups('buckets')
+      enter(charactersOf([row.publisher, row.subtopic, row.name, row.unit ?? '']))
       const { value } = row
       groups.set(key, { row, timeUs, count: 1, sum: value, min: value, max: value, newest: value, oldest: value })
     } else add(sums, row.value)

@@ -22,6 +22,18 @@ export const readerOptions = Type.Object({
     maximum: 10_000_000,
     description: 'Totals are exact up to this; beyond it the answer holds a lower bound, marked as one.',
   }),
+  queriesMax: Type.Integer({
+    default: 256,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Queries under way at the same time, exports among them; one more is answered 503.',
+  }),
+  queriesEachMax: Type.Integer({
+    default: 16,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Of these, queries of one user with all their tokens and things; one more is answered 429.',
+  }),
   exportsMax: Type.Integer({
     default: 64,
     minimum: 1,

@@ -1,17 +1,22 @@
 // The query string of a reader: what may stand in it, as a schema that checks it and documents it. What it means is in question.ts.
 
 import { type Static, Type } from 'typebox'
+import { instantPattern } from './instants.ts'
 import { senmlFormat } from './reader.ts'
 
-const seconds = '^-?[0-9]{1,12}(\\.[0-9]{1,9})?$'
 const number = '^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,4})?$'
 const textMax = 4096
+
+const instant = {
+  pattern: instantPattern,
+  allowed: 'seconds since 1970, such as 1600000000.5, or RFC 3339, such as 2020-09-13T12:26:40.5Z',
+}
 
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ maxLength: textMax, description, ...more }))
 
 /** Those that every question takes, by their names in the query string. */
 const filters = {
-  subtopic: text('Only with this subtopic, dotted; empty: without one.', { maxLength: 1024 }),
+  subtopic: text('Only with this subtopic, its parts divided by . or /; empty: without one.', { maxLength: 1024 }),
   publisher: text('Only what this thing published.', { maxLength: 1024 }),
   protocol: text('Only what came by this protocol: `http`, `mqtt`, `kafka`.', { maxLength: 64 }),
   name: text('SenML: only records of this name.'),
@@ -33,8 +38,8 @@ const filters = {
     pattern: '^[A-Za-z0-9_-]*$',
     allowed: 'base64url without padding',
   }),
-  from: text('Only from this instant on, seconds since 1970.', { pattern: seconds, allowed: 'seconds since 1970, such as 1600000000.5' }),
-  to: text('Only before this instant, seconds since 1970.', { pattern: seconds, allowed: 'seconds since 1970, such as 1600000000.5' }),
+  from: text('Only from this instant on: seconds since 1970, or RFC 3339.', instant),
+  to: text('Only before this instant: seconds since 1970, or RFC 3339.', instant),
 }
 
 /** Defaults as SPEC §8 has them. A format is at most as long as the subtopic that it is the last part of. */

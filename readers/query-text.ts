@@ -45,6 +45,14 @@ export async function checkEscapes({ url }: Pick<FastifyRequest, 'url'>): Promis
   if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
 }
 
+/** The URL with the subtopic dotted: whoever writes it with slashes asks the same. */
+export function dottedSubtopic(url: string): string {
+  if (!url.includes('subtopic=')) return url
+  const [path, query] = parted(url)
+  const dotted = (parameter: string): string => (parameter.startsWith('subtopic=') ? parameter.replaceAll(/\/|%2f/gi, '.') : parameter)
+  return `${path}?${query.split('&').map(dotted).join('&')}`
+}
+
 /**
  * The URL with these parameters in place of `offset` and `cursor`: its query alone, which is resolved against the URL as the client knows
  * it (RFC 3986 §5.2), whatever a proxy in between has put before the path.

@@ -4,6 +4,7 @@
 
 import { type Fault, HttpError } from '../config/http/errors.ts'
 import { pointerPart } from '../config/http/json-body.ts'
+import { nanosecondsOf } from './instants.ts'
 import type { Parameters } from './parameters.ts'
 import type { Aggregation, Direction, PayloadFilter, Selection } from './query.ts'
 import { senmlFormat } from './reader.ts'
@@ -78,7 +79,7 @@ export function questionOf(
     channel,
     format,
     publisher: publisher ?? parameters.publisher,
-    subtopic: parameters.subtopic,
+    subtopic: parameters.subtopic?.replaceAll('/', '.'),
     protocol: parameters.protocol,
     fromNs,
     toNs,
@@ -130,22 +131,20 @@ interface Bounds extends Pick<Selection, 'fromNs' | 'toNs'> {
 }
 
 function boundsOf({ from, to }: Parameters, fault: (name: string, detail: string) => void): Bounds {
-  const fromNs = nanoseconds(from)
-  const toNs = nanoseconds(to)
+  const instant = (name: string, text: string | undefined): bigint | undefined => {
+    if (text === undefined) return undefined
+    const ns = nanosecondsOf(text)
+    if (ns === undefined) fault(name, 'names a day that its month does not have: give another one')
+    return ns
+  }
+  const fromNs = instant('from', from)
+  const toNs = instant('to', to)
   if (fromNs !== undefined && toNs !== undefined && fromNs > toNs) fault('from', 'is after to: exchange them')
   return {
     fromNs: fromNs === undefined || fromNs <= timeNsMin ? undefined : fromNs,
     toNs: toNs === undefined || toNs > timeNsMax ? undefined : toNs,
     isNever: (fromNs !== undefined && (fromNs === toNs || fromNs > timeNsMax)) || (toNs !== undefined && toNs <= timeNsMin),
   }
-}
-
-/** The pattern has checked its form. */
-function nanoseconds(text: string | undefined): bigint | undefined {
-  if (text === undefined) return undefined
-  const [whole = '', fraction = ''] = text.replace('-', '').split('.')
-  const magnitude = BigInt(whole) * 1_000_000_000n + BigInt(fraction.padEnd(9, '0'))
-  return text.startsWith('-') ? -magnitude : magnitude
 }
 
 const intervalUsMax = 366 * 86_400_000_000

@@ -100,10 +100,31 @@ export interface Reader {
 
 /** Groups that one question may make: beyond it a QueryTooLargeError asks for less. */
 export const groupsMax = 100_000
+/** Of the texts of its groups, each of at most two bytes: nothing else bounds a name. */
+const groupCharactersMax = 16 * 1024 * 1024
 
 /** @param what they are: `series`, `buckets` */
 export function tooManyGroups(what: string): QueryTooLargeError {
   return new QueryTooLargeError(`the question makes more than ${groupsMax} ${what}: ask for less by name, publisher, from and to`)
+}
+
+/**
+ * Counts the groups of one question, which lie in memory.
+ *
+ * @returns to be called for each, with what its texts have
+ * @throws QueryTooLargeError from there, for the group that is one too many
+ */
+export function openGroupLimit(what: string): (characters: number) => void {
+  let groups = 0
+  let left = groupCharactersMax
+  return characters => {
+    if (++groups > groupsMax) throw tooManyGroups(what)
+    left -= characters
+    if (left >= 0) return
+    throw new QueryTooLargeError(
+      `the names of the ${what} that the question makes have more than ${groupCharactersMax} characters: ask for less by name, publisher, from and to`,
+    )
+  }
 }
 
 export function timeNsOf(row: Row): bigint {

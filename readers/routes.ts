@@ -25,7 +25,7 @@ import type { ReaderOptions } from './options.ts'
 import { answerBuckets, answerRows, exportPages, ofNothing, type PageParts } from './pages.ts'
 import { type Parameters, parametersSchema } from './parameters.ts'
 import { openPrintedPages, type PrintedPages } from './printed-pages.ts'
-import { checkEscapes } from './query-text.ts'
+import { checkEscapes, dottedSubtopic } from './query-text.ts'
 import { questionOf } from './question.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from './reader.ts'
 import { openRoom } from './room.ts'
@@ -59,6 +59,13 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
   const idleMsMax = options.idleSeconds * 1000
   const sharing = openSharing<Printed>()
   const printedPages = openPrintedPages()
+  const queries = openRoom({
+    max: options.queriesMax,
+    eachMax: options.queriesEachMax,
+    what: 'queries',
+    whose: 'of one user and their things',
+    advice: 'wait for one of them',
+  })
   const room = openRoom({ max: options.exportsMax, eachMax: options.exportsEachMax, what: 'exports' })
 
   async function readHead(request: FastifyRequest): Promise<void> {
@@ -66,7 +73,7 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
     const askedMs = performance.now()
     // What is no id is refused by the route's schema, once it is known who asks.
     const channel = parseChannel((request.params as { channel: string }).channel) ?? noChannel
-    const right = await authenticate(access, request.headers.authorization, channel)
+    const right = await authenticate(access, request, channel)
     request.setDecorator<ReadHead>(headKey, { channel, right, askedMs, signal })
   }
 
@@ -78,11 +85,12 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
     const form = formOf(request.headers.accept)
     if (form === undefined) throw new HttpError('not_acceptable', 'give application/json, application/x-ndjson or text/csv in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
+    queries.hold(right.owner, reply.raw)
     const parts = isEmpty ? ofNothing(stored) : stored
 
     /** A key may have gone to another thing meanwhile. */
     const isAllowed = async (): Promise<boolean> => {
-      const now = await authenticate(access, request.headers.authorization, channel)
+      const now = await authenticate(access, request, channel)
       return now.allowed && now.publisher === right.publisher
     }
     if (question.kind === 'export') {
@@ -90,9 +98,10 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
       return await sendExport(reply, { question, form, pages, isAllowed, signal, room, asker: right.publisher ?? right.owner, idleMsMax })
     }
     const isCoded = takesGzip(request.headers['accept-encoding'])
-    const printing: Printing = { question, form, isCoded, url: request.url }
+    const url = dottedSubtopic(request.url)
+    const printing: Printing = { question, form, isCoded, url }
     // Everything that an answer depends on: who may read more than one thing's messages asks for the whole channel, whoever it is.
-    const key = `${form} ${isCoded} ${request.url} ${publisher ?? ''}`
+    const key = `${form} ${isCoded} ${url} ${publisher ?? ''}`
     const printed = await sharing.ask(key, ofAll => answer(parts, printing, key, printedPages, ofAll), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
     return sendPrinted(reply, printed, idleMsMax)

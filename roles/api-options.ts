@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { databaseUrlFaults, passwordOf } from '../config/database-url.ts'
-import { httpOptions } from '../config/http/options.ts'
+import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
@@ -52,8 +52,8 @@ export type ApiOptions = Static<typeof apiOptions>
  */
 export function loadApiOptions(sources: OptionSources): ApiOptions {
   const options = loadOptions(apiOptions, sources)
-  const { env, masterKey, internal, database, admin } = options
-  const faults: OptionFault[] = [...internalFaults(internal), ...adminFaults(admin)]
+  const { env, masterKey, http, internal, database, admin } = options
+  const faults: OptionFault[] = [...httpFaults(http), ...internalFaults(internal), ...adminFaults(admin)]
   try {
     parseMasterKey(masterKey, 'SVC_MASTER_KEY')
   } catch (error) {

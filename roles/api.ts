@@ -5,8 +5,11 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import { silent } from '../config/http/health-checks.ts'
 import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
+import { named } from '../config/option-variable.ts'
+import { factOf, openOutages } from '../config/outage.ts'
 import { DatabaseError } from '../config/postgres/database.ts'
 import { openNotifications } from '../config/postgres/notifications.ts'
+import { refusalSentence } from '../config/postgres/refusal.ts'
 import { openServer } from '../config/postgres/server.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
 import { parseMasterKey } from '../config/secrets.ts'
@@ -24,6 +27,12 @@ const statementMsMax = 30_000
 /** Of the five seconds that a stop may take. */
 const databaseCloseMsMax = 500
 
+const databaseUser = {
+  option: named('database.url'),
+  schemaRights: 'USAGE, CREATE',
+  tableRights: (table: string) => `SELECT, INSERT, UPDATE, DELETE ON ${table}`,
+} as const
+
 /**
  * Starts the control plane, prints where it is ready, and resolves when it has stopped after a signal. It starts also while its database is
  * away, and is not ready until it is there.
@@ -36,6 +45,9 @@ export async function api(options: ApiOptions, version: string): Promise<void> {
 }
 
 async function serve(options: ApiOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const outages = openOutages(logger, registry, 'api', { database: 'PostgreSQL' })
   const tls = await readTlsFiles('internal', options.internal)
   const { url: databaseUrl, connectionsMax } = options.database
   const database = await openServer({
@@ -43,7 +55,8 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
     applicationName,
     connectionsMax,
     statementTimeoutMs: statementMsMax,
-    onConnectionLost: error => logger.warn({ err: error }, 'an idle connection to the database was lost'),
+    // The feed's own connection reports the outage.
+    onConnectionLost: error => logger.debug({ reason: factOf(error) }, 'an idle connection to the database was lost'),
   })
   // By then nobody waits for an answer, and a database that gives none would hold up the stop.
   closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
@@ -52,12 +65,11 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
   closeLater(() => controlPlane.close())
   const feed = openFeed({
     openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: changesChannel }, listener),
+    outage: outages.report('database'),
     logger,
   })
   closeLater(() => feed.close())
 
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
   const listeners = await openRoleListeners(
     {
       logger,
@@ -75,10 +87,9 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
     closeLater,
   )
   await openWhenThere({
-    open: () => start(controlPlane, options.admin, logger),
+    open: () => start(controlPlane, options, logger),
     isAway: error => error instanceof DatabaseError,
-    message: 'the database is away',
-    logger,
+    outage: outages.report('database'),
     signal,
   })
   if (signal.aborted) return
@@ -87,14 +98,13 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
 }
 
 /** @throws ControlPlaneStartError where no waiting helps: a wrong password, a database that does not exist */
-async function start(controlPlane: UnstartedControlPlane, admin: AdminOptions, logger: Logger): Promise<void> {
+async function start(controlPlane: UnstartedControlPlane, { admin, database: { url } }: ApiOptions, logger: Logger): Promise<void> {
   try {
     await controlPlane.start()
     await makeAdministrator(controlPlane, admin, logger)
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.transient) throw error
-    const reason = `the database refuses the control plane (${error.sqlState}): ${error.message}: look at SVC_DATABASE_URL`
-    throw new ControlPlaneStartError(reason, { cause: error })
+    throw new ControlPlaneStartError(refusalSentence(error, { ...databaseUser, url }), { cause: error })
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { listenAddressOption } from '../config/http/listen-address.ts'
-import { httpOptions } from '../config/http/options.ts'
+import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
@@ -32,6 +32,7 @@ export type IngestRoleOptions = Static<typeof ingestRoleOptions>
 export function loadIngestOptions(sources: OptionSources): IngestRoleOptions {
   const options = loadOptions(ingestRoleOptions, sources)
   const faults: OptionFault[] = [
+    ...httpFaults(options.http),
     ...controlFaults(options.control),
     ...kafkaFaults(options.log, options.env),
     ...knownSecretFaults(options.env, { 'control.token': options.control.token }),

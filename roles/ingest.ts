@@ -4,6 +4,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import { silent } from '../config/http/health-checks.ts'
 import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
+import { openOutages, watchDependency } from '../config/outage.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
 import { openIngestMetrics } from '../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../pipeline/ingest/routes.ts'
@@ -25,9 +26,9 @@ export type OpenIngestLog = (options: IngestRoleOptions['log'], logger: Logger) 
 
 /**
  * Starts ingest, prints where it is ready, and resolves when it has stopped after a signal, with every request under way answered. It
- * starts also while the log or the control plane is away, and answers 503 until it is there; without the log it is not ready.
+ * starts also while the log or the control plane is away; until both were reached once it is not ready and answers 503.
  *
- * @throws ListenError, SecretError …: what a person can mend, with a message that says how
+ * @throws ListenError, SecretError, ControlPlaneRefusalError …: what a person can mend, with a message that says how
  */
 export async function ingest(options: IngestRoleOptions, version: string, openLog: OpenIngestLog): Promise<void> {
   const logger = openLogger(options.logging)
@@ -41,13 +42,14 @@ async function serve(
   openLog: OpenIngestLog,
   { signal, closeLater }: ProcessScope,
 ): Promise<void> {
-  const control = await openRoleAccess(options.control, logger, closeLater)
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const outages = openOutages(logger, registry, 'ingest', { log: 'Kafka', control_plane: 'the control plane' })
+  const control = await openRoleAccess(options.control, outages.report('control_plane'), closeLater)
   const { access } = control
   let log = absentLog(options.log.topic)
   closeLater(() => log.close())
 
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
   const metrics = openIngestMetrics(registry)
   const listeners = await openRoleListeners(
     {
@@ -62,20 +64,24 @@ async function serve(
       internal: { address: options.internal.listen },
       registry,
       checks: { log: silent(() => log.check()), 'control-plane': silent(() => control.check()) },
+      isServing: () => control.isAccepted(),
     },
     closeLater,
   )
-  const opened = await openWhenThere({
+  const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),
     isAway: error => error instanceof LogUnavailableError,
-    message: 'the log is away',
-    logger,
+    outage: outages.report('log'),
     signal,
   })
-  if (opened === undefined) return
-  log = opened
+  const takeLog = async (): Promise<void> => {
+    log = (await openingLog) ?? log
+  }
+  await Promise.all([takeLog(), control.reachFirst(signal)])
+  if (signal.aborted) return
   listeners.ready()
+  void watchDependency(() => log.check(), outages.report('log'), signal)
   await aborted(signal)
 }
 

@@ -4,6 +4,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Logger } from '../config/logger.ts'
 import type { OptionFault } from '../config/options.ts'
+import type { OutageReport } from '../config/outage.ts'
 import { deriveKey } from '../config/secrets.ts'
 import type { AccessControl } from '../control-plane/client.ts'
 import { kafkaFaults, kafkaLogOptions } from '../pipeline/kafka/options.ts'
@@ -61,6 +62,8 @@ export interface ReaderLiveParts {
   /** 32 bytes, the same in every reader: that of the cursors. One of its own is made of it. */
   readonly key: Uint8Array
   readonly metrics: LiveMetrics
+  /** Of the log, while somebody follows it. */
+  readonly outage: OutageReport
   readonly logger: Logger
 }
 
@@ -73,7 +76,7 @@ export interface ReaderLive {
 }
 
 /** Nothing is asked of Kafka before somebody follows. */
-export function openReaderLive(options: ReaderLiveOptions, { access, key, metrics, logger }: ReaderLiveParts): ReaderLive {
+export function openReaderLive(options: ReaderLiveOptions, { access, key, metrics, outage, logger }: ReaderLiveParts): ReaderLive {
   const { live: limits, log, subscriber, transformer, message } = options
   const decoder = {
     transformer: openTransformer(
@@ -84,7 +87,7 @@ export function openReaderLive(options: ReaderLiveOptions, { access, key, metric
     subscribed: subjectFilter(subscriber.subjects),
     message,
   }
-  const live = limits.enabled ? openLiveMessages({ topic: kafkaLiveTopic(log, logger), decoder, logger }) : undefined
+  const live = limits.enabled ? openLiveMessages({ topic: kafkaLiveTopic(log, logger), decoder, outage, logger }) : undefined
   return {
     routes: liveRoutes({ live, access, placeKey: deriveKey(key, 'live places'), options: limits, metrics, logger }),
     check: live === undefined ? undefined : () => live.check(),

@@ -2,7 +2,7 @@
 
 import { type Static, type TObject, Type } from 'typebox'
 import { listenAddressOption, parseListenAddress } from '../config/http/listen-address.ts'
-import { httpOptions } from '../config/http/options.ts'
+import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
@@ -41,8 +41,8 @@ export function readerOptionsOf({ readerOptions: store }: Pick<StoreKind, 'reade
  */
 export function loadReaderOptions(kind: StoreKind, sources: OptionSources): ReaderRoleOptions {
   const options = loadOptions(readerOptionsOf(kind), sources) as ReaderRoleOptions
-  const { env, internal, control, store, reader } = options
-  const faults: OptionFault[] = controlFaults(control)
+  const { env, http, internal, control, store, reader } = options
+  const faults: OptionFault[] = [...httpFaults(http), ...controlFaults(control)]
   noteFault(faults, 'internal.listen', () => void parseListenAddress(internal.listen))
   faults.push(...kind.faults(store), ...readerLiveFaults(options, env))
   const secrets = { 'control.token': control.token, 'reader.cursor_key': reader.cursorKey, ...kind.secrets(store) }

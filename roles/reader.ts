@@ -7,17 +7,19 @@ import { silent } from '../config/http/health-checks.ts'
 import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
 import { listOptions } from '../config/option-schema.ts'
+import { openOutages, watchDependency } from '../config/outage.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
 import { SystemicError } from '../pipeline/systemic-error.ts'
 import { openCursors } from '../readers/cursor.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../readers/reader.ts'
 import { readerRoutes } from '../readers/routes.ts'
+import { SinkError } from '../sinks/sink-error.ts'
 import { cursorKeyOf } from './cursor-key.ts'
 import { openReaderLive } from './reader-live.ts'
 import { openReaderMetrics } from './reader-metrics.ts'
 import type { ReaderRoleOptions } from './reader-options.ts'
 import { openRoleAccess } from './remote-access.ts'
-import type { StoreKind } from './stores/store.ts'
+import { databaseNames, type StoreKind } from './stores/store.ts'
 
 /** Of the five seconds that a stop may take. */
 const storeCloseMsMax = 500
@@ -26,9 +28,9 @@ const defects = [TypeError, RangeError, ReferenceError, SyntaxError]
 
 /**
  * Starts a reader, prints where it is ready, and resolves when it has stopped after a signal, with every request under way answered or
- * broken off. It starts also while its store or the control plane is away, and answers 503 until it is there; without the store it is not ready.
+ * broken off. It starts also while its store or the control plane is away; until both were reached once it is not ready and answers 503.
  *
- * @throws ListenError, SecretError, SystemicError: what a person can mend, with a message that says how
+ * @throws ListenError, SecretError, SystemicError, ControlPlaneRefusalError: what a person can mend, with a message that says how
  */
 export async function reader(kind: StoreKind, options: ReaderRoleOptions, version: string): Promise<void> {
   const logger = openLogger(options.logging)
@@ -42,7 +44,14 @@ async function serve(
   logger: Logger,
   { signal, closeLater }: ProcessScope,
 ): Promise<void> {
-  const control = await openRoleAccess(options.control, logger, closeLater)
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const outages = openOutages(logger, registry, 'reader', {
+    store: databaseNames[kind.name],
+    control_plane: 'the control plane',
+    log: 'Kafka',
+  })
+  const control = await openRoleAccess(options.control, outages.report('control_plane'), closeLater)
   const { access } = control
   const store = await kind.openReader(options.store)
   // By then nobody waits for an answer, and a store that gives none would hold up the stop.
@@ -53,10 +62,8 @@ async function serve(
       'cursors, and the ids of live streams, are of this process alone: another reader, and this one after its next start, answers them 400; give every reader the same SVC_CONTROL_TOKEN, or the same SVC_READER_CURSOR_KEY',
     )
   }
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
   const metrics = openReaderMetrics(registry)
-  const live = openReaderLive(options, { access, key, metrics: metrics.live, logger })
+  const live = openReaderLive(options, { access, key, metrics: metrics.live, outage: outages.report('log'), logger })
   closeLater(() => live.close())
 
   const listeners = await openRoleListeners(
@@ -81,19 +88,21 @@ async function serve(
         'control-plane': silent(() => control.check()),
         ...(live.check === undefined ? {} : { log: silent(live.check) }),
       },
+      isServing: () => control.isAccepted(),
     },
     closeLater,
   )
   const places = placesOf(kind, options.store)
-  await openWhenThere({
+  const storeAnswered = openWhenThere({
     open: () => askFirst(store, places),
     isAway,
-    message: 'the store is away',
-    logger,
+    outage: outages.report('store'),
     signal,
   })
+  await Promise.all([storeAnswered, control.reachFirst(signal)])
   if (signal.aborted) return
   listeners.ready()
+  void watchDependency(() => store.check(), outages.report('store'), signal)
   await aborted(signal)
 }
 
@@ -102,7 +111,7 @@ async function askFirst(store: Reader, places: string): Promise<void> {
   try {
     await store.check()
   } catch (error) {
-    if (isAway(error) || defects.some(kind => error instanceof kind)) throw error
+    if (isAway(error) || error instanceof SinkError || defects.some(kind => error instanceof kind)) throw error
     throw new SystemicError(`the store refuses this reader: ${(error as Error).message}: look at ${places}`, { cause: error })
   }
 }

@@ -3,7 +3,7 @@
 import { availableParallelism } from 'node:os'
 import { type Static, type TObject, Type } from 'typebox'
 import { listenAddressOption } from '../config/http/listen-address.ts'
-import { httpOptions } from '../config/http/options.ts'
+import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
@@ -76,7 +76,7 @@ export function writerOptionsOf({ options: store }: Pick<StoreKind, 'options'>):
  */
 export function loadWriterOptions(kind: StoreKind, sources: OptionSources): WriterOptions {
   const options = loadOptions(writerOptionsOf(kind), sources) as WriterOptions
-  const faults: OptionFault[] = kafkaFaults(options.log, options.env)
+  const faults: OptionFault[] = [...httpFaults(options.http), ...kafkaFaults(options.log, options.env)]
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'consumer', () => checkKafkaConsumer(options.consumer))
   noteFault(faults, 'workers.memory_bytes', () => assertWriterMemory(options, options.log.brokers.length))

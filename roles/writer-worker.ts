@@ -1,7 +1,7 @@
 // One worker of a writer, wired: source, transformer, sink and dead letters of its own. It opens when its log and store are there.
 
-import { Registry } from 'prom-client'
 import { openLogger } from '../config/logger.ts'
+import { openOutages } from '../config/outage.ts'
 import { openDeadLetters } from '../pipeline/dead-letters.ts'
 import { messagesSource } from '../pipeline/kafka/confluent/index.ts'
 import { type KafkaConnection, openAdmin } from '../pipeline/kafka/connection.ts'
@@ -23,7 +23,7 @@ import { SinkError } from '../sinks/sink-error.ts'
 import { flattening } from '../transformers/flattening.ts'
 import { openTransformer } from '../transformers/select.ts'
 import { storeKind } from './stores/index.ts'
-import type { StoreName } from './stores/store.ts'
+import { databaseNames, type StoreName } from './stores/store.ts'
 import { deadLetterQueueBytes, type FlowLimits, flowsOf } from './writer-flows.ts'
 import type { WriterOptions } from './writer-options.ts'
 
@@ -63,10 +63,15 @@ interface FlowParts {
  */
 export async function openWriterWorker(
   { worker, store: storeName, name, options, connection, topicId }: WorkerSettings,
-  { onStateChange, onWaiting, onFailure }: WorkerEvents,
+  { registry, onStateChange, onWaiting, onFailure }: WorkerEvents,
   signal: AbortSignal,
 ): Promise<OpenWorker> {
   const logger = openLogger(options.logging).child({ worker })
+  const outages = openOutages(logger, registry, name, {
+    log: 'Kafka',
+    store: databaseNames[storeName],
+    dead_letters: 'the topic of dead letters',
+  })
   const closings = openClosings(logger)
 
   try {
@@ -83,6 +88,7 @@ export async function openWriterWorker(
         throw new SystemicError(error instanceof Error ? error.message : String(error), { cause: error })
       }
     }
+    const starting = { log: outages.report('log'), store: outages.report('store') }
     const retried = <Part>(open: () => Promise<Part>): Promise<Part> =>
       retry(
         open,
@@ -90,11 +96,14 @@ export async function openWriterWorker(
           backOff: defaultBackOff,
           classify: error =>
             error instanceof LogUnavailableError ? 'transient' : error instanceof SystemicError ? 'systemic' : store.classify(error),
-          onFailure(error, failures, waitMs) {
+          onFailure(error, _failures, waitMs) {
             onWaiting(error instanceof Error ? error : new Error(String(error)))
-            logger.warn({ err: error, failures, wait_ms: Math.round(waitMs) }, 'the start waits for what is away')
+            starting[error instanceof LogUnavailableError ? 'log' : 'store'].failed(error, { waitMs, meanwhile: 'the start waits for it' })
           },
-          onRecovery: () => logger.info('going on'),
+          onRecovery() {
+            starting.log.recovered()
+            starting.store.recovered()
+          },
         },
         signal,
       )
@@ -143,8 +152,7 @@ export async function openWriterWorker(
       { payloadBytesMax: options.message.payloadBytes },
     )
     const transformer = kind.takesFlat ? flattening(decoding) : decoding
-    const registry = new Registry()
-    const parts = { transformer, deadLetters, onStateChange, logger }
+    const parts = { transformer, deadLetters, outages, onStateChange, logger }
     const flows = flowsOf(options)
 
     const replaysName = replaysGroup(name)
@@ -176,7 +184,7 @@ export async function openWriterWorker(
       drainMsMax: replayDrainMsMax,
       ...replaying({ source: replaySource, transformer, deadLetters, logNumber: replaySink.logNumber }),
     })
-    return { writers: [writer, replayWriter], registry, close: () => closings.close() }
+    return { writers: [writer, replayWriter], close: () => closings.close() }
   } catch (error) {
     onFailure(error)
     await closings.close()

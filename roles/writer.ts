@@ -1,7 +1,9 @@
 // The role `writer`: a pool of workers that take messages from Kafka and store them, each once; this thread supervises and tells its health.
 
 import { Worker } from 'node:worker_threads'
+import { Registry } from 'prom-client'
 import { type Logger, openLogger } from '../config/logger.ts'
+import { factOf, type OutageReport, openOutages } from '../config/outage.ts'
 import { aborted, type ProcessScope, runProcess } from '../config/run-process.ts'
 import { kafkaConnection } from '../pipeline/kafka/connection.ts'
 import { openTopic, type Topic } from '../pipeline/kafka/topics.ts'
@@ -63,13 +65,17 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     store: async () => unless(error => !isOfLog(error)),
   }
   const ready = (): boolean => pool?.state() === 'running'
-  await openHealth({ options, version, logger, checks, ready, metrics: async () => (await pool?.metrics()) ?? '' }, closeLater)
+  // Until there are workers, which report their own outages.
+  const starting = new Registry()
+  const logOutage = openOutages(logger, starting, name, { log: 'Kafka' }).report('log')
+  const metrics = (): Promise<string> => (pool ?? starting).metrics()
+  await openHealth({ options, version, logger, checks, ready, metrics }, closeLater)
 
   const connection = await kafkaConnection(options.log)
   const topic = await whenLogIsThere(
     () => openTopic(connection, options.log),
     error => (waitsFor = error),
-    logger,
+    logOutage,
     signal,
   )
   if (topic === undefined) return
@@ -87,7 +93,8 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   })
   const opened = pool
   closeLater(() => opened.stop())
-  logger.info({ workers: count, partitions: topic.partitions, memory_bytes_max: memoryBytes, version }, 'writer started')
+  logger.info({ workers: count, partitions: topic.partitions, memory_bytes_max: memoryBytes, version }, 'workers are starting')
+  void pool.started.then(() => logger.info('ready'))
   await giveBackMemory()
   await Promise.race([aborted(signal), pool.done])
 }
@@ -111,7 +118,7 @@ function isOfLog({ name }: Error): boolean {
 async function whenLogIsThere<Topic>(
   open: () => Promise<Topic>,
   onWaiting: (failure: Error) => void,
-  logger: Logger,
+  outage: OutageReport,
   signal: AbortSignal,
 ): Promise<Topic | undefined> {
   try {
@@ -120,11 +127,11 @@ async function whenLogIsThere<Topic>(
       {
         backOff: defaultBackOff,
         classify: error => (error instanceof LogUnavailableError ? 'transient' : 'systemic'),
-        onFailure(error, failures, waitMs) {
+        onFailure(error, _failures, waitMs) {
           onWaiting(error as Error)
-          logger.warn({ err: error, failures, wait_ms: Math.round(waitMs) }, 'the log is away: the start waits for it')
+          outage.failed(error, { waitMs, meanwhile: 'the start waits for it' })
         },
-        onRecovery: () => logger.info('the log is there'),
+        onRecovery: () => outage.recovered(),
       },
       signal,
     )
@@ -162,7 +169,8 @@ async function keepUp(
     try {
       await store.maintain()
     } catch (error) {
-      logger.error({ err: error }, 'upkeep of the store failed, and is tried again')
+      if (store.classify(error) !== 'transient') logger.error({ err: error }, 'upkeep of the store failed, and is tried again')
+      else logger.warn(`upkeep of the store is tried again later (${factOf(error)})`)
     } finally {
       isUnderWay = false
     }

@@ -1,5 +1,6 @@
 // Which number a log has in a store, decided from the logs that the store knows: the same for every store, whatever it keeps them in.
 
+import { named } from '../config/option-variable.ts'
 import { limits } from './sink.ts'
 import { SinkError } from './sink-error.ts'
 
@@ -63,7 +64,7 @@ export async function checkUnread(identity: LogIdentity, readLogs: () => Promise
   if (chooseLog(await readLogs(), identity).state !== 'new') return
   throw new SinkError(
     'systemic',
-    `the store knows nothing of the log "${logName}", which the writer "${writer}" has read from before: what it read then is not in this store. Give the store a writer of another name (log.group), which begins with the oldest message, or start once with --accept-new-log to go on from here`,
+    `the store knows nothing of the log "${logName}", which the writer "${writer}" has read from before: what it read then is not in this store. Give the store a writer of another name (${named('log.group')}), which begins with the oldest message, or start once with --accept-new-log to go on from here`,
   )
 }
 

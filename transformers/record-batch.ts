@@ -118,40 +118,9 @@ function doubled<T extends Uint8Array | Uint16Array | Uint32Array | Float64Array
 }
 
 export class RecordBatch {
-  readonly messages: MessageColumns = {
-    length: 0,
-    partition: new Uint16Array(initialRoom),
-    offset: new Float64Array(initialRoom),
-    outcome: new Uint8Array(initialRoom),
-    channel: room(initialRoom, ''),
-    subtopic: room(initialRoom, ''),
-    publisher: room(initialRoom, ''),
-    protocol: room(initialRoom, ''),
-  }
-
-  readonly records: RecordColumns = {
-    length: 0,
-    message: new Uint32Array(initialRoom),
-    index: new Uint32Array(initialRoom),
-    name: room(initialRoom, ''),
-    unit: room<string | undefined>(initialRoom, undefined),
-    timeUs: new Float64Array(initialRoom),
-    valueKind: new Uint8Array(initialRoom),
-    number: new Float64Array(initialRoom),
-    content: room<string | Uint8Array | undefined>(initialRoom, undefined),
-    sum: new Float64Array(initialRoom),
-    updateTime: new Float64Array(initialRoom),
-  }
-
-  readonly documents: DocumentColumns = {
-    length: 0,
-    message: new Uint32Array(initialDocuments),
-    index: new Uint32Array(initialDocuments),
-    format: [],
-    createdUs: new Float64Array(initialDocuments),
-    createdRestNs: new Uint16Array(initialDocuments),
-    payload: [],
-  }
+  readonly messages: MessageColumns
+  readonly records: RecordColumns
+  readonly documents: DocumentColumns
 
   /** One for each partition that the batch touches. */
   readonly ranges: Range[] = []
@@ -163,6 +132,43 @@ export class RecordBatch {
   #documentsBefore = 0
   /** Where the last of the records that were dropped lay: behind it the columns hold nothing. */
   #droppedRecords = 0
+
+  /** @param rows room at the beginning for so many messages and rows; it grows */
+  constructor(rows = initialRoom) {
+    this.messages = {
+      length: 0,
+      partition: new Uint16Array(rows),
+      offset: new Float64Array(rows),
+      outcome: new Uint8Array(rows),
+      channel: room(rows, ''),
+      subtopic: room(rows, ''),
+      publisher: room(rows, ''),
+      protocol: room(rows, ''),
+    }
+    this.records = {
+      length: 0,
+      message: new Uint32Array(rows),
+      index: new Uint32Array(rows),
+      name: room(rows, ''),
+      unit: room<string | undefined>(rows, undefined),
+      timeUs: new Float64Array(rows),
+      valueKind: new Uint8Array(rows),
+      number: new Float64Array(rows),
+      content: room<string | Uint8Array | undefined>(rows, undefined),
+      sum: new Float64Array(rows),
+      updateTime: new Float64Array(rows),
+    }
+    const documents = Math.min(rows, initialDocuments)
+    this.documents = {
+      length: 0,
+      message: new Uint32Array(documents),
+      index: new Uint32Array(documents),
+      format: [],
+      createdUs: new Float64Array(documents),
+      createdRestNs: new Uint16Array(documents),
+      payload: [],
+    }
+  }
 
   get rowCount(): number {
     return this.records.length + this.documents.length

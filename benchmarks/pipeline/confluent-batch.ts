@@ -96,6 +96,7 @@ async function walkFramed(set: Buffer): Promise<void> {
       yield* runsOf(set, fetched)
     },
     bounds: unasked,
+    ends: unasked,
     commit: unasked,
     close: unasked,
   }

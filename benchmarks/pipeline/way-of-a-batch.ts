@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
+import { openOutages } from '../../config/outage.ts'
 import { openEmbeddedLog, openEmbeddedSource } from '../../pipeline/embedded-log/index.ts'
 import { pipelineMetrics } from '../../pipeline/metrics.ts'
 import { openWriter } from '../../pipeline/writer.ts'
@@ -67,8 +68,9 @@ try {
   })
   const done = Promise.withResolvers<void>()
   const counted: typeof source = {
-    runs: (signal, onStart) => source.runs(signal, onStart),
+    runs: (...of) => source.runs(...of),
     bounds: partition => source.bounds(partition),
+    ends: () => source.ends(),
     async commit(positions) {
       await source.commit(positions)
       if (positions.get(0) === messages) done.resolve()
@@ -76,6 +78,7 @@ try {
     close: () => source.close(),
   }
   const startedMs = performance.now()
+  const registry = new Registry()
   const writer = openWriter({
     name: 'benchmark',
     source: counted,
@@ -87,7 +90,8 @@ try {
       message: { payloadBytes: 262_144, earliestSeconds: 2 ** 28, aheadDays: 366 },
       subscriber: { subjects: ['channels.>'] },
     },
-    metrics: pipelineMetrics(new Registry(), 'benchmark'),
+    metrics: pipelineMetrics(registry, 'benchmark'),
+    outages: openOutages(logger, registry, 'benchmark', { log: 'the log', store: 'the store', dead_letters: 'the dead letters' }),
     logger,
   })
   await done.promise

@@ -89,7 +89,16 @@ function pageOf(channel: string): string {
 
 async function serve(reader: Reader): Promise<{ url: string; close(): Promise<void> }> {
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
-  const options = { limitMax: 1000, offsetMax: 100_000, countMax: 10_000, exportsMax: 64, exportsEachMax: 4, idleSeconds: 60 }
+  const options = {
+    limitMax: 1000,
+    offsetMax: 100_000,
+    countMax: 10_000,
+    queriesMax: 256,
+    queriesEachMax: 16,
+    exportsMax: 64,
+    exportsEachMax: 4,
+    idleSeconds: 60,
+  }
   const cached = cacheAccess(access, { lifetimeMs: 5_000, entriesMax: 1000 })
   await app.register(readerRoutes({ reader, access: cached, cursors: openCursors(Buffer.alloc(32, 7)), options }))
   await app.listen({ host: '127.0.0.1', port: 0 })

@@ -2,6 +2,7 @@
 
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from '../logger.ts'
+import { factOf } from '../outage.ts'
 import { DatabaseError } from '../postgres/database.ts'
 import { type ErrorCode, errors, type Fault, HttpError } from './errors.ts'
 import { faultsOf } from './validation.ts'
@@ -31,11 +32,11 @@ export function errorBody(code: ErrorCode, requestId: string, detail?: string, f
 export type ErrorAnswer = (error: unknown, request: FastifyRequest, reply: FastifyReply) => FastifyReply
 
 /** Lines about what is not served come at the rate of the requests while a dependency is away: one in this time is enough. */
-const unservedLineMsMin = 1000
+const unservedLineMsMin = 60_000
 
 /**
  * Answers errors. What is not a fault of the request is logged with the request's id and answered without any detail; a database
- * that is away is 503, of which one line a second tells, with the number of those left out (they are lines at debug). A refused
+ * that is away is 503, of which one line a minute is logged, with the number of those left out (they are lines at debug). A refused
  * request is one line at debug.
  *
  * @param nowMs a clock that does not go back
@@ -46,15 +47,14 @@ export function openErrorAnswer(logger: Logger, nowMs: () => number = () => perf
 
   /** Without a stack: it is known where these come from, and the log is written before the request goes on. */
   function logUnserved(known: HttpError, where: object): void {
-    const { cause } = known
-    const line = { ...where, reason: known.message, ...(cause instanceof Error ? { cause: cause.message } : {}) }
+    const sentence = `request not served (${factOf(known)})`
     const now = nowMs()
     if (now - linedMs < unservedLineMsMin) {
       leftOut++
-      logger.debug(line, 'request not served')
+      logger.debug(where, sentence)
       return
     }
-    logger.warn({ ...line, left_out: leftOut }, 'request not served')
+    logger.warn({ ...where, left_out: leftOut }, sentence)
     linedMs = now
     leftOut = 0
   }
@@ -76,7 +76,8 @@ function detailOf({ detail, faults: [first] }: HttpError): string | undefined {
 function answer(known: HttpError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const body = errorBody(known.code, request.id, detailOf(known), known.faults)
   if (known.status === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer realm="sluice"')
-  if ((known.status === 503 || known.status === 429) && !reply.hasHeader('retry-after')) reply.header('retry-after', '1')
+  if ((known.status === 503 || known.status === 429) && !reply.hasHeader('retry-after'))
+    reply.header('retry-after', String(known.retryAfterSeconds))
   // The rest of the body is read and thrown away, up to what is sent in no time: a reset connection would lose the answer.
   if (known.status === 413 && Number(request.headers['content-length'] ?? 0) <= drainBytesMax) reply.removeHeader('connection')
   return send(reply.code(known.status), request, body)

@@ -3,6 +3,7 @@
 /** The README's table of errors is made from this one. */
 export const errors = {
   malformed_request: { status: 400, title: 'the request is malformed' },
+  undecodable: { status: 400, title: 'the message cannot be decoded' },
   unauthenticated: { status: 401, title: 'no credentials, or credentials that are not valid' },
   forbidden: { status: 403, title: 'failed to perform authorization over the entity' },
   not_found: { status: 404, title: 'there is nothing under this path' },
@@ -34,13 +35,16 @@ export class HttpError extends Error {
   readonly code: ErrorCode
   readonly detail: string | undefined
   readonly faults: readonly Fault[]
+  /** For 429 and 503: what the header Retry-After says; 1 where it is left out. */
+  readonly retryAfterSeconds: number
 
   /** @param detail what is wrong with this request and what to do; never tells whether something foreign exists */
-  constructor(code: ErrorCode, detail?: string, options: { faults?: readonly Fault[]; cause?: unknown } = {}) {
+  constructor(code: ErrorCode, detail?: string, options: { faults?: readonly Fault[]; cause?: unknown; retryAfterSeconds?: number } = {}) {
     super(detail ?? errors[code].title, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.detail = detail
     this.faults = options.faults ?? []
+    this.retryAfterSeconds = options.retryAfterSeconds ?? 1
   }
 
   get status(): number {

@@ -1,6 +1,7 @@
 // The checks of a process: run for all who ask at about the same time, and told in the log when the state of one changes.
 
 import type { Logger } from '../logger.ts'
+import { openOutage } from '../outage.ts'
 
 /** One dependency. Resolves with what is worth saying (a version, a lag), or throws when it does not answer as it should. */
 export type HealthCheck = (signal: AbortSignal) => Promise<string | undefined>
@@ -28,7 +29,7 @@ export interface HealthChecksOptions {
   readonly timeoutMs: number
   /** Milliseconds for which what was observed is told to others, too: strangers may ask, and as often as they like. */
   readonly sharedMs: number
-  readonly logger: Pick<Logger, 'warn'>
+  readonly logger: Pick<Logger, 'info' | 'warn'>
 }
 
 /** @returns what runs every check, or takes part in the last run; never throws */
@@ -38,7 +39,12 @@ export function openHealthChecks({
   sharedMs,
   logger,
 }: HealthChecksOptions): () => Promise<Readonly<Record<string, Observed>>> {
-  const failing = new Set<string>()
+  const reports = new Map(
+    Object.keys(checks).map(name => {
+      const verbs = { away: 'fails', back: 'passes again' }
+      return [name, openOutage({ logger, dependency: name, name: `the health check ${name}`, verbs })()]
+    }),
+  )
   let run: { readonly observed: Promise<Record<string, Observed>>; endsMs: number } | undefined
 
   async function observeAll(): Promise<Record<string, Observed>> {
@@ -58,12 +64,10 @@ export function openHealthChecks({
     try {
       // A check may ignore its signal: the answer does not wait for it.
       const output = await Promise.race([check(timeout), aborted(timeout)])
-      // At the level of the failure, so that whoever reads of that reads of its end.
-      if (failing.delete(name)) logger.warn({ check: name }, 'health check passes again')
+      reports.get(name)!.recovered()
       return told('pass', output)
     } catch (error) {
-      if (!failing.has(name)) logger.warn({ check: name, err: error }, 'health check failed')
-      failing.add(name)
+      reports.get(name)!.failed(error)
       return told('fail', timeout.aborted ? `no answer within ${timeoutMs} ms` : 'see the log')
     }
   }

@@ -5,24 +5,41 @@ import { parseExactKeys } from '../../transformers/json/exact-json.ts'
 import { type Fault, HttpError } from './errors.ts'
 import { jsonFaultOffset } from './json-fault.ts'
 
+const quote = 0x22
+const comma = 0x2c
+const colon = 0x3a
+const openBracket = 0x5b
+const backslash = 0x5c
+const closeBracket = 0x5d
+const openBrace = 0x7b
+const closeBrace = 0x7d
+
 /** Deeper than anything the interfaces take; what walks a value recursively behind this is safe. */
 const depthMax = 64
+/**
+ * More keys and values than this in one body are refused before it is parsed. JSON.parse alone takes up to 50 ms for those that 1 MiB can hold,
+ * and what looks at each of them afterwards several times that. A thousand things may have twenty keys of metadata each.
+ */
+const partsMax = 50_000
 
 /**
  * @throws HttpError `malformed_request` for bytes that are not UTF-8 or not JSON (with line and column), for nesting deeper than 64, for
- * a key `__proto__`, and for text with NUL or lone surrogates, which no store keeps
+ * a key `__proto__`, and for text with NUL or lone surrogates, which no store keeps; `too_large` for more than 50,000 keys and values
  */
 export function parseJsonBody(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw new HttpError('malformed_request', 'the body is not UTF-8: send JSON in UTF-8')
   const text = bytes.toString('utf8').replace(/^\uFEFF/, '')
   if (text.trim() === '') throw new HttpError('malformed_request', 'the body is empty: send JSON')
+  const { parts, depth } = extentOf(text)
+  if (parts > partsMax) throw new HttpError('too_large', `the body holds more than ${partsMax} keys and values: send less at once`)
   let value: unknown
   try {
     value = parseJsonText(text)
   } catch (cause) {
     throw new HttpError('malformed_request', `the body is not JSON: ${faultOf(text)}`, { cause })
   }
-  if (mayHoldFault(text)) refuseFaults(value)
+  // A raw NUL is not JSON, so only escapes can hide what no store keeps.
+  if (depth > depthMax || text.includes('\\u') || text.includes('__proto__')) refuseFaults(value)
   return value
 }
 
@@ -37,58 +54,87 @@ export function parseJsonText(text: string): unknown {
 
 function faultOf(text: string): string {
   const offset = jsonFaultOffset(text) ?? text.length
-  const before = text.slice(0, offset)
-  const line = before.split('\n').length
-  const column = offset - before.lastIndexOf('\n')
+  let line = 1
+  let lineStart = 0
+  for (let next = text.indexOf('\n'); next >= 0 && next < offset; next = text.indexOf('\n', lineStart)) {
+    line++
+    lineStart = next + 1
+  }
+  const column = offset - lineStart + 1
   const character = text.codePointAt(offset)
   const what = character === undefined ? 'it ends too early' : `${JSON.stringify(String.fromCodePoint(character))} is not expected`
   return `${what} at line ${line}, column ${column}`
 }
 
-/** Cheap, and true for few bodies: escapes, raw NUL is no JSON, and more brackets than the depth allows. */
-function mayHoldFault(text: string): boolean {
-  if (text.includes('\\u') || text.includes('__proto__')) return true
-  let brackets = 0
-  for (let index = 0; index < text.length; index++) {
+/**
+ * How much a text holds, before it is known whether it is JSON. `parts` counts the brackets that open, the commas and the colons outside of
+ * strings: never more than there are keys and values. Stops beyond `partsMax`.
+ */
+function extentOf(text: string): { parts: number; depth: number } {
+  let parts = 0
+  let open = 0
+  let depth = 0
+  for (let index = 0; index < text.length && parts <= partsMax; index++) {
     const code = text.charCodeAt(index)
-    if ((code === 0x5b || code === 0x7b) && ++brackets > depthMax) return true
+    if (code === quote) index = stringEnd(text, index)
+    else if (code === openBracket || code === openBrace) {
+      parts++
+      if (++open > depth) depth = open
+    } else if (code === comma || code === colon) parts++
+    else if (code === closeBracket || code === closeBrace) open--
   }
-  return false
+  return { parts, depth }
 }
 
-/** Walks with its own stack: a recursion would end where a hostile sender chooses. */
-function refuseFaults(root: unknown): void {
-  const rest: { value: unknown; pointer: string; depth: number }[] = [{ value: root, pointer: '/body', depth: 0 }]
-  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-    const { value, pointer, depth } = next
-    if (typeof value === 'string') {
-      refuseText(value, pointer)
-    } else if (typeof value === 'object' && value !== null) {
-      if (depth === depthMax) throw fault(`${pointer.slice(0, 60)}…`, `is nested deeper than ${depthMax} levels: send something flatter`)
-      for (const [key, inner] of Object.entries(value)) {
-        const place = `${pointer}/${pointerPart(key)}`
-        if (key === '__proto__') throw fault(place, 'is no name that can be taken: choose another')
-        refuseText(key, place)
-        if (typeof inner === 'string' || typeof inner === 'object') rest.push({ value: inner, pointer: place, depth: depth + 1 })
-      }
-    }
+/** The place of the closing quote of the string that opens at `start`; beyond the text where there is none. */
+function stringEnd(text: string, start: number): number {
+  let index = start + 1
+  for (; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === quote) return index
+    if (code === backslash) index++
   }
+  return index
+}
+
+function refuseFaults(body: unknown): void {
+  const found = faultIn(body, 0)
+  if (found === undefined) return
+  const pointer = `/body${found.pointer}`
+  const faults = [{ pointer: found.detail === tooDeep ? `${pointer.slice(0, 60)}…` : pointer, detail: found.detail }]
+  throw new HttpError('malformed_request', undefined, { faults })
+}
+
+const tooDeep = `is nested deeper than ${depthMax} levels: send something flatter`
+
+/** The first fault in a value, with its place below the value. Calls itself down to `depthMax` only. */
+function faultIn(value: unknown, depth: number): Fault | undefined {
+  if (typeof value === 'string') return faultHere(unstorable(value))
+  if (typeof value !== 'object' || value === null) return undefined
+  if (depth === depthMax) return { pointer: '', detail: tooDeep }
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      const found = faultIn(value[index], depth + 1)
+      if (found !== undefined) return { pointer: `/${index}${found.pointer}`, detail: found.detail }
+    }
+    return undefined
+  }
+  for (const key of Object.keys(value)) {
+    const ofKey = key === '__proto__' ? 'is no name that can be taken: choose another' : unstorable(key)
+    const found = faultHere(ofKey) ?? faultIn((value as Record<string, unknown>)[key], depth + 1)
+    if (found !== undefined) return { pointer: `/${pointerPart(key)}${found.pointer}`, detail: found.detail }
+  }
+  return undefined
+}
+
+function faultHere(detail: string | undefined): Fault | undefined {
+  return detail === undefined ? undefined : { pointer: '', detail }
 }
 
 /** A fault in a text that no store keeps; also for query strings. */
 export function unstorable(text: string): string | undefined {
   if (text.includes('\0')) return 'holds a NUL character: remove it'
   return text.isWellFormed() ? undefined : 'holds half of a surrogate pair: send whole characters'
-}
-
-function refuseText(text: string, pointer: string): void {
-  const problem = unstorable(text)
-  if (problem !== undefined) throw fault(pointer, problem)
-}
-
-function fault(pointer: string, detail: string): HttpError {
-  const faults: Fault[] = [{ pointer, detail }]
-  return new HttpError('malformed_request', undefined, { faults })
 }
 
 /** A key as a part of a JSON pointer (RFC 6901 §3), short enough to be answered. */

@@ -1,6 +1,8 @@
 // The section `http`: where the HTTP interface listens, and its limits against slow and large requests.
 
 import { type Static, Type } from 'typebox'
+import { noteFault, type OptionFault } from '../options.ts'
+import { openClientAddresses } from './client-address.ts'
 
 export const httpOptions = Type.Object({
   host: Type.String({
@@ -23,6 +25,12 @@ export const httpOptions = Type.Object({
     maximum: 600_000,
     description: 'Milliseconds in which a client must have sent its whole request.',
   }),
+  trustedProxies: Type.Array(Type.String({ minLength: 1, allowed: 'an address or a network such as 10.0.0.7 or 10.0.0.0/8' }), {
+    default: [],
+    examples: [['10.0.0.0/8', '2001:db8::/32']],
+    description:
+      'Reverse proxies in front, whose `X-Forwarded-For` and `Forwarded` say where a request comes from. Without them every client behind one proxy counts as one address.',
+  }),
   keepAliveTimeoutMs: Type.Integer({
     default: 72_000,
     minimum: 1000,
@@ -32,3 +40,10 @@ export const httpOptions = Type.Object({
 })
 
 export type HttpOptions = Static<typeof httpOptions>
+
+/** What a schema cannot say of them. */
+export function httpFaults({ trustedProxies }: HttpOptions): OptionFault[] {
+  const faults: OptionFault[] = []
+  noteFault(faults, 'http.trusted_proxies', () => void openClientAddresses(trustedProxies))
+  return faults
+}

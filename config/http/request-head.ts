@@ -1,4 +1,4 @@
-// What a request's head may ask of every route: no coding of the body that nobody here undoes, no expectation, and a host.
+// What a request's head may ask of every route: HTTP/1, a host, no expectation, and no coding of the body.
 
 import type { IncomingMessage } from 'node:http'
 import { HttpError } from './errors.ts'
@@ -14,6 +14,10 @@ function isUnmet({ headers, httpVersion }: IncomingMessage): boolean {
 /** What is wrong with the head of a request, whatever route it is for; undefined for nearly all. */
 export function headFault(request: IncomingMessage): HttpError | undefined {
   const { host, 'transfer-encoding': transferEncoding } = request.headers
+  // The parser takes a first line without a version (HTTP/0.9) and one with 2.0, and Node.js closes the connection behind either.
+  if (request.httpVersion !== '1.1' && request.httpVersion !== '1.0') {
+    return new HttpError('malformed_request', `HTTP/${request.httpVersion} is not spoken here: end the first line with HTTP/1.1`)
+  }
   if (host === undefined && request.httpVersion === '1.1') {
     return new HttpError('malformed_request', 'the header host is missing: send it, as HTTP/1.1 demands (RFC 9112 §3.2)')
   }

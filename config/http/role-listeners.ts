@@ -27,6 +27,8 @@ export interface RoleListenersOptions {
   }
   readonly registry: Registry
   readonly checks: Readonly<Record<string, HealthCheck>>
+  /** False while a role that has started can serve nothing until a person mends something: it is not ready then. */
+  readonly isServing?: () => boolean
 }
 
 /** Of the five seconds that a stop may take: for requests of users or devices, and then for those of processes. */
@@ -46,10 +48,10 @@ export interface RoleListeners {
  * @throws ListenError
  */
 export async function openRoleListeners(options: RoleListenersOptions, closeLater: ProcessScope['closeLater']): Promise<RoleListeners> {
-  const { logger, version, http, routes, internal, registry, checks } = options
+  const { logger, version, http, routes, internal, registry, checks, isServing = () => true } = options
   let started = false
   let isReady = false
-  const health = { version, checks, ready: () => isReady }
+  const health = { version, checks, ready: () => isReady && isServing() }
   const onceStarted = (routes: (app: HttpServer) => Promise<void>) => async (app: HttpServer) => {
     app.addHook('onRequest', (_request, _reply, done) =>
       started ? done() : done(new HttpError('unavailable', 'this process starts, and waits for what it depends on: come again')),

@@ -6,6 +6,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController, type RawServerDefault } from 'fastify'
 import type { Logger } from '../logger.ts'
 import { trackRoutes } from './absent-route.ts'
+import { clientAddressesKey, openClientAddresses } from './client-address.ts'
 import { openErrorAnswer } from './error-answer.ts'
 import { HttpError } from './errors.ts'
 import { parseJsonBody } from './json-body.ts'
@@ -14,7 +15,7 @@ import { prepareQuery } from './query-string.ts'
 import { refuseConnection } from './refused-connection.ts'
 import { encodedBodyFault, headFault } from './request-head.ts'
 import { safetyHeaders } from './safety-headers.ts'
-import { listTooLong } from './validation.ts'
+import { excessOf } from './validation.ts'
 
 /** What route plugins take: `(app: HttpServer) => Promise<void>`. */
 export type HttpServer = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
@@ -49,12 +50,14 @@ export function createServer({
   bodyBytesMax = 1_048_576,
   requestTimeoutMs = 30_000,
   keepAliveTimeoutMs = 72_000,
+  trustedProxies = [],
   tls,
 }: ServerOptions): HttpServer {
   const answerError = openErrorAnswer(logger)
+  // Fastify's own lines below warn say nothing that the process does not say itself.
+  const loggerInstance: FastifyBaseLogger = logger.child({}, { level: logger.isLevelEnabled('warn') ? 'warn' : logger.level })
   const app = fastify({
-    // Fastify's own lines below warn say nothing that the process does not say itself.
-    loggerInstance: logger.child({}, { level: logger.isLevelEnabled('warn') ? 'warn' : logger.level }) as FastifyBaseLogger,
+    loggerInstance,
     // A child for each request would cost more than a request of ingest should; lines carry the request's id themselves.
     childLoggerFactory: parent => parent,
     logController: new LogController({ disableRequestLogging: true }),
@@ -83,6 +86,7 @@ export function createServer({
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
+  app.decorate(clientAddressesKey, openClientAddresses(trustedProxies, logger))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
@@ -112,8 +116,8 @@ export function createServer({
   app.addHook('preValidation', (request, _reply, done) => {
     try {
       prepareQuery(request)
-      const fault = listTooLong(request.body, request.routeOptions.schema?.body)
-      if (fault !== undefined) throw new HttpError('malformed_request', undefined, { faults: [fault] })
+      const faults = excessOf(request.body, request.routeOptions.schema?.body)
+      if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
       done()
     } catch (error) {
       done(error as Error)

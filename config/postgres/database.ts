@@ -12,9 +12,13 @@ export interface Queries {
 export interface Asking {
   /**
    * Aborting it ends the connection at once, and the signal's reason is thrown; the server ends the statement where
-   * `ServerOptions.watchesClients` says so. Embedded, the statement under way is waited for.
+   * `ServerOptions.watchesClients` says so. Embedded, a statement that waits for its turn leaves the queue at once; one under way is waited for.
    */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
+  /** Embedded, `reader` waits behind everything else that waits, though not for ever (`openQueue`). To a server it means nothing. */
+  readonly priority?: 'reader'
+  /** Embedded, called when the turn has come: what follows is the database's work, and no waiting. */
+  readonly onTurn?: (() => void) | undefined
 }
 
 export interface Transaction extends Queries {

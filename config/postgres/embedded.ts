@@ -1,13 +1,10 @@
-// The port over PGlite: PostgreSQL in this process, its files in one folder, one connection.
+// The port over PGlite: PostgreSQL in a thread of this process, its files in one folder, one connection.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { PGlite } from '@electric-sql/pglite'
-import { DamagedDatabaseError, isDamage } from './damaged.ts'
-import { type Asking, type Database, DatabaseError, type SqlRow, type SqlValue, type Step, type Transaction } from './database.ts'
-import { toDatabaseError } from './failure.ts'
-import { type Instance, startInstance } from './instance.ts'
-import { openGate } from './turns.ts'
+import type { Asking, Database, SqlRow, SqlValue, Step, Transaction } from './database.ts'
+import { type Copy, type DatabaseThread, type Statement, startThread } from './embedded-thread.ts'
+import { abortedTransaction, toDatabaseError } from './failure.ts'
+import { oneAtATime, openGate, openQueue, type Turn } from './turns.ts'
 import { startUpkeep, type UpkeepOptions } from './upkeep.ts'
 import { encodeValue } from './values.ts'
 
@@ -25,134 +22,91 @@ export interface EmbeddedDatabase extends Database {
   readonly folder: string
 }
 
-type Runner = Pick<PGlite, 'query' | 'exec'>
+/** A reader that is kept waiting has a turn five times a second: of 50 ms, which leaves everybody else 80 % of the time. */
+const readerWaitMsMax = 200
 
 /**
- * Opens the folder: 0.15 s, and 3 s where it has to be made first. Statements run on the main thread, one at a time.
+ * Opens the folder: 0.2 s, and 3 s where it has to be made first. PostgreSQL runs in a thread of its own, one statement at a time.
  *
  * @throws DamagedDatabaseError where its files are not what PostgreSQL wrote
  */
 export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const where = `the embedded database in ${folder}`
   const gate = openGate(where)
+  const inTurn = openQueue(readerWaitMsMax)
   const inTransaction = new AsyncLocalStorage<{ open: boolean }>()
-  let instance: Promise<Instance> = startInstance(folder)
-  await instance
+  let thread: Promise<DatabaseThread> = startThread(folder)
+  await thread
 
-  /** The running instance: after a crash of PostgreSQL the folder is opened again, by whoever comes first. */
-  async function running(): Promise<Instance> {
-    const current = await instance.catch(() => undefined)
-    if (current !== undefined && current.ended() === undefined) return current
-    return reopen(current)
-  }
-
-  let reopening: Promise<Instance> | undefined
-  function reopen(old: Instance | undefined): Promise<Instance> {
-    reopening ??= (async () => {
-      try {
-        await old?.close()
-        instance = startInstance(folder)
-        return await instance
-      } finally {
-        reopening = undefined
-      }
-    })()
-    return reopening
-  }
-
-  async function ask<Answer>(exchange: () => Promise<Answer>): Promise<Answer> {
+  /** The running thread. After PostgreSQL or its thread has ended, whoever has the turn opens the folder again. */
+  async function running(): Promise<DatabaseThread> {
+    const current = await thread.catch(() => undefined)
+    if (current !== undefined && !current.ended()) return current
+    await current?.gone
+    thread = startThread(folder)
     try {
-      return await exchange()
+      return await thread
     } catch (error) {
-      throw explain(error)
+      throw toDatabaseError(error, where)
     }
   }
 
-  function explain(error: unknown): Error {
-    const explained = toDatabaseError(error, where)
-    return explained instanceof DatabaseError && isDamage(explained) && !(explained instanceof DamagedDatabaseError)
-      ? new DamagedDatabaseError(folder, explained.message, explained)
-      : explained
-  }
-
-  let last: Promise<unknown> = Promise.resolve()
-  /**
-   * One after the other, and the event loop has a turn between two: statements that wait in a row would otherwise run as one piece,
-   * and keep publishers waiting for as long.
-   */
-  function inTurn<Answer>(work: () => Promise<Answer>): Promise<Answer> {
-    const answer = last.then(work)
-    last = answer.then(
-      () => nextTurn(),
-      () => nextTurn(),
-    )
-    return answer
-  }
-
-  /** Runs one statement of its own. Inside a transaction it would wait for the end of what waits for it, so it is refused. */
-  function once<Answer>(exchange: (runner: Runner) => Promise<Answer>): Promise<Answer> {
+  /** Inside a transaction it would wait for the end of what waits for it, so it is refused. */
+  function enter<Answer>(what: string, asking: Asking, work: (thread: DatabaseThread) => Promise<Answer>): Promise<Answer> {
     if (inTransaction.getStore()?.open === true) {
-      return Promise.reject(
-        new Error(`a statement of ${where} itself was asked inside a transaction and would wait for ever: use the transaction's`),
-      )
+      return Promise.reject(new Error(`${what} ${where} inside a transaction would wait for ever: use the transaction that is open`))
     }
-    return gate.pass(() => inTurn(() => ask(async () => exchange((await running()).pglite))))
+    return gate.pass(() => inTurn(async () => work(await running()), asking))
   }
 
-  async function transaction<Result>(work: (transaction: Transaction) => Promise<Result>, signal?: AbortSignal): Promise<Result> {
-    const { pglite } = await ask(running)
+  async function transaction<Result>(
+    thread: DatabaseThread,
+    work: (transaction: Transaction) => Promise<Result>,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
     signal?.throwIfAborted()
-    let thrown: { error: unknown } | undefined
+    const turn = oneAtATime()
+    const scope = { open: true }
+    await thread.ask({ kind: 'execute', sql: 'BEGIN' })
     try {
-      return await pglite.transaction(async inner => {
-        const scope = { open: true }
+      const result = await inTransaction.run(scope, async () => {
         try {
-          const result = await inTransaction.run(scope, () => work(transactionOf(inner)))
-          signal?.throwIfAborted()
-          return result
-        } catch (error) {
-          thrown = { error }
-          throw error
+          return await work(transactionOf(thread, turn))
         } finally {
           scope.open = false
         }
       })
+      await turn.end()
+      signal?.throwIfAborted()
+      if ((await thread.ask({ kind: 'execute', sql: 'COMMIT' })) !== 'COMMIT') throw abortedTransaction()
+      return result
     } catch (error) {
-      // What `work` threw goes on as it is; the rest is what BEGIN, COMMIT or ROLLBACK met.
-      throw thrown === undefined ? explain(error) : thrown.error
-    }
-  }
-
-  function transactionOf(inner: Runner): Transaction {
-    return {
-      query: (sql, values = []) => ask(() => rows(inner, sql, values)),
-      execute: sql => ask(async () => void (await inner.exec(sql))),
-      copy: (target, binary) => ask(() => copy(inner, target, binary)),
+      await turn.end()
+      // A rollback that fails is not the news: its thread is ended, and the folder opened again.
+      await thread.ask({ kind: 'execute', sql: 'ROLLBACK' }).catch(() => thread.terminate())
+      throw error
     }
   }
 
   const database: EmbeddedDatabase = {
     kind: 'embedded',
     folder,
-    async query<Row extends SqlRow>(sql: string, values: readonly SqlValue[] = [], { signal }: Asking = {}) {
-      const found = await once(async runner => {
-        signal?.throwIfAborted()
-        return await rows<Row>(runner, sql, values)
-      })
-      signal?.throwIfAborted()
+    async query<Row extends SqlRow>(sql: string, values: readonly SqlValue[] = [], asking: Asking = {}) {
+      const found = await enter('a statement of', asking, thread => rows<Row>(thread, sql, values))
+      asking.signal?.throwIfAborted()
       return found
     },
-    execute: sql => once(async runner => void (await runner.exec(sql))),
-    transaction: (work, signal) =>
-      inTransaction.getStore()?.open === true
-        ? Promise.reject(new Error(`a transaction of ${where} was begun inside another and would wait for ever: use the one that is open`))
-        : gate.pass(() => inTurn(() => transaction(work, signal))),
-    run: (steps, signal) => database.transaction(inner => oneByOne(inner, steps), signal),
+    execute: sql => enter('a statement of', {}, async thread => void (await thread.ask({ kind: 'execute', sql }))),
+    transaction: (work, signal) => enter('a transaction of', { signal }, thread => transaction(thread, work, signal)),
+    run: (steps, signal) =>
+      enter('a transaction of', { signal }, async thread => void (await thread.ask({ kind: 'run', steps: steps.map(ownStep) }))),
     close: () => {
       const tended = upkeep.stop()
       return gate.close(async () => {
         await tended
-        await (await instance).close()
+        const last = await thread
+        if (!last.ended()) await last.ask({ kind: 'close' })
+        await last.gone
       })
     },
   }
@@ -160,20 +114,20 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
   return database
 }
 
-async function rows<Row extends SqlRow>(runner: Runner, sql: string, values: readonly SqlValue[]): Promise<Row[]> {
-  return (await runner.query<Row>(sql, values.map(encodeValue))).rows
-}
-
-async function oneByOne(transaction: Transaction, steps: readonly Step[]): Promise<void> {
-  for (const step of steps) {
-    if ('sql' in step) await transaction.query(step.sql, step.values)
-    else await transaction.copy(step.target, step.binary)
+function transactionOf(thread: DatabaseThread, turn: Turn): Transaction {
+  return {
+    query: (sql, values = []) => turn(() => rows(thread, sql, values)),
+    execute: sql => turn(async () => void (await thread.ask({ kind: 'execute', sql }))),
+    copy: (target, binary) => turn(async () => (await thread.ask({ kind: 'copy', target, binary: new Uint8Array(binary) })) as number),
   }
 }
 
-/** PGlite has no COPY FROM STDIN; the bytes are a file of this name for the length of one statement. */
-async function copy(runner: Runner, target: string, binary: Uint8Array): Promise<number> {
-  const blob = new Blob([binary])
-  const result = await runner.query(`COPY ${target} FROM '/dev/blob' WITH (FORMAT binary)`, [], { blob })
-  return result.affectedRows ?? 0
+async function rows<Row extends SqlRow>(thread: DatabaseThread, sql: string, values: readonly SqlValue[]): Promise<Row[]> {
+  return (await thread.ask({ kind: 'query', sql, values: values.map(encodeValue) })) as Row[]
+}
+
+/** The thread gets bytes of its own: the caller writes its batch again where the transaction fails. */
+function ownStep(step: Step): Statement | Copy {
+  if ('sql' in step) return { sql: step.sql, values: step.values.map(encodeValue) }
+  return { target: step.target, binary: new Uint8Array(step.binary) }
 }

@@ -1,10 +1,13 @@
 // Starts PGlite on a folder, and notices when PostgreSQL inside it has ended, which PGlite does not.
 
-import { chmod, mkdir, readdir, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { chmodSync, readdirSync, statSync } from 'node:fs'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
+import type { NodeFS } from '@electric-sql/pglite/nodefs'
 import { DamagedDatabaseError, DatabaseStartError, findingOf, startFailure, stopFailure } from './damaged.ts'
-import { DatabaseError } from './database.ts'
+import type { DatabaseError } from './database.ts'
+import { crashed } from './embedded-thread.ts'
 import { syncFolder } from './sync-folder.ts'
 import { parserOf } from './values.ts'
 
@@ -16,7 +19,7 @@ export interface Instance {
 }
 
 /** What PostgreSQL keeps in memory, and how much it samples for statistics: both less than its defaults, with what that costs in the README. */
-const settings = ['-c', 'shared_buffers=32MB', '-c', 'default_statistics_target=20']
+const settings = ['-c', 'shared_buffers=32MB', '-c', 'default_statistics_target=20', '-c', 'random_page_cost=1.1']
 /** What PostgreSQL says before it ends is short; what it says in years of running is not. */
 const linesMax = 100
 /** The exit status by which a failed statement returns to PostgreSQL's main loop: an ordinary error. */
@@ -36,14 +39,20 @@ export async function startInstance(folder: string): Promise<Instance> {
   if (files.length === 0) await initialize(folder)
   // PGlite takes a folder without this file for a new one, and would write a new database over the old one's files.
   else if (!files.includes('PG_VERSION')) throw new DamagedDatabaseError(folder, 'the file PG_VERSION is missing', undefined)
-  await closeToOthers(folder)
+  closeToOthers(folder)
   return start(folder)
 }
 
-/** PGlite makes files that everybody may write (mode 0666), so that nobody else may enter the folder they are in. */
-async function closeToOthers(folder: string): Promise<void> {
+/** Takes away what earlier releases gave to group and others: their files had mode 0666. At once, since there are about a thousand. */
+function closeToOthers(folder: string): void {
   try {
-    await chmod(folder, 0o700)
+    chmodSync(folder, 0o700)
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile() && !entry.isDirectory()) continue
+      const path = join(entry.parentPath, entry.name)
+      const { mode } = statSync(path)
+      if ((mode & 0o077) !== 0) chmodSync(path, mode & 0o700)
+    }
   } catch (error) {
     throw new DatabaseStartError(
       `the folder ${folder} of the embedded database cannot be closed to other users (${(error as NodeJS.ErrnoException).code}): start as the user that owns it, or give this user the folder and its files`,
@@ -66,13 +75,15 @@ async function initialize(folder: string): Promise<void> {
 }
 
 async function start(folder: string): Promise<Instance> {
-  const [{ PGlite }, { amcheck }, { pageinspect }] = await Promise.all([
+  const [{ PGlite }, { NodeFS }, { amcheck }, { pageinspect }] = await Promise.all([
     import('@electric-sql/pglite'),
+    import('@electric-sql/pglite/nodefs'),
     import('@electric-sql/pglite/contrib/amcheck'),
     import('@electric-sql/pglite/contrib/pageinspect'),
   ])
   const lines: string[] = []
   const options: PGliteOptions = {
+    fs: privateFiles(new NodeFS(folder)),
     // Only files beside the database's: they are loaded in 10 ms, and tell a good folder from a damaged one.
     extensions: { amcheck, pageinspect },
     startParams: [...PGlite.defaultStartParams, ...settings],
@@ -98,6 +109,27 @@ async function start(folder: string): Promise<Instance> {
     // PGlite's own close would run PostgreSQL's on a memory that is in no known state. The files are only read from then on.
     close: () => (ended() === undefined ? pglite.close() : pglite.fs!.closeFs()),
   }
+}
+
+interface NodeOperations {
+  mknod: (parent: unknown, name: string, mode: number, device: number) => unknown
+  setattr: (node: unknown, attributes: { mode?: number }) => void
+}
+
+/** PGlite asks for mode 0666. Its file system is told to leave group and others out, as a umask would: a thread cannot set one. */
+function privateFiles(files: NodeFS): NodeFS {
+  const init = files.init.bind(files)
+  files.init = (pglite, options) => {
+    const closeToOthers = (module: unknown): void => {
+      const operations = (module as { NODEFS: { node_ops: NodeOperations } }).NODEFS.node_ops
+      const { mknod, setattr } = operations
+      operations.mknod = (parent, name, mode, device) => mknod(parent, name, mode & ~0o077, device)
+      operations.setattr = (node, attributes) =>
+        setattr(node, attributes.mode === undefined ? attributes : { ...attributes, mode: attributes.mode & ~0o077 })
+    }
+    return init(pglite, { ...options, preRun: [...(options.preRun ?? []), closeToOthers] })
+  }
+  return files
 }
 
 /** PGlite's own names of the functions that PostgreSQL in WebAssembly exports. */
@@ -138,10 +170,6 @@ function watchEnd(folder: string, pglite: PGlite, lines: readonly string[]): () 
   return () => end
 }
 
-/** 57P02, crash_shutdown, is transient: the next statement opens the folder again, and PostgreSQL recovers from its log. */
 function endOf(folder: string, finding: string, cause: unknown): DatabaseError {
-  return (
-    stopFailure(folder, finding, cause) ??
-    new DatabaseError(`PostgreSQL in ${folder} ended: ${finding}. It is opened again when it is next used`, { sqlState: '57P02', cause })
-  )
+  return stopFailure(folder, finding, cause) ?? crashed(folder, finding, cause)
 }

@@ -28,7 +28,7 @@ interface Relation extends SqlRow {
  * Reads every page of every table and index, the catalogs' too (checksums), and compares them with each other, since what a power
  * cut leaves is pages of zeros, pages of an older state and shorter files, which all have good checksums: the rows of each table
  * by amcheck's `verify_heapam`, each b-tree by `bt_index_check` with every row looked up in it, and each b-tree's entries against the rows
- * that the table has. About 7 µs for each row and index, with the process busy. Leaves nothing behind in the database.
+ * that the table has. About 7 µs for each row and index, with the database busy. Leaves nothing behind in the database.
  *
  * @throws DamagedDatabaseError that names the relation and what is wrong with it
  */

@@ -6,7 +6,7 @@ import type { ClientBase, PoolClient } from 'pg'
 import { unlessAborted } from '../aborting.ts'
 import { type Database, DatabaseError, type SqlRow, type SqlValue, type Transaction } from './database.ts'
 import { exchange } from './exchange.ts'
-import { toDatabaseError } from './failure.ts'
+import { abortedTransaction, toDatabaseError } from './failure.ts'
 import { openPrepared } from './prepared.ts'
 import { oneAtATime, openGate } from './turns.ts'
 import { encodeValue, parserOf } from './values.ts'
@@ -224,14 +224,6 @@ async function breakable<Result>(client: PoolClient, signal: AbortSignal | undef
   } finally {
     signal.removeEventListener('abort', onAbort)
   }
-}
-
-/** A COMMIT after a failed statement that `work` swallowed rolls back, and PostgreSQL does not call that an error. */
-function abortedTransaction(): DatabaseError {
-  return new DatabaseError('the transaction was rolled back at its commit, because a statement in it had failed', {
-    sqlState: '25P02',
-    cause: undefined,
-  })
 }
 
 /** The server as errors name it, without its password. */

@@ -5,6 +5,7 @@
 
 import { Value } from 'typebox/value'
 import type { Logger } from '../../config/logger.ts'
+import type { OutageReport } from '../../config/outage.ts'
 import type { NotificationListener, Notifications } from '../../config/postgres/notifications.ts'
 import type { AccessChange } from '../client.ts'
 import { changeSchema, type Line } from './wire.ts'
@@ -28,10 +29,12 @@ export interface Feed {
 export interface FeedParts {
   /** Opens a connection that hears the notifications of `changesChannel` on the control plane's database; closed by the feed. */
   readonly openNotifications: (listener: NotificationListener) => Notifications
+  /** Of that database. */
+  readonly outage: OutageReport
   readonly logger: Logger
 }
 
-export function openFeed({ openNotifications, logger }: FeedParts): Feed {
+export function openFeed({ openNotifications, outage, logger }: FeedParts): Feed {
   const followers = new Set<Follower>()
   let sequence = 0
   let state: 'opening' | 'whole' | 'lost' | 'closed' = 'opening'
@@ -41,7 +44,7 @@ export function openFeed({ openNotifications, logger }: FeedParts): Feed {
   }
   function onBeat(): void {
     if (state === 'closed') return
-    if (state === 'lost') logger.info('changes of all instances are heard again')
+    outage.recovered()
     state = 'whole'
     tell({ type: 'beat', sequence })
   }
@@ -52,7 +55,7 @@ export function openFeed({ openNotifications, logger }: FeedParts): Feed {
   }
   function onLost(error: Error): void {
     if (state === 'closed') return
-    if (state !== 'lost') logger.warn({ err: error }, 'changes of other instances cannot be heard: those who follow them are cut off')
+    outage.failed(error, { meanwhile: 'ingest and readers hear of no changes' })
     state = 'lost'
     endAll()
   }

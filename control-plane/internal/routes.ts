@@ -46,9 +46,11 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
         response: { 200: answerSchema, ...errorAnswers(...bodyCodes, 'unauthenticated', 'unavailable') },
       },
       handler: async (request, reply) => {
-        const { scheme, secret, channel, action } = request.body
+        const { scheme, secret, channel, action, address } = request.body
         reply.header('cache-control', 'no-store')
-        return answerOf(await ask(access, { credential: { scheme, secret }, channel, action }))
+        return answerOf(
+          await ask(access, { credential: { scheme, secret }, channel, action, ...(address === undefined ? {} : { address }) }),
+        )
       },
     })
 
@@ -102,7 +104,10 @@ async function ask(access: AccessControl, question: Parameters<AccessControl['au
 }
 
 function answerOf(access: Access): Answer {
-  if (!access.allowed) return access
+  if (!access.allowed) {
+    const { reason } = access
+    return reason === 'limited' ? { allowed: false, reason, left_ms: Math.ceil(access.leftMs) } : { allowed: false, reason }
+  }
   const { publisher, owner, endsMs } = access
   return { allowed: true, publisher, owner, ...(endsMs === undefined ? {} : { ends_in_ms: Math.floor(endsMs - Date.now()) }) }
 }

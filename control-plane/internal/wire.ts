@@ -16,6 +16,7 @@ export const questionSchema = Type.Object(
     secret: Type.String({ maxLength: secretLengthMax, description: 'What stood after the scheme.' }),
     channel: Type.String({ maxLength: 64, description: "The channel's id; what is no id is a channel that does not exist." }),
     action: Type.Enum(['publish', 'read']),
+    address: Type.Optional(Type.String({ maxLength: 64, description: 'Of the client, under which a key that no thing has is counted.' })),
   },
   { additionalProperties: false },
 )
@@ -30,7 +31,8 @@ export const answerSchema = Type.Object({
   ends_in_ms: Type.Optional(
     Type.Integer({ description: 'Milliseconds until the credential itself ends, so that the clocks of two machines need not agree.' }),
   ),
-  reason: Type.Optional(Type.Enum(['unauthenticated', 'forbidden'], { description: 'Why not.' })),
+  left_ms: Type.Optional(Type.Integer({ minimum: 0, description: 'Where the reason is limited: how long.' })),
+  reason: Type.Optional(Type.Enum(['unauthenticated', 'forbidden', 'limited'], { description: 'Why not.' })),
 })
 export type Answer = Static<typeof answerSchema>
 

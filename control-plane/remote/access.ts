@@ -1,21 +1,29 @@
 // Access control over HTTP: asks the control plane's internal listener, and follows its changes.
 
 import { Value } from 'typebox/value'
-import type { Logger } from '../../config/logger.ts'
+import type { OutageReport } from '../../config/outage.ts'
 import { type Access, type AccessChange, type AccessControl, AccessUnavailableError, noChannel, parseChannel } from '../client.ts'
 import { answerSchema, authorizePath, type Question, secretLengthMax } from '../internal/wire.ts'
 import { followChanges } from './changes.ts'
-import { type ControlAddress, openControlRequests } from './requests.ts'
+import { type ControlAddress, ControlPlaneRefusalError, openControlRequests } from './requests.ts'
 
 export interface RemoteAccess extends AccessControl {
   heardMs(): number
+  /**
+   * The attempt under way to reach the control plane: resolves at once while changes are heard.
+   *
+   * @throws ControlPlaneRefusalError where waiting does not help, another error while the control plane is away
+   */
+  reach(): Promise<void>
+  /** False while the control plane refuses the token, or something else answers in its place. */
+  isAccepted(): boolean
   /** @throws AccessUnavailableError while changes are not heard */
   check(): Promise<void>
   close(): Promise<void>
 }
 
 export interface RemoteAccessOptions extends ControlAddress {
-  readonly logger: Logger
+  readonly outage: OutageReport
 }
 
 /** How long an answer may take. Whoever waits for it is a device that comes again. */
@@ -27,10 +35,10 @@ const questionsMax = 1_000
  * Asks one question for each call: put `cacheAccess` in front. Connects by itself, also to a control plane that starts later. Secrets are in
  * no error and no log line.
  */
-export function openRemoteAccess({ logger, ...address }: RemoteAccessOptions): RemoteAccess {
+export function openRemoteAccess({ outage, ...address }: RemoteAccessOptions): RemoteAccess {
   const requests = openControlRequests(address)
   const listeners = new Set<{ call: (change: AccessChange) => void }>()
-  const changes = followChanges(requests, tell, logger)
+  const changes = followChanges(requests, tell, outage)
   let underWay = 0
 
   function tell(change: AccessChange): void {
@@ -50,10 +58,10 @@ export function openRemoteAccess({ logger, ...address }: RemoteAccessOptions): R
   }
 
   return {
-    async authorize({ credential: { scheme, secret }, channel, action }) {
+    async authorize({ credential: { scheme, secret }, channel, action, address }) {
       // No key and no token is as long, and the control plane would not look at it.
       if (secret.length > secretLengthMax) return { allowed: false, reason: 'unauthenticated' }
-      return ask({ scheme, secret, channel: parseChannel(channel) ?? noChannel, action })
+      return ask({ scheme, secret, channel: parseChannel(channel) ?? noChannel, action, ...(address === undefined ? {} : { address }) })
     },
     onChange(listener) {
       const entry = { call: listener }
@@ -61,8 +69,12 @@ export function openRemoteAccess({ logger, ...address }: RemoteAccessOptions): R
       return () => void listeners.delete(entry)
     },
     heardMs: changes.heardMs,
+    reach: () => changes.attempt(),
+    isAccepted: () => !(changes.failure() instanceof ControlPlaneRefusalError),
     async check() {
-      if (!changes.whole()) throw new AccessUnavailableError(`changes are not heard from ${requests.name}`)
+      const cause = changes.failure()
+      if (cause !== undefined || changes.heardMs() === -Infinity)
+        throw new AccessUnavailableError(`changes are not heard from ${requests.name}`, { cause })
     },
     async close() {
       await changes.close()
@@ -74,8 +86,8 @@ export function openRemoteAccess({ logger, ...address }: RemoteAccessOptions): R
 
 function accessOf(answer: unknown, name: string): Access {
   if (Value.Check(answerSchema, answer)) {
-    const { allowed, publisher, owner, ends_in_ms: endsInMs, reason } = answer
-    if (!allowed && reason !== undefined) return { allowed, reason }
+    const { allowed, publisher, owner, ends_in_ms: endsInMs, left_ms: leftMs = 0, reason } = answer
+    if (!allowed && reason !== undefined) return reason === 'limited' ? { allowed, reason, leftMs } : { allowed, reason }
     if (allowed && publisher !== undefined && owner !== undefined) {
       return { allowed, publisher, owner, ...(endsInMs === undefined ? {} : { endsMs: Date.now() + endsInMs }) }
     }

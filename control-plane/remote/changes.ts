@@ -2,16 +2,18 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { Value } from 'typebox/value'
-import type { Logger } from '../../config/logger.ts'
+import type { OutageReport } from '../../config/outage.ts'
 import type { AccessChange } from '../client.ts'
 import { changesPath, type Line, lineBytesMax, lineSchema, silenceMsMax } from '../internal/wire.ts'
-import type { ControlRequests } from './requests.ts'
+import { ControlPlaneRefusalError, type ControlRequests } from './requests.ts'
 
 export interface FollowedChanges {
+  /** The attempt under way to hear changes: resolves at once while they are heard. @throws why they are not */
+  attempt(): Promise<void>
+  /** Why changes are not heard; undefined while they are, and before the first attempt has ended. */
+  failure(): Error | undefined
   /** Up to when everything was heard, by `performance.now()`; `-Infinity` before the first time. */
   readonly heardMs: () => number
-  /** Whether changes are heard now. */
-  whole(): boolean
   close(): Promise<void>
 }
 
@@ -20,30 +22,36 @@ const reconnectMsMin = 100
 const reconnectMsMax = 1_000
 
 /** Follows until `close`; a stream that breaks is opened again, and begins with the change `unheard`. */
-export function followChanges(requests: ControlRequests, onChange: (change: AccessChange) => void, logger: Logger): FollowedChanges {
+export function followChanges(requests: ControlRequests, onChange: (change: AccessChange) => void, outage: OutageReport): FollowedChanges {
   const closing = new AbortController()
   let heardMs = -Infinity
   let whole = false
-  let lastReason = ''
+  let failure: Error | undefined
+  let attempt = newAttempt()
 
   function onLine(line: Line): void {
     if (!whole) {
-      // What changed while nobody listened is not told again.
+      // What changed while the stream was broken is not told again.
       onChange({ kind: 'unheard' })
-      logger.info(`changes are heard from ${requests.name}`)
+      outage.recovered()
       whole = true
-      lastReason = ''
+      failure = undefined
+      attempt.resolve()
     }
     if (line.type === 'change') onChange(line.change)
     heardMs = performance.now()
   }
 
-  function onBroken(error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error)
-    // One line for each reason, and not one for each attempt.
-    if (reason !== lastReason) logger.warn({ reason }, 'changes are not heard: grants are used for a few seconds at most until they are')
-    lastReason = reason
+  function onBroken(error: unknown, waitMs: number): void {
+    failure = error instanceof Error ? error : new Error(String(error))
+    // Before the first line of a stream the start says what it waits for.
+    if (heardMs !== -Infinity) {
+      const meanwhile = failure instanceof ControlPlaneRefusalError ? 'not ready' : 'grants are used for a few seconds at most'
+      outage.failed(failure, { waitMs, meanwhile })
+    }
     whole = false
+    attempt.reject(failure)
+    attempt = newAttempt()
   }
 
   async function keepFollowing(): Promise<void> {
@@ -55,7 +63,7 @@ export function followChanges(requests: ControlRequests, onChange: (change: Acce
       } catch (error) {
         if (closing.signal.aborted) return
         waitMs = whole ? reconnectMsMin : Math.min(waitMs * 2, reconnectMsMax)
-        onBroken(error)
+        onBroken(error, waitMs)
       }
       // Aborted by `close`, which the loop looks at.
       await wait(waitMs * (0.5 + Math.random() / 2), undefined, { signal: closing.signal }).catch(() => undefined)
@@ -64,13 +72,21 @@ export function followChanges(requests: ControlRequests, onChange: (change: Acce
 
   const done = keepFollowing()
   return {
+    attempt: () => attempt.promise,
+    failure: () => failure,
     heardMs: () => heardMs,
-    whole: () => whole,
     async close() {
       closing.abort()
       await done
     },
   }
+}
+
+function newAttempt(): PromiseWithResolvers<void> {
+  const attempt = Promise.withResolvers<void>()
+  // A process that has started does not wait for one.
+  attempt.promise.catch(() => undefined)
+  return attempt
 }
 
 /**

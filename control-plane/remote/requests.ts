@@ -1,8 +1,11 @@
 // Requests to the control plane's internal listener, and what became of one that was not answered as it should be.
 
+import { connect } from 'node:tls'
 import { Client, type Dispatcher, Pool } from 'undici'
+import { isTlsFault } from '../../config/tls-fault.ts'
 import type { TlsTexts } from '../../config/tls-files.ts'
 import { AccessUnavailableError } from '../client.ts'
+import { streamType } from '../internal/wire.ts'
 
 export interface ControlAddress {
   /** `http://api:9080`; without user and password. */
@@ -15,11 +18,20 @@ export interface ControlAddress {
 export interface ControlRequests {
   /** @throws AccessUnavailableError for anything but a 200 */
   post(path: string, body: string, signal: AbortSignal): Promise<unknown>
-  /** Opens a stream on a connection of its own. @throws AccessUnavailableError for anything but a 200 */
+  /**
+   * Opens a stream of lines on a connection of its own.
+   *
+   * @throws ControlPlaneRefusalError where waiting does not help, AccessUnavailableError for anything else but a 200
+   */
   follow(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData['body']>
   /** As errors and log lines name the control plane. */
   readonly name: string
   close(): Promise<void>
+}
+
+/** What no waiting mends: the token is refused, or what answers is not a control plane. The message names the option to change. */
+export class ControlPlaneRefusalError extends AccessUnavailableError {
+  override readonly name = 'ControlPlaneRefusalError'
 }
 
 const connectMsMax = 2_000
@@ -29,9 +41,12 @@ const answerBytesMax = 16 * 1024
 /** A connection that the other side had closed already: nothing is known to be wrong, and a question may be asked twice. */
 const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
+/** Request Timeout, Too Early and Too Many Requests: to be asked again (RFC 9110 §15.5.9, RFC 8470 §5.2, RFC 6585 §4). */
+const passingStatuses = new Set([408, 425, 429])
+
 /** Connects when first used, and keeps connections open between requests. */
 export function openControlRequests({ url, token, tls }: ControlAddress): ControlRequests {
-  const { origin, pathname } = new URL(url)
+  const { origin, pathname, protocol, hostname, port } = new URL(url)
   const base = pathname.replace(/\/$/, '')
   const name = `the control plane at ${origin}`
   const connection = { connect: { timeout: connectMsMax, ...tls }, allowH2: false, pipelining: 1 }
@@ -42,16 +57,47 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
   const stream = new Client(origin, { ...connection, headersTimeout: connectMsMax, bodyTimeout: 0 })
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
 
-  async function succeed(asked: Promise<Dispatcher.ResponseData>): Promise<Dispatcher.ResponseData['body']> {
+  async function succeed(asked: Promise<Dispatcher.ResponseData>, path: string): Promise<Dispatcher.ResponseData> {
     let answer: Dispatcher.ResponseData
     try {
       answer = await asked
     } catch (cause) {
-      throw new AccessUnavailableError(`${name} cannot be asked: ${reasonOf(cause)}`, { cause })
+      throw refusalBehind(cause) ?? new AccessUnavailableError(`${name} cannot be asked: ${reasonOf(cause)}`, { cause })
     }
-    if (answer.statusCode === 200) return answer.body
+    const { statusCode } = answer
+    if (statusCode === 200) return answer
     await answer.body.dump().catch(() => undefined)
-    throw new AccessUnavailableError(`${name} ${refusal(answer.statusCode)}`)
+    if (statusCode === 401 || statusCode === 403) throw new ControlPlaneRefusalError(`${name} ${tokenFault(token)}`)
+    // Servers and proxies say so while what is behind them starts or is overloaded.
+    if (statusCode >= 500 || passingStatuses.has(statusCode)) throw new AccessUnavailableError(`${name} cannot answer now (${statusCode})`)
+    throw notControlPlane(`answers ${statusCode} to ${base}${path}`)
+  }
+
+  /** @throws what was given, or that the listener is one with TLS, which closes a connection without TLS and says nothing */
+  async function refuseTls(error: AccessUnavailableError): Promise<never> {
+    const { code = '' } = (error.cause ?? {}) as { code?: string }
+    if (protocol !== 'http:' || !staleCodes.has(code) || !(await speaksTls(hostname, Number(port || 80)))) throw error
+    throw new ControlPlaneRefusalError(`${name} speaks TLS: write control.url (SVC_CONTROL_URL) with https://`, { cause: error })
+  }
+
+  function notControlPlane(what: string, cause?: unknown): ControlPlaneRefusalError {
+    return new ControlPlaneRefusalError(
+      `what answers at ${origin} is not a control plane: it ${what}; set control.url (SVC_CONTROL_URL) to the internal listener of \`sluice api\` (its internal.listen), not to its public port`,
+      { cause },
+    )
+  }
+
+  /** What no waiting mends though there was no answer; undefined for what is away. */
+  function refusalBehind(cause: unknown): ControlPlaneRefusalError | undefined {
+    const { name: kind, code = '', message } = cause as Error & { code?: string }
+    if (kind === 'HTTPParserError') return notControlPlane(`does not speak HTTP (${message})`, cause)
+    if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG')
+      return new ControlPlaneRefusalError(`${name} does not speak TLS: write control.url (SVC_CONTROL_URL) with http://`, { cause })
+    if (isTlsFault(code)) {
+      const sentence = `${name}: its certificate is not trusted (${code}): give its authority as control.ca_file (SVC_CONTROL_CA_FILE), and in control.url (SVC_CONTROL_URL) the name that it is for; or it refuses that of control.cert_file (SVC_CONTROL_CERT_FILE)`
+      return new ControlPlaneRefusalError(sentence, { cause })
+    }
+    return undefined
   }
 
   return {
@@ -68,25 +114,42 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
         if (!staleCodes.has((error as { code?: string }).code ?? '')) throw error
         return fresh.request(request)
       })
-      const answer = await succeed(asked)
+      const { body: answer } = await succeed(asked, path)
       try {
         return await answer.json()
       } catch (cause) {
         throw new AccessUnavailableError(`${name} gave an answer that broke off: ${reasonOf(cause)}`, { cause })
       }
     },
-    follow: (path, signal) => succeed(stream.request({ method: 'GET', path: base + path, headers, signal })),
+    async follow(path, signal) {
+      const answer = await succeed(stream.request({ method: 'GET', path: base + path, headers, signal }), path).catch(refuseTls)
+      const type = answer.headers['content-type']
+      if (type === streamType) return answer.body
+      await answer.body.dump().catch(() => undefined)
+      throw notControlPlane(`answers 200 with ${type === undefined ? 'no content type' : String(type)} to ${base}${path}`)
+    },
     async close() {
       await Promise.all([pool.destroy(), fresh.destroy(), stream.destroy()])
     },
   }
 }
 
-function refusal(status: number): string {
-  if (status === 401) return "does not take this process's token: set SVC_CONTROL_TOKEN to the same on both sides"
-  if (status === 404) return 'does not know what was asked: give the address of its internal listener as control.url'
-  if (status === 503) return 'cannot answer now (503)'
-  return `answered with ${status}`
+function tokenFault(token: string | undefined): string {
+  const remedy = 'set control.token (SVC_CONTROL_TOKEN) to what `sluice api` has as internal.token (the same variable there)'
+  return token === undefined ? `asks for a token, and none is set: ${remedy}` : `refuses the token of this process: ${remedy}`
+}
+
+/** Whether a handshake succeeds there. */
+function speaksTls(host: string, port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    // Nothing is sent to it, so that its certificate does not matter.
+    const socket = connect({ host: host.replaceAll(/[[\]]/g, ''), port, rejectUnauthorized: false, timeout: connectMsMax })
+    const end = (spoken: boolean) => (): void => {
+      resolve(spoken)
+      socket.destroy()
+    }
+    socket.on('secureConnect', end(true)).on('error', end(false)).on('timeout', end(false)).on('close', end(false))
+  })
 }
 
 /** The system's and undici's own words; they hold addresses, and nothing of a request. */

@@ -1,19 +1,21 @@
 // POST /tokens: signing in (SPEC §4, §5).
 
+import { clientAddressOf } from '../../config/http/client-address.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { challenge } from '../authentication.ts'
-import type { Users } from '../users/store.ts'
+import { credentialsBytesMax } from '../users/schema.ts'
+import type { SignIn } from '../users/sign-in.ts'
 import { createTokenSchema } from './schema.ts'
 import type { Tokens } from './store.ts'
 
 interface Parts {
-  readonly users: Users
+  readonly signIn: SignIn
   readonly tokens: Tokens
 }
 
-export function tokenRoutes(app: HttpServer, { users, tokens }: Parts): void {
-  app.post('/tokens', { schema: createTokenSchema }, async (request, reply) => {
-    const recognised = await users.recognise(request.body)
+export function tokenRoutes(app: HttpServer, { signIn, tokens }: Parts): void {
+  app.post('/tokens', { schema: createTokenSchema, bodyLimit: credentialsBytesMax }, async (request, reply) => {
+    const recognised = await signIn(request.body, clientAddressOf(request))
     // The same answer for an unknown email and a wrong password, after the same time.
     if (recognised === undefined) throw challenge(reply, 'the email or the password is wrong')
     const token = await tokens.issue({ user: recognised.user, version: recognised.tokenVersion })

@@ -1,7 +1,6 @@
-// Password hashes: argon2id (RFC 9106), a bounded number at once, each stored with the parameters it was made by.
+// Password hashes: argon2id (RFC 9106), each stored with the parameters it was made by. How many are made at once: password-queue.ts.
 
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
-import { HttpError } from '../../config/http/errors.ts'
 
 /** OWASP's password storage recommendation for argon2id: 19 MiB, two passes, one lane. About 25 ms of one core. */
 const memoryKib = 19_456
@@ -9,11 +8,6 @@ const passes = 2
 const parallelism = 1
 const saltBytes = 16
 const hashBytes = 32
-
-/** Two of libuv's four threads, so that files and name look-ups never wait behind a wave of logins. */
-const concurrentMax = 2
-/** Waiting longer than about three seconds helps nobody: later ones are told to come again. */
-const waitingMax = 200
 
 export interface Passwords {
   /** The hash in the PHC string format: `$argon2id$v=19$m=19456,t=2,p=1$<salt>$<hash>`. */
@@ -25,41 +19,19 @@ export interface Passwords {
 type Parameters = Omit<Argon2Parameters, 'message'>
 export type Derive = (password: string, parameters: Parameters) => Promise<Buffer>
 
-/**
- * @param derive the derivation; a test counts what it is asked
- * @throws HttpError `unavailable` from both methods when too many are waiting
- */
+/** @param derive the derivation; a test counts what it is asked */
 export function openPasswords(derive: Derive = argon2id): Passwords {
-  let running = 0
-  const waiting: (() => void)[] = []
-
-  async function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (waiting.length >= waitingMax) throw new HttpError('unavailable', 'too many passwords are being checked right now: try again')
-    if (running >= concurrentMax) await new Promise<void>(resolve => waiting.push(resolve))
-    else running++
-    try {
-      return await work()
-    } finally {
-      // The turn passes to the next one without the count moving.
-      const next = waiting.shift()
-      if (next === undefined) running--
-      else next()
-    }
-  }
-
   return {
-    hash: password =>
-      inTurn(async () => {
-        const salt = randomBytes(saltBytes)
-        const tag = await derive(password, { nonce: salt, memory: memoryKib, passes, parallelism, tagLength: hashBytes })
-        return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(salt)}$${toBase64(tag)}`
-      }),
-    matches: (password, hash) =>
-      inTurn(async () => {
-        const { parameters, tag } = parse(hash ?? nobodysHash)
-        const equal = timingSafeEqual(await derive(password, parameters), tag)
-        return equal && hash !== undefined
-      }),
+    async hash(password) {
+      const salt = randomBytes(saltBytes)
+      const tag = await derive(password, { nonce: salt, memory: memoryKib, passes, parallelism, tagLength: hashBytes })
+      return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(salt)}$${toBase64(tag)}`
+    },
+    async matches(password, hash) {
+      const { parameters, tag } = parse(hash ?? nobodysHash)
+      const equal = timingSafeEqual(await derive(password, parameters), tag)
+      return equal && hash !== undefined
+    },
   }
 }
 

@@ -9,6 +9,11 @@ import { type Credentials, normaliseEmail } from './credentials.ts'
 import type { Passwords } from './passwords.ts'
 import type { TokenVersions } from './token-versions.ts'
 
+export interface RecognisedUser {
+  readonly user: UserId
+  readonly tokenVersion: number
+}
+
 export interface Users {
   /**
    * Adds a user, a member of `users` (SPEC §5, predefined policy 2) and, as administrator, of `authorities`. The credentials
@@ -18,7 +23,7 @@ export interface Users {
    */
   register(credentials: Credentials, role: 'user' | 'administrator'): Promise<UserId>
   /** The user whose email and password these are. An unknown email takes as long as a wrong password. */
-  recognise(credentials: Credentials): Promise<{ user: UserId; tokenVersion: number } | undefined>
+  recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
   /** Also ends every token of the user, and tells who remembers their grants. */
   changePassword(user: UserId, password: string): Promise<void>
   tokenVersion(user: UserId): Promise<number | undefined>

@@ -10,7 +10,7 @@ import { SystemicError } from '../systemic-error.ts'
 /** A log has this one partition. */
 export const partition = 0
 
-const formatVersion = 1
+const formatVersion = 2
 /** Marks the file as ours in SQLite's header: the letters SLUI. */
 const applicationId = 0x534c5549
 
@@ -30,7 +30,8 @@ const schema = `
     created_us INTEGER NOT NULL,
     created_rest_ns INTEGER NOT NULL,
     headers TEXT,
-    payload BLOB NOT NULL
+    payload BLOB NOT NULL,
+    checksum INTEGER
   ) STRICT;
   CREATE TABLE consumers (
     name TEXT PRIMARY KEY,
@@ -41,6 +42,9 @@ const schema = `
     time_ms INTEGER NOT NULL
   ) STRICT;
 `
+
+/** Format 1 had no checksums: its messages keep none, and are not checked. */
+const fromFormat1 = 'ALTER TABLE messages ADD COLUMN checksum INTEGER'
 
 /** An open file. It holds the offsets `[start, end)`; whoever changes the messages keeps both up to date. */
 export interface LogFile {
@@ -114,13 +118,14 @@ function contents(database: DatabaseSync, path: string, name: string): Pick<LogF
     database.prepare('INSERT INTO log (id, name, start) VALUES (?, ?, 0)').run(randomUUID(), name)
   } else if (pragma(database, 'application_id') !== applicationId) {
     throw new SystemicError(`${path} is a database, but not a log: name another path`)
-  } else if (version !== formatVersion) {
+  } else if (version !== formatVersion && version !== 1) {
     throw new SystemicError(`${path} has format ${version} and this program reads format ${formatVersion}: use the program that wrote it`)
   }
-  database.exec('COMMIT')
-
   const row = database.prepare('SELECT id, name, start FROM log').get() as { id: string; name: string; start: number }
   if (row.name !== name) throw new SystemicError(`${path} is the log of the topic ${row.name}, not of ${name}: name another path`)
+  if (version === 1) database.exec(`${fromFormat1}; PRAGMA user_version = ${formatVersion}`)
+  database.exec('COMMIT')
+
   // What was deleted leaves no row behind, so an empty log goes on where it starts.
   const last = database.prepare('SELECT max(offset) AS last FROM messages').get() as { last: number | null }
   const end = last.last === null ? row.start : last.last + 1

@@ -4,9 +4,11 @@
 // a busy one. README.md has the figures.
 
 import type { Logger } from '../../config/logger.ts'
+import { type OutageReport, openOutage } from '../../config/outage.ts'
 import { limits } from '../../sinks/sink.ts'
 import { envelopeHeaderNames } from '../envelope-headers.ts'
 import { type Log, type LogPosition, LogUnavailableError, messageSize, type OutgoingMessage } from '../log.ts'
+import { checksumOf } from './checksum.ts'
 import { type LogFile, openLogFile, partition, pragma, sqliteCode, sqliteCodes } from './file.ts'
 import { openRetention } from './retention.ts'
 
@@ -21,6 +23,8 @@ export interface EmbeddedLogOptions {
   readonly fileBytesMax?: number
   /** How long messages are kept after every consumer has passed them. */
   readonly retentionMs: number
+  /** Of the disk; of the log's own if not given. */
+  readonly outage?: OutageReport
   readonly logger: Logger
   /** Milliseconds since 1970. */
   readonly clock?: () => number
@@ -58,10 +62,11 @@ const spareBytes = 64 * 1024
 export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
   const file = openLogFile(options.path, options.name, options.fileBytesMax ?? 0)
   const { database } = file
-  const insert = database.prepare('INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+  const insert = database.prepare('INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
   const touch = database.prepare('UPDATE log SET start = start')
-  const tryOut = database.prepare("INSERT INTO messages VALUES (?, '', '', '', '', '', 0, 0, NULL, zeroblob(?))")
+  const tryOut = database.prepare("INSERT INTO messages VALUES (?, '', '', '', '', '', 0, 0, NULL, zeroblob(?), NULL)")
   const retention = openRetention(file, options)
+  const outage = options.outage ?? openOutage({ logger: options.logger, dependency: 'log', name: `the log ${file.name}` })()
   const listeners = new Set<() => void>()
   let waiting: Waiting[] = []
   let waitingBytes = 0
@@ -132,22 +137,18 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
       for (const { messages } of group) {
         for (const message of messages) {
           if (file.end > limits.offset) throw new RangeError(`the log ${file.name} has used all its offsets`)
-          insert.run(
-            file.end,
-            message.channel,
-            message.subtopic,
-            message.publisher,
-            message.protocol,
-            message.contentType,
-            message.createdUs,
-            message.createdRestNs,
-            headersText(message),
-            message.payload,
-          )
+          insertMessage(message)
           file.end++
         }
       }
     })
+  }
+
+  function insertMessage(message: OutgoingMessage): void {
+    const { channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload } = message
+    const headers = headersText(message)
+    const checksum = checksumOf([file.end, channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, headers, payload])
+    insert.run(file.end, channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, headers, payload, checksum)
   }
 
   function write(work: () => void): void {
@@ -160,7 +161,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
       if (database.isTransaction) database.exec('ROLLBACK')
       throw error
     }
-    if (failing) options.logger.info({ path: file.path }, 'log can be written again')
+    outage.recovered()
     failing = false
   }
 
@@ -179,7 +180,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
   }
 
   function unavailable(error: unknown): LogUnavailableError {
-    if (!failing) options.logger.error({ err: error, path: file.path }, 'log cannot be written')
+    outage.failed(error)
     failing = true
     const reason = error instanceof Error ? error.message : String(error)
     const remedy = sqliteCode(error) === sqliteCodes.full ? 'make room for it' : 'look at the disk that holds it'

@@ -4,6 +4,8 @@ import type { StatementSync } from 'node:sqlite'
 import { envelopeHeaders } from '../envelope-headers.ts'
 import type { Header } from '../log.ts'
 import { emptyMessage, noKey, type RawCursor, type RawRun } from '../source.ts'
+import { SystemicError } from '../systemic-error.ts'
+import { checksumOf, type MessageColumns } from './checksum.ts'
 import { type LogFile, partition } from './file.ts'
 
 export interface RunLimits {
@@ -17,22 +19,12 @@ export interface RunReader {
    * The messages from the offset `next` on, as a run that covers `[from, …)`; undefined where there are none yet.
    *
    * @param from at most `next`; smaller where the messages between are lost
+   * @throws SystemicError when the message at `next` is not what was appended; a run ends before such a message
    */
   read(from: number, next: number): RawRun | undefined
 }
 
-type Row = [
-  offset: number,
-  channel: string,
-  subtopic: string,
-  publisher: string,
-  protocol: string,
-  contentType: string,
-  createdUs: number,
-  createdRestNs: number,
-  headers: string | null,
-  payload: Uint8Array,
-]
+type Row = Required<MessageColumns>
 
 /** What a row costs in memory beside its payload and texts. */
 const rowOverheadBytes = 300
@@ -46,6 +38,10 @@ export function openRunReader(file: LogFile, { bytesMax, messagesMax }: RunLimit
       const rows: Row[] = []
       let byteLength = 0
       for (const row of select.iterate(next, messagesMax) as Iterable<unknown> as Iterable<Row>) {
+        if (row[10] !== null && row[10] !== checksumOf(row)) {
+          if (rows.length === 0) throw damaged(file, row[0])
+          break
+        }
         rows.push(row)
         byteLength += rowOverheadBytes + row[9].byteLength + row[1].length + row[2].length + row[3].length + (row[8]?.length ?? 0)
         if (byteLength >= bytesMax) break
@@ -54,6 +50,13 @@ export function openRunReader(file: LogFile, { bytesMax, messagesMax }: RunLimit
       return { partition, from, to: rows[rows.length - 1]![0] + 1, lost: next - from, byteLength, cursor: () => openCursor(rows) }
     },
   }
+}
+
+function damaged({ path, name }: LogFile, offset: number): SystemicError {
+  const update = `UPDATE messages SET payload = x'', checksum = NULL WHERE "offset" = ${offset}`
+  return new SystemicError(
+    `${path}, the log of the topic ${name}: the message at offset ${offset} is not what was appended, since its checksum differs. Look at the disk, and put back a copy of the file; or give the message up, which makes it a dead letter, with any SQLite shell while the platform is stopped: ${update};`,
+  )
 }
 
 function openCursor(rows: readonly Row[]): RawCursor {

@@ -85,7 +85,7 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
       const ending = AbortSignal.any([signal, closing.signal])
       if (ending.aborted) return
       let { from, next } = await guarded(position)
-      onStart?.(new Map([[partition, from]]), neverRevoked)
+      onStart?.(new Map([[partition, from]]), neverRevoked, new Map([[partition, file.end]]))
       while (!ending.aborted) {
         const run = await guarded(async () => reader.read(from, next))
         if (run === undefined) {
@@ -104,6 +104,8 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
       if (asked !== partition) throw new RangeError(`the log ${log.name} has the partition ${partition} only, not ${asked}`)
       return { start: file.start, end: file.end }
     },
+
+    ends: async () => new Map([[partition, file.end]]),
 
     async commit(positions: Positions) {
       const offset = positions.get(partition)

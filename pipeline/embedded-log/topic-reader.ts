@@ -21,6 +21,8 @@ export function openEmbeddedTopicReader(log: EmbeddedLog): TopicReader {
       if (asked !== partition) throw new RangeError(`the log ${log.name} has the partition ${partition} only, not ${asked}`)
       let next = from
       while (next < to) {
+        // Who publishes to the same process has a turn between runs.
+        if (next > from) await nextTurn()
         // What was deleted meanwhile is passed over.
         if (next < file.start) next = Math.min(file.start, to)
         let run: ReturnType<typeof reader.read>
@@ -32,8 +34,6 @@ export function openEmbeddedTopicReader(log: EmbeddedLog): TopicReader {
         if (run === undefined) return
         yield runBelow(run, to)
         next = run.to
-        // Who publishes to the same process has a turn after each run.
-        await nextTurn()
       }
     },
     close: async () => undefined,

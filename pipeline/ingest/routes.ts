@@ -1,20 +1,23 @@
 // The HTTP door for messages: POST /channels/<channel>/messages[/<subtopic…>], answered when the log has the message.
 //
-// The order of checks: who asks (401), the shape of the request (400, 413, 415), then rights (403). Key and rights are asked for
+// The order of checks: who asks (401), the shape of the request (400, 413, 415; with `Prefer: handling=strict` that of the payload, too), then rights (403). Key and rights are asked for
 // before the body is read, so nobody unknown makes the platform read one.
 
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { clientAddressOf } from '../../config/http/client-address.ts'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { HttpError } from '../../config/http/errors.ts'
-import { type AccessControl, channelParameter, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import { type AccessControl, channelParameter, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
+import type { Decoder } from '../decode.ts'
 import type { Log } from '../log.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
 import { openReceiptClock } from './receipt-clock.ts'
+import { checkDecodable, isStrict, openDefaultDecoder } from './strict-handling.ts'
 import { subtopicOf } from './subtopic.ts'
 
 export interface IngestParts {
@@ -24,6 +27,8 @@ export interface IngestParts {
   readonly access: AccessControl
   readonly metrics: IngestMetrics
   readonly options: IngestOptions
+  /** What strict handling decodes with; by default as a writer with default options does. */
+  readonly decoder?: Decoder
 }
 
 /** What is known of a publish before its body is read. */
@@ -54,7 +59,14 @@ const accepted = Type.Object(
 )
 
 /** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
-export function ingestRoutes({ log, logLabel, access, metrics, options }: IngestParts): FastifyPluginAsync {
+export function ingestRoutes({
+  log,
+  logLabel,
+  access,
+  metrics,
+  options,
+  decoder = openDefaultDecoder(options.payloadBytesMax),
+}: IngestParts): FastifyPluginAsync {
   const receiptUs = openReceiptClock()
 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
@@ -62,22 +74,27 @@ export function ingestRoutes({ log, logLabel, access, metrics, options }: Ingest
     const { channel: channelText, '*': path = '' } = request.params as { channel: string; '*'?: string }
     // What is no id is refused by the route's schema, once it is known who asks.
     const channel = parseChannel(channelText) ?? noChannel
-    const publisher = await authenticate(access, request.headers.authorization, channel)
+    const publisher = await authenticate(access, request, channel)
     const contentType = readContentType(request)
     const subtopic = subtopicOf(path)
-    if (contentType === 'application/json') refuseReservedFormat(subtopic)
+    if (contentType === 'application/json') checkFormat(subtopic)
     request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher })
   }
 
-  async function publish(request: FastifyRequest): Promise<{ id: string }> {
+  async function publish(request: FastifyRequest, reply: FastifyReply): Promise<{ id: string }> {
     const createdUs = receiptUs()
     const payload = request.body as Buffer
     if (payload.length === 0) {
       throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
     }
     const { channel, subtopic, contentType, publisher } = request.getDecorator<Publish>(publishKey)
+    const message = { channel, subtopic, publisher: publisher ?? '', protocol: 'http', contentType, createdUs, createdRestNs: 0, payload }
+    const { prefer } = request.headers
+    if (prefer !== undefined && isStrict(String(prefer))) {
+      reply.header('preference-applied', 'handling=strict')
+      checkDecodable(decoder, message)
+    }
     if (publisher === null) throw new HttpError('forbidden')
-    const message = { channel, subtopic, publisher, protocol: 'http', contentType, createdUs, createdRestNs: 0, payload }
     const [position] = await log.append([message])
     metrics.accepted(payload.length)
     return { id: `${logLabel()}-${position!.partition}-${position!.offset}` }
@@ -99,36 +116,39 @@ export function ingestRoutes({ log, logLabel, access, metrics, options }: Ingest
       metrics.refused(refusalCode(failure))
       throw failure
     })
-    const response = { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'unavailable') }
-    const described = { tags: ['messages'], security: [{ thing: [] }], body, response }
+    const response = { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'too_many_requests', 'unavailable') }
+    const description =
+      'A JSON document needs a subtopic. With `Prefer: handling=strict` the payload is decoded first, and one that would be a dead letter is answered 400 with the rule that it breaks.'
+    const described = { tags: ['messages'], description, security: [{ thing: [] }], body, response }
 
     app.post('/channels/:channel/messages', {
       onRequest: readHead,
       schema: { ...described, summary: 'Publish a message', params: parameters },
-      handler: async (request, reply) => reply.code(202).send(await publish(request)),
+      handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
     app.post('/channels/:channel/messages/*', {
       onRequest: readHead,
       schema: { ...described, summary: 'Publish a message under a subtopic', params: subtopicParameters },
-      handler: async (request, reply) => reply.code(202).send(await publish(request)),
+      handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
   }
 }
 
 /**
  * @returns the thing whose key was shown; null where it may not publish on the channel
- * @throws HttpError `unauthenticated`
+ * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was shown too often
  * @throws AccessUnavailableError
  */
-async function authenticate(access: AccessControl, header: string | undefined, channel: string): Promise<string | null> {
-  const credential = parseCredential(header)
+async function authenticate(access: AccessControl, request: FastifyRequest, channel: string): Promise<string | null> {
+  const credential = parseCredential(request.headers.authorization)
   if (credential?.scheme !== 'Thing') {
     throw new HttpError('unauthenticated', 'publish with the key of a thing, in the header "Authorization: Thing <key>"')
   }
-  const answer = await access.authorize({ credential, channel, action: 'publish' })
+  const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
   if (answer.allowed) return answer.publisher
+  if (answer.reason === 'limited') throw limitedError(answer)
   if (answer.reason === 'unauthenticated')
-    throw new HttpError('unauthenticated', 'this is no key of a thing: show the key that creating the thing gave')
+    throw new HttpError('unauthenticated', 'unknown thing key: use the key returned when the thing was created')
   return null
 }
 
@@ -141,8 +161,17 @@ function readContentType(request: FastifyRequest): MediaType {
 }
 
 /** The last part of the subtopic names the format of a JSON message; SenML is stored under `messages`. */
-function refuseReservedFormat(subtopic: string): void {
-  if (subtopic !== senmlFormat && !subtopic.endsWith(`.${senmlFormat}`)) return
-  const detail = 'a JSON subtopic cannot end in "messages", under which SenML is stored: give its last part another name'
-  throw new HttpError('malformed_request', detail, { faults: [{ pointer: '/path/subtopic', detail }] })
+function checkFormat(subtopic: string): void {
+  if (subtopic === '') {
+    throw malformedSubtopic(
+      'a JSON document needs a subtopic, whose last part names its format: publish to /channels/<channel>/messages/<format>, or send SenML as application/senml+json',
+    )
+  }
+  if (subtopic === senmlFormat || subtopic.endsWith(`.${senmlFormat}`)) {
+    throw malformedSubtopic('a JSON subtopic cannot end in "messages", under which SenML is stored: give its last part another name')
+  }
+}
+
+function malformedSubtopic(detail: string): HttpError {
+  return new HttpError('malformed_request', detail, { faults: [{ pointer: '/path/subtopic', detail }] })
 }

@@ -1,5 +1,6 @@
 // What a client's error means: the brokers are away for now, or something is wrong that waiting does not mend.
 
+import { named } from '../../config/option-variable.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { KafkaClient } from './produce.ts'
 
@@ -100,26 +101,28 @@ export function systemicFault(error: unknown, what: string): SystemicError | und
 function remedyOf(error: unknown): string | undefined {
   const codes = new Set(brokerCodes(error))
   const has = (...some: readonly number[]): boolean => some.some(one => codes.has(one))
-  if (has(code.unsupportedSaslMechanism)) return 'set log.sasl_mechanism to one that the brokers know'
-  if (has(code.saslAuthenticationFailed)) return 'look at log.sasl_username and log.sasl_password'
+  if (has(code.unsupportedSaslMechanism)) return `set ${named('log.sasl_mechanism')} to one that the brokers know`
+  if (has(code.saslAuthenticationFailed)) return `correct ${named('log.sasl_username')} and ${named('log.sasl_password')}`
   if (has(code.topicAuthorization, code.clusterAuthorization, code.groupAuthorization)) {
-    return 'the brokers do not allow it to this user: give it the rights, or log.sasl_username another user'
+    return `the brokers do not allow it to this user: give it the rights, or ${named('log.sasl_username')} another user`
   }
-  if (has(code.invalidTopic)) return 'look at log.topic and log.group, from which the names of topics are made'
-  if (has(code.invalidReplicationFactor)) return 'set log.replication_factor to no more than there are brokers'
-  if (has(code.invalidPartitions, code.invalidConfig, code.policyViolation)) return 'make the topic yourself, as the cluster wants it'
-  if (has(code.invalidGroup)) return 'look at log.group'
+  if (has(code.invalidTopic)) return `correct ${named('log.topic')} and ${named('log.group')}, from which the names of topics are made`
+  if (has(code.invalidReplicationFactor)) return `set ${named('log.replication_factor')} to no more than there are brokers`
+  if (has(code.invalidPartitions, code.invalidConfig, code.policyViolation)) return 'create the topic yourself, as the cluster wants it'
+  if (has(code.invalidGroup)) return `correct ${named('log.group')}`
   if (has(code.invalidSession))
-    return 'choose a session between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers'
+    return `set ${named('consumer.session_ms')} between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers`
   if (has(code.inconsistentGroupProtocol))
-    return 'stop the members of the consumer group that are no writers of ours, or choose another log.group'
-  if (has(code.groupFull)) return 'start fewer workers, or raise group.max.size of the brokers'
+    return `stop the members of the consumer group that are no writers of ours, or choose another ${named('log.group')}`
+  if (has(code.groupFull)) return `lower ${named('workers.count')}, or raise group.max.size of the brokers`
   if (has(code.unsupportedVersion)) return 'use Kafka 3.1 or newer'
   for (const one of chain(error)) {
-    if (one.message.includes('requires TLS')) return 'set log.tls to true'
+    if (one.message.includes('requires TLS')) return `set ${named('log.tls')} to true`
     const { code: text } = one as { code?: unknown }
-    if (typeof text === 'string' && certificateFault.test(text)) return 'look at log.tls, log.ca_file and log.cert_file'
-    if (text === 'PLT_KFK_AUTHENTICATION' && !isCut(one.cause)) return 'look at log.sasl_mechanism, log.sasl_username and log.sasl_password'
+    if (typeof text === 'string' && certificateFault.test(text))
+      return `correct ${named('log.tls')}, ${named('log.ca_file')} and ${named('log.cert_file')}`
+    if (text === 'PLT_KFK_AUTHENTICATION' && !isCut(one.cause))
+      return `correct ${named('log.sasl_mechanism')}, ${named('log.sasl_username')} and ${named('log.sasl_password')}`
   }
   return undefined
 }

@@ -164,7 +164,7 @@ export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, 
       onGone(item)
     }
     if (refusal === undefined) return
-    logger.info({ topic: name }, 'log can be written again')
+    logger.debug({ topic: name }, 'log can be written again')
     refusal = undefined
   }
 
@@ -220,7 +220,8 @@ export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, 
   function unavailable(cause: unknown): LogUnavailableError {
     const reason = cause === undefined ? 'no broker has answered' : reasonOf(cause)
     const error = new LogUnavailableError(`the topic ${name} does not take messages (${reason}): look at its brokers`, { cause })
-    if (refusal === undefined) logger.error({ err: cause ?? error, topic: name }, 'log cannot be written')
+    // Whoever appends says that the log is away: an ingest that watches it, or a writer that waits for its dead letters.
+    if (refusal === undefined) logger.debug({ topic: name, reason }, 'log cannot be written')
     refusal = { atMs: performance.now(), error }
     return error
   }

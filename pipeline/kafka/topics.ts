@@ -2,6 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Admin, API, Broker, Connection, FetchIsolationLevelValue, metadataV12 } from '@platformatic/kafka'
+import { named } from '../../config/option-variable.ts'
 import { LogUnavailableError } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
 import { type KafkaConnection, openAdmin } from './connection.ts'
@@ -47,7 +48,9 @@ export async function describeTopic(admin: Admin, name: string, attempt = 0): Pr
     throw new SystemicError(`the brokers do not show the topic ${name} to this user: give it the right to describe, read and write it`)
   }
   if (found.errorCode === code.invalidTopic) {
-    throw new SystemicError(`${name} is no name for a topic: look at log.topic and log.group, from which it is made`)
+    throw new SystemicError(
+      `${name} is no name for a topic: correct ${named('log.topic')} and ${named('log.group')}, from which it is made`,
+    )
   }
   if (found.errorCode !== code.none && found.errorCode !== code.leaderNotAvailable) {
     throw new LogUnavailableError(`the brokers answer error ${found.errorCode} for the topic ${name}: look at their logs`)
@@ -144,7 +147,8 @@ export async function reachTopic(admin: Admin, name: string, make: TopicToMake |
     const topic = await describeTopic(admin, name, attempt)
     if (topic !== undefined && topic.partitions > 0 && !topic.leaders.includes(undefined)) return topic
     if (topic === undefined && !made) {
-      if (make === undefined) throw new SystemicError(`there is no topic ${name}: make it, or set log.topic to the one that is meant`)
+      if (make === undefined)
+        throw new SystemicError(`there is no topic ${name}: make it, or set ${named('log.topic')} to the one that is meant`)
       await makeTopic(admin, name, make)
       made = true
     }

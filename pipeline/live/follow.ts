@@ -64,20 +64,24 @@ export function shorten(follow: Follow, partition: number, end: number): void {
   follow.follower.lost()
 }
 
+/** Records that are given at once: a step of the work that is done in time slices. */
+export const rowsAtOnce = 500
+
 /**
- * Gives a message to one who has offsets of their own, unless they are past it. A message that is begun is given before those of other
- * partitions: a place has room for one.
+ * Gives the next rows of a message to one who has offsets of their own, unless they are past it. A message that is begun is given before those
+ * of other partitions: a place has room for one.
  *
  * @param offsets theirs
- * @returns false where they have no room for all of it: their offsets say where to go on
+ * @returns false where there is more of it, or they have no room for all of these rows: their offsets say where to go on
  */
 export function giveFrom(follow: Follow, offsets: number[], message: LiveMessage): boolean {
   const { partition, offset, batch } = message
   const next = offsets[partition]!
   if (offset < next) return true
   const first = offset === next && follow.begun?.partition === partition ? follow.begun.rows : 0
+  const end = Math.min(first + rowsAtOnce, batch.rowCount)
   offsets[partition] = offset
-  const rows = follow.follower.take(message, first, offsets)
+  const rows = follow.follower.take(message, first, end, offsets)
   if (rows < batch.rowCount) {
     follow.begun = { partition, rows }
     return false

@@ -3,20 +3,23 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { unlessAborted } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
+import type { OutageReport } from '../../config/outage.ts'
 import type { DecoderOptions } from '../decode.ts'
 import type { TopicBounds } from '../topic-reader.ts'
 import { catchUp } from './catch-up.ts'
-import { openDecoding } from './decoding.ts'
 import { type Beginning, beginningOf, type Follow, offsetsOf, shorten } from './follow.ts'
 import { type Follower, type Following, type LiveMessages, LiveUnavailableError, type Place } from './messages.ts'
+import { openSemaphore } from './semaphore.ts'
 import { openTail, type Tail } from './tail.ts'
+import { openTimeSlices } from './time-slices.ts'
 import type { LiveTopic } from './topic.ts'
-import { openTurns } from './turns.ts'
 
 export interface LiveParts {
   readonly topic: LiveTopic
   /** As the writers have them. */
   readonly decoder: DecoderOptions
+  /** Of the log, while it is followed. */
+  readonly outage: OutageReport
   readonly logger: Logger
 }
 
@@ -27,8 +30,8 @@ export interface OpenLiveMessages extends LiveMessages {
   close(): Promise<void>
 }
 
-/** So many read behind the tail at the same time. */
-const catchUpsAtOnce = 2
+/** So many read the log behind the tail at the same time. */
+const readsAtOnce = 2
 /** A place that another process gave may lie behind the end that is known here, for as long as a broker's followers take to hear of it. */
 const aheadTries = 10
 const aheadMs = 200
@@ -49,9 +52,9 @@ interface Watch {
   ended: boolean
 }
 
-export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiveMessages {
-  const decoding = openDecoding(decoder)
-  const turns = openTurns(catchUpsAtOnce)
+export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts): OpenLiveMessages {
+  const slices = openTimeSlices()
+  const reads = openSemaphore(readsAtOnce)
   const watches = new Set<Watch>()
   /** The one that who comes next joins. */
   let current: Watch | undefined
@@ -67,7 +70,8 @@ export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiv
     const follows = new Set<Follow>()
     const tail = openTail({
       topic,
-      decoding,
+      decoder,
+      outage,
       logger,
       onDetached: follow => void tail.then(it => bring(follow, it)),
       onShortened: (partition, end) => follows.forEach(follow => shorten(follow, partition, end)),
@@ -127,7 +131,7 @@ export function openLiveMessages({ topic, decoder, logger }: LiveParts): OpenLiv
 
   /** To the tail, in the background. */
   function bring(follow: Follow, tail: Tail): void {
-    catchUp(follow, { tail, turns, decoding }).catch((error: unknown) => {
+    catchUp(follow, { tail, slices, reads }).catch((error: unknown) => {
       if (follow.stopped) return
       logger.error({ err: error }, 'the log cannot be read for a live stream, which is ended')
       follow.follower.end()

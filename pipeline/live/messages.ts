@@ -24,7 +24,7 @@ export function placeBehind(rows: number, { batch, partition, offset }: LiveMess
   return { log, offsets: offsets.with(partition, offset + 1), partition, rows: 0 }
 }
 
-/** A decoded message: the rows of its batch, all of them records or all documents. It is of use until the call that gave it returns. */
+/** A decoded message: the rows of its batch, all of them records or all documents. All who follow its channel are given the same one, and it never changes. */
 export interface LiveMessage {
   readonly batch: RecordBatch
   readonly partition: number
@@ -33,13 +33,13 @@ export interface LiveMessage {
 
 export interface Follower {
   /**
-   * Takes the rows of a message from the one with this number on, at once. Rows that are of no interest count as taken.
+   * Takes the rows `[first, end)` of a message, at once. Rows that are of no interest count as taken.
    *
    * @param offsets by partition, the offset of the next message; in the message's own partition that of the message. Of use until
    * the call returns
-   * @returns the number of the first row that it did not take for want of room: all rows of the message were taken where there is none
+   * @returns the number of the first row that it did not take for want of room; `end` where it took all
    */
-  take(message: LiveMessage, first: number, offsets: readonly number[]): number
+  take(message: LiveMessage, first: number, end: number, offsets: readonly number[]): number
   /** undefined while it has room; else resolves when it has some again, or was stopped. */
   room(): Promise<void> | undefined
   /** The log deleted messages that were not given out: what comes next lies behind them. */

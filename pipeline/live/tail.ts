@@ -1,24 +1,28 @@
-// The end of a log, read once for all who follow: each message is decoded once, and only where somebody follows its channel.
+// The end of a log, read once for all who follow: a message is decoded only where somebody follows its channel.
 //
-// Who follows is attached when they are where the tail is. One who has no room is let go at once, so that nobody waits for them.
+// Who follows is attached when they are where the tail is. One who has no room, or has not taken all of a large message at once, is detached and
+// catches up, so that the others do not wait for them.
 
 import { hash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from '../../config/logger.ts'
+import type { OutageReport } from '../../config/outage.ts'
+import type { DecoderOptions } from '../decode.ts'
 import { LogUnavailableError } from '../log.ts'
 import type { RawRun } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
-import type { Decoding } from './decoding.ts'
+import { type Decoding, openDecoding } from './decoding.ts'
 import { type Follow, giveFrom, offsetsOf } from './follow.ts'
-import type { LiveMessage } from './messages.ts'
+import { openTimeSlices } from './time-slices.ts'
 import type { LiveTopic } from './topic.ts'
 
 export interface TailParts {
   readonly topic: LiveTopic
-  readonly decoding: Decoding
+  readonly decoder: DecoderOptions
+  readonly outage: OutageReport
   readonly logger: Logger
-  /** Called for one who has no room, or lacks messages that were deleted: where they go on is theirs from here. */
+  /** Called for one who has not taken all of a message, or is not where the tail is by now: where they go on is theirs from here. */
   readonly onDetached: (follow: Follow) => void
   /** A partition lost its last messages, from this offset on: those who follow may have been given them, or lack them. */
   readonly onShortened: (partition: number, end: number) => void
@@ -30,6 +34,8 @@ export interface Tail {
   /** Of the log, as places have it. */
   readonly log: string
   readonly reader: TopicReader
+  /** Another one when the log lost its last messages: none that was decoded before is given any more. */
+  readonly decoding: Decoding
   /** By partition, the offset of the next message. */
   readonly next: readonly number[]
   attach(follow: Follow): void
@@ -42,7 +48,7 @@ export interface Tail {
 const partitionsMax = 1000
 const retryMs = 500
 
-export async function openTail({ topic, decoding, logger, onDetached, onShortened, onEnd }: TailParts): Promise<Tail> {
+export async function openTail({ topic, decoder, outage, logger, onDetached, onShortened, onEnd }: TailParts): Promise<Tail> {
   let reader = await topic.open()
   const next: number[] = []
   try {
@@ -58,6 +64,9 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
     throw error
   }
   const attached = new Map<string, Set<Follow>>()
+  let decoding = openDecoding(decoder)
+  // Not those of who catches up: what is new does not wait behind what is old.
+  const slices = openTimeSlices()
   const closing = new AbortController()
   let news = Promise.withResolvers<void>()
   const forget = topic.onAppend(wake)
@@ -76,7 +85,7 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
     if (follows?.size === 0) attached.delete(follow.channel)
   }
 
-  function give(run: RawRun): void {
+  async function give(run: RawRun): Promise<void> {
     const { partition } = run
     if (run.from > next[partition]!) lose(partition, run.from)
     const cursor = run.cursor()
@@ -85,28 +94,31 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
       const follows = attached.get(message.channel)
       if (follows === undefined || message.offset < next[partition]!) continue
       next[partition] = message.offset
-      const decoded = decoding.decode(message, partition)
-      if (decoded !== undefined) for (const follow of follows) giveTo(follow, decoded)
+      // Where they are is theirs from here, until each has taken it: others come and go in between.
+      attached.delete(message.channel)
+      for (const follow of follows) {
+        follow.attached = false
+        follow.offsets = offsetsOf(follow, next)
+      }
       next[partition] = message.offset + 1
+      const decoded = decoding.decode(message, partition)
+      for (const follow of follows) {
+        await slices.next()
+        if (follow.stopped) continue
+        const offsets = follow.offsets!
+        if (giveFrom(follow, offsets, decoded) && offsets.every((own, at) => own >= next[at]!)) attach(follow)
+        else onDetached(follow)
+      }
     }
     next[partition] = run.to
   }
 
-  function giveTo(follow: Follow, message: LiveMessage): void {
-    if (follow.stopped) return
-    // Who came from another process may have been ahead.
+  function attach(follow: Follow): void {
+    follow.attached = true
     if (follow.offsets?.every((own, partition) => own <= next[partition]!) === true) follow.offsets = undefined
-    if (follow.offsets === undefined) {
-      const rows = follow.follower.take(message, 0, next)
-      if (rows === message.batch.rowCount) return
-      follow.offsets = [...next]
-      follow.begun = { partition: message.partition, rows }
-    } else {
-      follow.offsets = offsetsOf(follow, next)
-      if (giveFrom(follow, follow.offsets, message)) return
-    }
-    detach(follow)
-    onDetached(follow)
+    const follows = attached.get(follow.channel)
+    if (follows === undefined) attached.set(follow.channel, new Set([follow]))
+    else follows.add(follow)
   }
 
   /** Messages were deleted before anybody took them. */
@@ -147,6 +159,7 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
       if (end >= next[partition]!) continue
       logger.warn({ topic: reader.name, partition, from: next[partition]!, to: end }, 'the log lost its last messages')
       next[partition] = end
+      decoding = openDecoding(decoder)
       onShortened(partition, end)
     }
   }
@@ -168,7 +181,7 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
       behind.map(async ([partition, { end }]) => {
         for await (const run of reader.read(partition, next[partition]!, end)) {
           if (closing.signal.aborted) return
-          give(run)
+          await give(run)
         }
       }),
     )
@@ -176,19 +189,16 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
   }
 
   async function follow(): Promise<void> {
-    let isAway = false
     while (!closing.signal.aborted) {
       news = Promise.withResolvers()
       try {
         await readNews()
-        if (isAway) logger.info({ topic: reader.name }, 'the log is followed live again')
-        isAway = false
+        outage.recovered()
         await news.promise
       } catch (error) {
         if (closing.signal.aborted) return
         if (!(error instanceof LogUnavailableError)) throw error
-        if (!isAway) logger.warn({ err: error }, 'the log is away: live streams wait for it')
-        isAway = true
+        outage.failed(error, { waitMs: retryMs, meanwhile: 'live streams wait for it' })
         await wait(retryMs, undefined, { signal: closing.signal }).catch(() => undefined)
       }
     }
@@ -201,6 +211,7 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
 
   async function end(): Promise<void> {
     closing.abort()
+    outage.close()
     forget()
     // What is on its way ends with it; a broker that is silent is not waited for.
     await reader.close()
@@ -211,13 +222,11 @@ export async function openTail({ topic, decoding, logger, onDetached, onShortene
     get reader() {
       return reader
     },
-    next,
-    attach(follow) {
-      follow.attached = true
-      const follows = attached.get(follow.channel)
-      if (follows === undefined) attached.set(follow.channel, new Set([follow]))
-      else follows.add(follow)
+    get decoding() {
+      return decoding
     },
+    next,
+    attach,
     detach,
     close() {
       closed ??= end()

@@ -1,15 +1,17 @@
 // What a worker's thread and the main thread tell each other: states, counts and the word to stop. No message of a device among it.
 
 import type { MetricObjectWithValues, MetricValue } from 'prom-client'
+import { codeOf } from '../../config/logger.ts'
 import type { PartitionCounts } from '../ledger.ts'
 import type { WriterState } from '../writer.ts'
 
 export type Metrics = readonly MetricObjectWithValues<MetricValue<string>>[]
 
-/** An error in transit: what an error's structured clone would lose is its name. */
+/** An error in transit: what an error's structured clone would lose is its name and its code. */
 export interface CarriedError {
   readonly name: string
   readonly message: string
+  readonly code?: string
 }
 
 /** From a worker, at each change of its state and once a second. */
@@ -35,9 +37,11 @@ export interface StopWorker {
 }
 
 export function carried(error: unknown): CarriedError {
-  return error instanceof Error ? { name: error.name, message: error.message } : { name: 'Error', message: String(error) }
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error) }
+  const code = codeOf(error)
+  return { name: error.name, message: error.message, ...(code === undefined ? {} : { code }) }
 }
 
-export function arrived({ name, message }: CarriedError): Error {
-  return Object.assign(new Error(message), { name })
+export function arrived({ message, ...named }: CarriedError): Error {
+  return Object.assign(new Error(message), named)
 }

@@ -44,6 +44,8 @@ export interface WorkerPool {
   counts(): ReadonlyMap<number, PartitionCounts>
   /** The metrics of all workers as one, in the text form of Prometheus. Up to a second old. */
   metrics(): Promise<string>
+  /** Resolves when every worker runs for the first time. */
+  readonly started: Promise<void>
   /** Resolves when the pool has stopped; rejects with the SystemicError that ended it. */
   readonly done: Promise<void>
   /** Lets each worker store what it took, and ends the threads. Never rejects. */
@@ -82,6 +84,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
   let stopping = false
   let systemic: SystemicError | undefined
   let deadline: NodeJS.Timeout | undefined
+  const started = Promise.withResolvers<void>()
   const ended = Promise.withResolvers<void>()
   // Who watches the state need not wait for the end as well.
   ended.promise.catch(() => undefined)
@@ -94,7 +97,9 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
     place.beganMs = performance.now()
     thread.on('message', message => {
       if (message.kind === 'report') take(place, message)
-      // Not at its exit: what it has left open may keep the thread for ever.
+      // It has closed its parts. What a driver has left open would keep the thread until the deadline of a stop.
+      else if (message.kind === 'stopped') void thread.terminate()
+      // Not at its exit: a part that never closes must not keep the others at work.
       else if (message.kind === 'systemic')
         stopAll(new SystemicError(message.failure?.message ?? 'a worker stopped', { cause: arrivedCause(message) }))
     })
@@ -114,6 +119,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
     place.report = report
     place.silentMs = 0
     if (report.state === 'running') place.failure = undefined
+    if (state() === 'running') started.resolve()
   }
 
   /** To say that it runs is not enough: that is said before anything was read. */
@@ -132,7 +138,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
       const before = silenceOf(place)
       place.silentMs += silence.lookMs
       const now = silenceOf(place)
-      if (before === undefined && now !== undefined) logger.warn({ err: now, worker: place.number }, 'a worker is silent: not ready')
+      if (before === undefined && now !== undefined) logger.warn({ worker: place.number }, `${now.message}: not ready`)
       if (place.silentMs <= silence.aliveMsMax) continue
       logger.error({ worker: place.number, silent_ms: place.silentMs }, 'a worker does nothing any more, and is ended')
       void place.thread.terminate()
@@ -178,9 +184,11 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
   }
 
   function endAll(): void {
-    for (const { thread, number } of places) {
+    for (const { thread, number, report } of places) {
       if (thread === undefined) continue
-      logger.error({ worker: number }, 'a worker did not stop in time: what it had not stored is taken again by the next start')
+      // One that took nothing, since it waited for its log or its store, say, has nothing that the next start would take again.
+      if (report?.counts.some(([, { received }]) => received > 0))
+        logger.error({ worker: number }, 'a worker did not stop in time: what it had not stored is taken again by the next start')
       void thread.terminate()
     }
   }
@@ -221,6 +229,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
       const kept = await goneMetrics
       return textOfMetrics([kept, ...places.flatMap(({ report }) => (report === undefined ? [] : [report.metrics]))])
     },
+    started: started.promise,
     done: ended.promise,
     async stop() {
       stopAll()

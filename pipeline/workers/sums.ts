@@ -2,6 +2,7 @@
 
 import { AggregatorRegistry } from 'prom-client'
 import type { PartitionCounts } from '../ledger.ts'
+import { lastWriteName } from '../metrics.ts'
 import type { Metrics } from './messages.ts'
 
 /** Adds the books of a worker, partition by partition: a partition may have passed from one worker to another. */
@@ -18,9 +19,9 @@ export function withoutInFlight(counts: readonly (readonly [number, PartitionCou
   return counts.map(([partition, of]) => [partition, { ...of, received: of.received - of.inFlight, inFlight: 0 }])
 }
 
-/** What stays of the metrics of a thread that is gone: counters never go back, and of everything else nothing is left. */
+/** What stays of the metrics of a thread that is gone: counters, which never go back, and when it wrote last. */
 export async function keepCounters(kept: Metrics, gone: Metrics): Promise<Metrics> {
-  const counters = gone.filter(({ type }) => String(type) === 'counter')
+  const counters = gone.filter(({ type, name }) => String(type) === 'counter' || name === lastWriteName)
   return await AggregatorRegistry.aggregate([[...kept], counters]).getMetricsAsJSON()
 }
 

@@ -1,7 +1,7 @@
 // A worker's thread: the whole pipeline, from the log to the store, sharing nothing; it reports, and stops when it is told to.
 
 import type { MessagePort } from 'node:worker_threads'
-import type { Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { Writer, WriterState } from '../writer.ts'
@@ -11,13 +11,13 @@ import { carried, type StopWorker, type WorkerEnd, type WorkerReport } from './m
 export interface OpenWorker {
   /** Its flows: of the messages, first, and of what is replayed. */
   readonly writers: readonly [Writer, ...Writer[]]
-  readonly registry: Registry
   /** After the writers have stopped: sources, sinks and dead letters. What does not close is its own to log, and keeps no other from closing. */
   close(): Promise<void>
 }
 
-/** What the parts of a worker tell, from when they are being opened. */
+/** Where the parts of a worker report how they are, from when they are being opened. */
 export interface WorkerEvents {
+  readonly registry: Registry
   readonly onStateChange: () => void
   /** Before all are open: the log or the store is away, and is tried again. */
   readonly onWaiting: (failure: Error) => void
@@ -40,6 +40,7 @@ export async function serveWorker(
   open: (events: WorkerEvents, signal: AbortSignal) => Promise<OpenWorker>,
 ): Promise<void> {
   const stopping = new AbortController()
+  const registry = new Registry()
   let opened: OpenWorker | undefined
   let waiting: Error | undefined
   port.on('message', (_stop: StopWorker) => {
@@ -50,7 +51,7 @@ export async function serveWorker(
 
   let reporting: Promise<void> = Promise.resolve()
   function report(): void {
-    reporting = reporting.then(async () => port.postMessage(await reportOf(opened, waiting)))
+    reporting = reporting.then(async () => port.postMessage(await reportOf(registry, opened, waiting)))
   }
 
   let isTold = false
@@ -67,7 +68,7 @@ export async function serveWorker(
   const timer = setInterval(report, reportMs)
   try {
     report()
-    opened = await open({ onStateChange: report, onWaiting, onFailure }, stopping.signal)
+    opened = await open({ registry, onStateChange: report, onWaiting, onFailure }, stopping.signal)
     waiting = undefined
     report()
     if (stopping.signal.aborted) await stopAll(opened)
@@ -107,7 +108,7 @@ async function stopAll({ writers }: OpenWorker): Promise<void> {
   await Promise.all(writers.map(writer => writer.stop()))
 }
 
-async function reportOf(opened: OpenWorker | undefined, waiting: Error | undefined): Promise<WorkerReport> {
+async function reportOf(registry: Registry, opened: OpenWorker | undefined, waiting: Error | undefined): Promise<WorkerReport> {
   // The least of its flows counts: a worker whose replays cannot be stored is not running.
   const states = opened?.writers.map(writer => writer.state()) ?? ['retrying']
   const state: WriterState = states.find(state => state !== 'running') ?? 'running'
@@ -117,7 +118,7 @@ async function reportOf(opened: OpenWorker | undefined, waiting: Error | undefin
     state,
     ...(failure === undefined ? {} : { failure: carried(failure) }),
     counts: opened === undefined ? [] : [...opened.writers[0].counts()],
-    metrics: opened === undefined ? [] : await opened.registry.getMetricsAsJSON(),
+    metrics: await registry.getMetricsAsJSON(),
   }
 }
 

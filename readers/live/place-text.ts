@@ -6,6 +6,10 @@
 //
 // Equal bytes are sealed to equal texts, and a place holds the offsets of every channel's partitions: two equal ids would say that nobody
 // on the platform published in between. So no two are made of equal bytes: the process has random ones, and counts.
+//
+// Sealing is what costs most of an event, and a message may have thousands of records: the records of one that are given out together share the
+// sealed text of the first, and a decimal number behind a full stop says how many records follow it. That number is no secret, since it counts records that
+// the reader is given or filtered out, and one who changes it changes only which of their own records come.
 
 import { randomBytes } from 'node:crypto'
 import type { Place } from '../../pipeline/live/messages.ts'
@@ -14,6 +18,8 @@ import { openSeal } from '../seal.ts'
 export interface PlaceTexts {
   /** @param of whose it is: the channel, and what of it may be read */
   encode(place: Place, of: string): string
+  /** The place so many rows of the same message behind that of `text`. */
+  behind(text: string, rows: number): string
   /** undefined for what is none of theirs. */
   decode(text: string, of: string): Place | undefined
 }
@@ -26,6 +32,7 @@ const logBytes = 8
 const numbersAt = logAt + logBytes
 /** Of a thousand partitions, each with an offset of seven bytes. A header has room for it. */
 export const placeCharactersMax = 10_000
+const textForm = /^([\w-]+)(?:\.([1-9]\d{0,8}))?$/
 
 /** @param key 32 bytes, the same in every process that answers the same readers */
 export function openPlaceTexts(key: Uint8Array): PlaceTexts {
@@ -39,9 +46,12 @@ export function openPlaceTexts(key: Uint8Array): PlaceTexts {
       bytes.writeUIntBE(serial++, 1 + processBytes, serialBytes)
       return sealed.seal(bytes, of)
     },
+    behind: (text, rows) => `${text}.${rows}`,
     decode(text, of) {
-      const bytes = text.length > placeCharactersMax ? undefined : sealed.open(text, of)
-      return bytes === undefined || bytes.length <= numbersAt ? undefined : placeOf(bytes)
+      const [, sealedText, rows = '0'] = (text.length > placeCharactersMax ? null : textForm.exec(text)) ?? []
+      const bytes = sealedText === undefined ? undefined : sealed.open(sealedText, of)
+      const place = bytes === undefined || bytes.length <= numbersAt ? undefined : placeOf(bytes)
+      return place && { ...place, rows: place.rows + Number(rows) }
     },
   }
 }

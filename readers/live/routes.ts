@@ -55,7 +55,7 @@ const headers = Type.Object({
   'last-event-id': Type.Optional(
     Type.String({
       maxLength: placeCharactersMax,
-      pattern: '^[A-Za-z0-9_-]*$',
+      pattern: '^[A-Za-z0-9_.-]*$',
       allowed: 'the id of the event that came last, as it was sent',
       description: 'Go on behind this event; without it the stream begins now.',
     }),
@@ -71,7 +71,7 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
   async function readHead(request: FastifyRequest): Promise<void> {
     // What is no id is refused by the route's schema, once it is known who asks.
     const channel = parseChannel((request.params as { channel: string }).channel) ?? noChannel
-    const right = await authenticate(access, request.headers.authorization, channel)
+    const right = await authenticate(access, request, channel)
     const credential = parseCredential(request.headers.authorization)!
     request.setDecorator<StreamHead>(headKey, { request: { credential, channel, action: 'read' }, right })
   }

@@ -18,32 +18,40 @@ export interface LiveRow {
 /** Bits of an offset in a position; the store's number of the log, above the partition, is not known here. */
 const offsetBits = 44n
 
-/** @returns what gives the rows of a message, in the order of its batch. The message that was asked for last is kept. */
-export function openRows(): (message: LiveMessage) => readonly LiveRow[] {
-  let last: LiveMessage | undefined
-  let rows: readonly LiveRow[] = []
+/** The rows of a message, in the order of its batch. */
+export interface LiveRows {
+  at(index: number): LiveRow | undefined
+}
+
+/** @returns what gives the rows of a message: each is made for the first who asks, and kept as long as the message is. */
+export function openRows(): (message: LiveMessage) => LiveRows {
+  const made = new WeakMap<LiveMessage, LiveRows>()
   return message => {
-    if (message !== last) {
+    let rows = made.get(message)
+    if (rows === undefined) {
       rows = rowsOf(message)
-      last = message
+      made.set(message, rows)
     }
     return rows
   }
 }
 
-function rowsOf({ batch, partition, offset }: LiveMessage): LiveRow[] {
-  const { records, documents } = batch
+function rowsOf({ batch, partition, offset }: LiveMessage): LiveRows {
+  const { records, documents, rowCount } = batch
   const position = (BigInt(partition) << offsetBits) + BigInt(offset)
   const rows: LiveRow[] = []
-  for (let at = 0; at < records.length; at++) {
-    const row = senmlRow(batch, records, at, position)
-    rows.push(openRow(row, senmlFormat, () => recordJson(row)))
-  }
-  for (let at = 0; at < documents.length; at++) {
+
+  function rowAt(index: number): LiveRow {
+    if (index < records.length) {
+      const row = senmlRow(batch, records, index, position)
+      return openRow(row, senmlFormat, () => recordJson(row))
+    }
+    const at = index - records.length
     const row = documentRow(batch, documents, at, position)
-    rows.push(openRow(row, documents.format[at]!, () => documentJson(row)))
+    return openRow(row, documents.format[at]!, () => documentJson(row))
   }
-  return rows
+
+  return { at: index => (index < rowCount ? (rows[index] ??= rowAt(index)) : undefined) }
 }
 
 function openRow(row: Row, format: string, print: () => string): LiveRow {

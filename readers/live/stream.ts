@@ -107,18 +107,25 @@ export function openStream(parts: StreamParts): Stream {
   }
 
   const follower: Follower = {
-    take(message, first, offsets) {
-      const { batch } = message
+    take(message, first, end, offsets) {
+      const { batch, partition } = message
       const to = response!
-      if (reason !== undefined || to.destroyed || isEmpty) return batch.rowCount
+      if (reason !== undefined || to.destroyed || isEmpty) return end
       const { log } = following
       const rows = rowsOf(message)
       let text = ''
+      let beginning: string | undefined
       let at = first
-      for (; at < rows.length && to.writableLength + text.length < queueBytes; at++) {
-        const live = rows[at]!
+      for (; at < end && to.writableLength + text.length < queueBytes; at++) {
+        const live = rows.at(at)!
         if (live.format !== selection.format || !matches(live.row)) continue
-        text += recordEvent(placeTexts.encode(placeBehind(at + 1, message, log, offsets), of), live.json())
+        let id: string
+        if (at + 1 === batch.rowCount) id = placeTexts.encode(placeBehind(at + 1, message, log, offsets), of)
+        else {
+          beginning ??= placeTexts.encode({ log, offsets, partition, rows: first }, of)
+          id = placeTexts.behind(beginning, at + 1 - first)
+        }
+        text += recordEvent(id, live.json())
       }
       if (text !== '') send(text)
       return at

@@ -1,6 +1,6 @@
 // What the caller of a reader is told of an error of MongoDB or of its driver.
 
-import { classify, explained, isErrorOf } from '../../sinks/mongodb/errors.ts'
+import { classify, explained, isErrorOf, login } from '../../sinks/mongodb/errors.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { QueryTooLargeError, StoreUnavailableError } from '../reader.ts'
 import { tookTooLong } from './time-limit.ts'
@@ -21,9 +21,8 @@ export function readError(error: unknown): unknown {
     return new StoreUnavailableError(`the store cannot answer now: ${(error as Error).message}`, { cause: error })
   }
   if (isErrorOf(error, denied)) {
-    return new SinkError('systemic', 'MongoDB lets the user of the reader not read (code 13): give it the role `read` on the database', {
-      cause: error,
-    })
+    const sentence = `the reader's MongoDB user is not authorized to read (code 13): grant it the \`read\` role on the database, or name another user in ${login}`
+    return new SinkError('systemic', sentence, { cause: error })
   }
   return explained(error)
 }

@@ -14,15 +14,24 @@ export interface Source {
   readonly table: string
   readonly columns: string
   readonly time: 'time' | 'created'
+  /** The time as a bigint, in units of `unitNs`. */
+  readonly timeUnits: string
+  readonly unitNs: bigint
+  /** Of what no limit bounds in a row: as long as it is, or as it is stored. */
+  readonly bytes: string
 }
 
-const place = 'm.position, m.index'
+export const place = 'm.position, m.index'
+const timeUs = '(extract(epoch FROM m.time) * 1000000)::bigint'
 const records: Source = {
   table: 'public.messages',
   columns:
-    `m.subtopic, m.publisher, m.protocol, ${place}, m.name, m.unit, (extract(epoch FROM m.time) * 1000000)::bigint AS time_us, ` +
+    `m.subtopic, m.publisher, m.protocol, ${place}, m.name, m.unit, ${timeUs} AS time_us, ` +
     'm.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time',
   time: 'time',
+  timeUnits: timeUs,
+  unitNs: 1000n,
+  bytes: 'octet_length(m.subtopic) + octet_length(m.name) + coalesce(octet_length(m.unit), 0)',
 }
 
 function documents(table: string): Source {
@@ -30,6 +39,9 @@ function documents(table: string): Source {
     table: `formats.${quoteName(table)}`,
     columns: `m.subtopic, m.publisher, m.protocol, ${place}, m.created, m.payload`,
     time: 'created',
+    timeUnits: 'm.created',
+    unitNs: 1n,
+    bytes: 'octet_length(m.subtopic) + pg_column_size(m.payload)',
   }
 }
 
@@ -89,7 +101,7 @@ export function microseconds(us: bigint, statement: StatementText): string {
 }
 
 /** The instant of a key. */
-export function instantOf({ timeNs }: RowKey, { time }: Source, statement: StatementText): string {
+export function instantOf({ timeNs }: Pick<RowKey, 'timeNs'>, { time }: Source, statement: StatementText): string {
   return time === 'created' ? `${statement.value(timeNs)}::bigint` : microseconds(timeNs / 1000n, statement)
 }
 

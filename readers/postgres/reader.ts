@@ -3,22 +3,20 @@
 import { type Database, DatabaseError, type SqlRow } from '../../config/postgres/database.ts'
 import { aggregateRows } from '../groups.ts'
 import { rowsOf } from '../parts.ts'
-import type { AggregateQuery, PageQuery, Selection } from '../query.ts'
 import {
   type Bucket,
-  type DocumentRow,
   type Grouped,
   groupsMax,
   QueryTooLargeError,
   type Reader,
   type Row,
-  type SenmlRow,
   StoreUnavailableError,
   senmlFormat,
   tooManyGroups,
 } from '../reader.ts'
+import { inPieces, type Questions, type Run } from './pieces.ts'
+import { type BucketColumns, toBucket, toRows } from './rows.ts'
 import { selectBuckets, selectCount, selectLatest, selectPage, selectTable } from './select.ts'
-import type { Statement } from './statement.ts'
 
 export interface PostgresReaderParts {
   /**
@@ -28,6 +26,8 @@ export interface PostgresReaderParts {
   readonly database: Database
   /** That one question may take in all where it is many statements; 30 s without it. */
   readonly queryTimeoutMs?: number
+  /** Rows that one statement of the embedded database looks at, beside those of one instant; fewer than it finds out itself. */
+  readonly pieceRowsMax?: number
 }
 
 /** SQLSTATE of what is not there: a table, a schema. */
@@ -39,12 +39,13 @@ const outOfRange = '22003'
 const tablesRememberedMax = 10_000
 
 /** Opens a reader over the tables that the PostgreSQL sink keeps. It makes none: before the first writer there is nothing to read. */
-export function openPostgresReader({ database, queryTimeoutMs = 30_000 }: PostgresReaderParts): Reader {
+export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRowsMax }: PostgresReaderParts): Reader {
   // Formats keep their table until somebody drops it, so only what was found is remembered.
   const tables = new Map<string, string>()
 
-  const run = <Columns extends SqlRow>({ sql, values }: Statement, signal: AbortSignal): Promise<Columns[]> =>
-    database.query<Columns>(sql, values, { signal })
+  const run: Run = ({ sql, values }, signal, onTurn) => database.query(sql, values, { signal, priority: 'reader', onTurn })
+  const isEmbedded = database.kind === 'embedded'
+  const questions = isEmbedded ? inPieces(run, pieceRowsMax) : inOne(run)
 
   async function tableOf(format: string, signal: AbortSignal): Promise<string | undefined> {
     const remembered = tables.get(format)
@@ -81,47 +82,38 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000 }: Postgr
     }
   }
 
+  /** Work of many statements, for as long as one question may take: the limit of a server is on each of them, and the embedded database has none. */
+  async function limited<Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>): Promise<Found> {
+    const limit = AbortSignal.timeout(queryTimeoutMs)
+    try {
+      return await work(AbortSignal.any([signal, limit]))
+    } catch (error) {
+      throw limit.aborted ? tooLong(error) : error
+    }
+  }
+  const asked = isEmbedded ? limited : <Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>) => work(signal)
+
   const reader: Reader = {
-    read: (query: PageQuery, signal) =>
-      within<readonly Row[]>(query.format, signal, [], async table =>
-        toRows(await run(selectPage(query, table), signal), table, query.channel),
+    read: (query, signal) =>
+      within<readonly Row[]>(query.format, signal, [], table => asked(signal, limit => questions.read(query, table, limit))),
+
+    count: (selection, max, signal) =>
+      within(selection.format, signal, 0, table => asked(signal, limit => questions.count(selection, table, max, limit))),
+
+    latest: (query, signal) =>
+      within<Grouped<Row>>(query.format, signal, { groups: [], total: 0 }, table =>
+        asked(signal, limit => questions.latest(query, table, limit)),
       ),
 
-    count: (selection: Selection, max, signal) =>
-      within(selection.format, signal, 0, async table => {
-        const [counted] = await run<{ total: bigint }>(selectCount(selection, table, max), signal)
-        return Number(counted!.total)
-      }),
-
-    latest: (query: PageQuery, signal) =>
-      within<Grouped<Row>>(query.format, signal, { groups: [], total: 0 }, async table => {
-        const found = await run<SqlRow & { total: bigint; position: bigint | null }>(selectLatest(query, table, groupsMax), signal)
-        return {
-          groups: toRows(
-            found.filter(({ position }) => position !== null),
-            table,
-            query.channel,
-          ),
-          total: totalOf(found, 'series'),
-        }
-      }),
-
-    aggregate: (query: AggregateQuery, signal) =>
+    aggregate: (query, signal) =>
       within<Grouped<Bucket>>(query.format, signal, { groups: [], total: 0 }, async () => {
-        const limit = AbortSignal.timeout(queryTimeoutMs)
         try {
-          const found = await run<BucketColumns>(selectBuckets(query, groupsMax), signal)
-          const groups = found.filter(({ time_us: timeUs }) => timeUs !== null).map(row => toBucket(row, query.channel))
-          return { groups, total: totalOf(found, 'buckets') }
+          return await asked(signal, limit => questions.aggregate(query, limit))
         } catch (error) {
           if (!(error instanceof DatabaseError) || error.sqlState !== outOfRange) throw error
         }
-        try {
-          // Doubles in this process go beyond their range without an error.
-          return await aggregateRows(rowsOf(reader, query, AbortSignal.any([signal, limit])), query)
-        } catch (error) {
-          throw limit.aborted ? tooLong(error) : error
-        }
+        // Doubles in this process go beyond their range without an error.
+        return await limited(signal, limit => aggregateRows(rowsOf(reader, query, limit), query))
       }),
 
     async check() {
@@ -136,6 +128,30 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000 }: Postgr
     },
   }
   return reader
+}
+
+/** To a server, which runs many statements at once and ends those that take too long. */
+function inOne(run: Run): Questions {
+  return {
+    read: async (query, table, signal) => toRows(await run(selectPage(query, table), signal), table, query.channel),
+
+    async count(selection, table, max, signal) {
+      const [counted] = await run<{ total: bigint }>(selectCount(selection, table, max), signal)
+      return Number(counted!.total)
+    },
+
+    async latest(query, table, signal) {
+      const found = await run<SqlRow & { total: bigint; position: bigint | null }>(selectLatest(query, table, groupsMax), signal)
+      const newest = found.filter(({ position }) => position !== null)
+      return { groups: toRows(newest, table, query.channel), total: totalOf(found, 'series') }
+    },
+
+    async aggregate(query, signal) {
+      const found = await run<BucketColumns & { total: bigint }>(selectBuckets(query, groupsMax), signal)
+      const groups = found.filter(({ time_us: timeUs }) => timeUs !== null).map(row => toBucket(row, query.channel))
+      return { groups, total: totalOf(found, 'buckets') }
+    },
+  }
 }
 
 function totalOf(found: readonly { total: bigint }[], what: string): number {
@@ -159,90 +175,5 @@ function readError(error: unknown): unknown {
 }
 
 function tooLong(cause: unknown): QueryTooLargeError {
-  return new QueryTooLargeError('the store took longer than one question may: ask for less by name, publisher, from and to', { cause })
-}
-
-/** The columns of select.ts, in the forms of the port. */
-interface RecordColumns extends SqlRow {
-  position: bigint
-  index: number
-  subtopic: string
-  publisher: string
-  protocol: string
-  name: string
-  unit: string | null
-  time_us: bigint
-  value: number | null
-  string_value: string | null
-  bool_value: boolean | null
-  data_value: Uint8Array | null
-  sum: number | null
-  update_time: number | null
-}
-
-interface DocumentColumns extends SqlRow {
-  position: bigint
-  index: number
-  subtopic: string
-  publisher: string
-  protocol: string
-  created: bigint
-  payload: string
-}
-
-interface BucketColumns extends SqlRow {
-  total: bigint
-  publisher: string
-  subtopic: string
-  name: string
-  unit: string | null
-  /** null where there is no bucket, only the total. */
-  time_us: bigint | null
-  count: bigint
-  value: number
-}
-
-function toRows(found: readonly SqlRow[], table: string | undefined, channel: string): Row[] {
-  return table === undefined
-    ? found.map(row => toSenmlRow(row as RecordColumns, channel))
-    : found.map(row => toDocumentRow(row as DocumentColumns, channel))
-}
-
-function toBucket({ publisher, subtopic, name, unit, time_us: timeUs, count, value }: BucketColumns, channel: string): Bucket {
-  return { channel, publisher, subtopic, name, unit: unit ?? undefined, timeUs: Number(timeUs), value, count: Number(count) }
-}
-
-function toSenmlRow(row: RecordColumns, channel: string): SenmlRow {
-  return {
-    kind: 'senml',
-    channel,
-    subtopic: row.subtopic,
-    publisher: row.publisher,
-    protocol: row.protocol,
-    position: row.position,
-    index: row.index,
-    name: row.name,
-    unit: row.unit ?? undefined,
-    timeUs: Number(row.time_us),
-    value: row.value ?? undefined,
-    stringValue: row.string_value ?? undefined,
-    boolValue: row.bool_value ?? undefined,
-    dataValue: row.data_value ?? undefined,
-    sum: row.sum ?? undefined,
-    updateTime: row.update_time ?? undefined,
-  }
-}
-
-function toDocumentRow(row: DocumentColumns, channel: string): DocumentRow {
-  return {
-    kind: 'document',
-    channel,
-    subtopic: row.subtopic,
-    publisher: row.publisher,
-    protocol: row.protocol,
-    position: row.position,
-    index: row.index,
-    createdNs: row.created,
-    payloadText: row.payload,
-  }
+  return new QueryTooLargeError('the store took longer than one query may: narrow it with name, publisher, from or to', { cause })
 }

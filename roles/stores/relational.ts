@@ -1,9 +1,39 @@
 // The relational store: a PostgreSQL server.
 
 import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
+import { named } from '../../config/option-variable.ts'
+import { DatabaseError } from '../../config/postgres/database.ts'
+import { type DatabaseUser, refusalSentence } from '../../config/postgres/refusal.ts'
+import { SinkError } from '../../sinks/sink-error.ts'
 import { type RelationalOptions, type RelationalReaderOptions, relationalOptions, relationalReaderOptions } from './relational-options.ts'
 import type { StoreKind } from './store.ts'
 import { closingBehind } from './store-reader.ts'
+
+const option = named('store.url', 'SVC_RELATIONAL_URL')
+
+/** Of the schema `sluice`; the server's words name no schema, and the other tables are those of formats. */
+const ownTables: ReadonlySet<string> = new Set(['formats', 'logs', 'migrations', 'offsets', 'replayed'])
+
+/** As sinks/postgres/README.md lists them. */
+function writerTableRights(table: string): string {
+  if (table === 'messages') return 'SELECT, INSERT ON public.messages'
+  return ownTables.has(table) ? 'SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA sluice' : 'SELECT, INSERT ON ALL TABLES IN SCHEMA formats'
+}
+
+/** As readers/postgres/README.md lists them. */
+function readerTableRights(table: string): string {
+  return table === 'messages' ? 'SELECT ON public.messages' : 'SELECT ON ALL TABLES IN SCHEMA sluice, formats'
+}
+
+/** Rejects with what to do about it where the server refuses what was asked and no retry changes that; with any other error as it is. */
+async function asked<Answer>(answer: Promise<Answer>, user: DatabaseUser): Promise<Answer> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || error.transient) throw error
+    throw new SinkError('systemic', refusalSentence(error, user), { cause: error })
+  }
+}
 
 export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> = {
   name: 'relational',
@@ -25,8 +55,13 @@ export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> =
       statementTimeoutMs: options.statementTimeoutMs,
       lockTimeoutMs: options.lockTimeoutMs,
     })
+    const user: DatabaseUser = { option, url: options.url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights }
     return {
-      openSink: (identity, onNotice) => openSink({ database, options, onNotice, ...identity }),
+      async openSink(identity, onNotice) {
+        const sink = await asked(openSink({ database, options, onNotice, ...identity }), user)
+        const write: typeof sink.write = (...batch) => asked(sink.write(...batch), user)
+        return { ...sink, write, positions: partitions => asked(sink.positions!(partitions), user) }
+      },
       classify,
       async maintain() {
         await maintain(database, options)
@@ -46,7 +81,13 @@ export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> =
       watchesClients: true,
       plansEach: true,
     })
-    return closingBehind(openPostgresReader({ database, queryTimeoutMs }), database)
+    const reader = openPostgresReader({ database, queryTimeoutMs })
+    // Checks have a connection of their own: one that waits behind slow queries would say that the server is away.
+    const checks = await openServer({ url, applicationName: 'sluice-reader-check', connectionsMax: 1, statementTimeoutMs: queryTimeoutMs })
+    const checked = openPostgresReader({ database: checks })
+    const user: DatabaseUser = { option, url, schemaRights: 'USAGE', tableRights: readerTableRights }
+    const connections = { close: async () => void (await Promise.all([database.close(), checks.close()])) }
+    return closingBehind({ ...reader, check: () => asked(checked.check(), user) }, connections)
   },
 
   async openAudit({ url }) {

@@ -9,6 +9,8 @@ import type { ErrorClass, Sink } from '../../sinks/sink.ts'
 
 /** The kinds by the names of SPEC §2, and the database that each is here. */
 export const storeNames = { relational: 'postgres', widecolumn: 'cassandra', timeseries: 'influxdb', document: 'mongodb' } as const
+/** The databases as sentences name them. */
+export const databaseNames = { relational: 'PostgreSQL', widecolumn: 'Cassandra', timeseries: 'InfluxDB', document: 'MongoDB' } as const
 export type StoreName = keyof typeof storeNames
 export const storeNameList = Object.keys(storeNames) as StoreName[]
 

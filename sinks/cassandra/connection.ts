@@ -79,7 +79,7 @@ export async function openConnection(options: ConnectionOptions, applicationName
     serial: local ? consistencies.localSerial : consistencies.serial,
   }
   const settings = clientOptions(driver, place, options, { applicationName, tls, levels })
-  const who = { user: options.user ?? place.user, dataCenter: place.dataCenter }
+  const who = { user: options.user ?? place.user, dataCenter: place.dataCenter, keyspace: place.keyspace }
   let connecting: Promise<Client> | undefined
   let closed = false
 

@@ -2,6 +2,7 @@
 //
 // Errors are told apart by name and by the code of the native protocol (version 4, §9), so that the driver is not loaded for it.
 
+import { named } from '../../config/option-variable.ts'
 import type { ErrorClass } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
@@ -195,26 +196,40 @@ export function isSchemaFault(error: unknown): boolean {
   return failure.name === 'NoHostAvailableError' && saidBy(failure).some(inner => (inner as DriverFailure).code === unprepared)
 }
 
+/** Who asks, as the options say. */
+export interface Caller {
+  readonly user: string | undefined
+  readonly dataCenter: string
+  readonly keyspace: string
+}
+
+const url = named('store.url', 'SVC_WIDECOLUMN_URL')
+
 /** The error with what to do about it, where that is known; the same error otherwise. Nothing secret is in what the driver says. */
-export function explained(error: unknown, who: { readonly user: string | undefined; readonly dataCenter: string }): unknown {
+export function explained(error: unknown, who: Caller): unknown {
   if (!(error instanceof Error) || error instanceof SinkError || meaningOf(error) !== 'systemic') return error
   const failure = (error as DriverFailure).name === 'NoHostAvailableError' ? (saidBy(error).find(isRefusal) ?? error) : error
   const { name, code, message } = failure as DriverFailure
   if (isCertificateFault(failure)) {
     return systemic(
-      `the certificate of a Cassandra node is not believed (${message}): give store.ca_file, and store.tls_name where certificates name no addresses`,
+      `the certificate of a Cassandra node is not believed (${message}): give ${named('store.ca_file')}, and ${named('store.tls_name')} where certificates name no addresses`,
       error,
     )
   }
   if (name === 'AuthenticationError' || code === 0x0100) {
     const role = who.user === undefined ? 'Cassandra asks for a role, and none is configured' : `Cassandra refuses the role "${who.user}"`
-    return systemic(`${role} (${message}): give its user and password in store.url, or as store.user and store.password`, error)
+    return systemic(
+      `${role} (${message}): give its user and password in ${url}, or as ${named('store.user')} and ${named('store.password')}`,
+      error,
+    )
   }
   if (name === 'ArgumentError' && message.includes('localDataCenter')) {
-    return systemic(`the data center "${who.dataCenter}" is none of the cluster (${message}): name one that is by ?dc= in store.url`, error)
+    const centers = /found hosts in data centers: \[(.*)\]/.exec(message)?.[1] ?? 'others'
+    return systemic(`the cluster has the data centers ${centers}, and not "${who.dataCenter}": name one of them in ?dc= of ${url}`, error)
   }
   if (code === unauthorized) {
-    return systemic(`${message}: give the role the permissions that sinks/cassandra/README.md lists`, error)
+    const grants = `GRANT SELECT ON KEYSPACE "${who.keyspace}", and for a writer also MODIFY and CREATE`
+    return systemic(`Cassandra refused a statement (unauthorized: ${message}): grant it to the role of ${url}: ${grants}`, error)
   }
   const guardrail = guardrailOf(failure)
   if (guardrail !== undefined) {

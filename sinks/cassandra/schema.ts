@@ -1,5 +1,6 @@
 // The schema of the store: makes what is missing, and checks what is there; and what is done to it from time to time.
 
+import { named } from '../../config/option-variable.ts'
 import { SinkError } from '../sink-error.ts'
 import type { Connection, Row } from './connection.ts'
 import { alreadyExists, isDenied } from './errors.ts'
@@ -47,7 +48,7 @@ export async function prepareSchema(connection: Connection, { replication, bucke
     return `the tables of the keyspace "${connection.keyspace}" are of version ${found}, and this is sluice for version ${schemaVersion}: start the version that made them, or give another keyspace`
   })
   await checkSetting(connection, 'bucket_days', String(bucketDays), found => {
-    return `the partitions of the keyspace "${connection.keyspace}" have ${found} days each, and store.bucket_days is ${bucketDays}: set it to ${found}, or give another keyspace`
+    return `the partitions of the keyspace "${connection.keyspace}" have ${found} days each, and ${named('store.bucket_days')} is ${bucketDays}: set it to ${found}, or give another keyspace`
   })
 }
 
@@ -59,7 +60,11 @@ export async function checkTables(connection: Connection): Promise<void> {
     const place = `the table "${table.name}" of the keyspace "${connection.keyspace}"`
     if (columns === undefined) throw new SinkError('systemic', `${place} is missing: start the writer anew, which makes it, or restore it`)
     const wrong = wrongColumn(table, columns)
-    if (wrong !== undefined) throw new SinkError('systemic', `${place} is not sluice's: ${wrong}. Give a keyspace of its own in store.url`)
+    if (wrong !== undefined)
+      throw new SinkError(
+        'systemic',
+        `${place} is not sluice's: ${wrong}. Give a keyspace of its own in ${named('store.url', 'SVC_WIDECOLUMN_URL')}`,
+      )
   }
 }
 

@@ -3,6 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
 import { unlessAborted } from '../../config/aborting.ts'
+import { named } from '../../config/option-variable.ts'
 import { SinkError } from '../sink-error.ts'
 import { type Answer, answerOf } from './annotated-csv.ts'
 import { connectionFailure, ResponseError } from './errors.ts'
@@ -61,7 +62,8 @@ export async function openConnection(
   tls: { ca?: string; cert?: string; key?: string } = {},
 ): Promise<Connection> {
   const [fault] = urlFaults(options.url)
-  if (fault !== undefined) throw new SinkError('systemic', `the URL of InfluxDB (store.url, SVC_TIMESERIES_URL) ${fault.problem}`)
+  if (fault !== undefined)
+    throw new SinkError('systemic', `the URL of InfluxDB, ${named('store.url', 'SVC_TIMESERIES_URL')}, ${fault.problem}`)
   const { Client, Pool } = await import('undici')
   const address = addressOf(options.url)
   const { org, bucket } = address

@@ -1,5 +1,6 @@
 // What each answer of InfluxDB, and each way in which there is none, means for the pipeline.
 
+import { named } from '../../config/option-variable.ts'
 import type { ErrorClass } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
@@ -14,19 +15,22 @@ export interface StatusMeaning {
   readonly advice?: string
 }
 
+const url = named('store.url', 'SVC_TIMESERIES_URL')
+const token = named('store.token', 'SVC_TIMESERIES_TOKEN')
+
 /** By status. One that is not listed is transient from 500 on, else systemic. */
 export const statusMeanings: ReadonlyMap<number, StatusMeaning> = new Map<number, StatusMeaning>([
   [400, { meaning: 'data', what: 'a line that cannot be read' }],
-  [401, { meaning: 'systemic', what: 'the token is not known', advice: 'look at store.token, SVC_TIMESERIES_TOKEN' }],
+  [401, { meaning: 'systemic', what: 'the token is not known', advice: `correct ${token}` }],
   [
     403,
     {
       meaning: 'systemic',
       what: 'the token may not do this',
-      advice: 'give the token (store.token, SVC_TIMESERIES_TOKEN) the rights that sinks/influxdb/README.md lists, on both buckets',
+      advice: `give the token of ${token} read on the bucket and on the one whose name ends in _sluice, and a writer's also write on both`,
     },
   ],
-  [404, { meaning: 'systemic', what: 'the organisation or the bucket is missing', advice: 'look at store.url, SVC_TIMESERIES_URL' }],
+  [404, { meaning: 'systemic', what: 'the organisation or the bucket is missing', advice: `correct ${url}` }],
   [408, { meaning: 'transient', what: 'the request took too long' }],
   [413, { meaning: 'data', what: 'the body is too large: it is sent in halves, and a single line that is too large is refused' }],
   [422, { meaning: 'data', what: 'some points were dropped: a field has another type, or the time is beyond the retention' }],
@@ -62,14 +66,14 @@ function sentenceOf(answer: string, { status, code, said }: Pick<ResponseError, 
   if (status === 401) return `InfluxDB does not know the token (${answer}): ${statusMeanings.get(401)!.advice!}`
   const missing = missingOf(status, said)
   if (missing === 'organisation') {
-    return `InfluxDB has no organisation "${addressed.org}" that the token may see (${answer}): look at org in store.url, SVC_TIMESERIES_URL`
+    return `InfluxDB has no organisation "${addressed.org}" that the token may see (${answer}): correct org in ${url}`
   }
   if (missing === 'bucket') {
     const named = /bucket "((?:[^"\\]|\\.)*)"/.exec(said)?.[1] ?? addressed.bucket ?? ''
-    return `InfluxDB has no bucket "${named}" that the token may see (${answer}): look at bucket in store.url, SVC_TIMESERIES_URL; one that is missing is made when a writer starts, where its token may`
+    return `InfluxDB has no bucket "${named}" that the token may see (${answer}): correct bucket in ${url}; one that is missing is made when a writer starts, where its token may`
   }
   if (meaningOf(status).meaning === 'data' && code === '') {
-    const advice = saysHttps(said) ? 'give store.url, SVC_TIMESERIES_URL, with https' : 'look at the proxy, or whatever stands before it'
+    const advice = saysHttps(said) ? `give ${url} with https` : 'look at the proxy, or whatever stands before it'
     return `InfluxDB does not answer, but something else does (${answer}): ${advice}`
   }
   const advice = meaningOf(status).advice
@@ -141,7 +145,7 @@ const systemicCodes =
 export function connectionFailure(server: string, cause: unknown): SinkError {
   const { code = '', message = String(cause) } = cause as { code?: string; message?: string }
   if (systemicCodes.test(code) || message.includes('Expected HTTP/')) {
-    const advice = 'see whether store.url says http or https as the server does, and store.ca_file names the authority of its certificate'
+    const advice = `see whether ${url} says http or https as the server does, and ${named('store.ca_file')} names the authority of its certificate`
     return new SinkError(
       'systemic',
       `InfluxDB at ${server} cannot be spoken to (${code === '' ? message : `${code}: ${message}`}); ${advice}`,

@@ -1,5 +1,6 @@
 // The store's schema: its two buckets, made where they are missing, and the retention of the one.
 
+import { named } from '../../config/option-variable.ts'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { ResponseError } from './errors.ts'
@@ -133,7 +134,7 @@ async function makeBucket(connection: Connection, name: string, retentionDays: n
     if (error.status !== 401 && error.status !== 403 && error.status !== 404) throw error
     throw new SinkError(
       'systemic',
-      `the bucket "${name}" is missing in the organisation "${connection.org}", or the token may not read it, and it may not make it (${error.said}): make it, or give a token with the rights that sinks/influxdb/README.md lists`,
+      `the bucket "${name}" is missing in the organisation "${connection.org}", or the token may not read it, and it may not make it (${error.said}): make it, or give the token of ${named('store.token', 'SVC_TIMESERIES_TOKEN')} write on the organisation's buckets and read on the organisation`,
       { cause: error },
     )
   }

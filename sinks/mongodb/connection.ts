@@ -1,6 +1,7 @@
 // The connection to a MongoDB database: the driver's client, and the one command that the driver has no public way for.
 
 import type { Db, Document, MongoClientOptions } from 'mongodb'
+import { named } from '../../config/option-variable.ts'
 import { loginOf } from '../login.ts'
 import { SinkError } from '../sink-error.ts'
 import { withAnswerLimit } from './answer-limit.ts'
@@ -66,7 +67,7 @@ const silenceMs = 1_000
  */
 export async function openConnection(options: ConnectionOptions, applicationName: string, tls: TlsFiles = {}): Promise<Connection> {
   const [fault] = urlFaults(options.url)
-  if (fault !== undefined) throw new SinkError('systemic', `the URL of the MongoDB database: ${fault.problem}`)
+  if (fault !== undefined) throw new SinkError('systemic', `${named('store.url', 'SVC_DOCUMENT_URL')}: ${fault.problem}`)
   const { MongoClient } = await import('mongodb')
   const DocumentSequence = await loadDocumentSequence()
   function newClient(): InstanceType<typeof MongoClient> {
@@ -75,7 +76,7 @@ export async function openConnection(options: ConnectionOptions, applicationName
       // The pool and the topology say on events what the operations throw, too.
       return made.on('error', () => undefined)
     } catch (error) {
-      throw new SinkError('systemic', `the URL of the MongoDB database cannot be used: ${withoutSecrets(error, options)}`)
+      throw new SinkError('systemic', `${named('store.url', 'SVC_DOCUMENT_URL')} cannot be used: ${withoutSecrets(error, options)}`)
     }
   }
   let client = newClient()

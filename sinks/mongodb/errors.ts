@@ -1,5 +1,6 @@
 // What an error of MongoDB or of its driver means (MongoDB's `error_codes.yml`; the driver's classes). README.md shows this table.
 
+import { named } from '../../config/option-variable.ts'
 import type { ErrorClass } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
@@ -188,12 +189,16 @@ export function rowFailure({ code, errmsg }: WriteError, what: string): SinkErro
   return new SinkError(errorClass, `${what} (code ${code}): ${errmsg}${help}`)
 }
 
+const url = named('store.url', 'SVC_DOCUMENT_URL')
+/** Where a person says who comes. */
+export const login = `user, password and authSource in ${url}, or ${named('store.user')} and ${named('store.password')}`
+
 const advice: Readonly<Record<number, string>> = {
-  11: 'the server does not know the user: check SVC_DOCUMENT_URL or store.user, and the parameter authSource of the URL',
-  13: "the writer's user may not do this: give it the rights that sinks/mongodb/README.md lists",
-  18: 'the server does not let the user in: check the user and the password in SVC_DOCUMENT_URL or store.user and store.password, and the parameter authSource of the URL',
-  79: 'the replica set knows no write concern of this name: check store.write_concern',
-  100: 'the replica set has not as many members that hold data as store.write_concern asks for: lower it, or add members',
+  11: `the server does not know the user: correct ${login}`,
+  13: `grant the writer's user the \`readWrite\` role on the database, or name another user in ${login}`,
+  18: `the server does not let the user in: correct ${login}`,
+  79: `the replica set knows no write concern of this name: correct ${named('store.write_concern')}`,
+  100: `the replica set has not as many members that hold data as ${named('store.write_concern')} asks for: lower it, or add members`,
   166: 'one of the collections is a view: the store needs a database of its own',
 }
 

@@ -36,12 +36,3 @@ export async function shortcomings(database: Database, retentionMonths: number):
   }
   return sentences
 }
-
-/** A denied right with where to read what is needed; every other error as it is. */
-export function explained(error: unknown): unknown {
-  if (!isDenied(error)) return error
-  return new DatabaseError(`${error.message}: give the writer's role the rights that sinks/postgres/README.md lists`, {
-    sqlState: error.sqlState,
-    cause: error,
-  })
-}

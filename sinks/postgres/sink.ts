@@ -13,7 +13,7 @@ import { type FormatTables, openFormats } from './formats.ts'
 import { registerLog } from './logs.ts'
 import { isLockTimeout, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
-import { explained, shortcomings } from './rights.ts'
+import { shortcomings } from './rights.ts'
 import { migrateStore } from './schema.ts'
 import { meaningOf } from './sql-states.ts'
 
@@ -63,7 +63,7 @@ export async function openSink({ database, options, onNotice, ...identity }: Pos
         // Whatever was taken for known may be what failed. Not so the partitions: a row of theirs that is gone is fenced, not begun anew.
         formats.forget()
         if (isLockTimeout(error)) throw await unheld(encoded, error)
-        if (attempt > 1 || tables.names.size === 0 || !isMissingTable(error)) throw explained(error)
+        if (attempt > 1 || tables.names.size === 0 || !isMissingTable(error)) throw error
       }
     }
   }

@@ -1,13 +1,16 @@
 // Installing what is missing, with a stand-in for npm that notes how it was called and takes a while.
 
 import { spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 const source = fileURLToPath(new URL('../../bin/install.js', import.meta.url))
+const modules = fileURLToPath(new URL('../../node_modules/', import.meta.url))
+/** The package that holds Node for this system. */
+const nodePackage = readdirSync(modules).find(name => /^node-(bin-)?/.test(name) && name.endsWith(`${process.platform}-${process.arch}`))!
 
 const lock = {
   packages: {
@@ -21,7 +24,7 @@ const lock = {
 
 /** Installs as npm does: everything away, some time, then the list of what is there. */
 const npm = `
-import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 const flags = process.argv.slice(2)
 appendFileSync('calls.jsonl', JSON.stringify({ flags, environment: process.env }) + '\\n')
@@ -37,6 +40,7 @@ delete packages['']
 delete packages['node_modules/node-elsewhere']
 if (flags.includes('--omit=dev')) delete packages['node_modules/vitest']
 mkdirSync('node_modules')
+if (existsSync('node-here')) cpSync('node-here', 'node_modules/${nodePackage}/bin/node')
 writeFileSync('node_modules/.package-lock.json', JSON.stringify({ packages }))
 `
 
@@ -128,6 +132,45 @@ test('what was said to the outer npm does not change the install; where npm fetc
   const { environment } = project.calls()[0]!
   const names = Object.keys(environment).filter(name => /^npm_config|^node_env/i.test(name))
   expect(names).toEqual(['npm_config_registry'])
+})
+
+test('each Node that package.json names has a sha256 constant, which SECURITY.md repeats', () => {
+  const { optionalDependencies } = JSON.parse(readFileSync(join(modules, '..', 'package.json'), 'utf8')) as {
+    optionalDependencies: Record<string, string>
+  }
+  const pinned = Object.entries(optionalDependencies).filter(([name]) => name.startsWith('node-'))
+  const constants = [...readFileSync(source, 'utf8').matchAll(/'(node-[^']+)': '([0-9a-f]{64})'/g)]
+  expect(constants.map(([, name]) => name)).toEqual(pinned.map(([name, version]) => `${name}@${version}`))
+  const told = readFileSync(join(modules, '..', 'SECURITY.md'), 'utf8')
+  for (const [, name, sum] of constants) expect(told).toContain(`| \`${name}\` | \`${sum}\` |`)
+})
+
+test('the Node that was installed passes', async () => {
+  const project = newProject()
+  symlinkSync(join(modules, nodePackage, 'bin', 'node'), join(project.root, 'node-here'))
+  expect((await project.run('production')).code).toBe(0)
+})
+
+test('a Node with other bytes fails the install, is deleted without being run, and is fetched again by the next one', async () => {
+  const project = newProject()
+  writeFileSync(join(project.root, 'node-here'), '#!/bin/sh\ntouch was-run\n', { mode: 0o755 })
+  const failed = await project.run('production')
+  const path = join(project.root, 'node_modules', nodePackage, 'bin', 'node')
+  expect(failed.code).toBe(1)
+  expect(failed.output).toMatch(/sha256 [0-9a-f]{64} is expected, and it has d17907f/)
+  expect(failed.output).toContain(`sluice: ${path} is not the Node that this version was released with`)
+  expect(failed.output).toContain('SECURITY.md')
+  expect([existsSync(path), existsSync(join(project.root, 'was-run'))]).toEqual([false, false])
+  await project.run('production')
+  expect(project.calls()).toHaveLength(2)
+})
+
+test('no script of a package is run by an install, which comes before its Node is checked', async () => {
+  const project = newProject()
+  await project.run('development', { npm_config_ignore_scripts: 'false' })
+  const { flags, environment } = project.calls()[0]!
+  expect(flags).toContain('--ignore-scripts')
+  expect(environment).not.toHaveProperty('npm_config_ignore_scripts')
 })
 
 test('two at once install once', async () => {

@@ -1,16 +1,22 @@
-// The command `sluice` under Nodes of different age. An older one is played by a process that says it is one.
+// The command `sluice`, as the script ./sluice and as bin/sluice.js under Nodes of different age. An older one is played by a process that says it is one.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../temporary-folder.ts'
 
-const source = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url))
+const root = fileURLToPath(new URL('../../', import.meta.url))
+/** Named as in the project: the package that holds Node for this system. */
+const nodePackage = readdirSync(join(root, 'node_modules')).find(
+  name => /^node-(bin-)?/.test(name) && name.endsWith(`${process.platform}-${process.arch}`),
+)!
 
 const main = `
+import { stopWithLauncher } from './bin/launcher.ts'
+stopWithLauncher()
 const [, , first = '0', ...rest] = process.argv
 if (first === 'wait') {
   process.on('SIGTERM', () => {
@@ -20,6 +26,8 @@ if (first === 'wait') {
   setInterval(() => {}, 1000)
 }
 console.log(JSON.stringify([first, ...rest]))
+if (first === 'pid') console.log(process.pid)
+if (first === 'environment') console.log(Object.keys(process.env).filter(name => name.startsWith('SLUICE')))
 if (first === 'die') process.kill(process.pid, 'SIGKILL')
 process.exitCode = Number(first) || 0
 `
@@ -29,52 +37,134 @@ interface Shape {
   readonly ownNode?: boolean
 }
 
+/** Where nothing says otherwise, the folder's name has a blank. */
 function newProject({ installed = true, ownNode = true }: Shape = {}): string {
-  const root = temporaryFolder()
-  mkdirSync(join(root, 'bin'))
-  cpSync(source, join(root, 'bin', 'sluice.js'))
-  writeFileSync(join(root, 'package.json'), '{"type":"module"}')
-  writeFileSync(join(root, 'main.ts'), main)
-  writeFileSync(join(root, 'older.cjs'), "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } })")
-  if (!installed) return root
-  const folder = join(root, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin')
-  mkdirSync(folder, { recursive: true })
-  writeFileSync(join(root, 'node_modules', '.package-lock.json'), '{}')
-  if (ownNode) symlinkSync(process.execPath, join(folder, 'node'))
-  return root
+  const folder = join(temporaryFolder(), 'a project')
+  mkdirSync(join(folder, 'bin'), { recursive: true })
+  for (const file of ['sluice', 'bin/sluice.js', 'bin/launcher.ts']) cpSync(join(root, file), join(folder, file))
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  writeFileSync(join(folder, 'main.ts'), main)
+  writeFileSync(join(folder, 'older.cjs'), "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } })")
+  if (!installed) return folder
+  const binaries = join(folder, 'node_modules', nodePackage, 'bin')
+  mkdirSync(binaries, { recursive: true })
+  writeFileSync(join(folder, 'node_modules', '.package-lock.json'), '{}')
+  if (ownNode) symlinkSync(process.execPath, join(binaries, 'node'))
+  return folder
 }
 
-function start(root: string, age: 'new' | 'old', flags: string[]) {
-  const before = age === 'old' ? ['--require', join(root, 'older.cjs')] : []
-  const child = spawn(process.execPath, [...before, join(root, 'bin', 'sluice.js'), ...flags], { stdio: ['ignore', 'pipe', 'pipe'] })
+type Launcher = './sluice' | 'new' | 'old'
+const launchers: readonly Launcher[] = ['./sluice', 'new', 'old']
+
+/** Starts `./sluice`, or bin/sluice.js under a Node that is new enough or too old. */
+function start(project: string, launcher: Launcher, flags: string[], environment: NodeJS.ProcessEnv = process.env) {
+  const script = join(project, 'bin', 'sluice.js')
+  const before = launcher === 'old' ? ['--require', join(project, 'older.cjs')] : []
+  const [command, ...words] = launcher === './sluice' ? [join(project, 'sluice')] : [process.execPath, ...before, script]
+  return run(command, [...words, ...flags], { env: environment })
+}
+
+function run(command: string, words: string[], options: { env?: NodeJS.ProcessEnv; cwd?: string } = {}) {
+  const child = spawn(command, words, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
   const ended = once(child, 'close').then(([code, signal]) => ({ ended: (code ?? signal) as number | string, output }))
   return { child, ended }
 }
 
-test.each(['new', 'old'] as const)('under a %s Node the arguments arrive, and the exit code comes back', async age => {
-  const root = newProject()
-  expect(await start(root, age, ['7', '--port', 'a b']).ended).toEqual({ ended: 7, output: '["7","--port","a b"]\n' })
+test.each(launchers)('started as %s the arguments arrive, and the exit code comes back', async launcher => {
+  const project = newProject()
+  expect(await start(project, launcher, ['7', '--port', 'a  b', '*', '']).ended).toEqual({
+    ended: 7,
+    output: '["7","--port","a  b","*",""]\n',
+  })
 })
 
-test.each(['new', 'old'] as const)('under a %s Node SIGTERM reaches the process, which ends as it wants', async age => {
-  const { child, ended } = start(newProject(), age, ['wait'])
+test.each(launchers)('started as %s SIGTERM reaches the process, which ends as it wants', async launcher => {
+  const { child, ended } = start(newProject(), launcher, ['wait'])
   await once(child.stdout, 'data')
   child.kill('SIGTERM')
   expect(await ended).toEqual({ ended: 0, output: '["wait"]\ndrained\n' })
 })
 
-test('an end by a signal is passed on as one', async () => {
-  expect((await start(newProject(), 'old', ['die']).ended).ended).toBe('SIGKILL')
+test.each(launchers)('started as %s an end by a signal is passed on as one', async launcher => {
+  expect((await start(newProject(), launcher, ['die']).ended).ended).toBe('SIGKILL')
+})
+
+test('./sluice becomes the process that it starts', async () => {
+  const { child, ended } = start(newProject(), './sluice', ['pid'])
+  expect((await ended).output).toBe(`["pid"]\n${child.pid}\n`)
+})
+
+test('./sluice works from any folder, by a relative path, and through symbolic links', async () => {
+  const project = newProject()
+  const elsewhere = temporaryFolder()
+  symlinkSync(relative(realpathSync(elsewhere), realpathSync(join(project, 'sluice'))), join(elsewhere, 'relative link'))
+  symlinkSync(join(elsewhere, 'relative link'), join(elsewhere, 'sluice'))
+  const outputs = await Promise.all([
+    run('./sluice', ['0'], { cwd: project }).ended,
+    run('sh', ['sluice', '0'], { cwd: project }).ended,
+    run('../sluice', ['0'], { cwd: join(project, 'bin') }).ended,
+    run('./sluice', ['0'], { cwd: elsewhere }).ended,
+    run('sluice', ['0'], { env: { PATH: `${elsewhere}:${process.env['PATH']}` } }).ended,
+  ])
+  for (const output of outputs) expect(output).toEqual({ ended: 0, output: '["0"]\n' })
+})
+
+test('./sluice starts no other Node where the project has its own', async () => {
+  const [project, folder] = [newProject(), temporaryFolder()]
+  writeFileSync(join(folder, 'node'), '#!/bin/sh\necho was run >&2\n', { mode: 0o755 })
+  expect((await start(project, './sluice', ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toBe('["0"]\n')
+})
+
+test.each([
+  ['v24.0.0', 'ran main.ts'],
+  ['v30.1.0-nightly', 'ran main.ts'],
+  ['v20.1.0', 'sluice needs Node 24 and this is v20.1.0'],
+  ['garbage', 'sluice needs Node 24 and this is garbage'],
+])('./sluice takes the machine’s Node where the project has none, if it is new enough: %s', async (version, said) => {
+  const [project, folder] = [newProject({ ownNode: false }), temporaryFolder()]
+  writeFileSync(join(folder, 'node'), `#!/bin/sh\n[ "$1" = --version ] && echo ${version} || echo "ran $(basename "$1")"\n`, {
+    mode: 0o755,
+  })
+  expect((await start(project, './sluice', ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toContain(said)
+})
+
+test('a process whose launcher is killed stops as on SIGTERM', async () => {
+  const { child, ended } = start(newProject(), 'old', ['wait'])
+  await once(child.stdout, 'data')
+  child.kill('SIGKILL')
+  // Standard output is closed by the end of the process that was started.
+  expect(await ended).toEqual({ ended: 'SIGKILL', output: '["wait"]\ndrained\n' })
+})
+
+test('what the launcher says to the process that it starts goes no further', async () => {
+  expect((await start(newProject(), 'old', ['environment']).ended).output).toBe('["environment"]\n[]\n')
+})
+
+test('a process looks for a launcher only where one started it', async () => {
+  const project = newProject()
+  expect((await run(process.execPath, [join(project, 'main.ts'), '0']).ended).ended).toBe(0)
+  const foreign = await run(process.execPath, [join(project, 'main.ts'), '0'], { env: { SLUICE_LAUNCHER: '1' } }).ended
+  expect(foreign).toEqual({
+    ended: 1,
+    output: 'the launcher of this process (SLUICE_LAUNCHER=1) is gone: start sluice again, without that variable\n',
+  })
 })
 
 test('before the first install, and where no Node is new enough, it says what to do', async () => {
-  const fresh = newProject({ installed: false })
+  const fresh = realpathSync(newProject({ installed: false }))
   expect(await start(fresh, 'new', []).ended).toEqual({ ended: 1, output: `sluice is not installed yet: run npm start in ${fresh}/\n` })
-  const bare = newProject({ ownNode: false })
+  expect(await start(fresh, './sluice', []).ended).toEqual({ ended: 1, output: `sluice is not installed yet: run npm start in ${fresh}\n` })
+  const bare = realpathSync(newProject({ ownNode: false }))
   expect(await start(bare, 'old', []).ended).toEqual({
     ended: 1,
     output: `sluice needs Node 24 and this is 20.1.0: run npm start in ${bare}/, which brings it along, or install it\n`,
+  })
+  const commands = temporaryFolder()
+  symlinkSync('/usr/bin/uname', join(commands, 'uname'))
+  expect(await start(bare, './sluice', [], { PATH: commands }).ended).toEqual({
+    ended: 1,
+    output: `sluice needs Node 24 and this is a machine without Node: run npm start in ${bare}, which brings it along, or install it\n`,
   })
 })

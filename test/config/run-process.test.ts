@@ -1,17 +1,16 @@
 // Waiting for what a start needs: it ends with the signal, also in the middle of an attempt, and what opens too late is closed.
 
-import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
-import { createLogger } from '../../config/logger.ts'
+import { openOutage } from '../../config/outage.ts'
 import { openWhenThere, type Waiting } from '../../config/run-process.ts'
+import { recordingLogger } from '../pipeline/workers/recording-logger.ts'
 
 class AwayError extends Error {}
 
 function waiting<Part>(parts: Pick<Waiting<Part>, 'open'> & Partial<Waiting<Part>>): Waiting<Part> {
   return {
     isAway: error => error instanceof AwayError,
-    message: 'the thing is away',
-    logger: createLogger({ level: 'debug', pretty: false }, new PassThrough()),
+    outage: openOutage({ logger: recordingLogger().logger, dependency: 'thing', name: 'the thing' })(),
     signal: new AbortController().signal,
     ...parts,
   }

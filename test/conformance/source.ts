@@ -235,6 +235,20 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         expect(await source.bounds(partition)).toEqual({ start: 2, end: 5 })
       }))
 
+    test('a source says where the log ends: when a share begins, and when it is asked, also behind what was read', () =>
+      withLog(async under => {
+        await under.append(five.map(message))
+        const ending = new AbortController()
+        const source = under.open({ startAt: asked(2) })
+        const begun: unknown[] = []
+        const runs = source.runs(ending.signal, (_positions, _revoked, ends) => begun.push(ends))[Symbol.asyncIterator]()
+        await runs.next()
+        expect(begun).toEqual([new Map([[partition, 5]])])
+        await under.append(['f', 'g'].map(message))
+        expect(await source.ends()).toEqual(new Map([[partition, 7]]))
+        ending.abort()
+      }))
+
     test('a log that ends below the position stops the source: it was truncated or made anew', () =>
       withLog(async under => {
         await under.append(five.map(message))

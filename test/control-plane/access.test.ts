@@ -5,6 +5,7 @@ import { DatabaseError } from '../../config/postgres/database.ts'
 import { openAccess } from '../../control-plane/access.ts'
 import { openChanges } from '../../control-plane/changes.ts'
 import { type Access, type AccessChange, AccessUnavailableError, type Credential } from '../../control-plane/client.ts'
+import { openFailedAttempts } from '../../control-plane/failed-attempts.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { openTokens } from '../../control-plane/tokens/store.ts'
 import { call, makeSite, type Site } from '../up/operator.ts'
@@ -56,6 +57,42 @@ describePlatform('access', platform => {
     }
   })
 
+  test('an unknown key is limited after twenty failures within a minute, at its address alone, and a valid key never', async () => {
+    const { access } = platform().plane
+    const ask = (secret: string, address?: string): Promise<Access> =>
+      access.authorize({
+        credential: { scheme: 'Thing', secret },
+        channel: site.channel,
+        action: 'publish',
+        ...(address === undefined ? {} : { address }),
+      })
+    for (let nth = 0; nth < 20; nth++) expect(await ask(absentId, '2001:db8::1')).toEqual(unauthenticated)
+    const limited = await ask(absentId, '2001:db8::2')
+    expect(limited).toEqual({ allowed: false, reason: 'limited', leftMs: expect.any(Number) as number })
+    expect((limited as { leftMs: number }).leftMs).toBeGreaterThan(30_000)
+    expect(await ask(absentId, '2001:db8:0:1::1')).toEqual(unauthenticated)
+    expect(await ask(absentId)).toEqual(unauthenticated)
+    expect(await ask('x', '2001:db8::1')).toEqual(unauthenticated)
+    expect(await ask(site.device.slice('Thing '.length), '2001:db8::1')).toMatchObject({ allowed: true })
+  })
+
+  test('unknown keys in a flood make a hundred rows a second at most', async () => {
+    const count = async (): Promise<number> =>
+      Number((await platform().database.query<{ count: bigint }>('SELECT count(*) AS count FROM control_plane.failed_attempts'))[0]!.count)
+    const before = await count()
+    const startedMs = performance.now()
+    const ask = (nth: number): Promise<Access> =>
+      platform().plane.access.authorize({
+        credential: { scheme: 'Thing', secret: `key ${nth}` },
+        channel: site.channel,
+        action: 'read',
+        address: '198.51.100.7',
+      })
+    for (const access of await Promise.all(Array.from({ length: 500 }, (_, nth) => ask(nth)))) expect(access).toEqual(unauthenticated)
+    const seconds = Math.ceil((performance.now() - startedMs) / 1000)
+    expect((await count()) - before).toBeLessThanOrEqual(100 * seconds)
+  })
+
   test("the channel's owner may read the whole channel until their token ends, and publish nothing", async () => {
     expect(await ask(site.owner, site.channel, 'read')).toEqual({ allowed: true, publisher: null, owner, endsMs: expires * 1000 })
     expect(await ask(site.owner, site.channel, 'publish')).toEqual(forbidden)
@@ -86,6 +123,7 @@ describePlatform('access', platform => {
       keys: openThingKeys(masterKey),
       tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
+      failedAttempts: openFailedAttempts(platform().database, masterKey),
     })
     expect(await access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })).toMatchObject({
       allowed: true,
@@ -145,6 +183,7 @@ describePlatform('access', platform => {
       keys: openThingKeys(masterKey),
       tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
+      failedAttempts: openFailedAttempts(platform().database, masterKey),
     })
     const asked = access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })
     await expect(asked).rejects.toBeInstanceOf(AccessUnavailableError)

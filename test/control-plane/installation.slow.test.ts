@@ -33,6 +33,17 @@ describeOnDatabases('start', database => {
     await (await open()).check()
   })
 
+  test('a database of the version before is brought up to date with what it holds', async () => {
+    const plane = await open()
+    await plane.ensureAdministrator(credentials)
+    await database().execute(
+      "DROP TABLE control_plane.failed_attempts; DELETE FROM control_plane.migrations WHERE name = '0002-failed-attempts'",
+    )
+    const upgraded = await open()
+    expect(await upgraded.hasAdministrator()).toBe(true)
+    expect(await database().query('SELECT * FROM control_plane.failed_attempts')).toEqual([])
+  })
+
   test('a database tells before its key is asked for whether it was installed under one, and nothing is written by that', async () => {
     expect(await isInstalled(database())).toBe(false)
     expect(await isInstalled(database())).toBe(false)

@@ -26,8 +26,8 @@ describePlatform('openapi', platform => {
     )
     const described = Object.fromEntries(operations.map(({ name, operation }) => [name, Object.keys(operation.responses).join(' ')]))
     expect(described).toEqual({
-      'POST /users': '201 400 401 403 409 413 415 503',
-      'POST /tokens': '201 400 401 413 415 503',
+      'POST /users': '201 400 401 403 409 413 415 429 503',
+      'POST /tokens': '201 400 401 413 415 429 503',
       'POST /things': '201 400 401 403 413 415 503',
       'POST /things/bulk': '201 400 401 403 413 415 503',
       'GET /things': '200 400 401 503',

@@ -5,6 +5,7 @@ import { Writable } from 'node:stream'
 import { afterAll, beforeAll, describe } from 'vitest'
 import { createServer, type HttpServer } from '../../config/http/server.ts'
 import { createLogger, type Logger } from '../../config/logger.ts'
+import { type OutageReport, openOutage } from '../../config/outage.ts'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
@@ -57,6 +58,11 @@ export interface Platform {
   close(): Promise<void>
 }
 
+/** For a client of it. */
+export function controlPlaneOutage(logger: Logger): OutageReport {
+  return openOutage({ logger, dependency: 'control_plane', name: 'the control plane' })()
+}
+
 const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 let serial = 0
 
@@ -69,7 +75,8 @@ export async function openPlatform(database: Database, { allowSelfRegister = tru
     logger,
   })
   await plane.ensureAdministrator(administrator)
-  const app = createServer({ logger })
+  // So that a test may come from any address.
+  const app = createServer({ logger, trustedProxies: ['127.0.0.1'] })
   await app.register(plane.routes)
   await app.listen({ port: 0, host: '127.0.0.1' })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`

@@ -61,7 +61,14 @@ test('the batches of a writer are few, and filled anew once they are settled', a
 
 test('a batch that had to grow far beyond its rows is not kept, and one that is kept holds nothing of what it held', () => {
   const limits = { rows: 10, bytes: 1_000_000, ageMs: 5 }
-  const pending = (batch: RecordBatch): PendingBatch => ({ batch, runs: [], rejections: [], bytes: 0, heldBytes: 0 })
+  const pending = (batch: RecordBatch): PendingBatch => ({
+    batch,
+    runs: [],
+    rejections: [],
+    firstCreatedUs: new Map(),
+    bytes: 0,
+    heldBytes: 0,
+  })
   const spares: Spares = []
   const large = new RecordBatch()
   append(large, { offset: 0, records: Array.from({ length: 20_000 }, (_, value) => ({ value })) })

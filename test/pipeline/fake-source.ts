@@ -12,8 +12,8 @@ const partition = 0
 export interface FakeSource extends Source {
   /** Messages handed out so far. */
   readonly handedOut: number
-  /** Takes the partition away from who reads now. */
-  revoke(): void
+  /** Takes the partition away from who reads now; with a reason where it was lost by a failure. */
+  revoke(reason?: Error): void
 }
 
 export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): FakeSource {
@@ -39,10 +39,11 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
     get handedOut() {
       return handedOut
     },
-    revoke: () => revocation.abort(),
-    async *runs(signal, onStart) {
+    revoke: reason => revocation.abort(reason),
+    async *runs(signal, onStart, onShare) {
       let ending = AbortSignal.any([signal, closing.signal])
       if (ending.aborted) return
+      onShare?.(new Map([[partition, log.committed.get(consumer) ?? log.start]]), revocation.signal)
       const stored = (await startAt?.([partition]))?.get(partition)
       const committed = startAt === undefined ? log.committed.get(consumer) : undefined
       const answer = startOffset({
@@ -57,7 +58,7 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
       if (answer.lost > 0) settings.onLost?.(partition, answer.lost)
       revocation = new AbortController()
       ending = AbortSignal.any([ending, revocation.signal])
-      onStart?.(new Map([[partition, answer.from]]), revocation.signal)
+      onStart?.(new Map([[partition, answer.from]]), revocation.signal, new Map([[partition, end()]]))
       let { from, next } = answer
       while (!ending.aborted) {
         const run = read(from, next)
@@ -72,6 +73,7 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
     async bounds() {
       return { start: log.start, end: end() }
     },
+    ends: async () => new Map([[partition, end()]]),
     async commit(positions) {
       const offset = positions.get(partition)
       if (offset !== undefined && offset > (log.committed.get(consumer) ?? -1)) log.committed.set(consumer, offset)

@@ -2,15 +2,17 @@
 
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
+import { type Outages, openOutages } from '../../config/outage.ts'
 import { openDeadLetters } from '../../pipeline/dead-letters.ts'
 import { pipelineMetrics } from '../../pipeline/metrics.ts'
 import type { BatchOptions } from '../../pipeline/options.ts'
-import { openWriter, type Writer } from '../../pipeline/writer.ts'
+import { openWriter, type Writer, type WriterDependency } from '../../pipeline/writer.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import { createFakeStore, type FakeEncoded, type FakeStore, openFakeSink } from '../sinks/fake-sink.ts'
 import { type FakeLog, openFakeLog } from './fake-log.ts'
 import { type FakeSource, openFakeSource } from './fake-source.ts'
 import { numbers } from './numbers.ts'
+import { type RecordingLogger, recordingLogger } from './workers/recording-logger.ts'
 
 /** What outlives a writer. */
 export interface World {
@@ -18,10 +20,16 @@ export interface World {
   readonly letters: FakeLog
   readonly store: FakeStore
   readonly registry: Registry
+  readonly outages: Outages<WriterDependency>
+  /** Of the outages. */
+  readonly lines: RecordingLogger['lines']
 }
 
-export function makeWorld(): World {
-  return { log: openFakeLog(), letters: openFakeLog('messages.dead-letters.writer'), store: createFakeStore(), registry: new Registry() }
+export function makeWorld(registry = new Registry()): World {
+  const { logger, lines } = recordingLogger()
+  const outages = openOutages(logger, registry, 'writer', { log: 'the log', store: 'the store', dead_letters: 'the dead letters' })
+  const letters = openFakeLog('messages.dead-letters.writer')
+  return { log: openFakeLog(), letters, store: createFakeStore(), registry, outages, lines }
 }
 
 export const defaults = {
@@ -47,12 +55,12 @@ export interface Settings {
 
 /** Opens a writer on the world, as a process does when it starts. */
 export async function startWriter(world: World, settings: Settings = {}): Promise<Running> {
-  const { log, letters, store, registry } = world
+  const { log, letters, store, registry, outages } = world
   const openedSink = await openFakeSink({ store, logId: log.id })
   const sink = settings.wrapSink?.(openedSink) ?? openedSink
   const startAt = (partitions: readonly number[]) => sink.positions!(partitions)
   const opened = openFakeSource(log, {
-    startAt,
+    ...(sink.positions === undefined ? {} : { startAt }),
     ...(settings.runMessagesMax === undefined ? {} : { runMessagesMax: settings.runMessagesMax }),
   })
   const source = settings.wrap?.(opened) ?? opened
@@ -68,6 +76,7 @@ export async function startWriter(world: World, settings: Settings = {}): Promis
       subscriber: { subjects: settings.subjects ?? ['channels.>'] },
     },
     metrics: pipelineMetrics(registry, 'writer'),
+    outages,
     logger: pino({ level: 'silent' }),
     backOff: { waitMsMin: 1, waitMsMax: 4 },
     drainMsMax: settings.drainMsMax ?? 1000,

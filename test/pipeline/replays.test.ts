@@ -27,6 +27,7 @@ async function startReplays(world: World, replays: FakeLog, transformer: Transfo
     ...replaying({ source, transformer, deadLetters, logNumber: sink.logNumber }),
     options: defaults,
     metrics: pipelineMetrics(world.registry, 'replays'),
+    outages: world.outages,
     logger: pino({ level: 'silent' }),
     backOff: { waitMsMin: 1, waitMsMax: 4 },
     clock: () => 1_700_000_100_000,

@@ -2,6 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { LogUnavailableError } from '../../pipeline/log.ts'
+import type { Sink } from '../../sinks/sink.ts'
+import type { FakeEncoded } from '../sinks/fake-sink.ts'
 import type { FakeSource } from './fake-source.ts'
 import { pack } from './numbers.ts'
 import { makeWorld, startWriter, stored } from './parts.ts'
@@ -36,6 +38,45 @@ test('a store that is away does not keep a revoked share: the writer takes the n
   await expect.poll(() => stored(world.store)).toEqual([1])
   await expect.poll(() => writer.state()).toBe('running')
   await writer.stop()
+})
+
+test('a store without positions that is away is not said to be back when the next share begins', async () => {
+  const world = makeWorld()
+  await world.log.append([pack(1)])
+  for (let at = 0; at < 10_000; at++) world.store.failures.push({ errorClass: 'transient' })
+  const withoutPositions = (sink: Sink<FakeEncoded>): Sink<FakeEncoded> => {
+    const other = { ...sink }
+    delete other.positions
+    return other
+  }
+  const { writer, source } = await startWriter(world, { wrapSink: withoutPositions })
+  const sentences = (): string[] => world.lines().map(({ msg }) => String(msg).split(' (')[0]!)
+  await expect.poll(sentences).toEqual(['the store is away'])
+  source.revoke()
+  await expect.poll(sentences).toEqual(['the store is away', 'the store is away'])
+  world.store.failures.length = 0
+  await expect.poll(() => sentences().at(-1)).toMatch(/^the store is back after .*: 1 message waited$/)
+  expect(sentences()).toHaveLength(3)
+  await writer.stop()
+})
+
+test('a share that is lost because the group cannot be reached is an outage of the log, until the next share begins', async () => {
+  const world = makeWorld()
+  for (let at = 0; at < 10_000; at++) world.store.failures.push({ errorClass: 'transient' })
+  await world.log.append([pack(1)])
+  const { writer, source } = await startWriter(world)
+  await expect.poll(() => world.lines().length).toBe(1)
+  source.revoke(new LogUnavailableError('no broker answers'))
+  world.store.failures.length = 0
+  await expect.poll(() => stored(world.store)).toEqual([1])
+  await expect.poll(() => writer.state()).toBe('running')
+  await writer.stop()
+  expect(world.lines().map(({ msg }) => msg)).toEqual([
+    expect.stringMatching(/^the store is away/),
+    expect.stringMatching(/^the log is away \(no broker answers\), attempt 1, /),
+    expect.stringMatching(/^the log is back .*: 1 message waited$/),
+    expect.stringMatching(/^the store is back /),
+  ])
 })
 
 test('a share revoked while the log is quiet is asked for again, and nothing is stored twice', async () => {

@@ -45,10 +45,13 @@ test.each([
   expect(openCsv('senml', false).rows([{ ...record, name: text }])).toBe(`c,,p,http,${cell},,1600000000.25,,,,,,\r\n`)
 })
 
-test.each(['=1+1', '+1', '-1', '@x', '=a"b'])('a text that a spreadsheet would take for a formula is one with csv_safe: %s', text => {
-  const [line] = lines(openCsv('senml', true).rows([{ ...record, name: text, value: -1 }]))
-  expect(line).toBe(`c,,p,http,${text.includes('"') ? `"'${text.replaceAll('"', '""')}"` : `'${text}`},,1600000000.25,,-1,,,,`)
-})
+test.each(['=1+1', '+1', '-1', '@x', '=a"b', '\t1', '\r1', '\n1', ' =1', '\u00a0\t+1', '＝1', '＋1', '－1', ' ＠x'])(
+  'a text that a spreadsheet would take for a formula is one with csv_safe: %j',
+  text => {
+    const [line] = lines(openCsv('senml', true).rows([{ ...record, name: text, value: -1 }]))
+    expect(line).toBe(`c,,p,http,${/["\r\n]/.test(text) ? `"'${text.replaceAll('"', '""')}"` : `'${text}`},,1600000000.25,,-1,,,,`)
+  },
+)
 
 test('documents have their payload as JSON text', () => {
   const csv = openCsv('document', false)

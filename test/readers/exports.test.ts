@@ -1,15 +1,18 @@
-// Answers that hold on: how many exports there may be, and clients that take nothing.
+// Answers that hold on: how many queries and exports there may be, and clients that take nothing.
 
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
+import type { Access, AccessControl } from '../../control-plane/client.ts'
 import { type Reader, type Row, StoreUnavailableError } from '../../readers/reader.ts'
 import { channel, records } from '../conformance/reader/fixture.ts'
-import { options, owner, serve, thing, unused } from './served.ts'
+import { access, options, owner, serve, thing, unused } from './served.ts'
 import { documentsOf, kib } from './sized-rows.ts'
 
 const path = `/channels/${channel}/messages?limit=all`
+const uuid = randomUUID()
 const many: Row[] = Array.from({ length: 1000 }, () => records.rows[0]!)
 
 async function serveExports(read: Reader['read'], own: Partial<typeof options> = {}) {
@@ -50,6 +53,45 @@ test('more exports of one asker are answered 429, more in all 503, and room come
   own.destroy()
   ending.resolve([])
   await expect.poll(() => statusOf(owner)).toBe(200)
+})
+
+test('more queries of one user with all their things are answered 429, more in all 503, and room comes back with the end of one', async () => {
+  const ofUser = (owner: string): Access => ({ allowed: true, publisher: null, owner })
+  const rights: Record<string, Access> = {
+    'ann.s.token': ofUser('ann'),
+    [uuid]: { allowed: true, publisher: 'sensor', owner: 'ann' },
+    'bob.s.token': ofUser('bob'),
+    'cid.s.token': ofUser('cid'),
+  }
+  const answered = Promise.withResolvers<Row[]>()
+  let asked = 0
+  const read: Reader['read'] = () => {
+    asked++
+    return answered.promise
+  }
+  const who: AccessControl = { ...access, authorize: async ({ credential }) => rights[credential.secret]! }
+  const { app, url } = await serve({ ...unused, read }, { ...options, queriesMax: 3, queriesEachMax: 2 }, who)
+  onTestFinished(async () => {
+    app.server.closeAllConnections()
+    await app.close()
+  })
+  const ask = (authorization: string, query = ''): Promise<Response> =>
+    fetch(`${url}/channels/${channel}/messages${query}`, { headers: { authorization } })
+  const underWay: Promise<Response>[] = []
+  for (const asker of ['Bearer ann.s.token', `Thing ${uuid}`, 'Bearer bob.s.token']) {
+    underWay.push(ask(asker))
+    await expect.poll(() => asked).toBe(underWay.length)
+  }
+  for (const query of ['', '?limit=all', '?limit=5']) {
+    const refused = await ask('Bearer ann.s.token', query)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(await refused.text()).toMatch(/2 queries of one user and their things are open: wait for one of them/)
+  }
+  expect((await ask('Bearer cid.s.token')).status).toBe(503)
+
+  answered.resolve([])
+  expect(await Promise.all(underWay.map(async answer => (await answer).status))).toEqual([200, 200, 200])
+  await expect.poll(async () => (await ask('Bearer ann.s.token', '?limit=all')).status).toBe(200)
 })
 
 test('an export that fails at its first page gives its room back', async () => {

@@ -1,8 +1,11 @@
-// The order of buckets, which is that of every store.
+// Groups that are made in this process: the order of buckets, which is that of every store, and the keys of long names.
 
 import * as fc from 'fast-check'
-import { expect, test } from 'vitest'
-import { bucketOrder } from '../../readers/groups.ts'
+import { describe, expect, test } from 'vitest'
+import { aggregateRows, bucketOrder, firstOfEach, groupKey } from '../../readers/groups.ts'
+import { mergeBuckets, mergeSeries } from '../../readers/postgres/merge.ts'
+import { QueryTooLargeError, type SenmlRow } from '../../readers/reader.ts'
+import { aggregateQuery, pageQuery } from '../conformance/reader/index.ts'
 
 const bucket = { channel: 'c', publisher: 'p', subtopic: '', name: 'n', unit: undefined, timeUs: 0, value: 1, count: 1 }
 const sign = (number: number): number => Math.sign(number) + 0
@@ -28,4 +31,48 @@ test('time goes before every text, and no unit before every other', () => {
   const later = { ...bucket, timeUs: 1, name: 'a' }
   expect([bucketOrder('desc')(bucket, later), bucketOrder('asc')(bucket, later)].map(sign)).toEqual([1, -1])
   expect(sign(bucketOrder('desc')(bucket, { ...bucket, unit: 'A' }))).toBe(-1)
+})
+
+test('long names of one length do not make a map slow', { timeout: 5_000 }, () => {
+  const prefix = 'x'.repeat(20_000)
+  const groups = new Map<string, number>()
+  for (let nth = 10_000; nth < 17_000; nth++) groups.set(groupKey(['p', '', `${prefix}${nth}`]), nth)
+  // With the names themselves as keys this takes more than a minute.
+  expect(groups.size).toBe(7_000)
+  expect(groups.get(groupKey(['p', '', `${prefix}16999`]))).toBe(16_999)
+})
+
+describe('groups whose names are too many characters in all are refused', () => {
+  const nameCharacters = 1024 * 1024
+  const names = Array.from({ length: 17 }, (_, nth) => String(nth).padEnd(nameCharacters, 'x'))
+  const refused = (what: string): QueryTooLargeError =>
+    new QueryTooLargeError(
+      `the names of the ${what} that the question makes have more than 16777216 characters: ask for less by name, publisher, from and to`,
+    )
+  async function* rows(): AsyncGenerator<SenmlRow> {
+    for (const name of names) {
+      const origin = { channel: 'c', subtopic: '', publisher: '', protocol: 'http', position: 0n, index: 0 }
+      const unset = { stringValue: undefined, boolValue: undefined, dataValue: undefined, sum: undefined, updateTime: undefined }
+      // Twice, since a group counts once.
+      for (const value of [1, 2]) yield { kind: 'senml', ...origin, name, unit: undefined, timeUs: 0, value, ...unset }
+    }
+  }
+
+  test('made of rows', async () => {
+    await expect(firstOfEach(rows())).rejects.toThrow(refused('series'))
+    await expect(aggregateRows(rows(), aggregateQuery({ channel: 'c' }))).rejects.toThrow(refused('buckets'))
+  })
+
+  test('merged of pieces', () => {
+    const series = mergeSeries(pageQuery({ channel: 'c' }), 1n)
+    const buckets = mergeBuckets(aggregateQuery({ channel: 'c' }))
+    const addSeries = (name: string): void => series.add([{ series: ['', '', name], time: '0', position: '0', index: 0 }])
+    const addBucket = (name: string): void =>
+      buckets.add([{ publisher: '', subtopic: '', name, unit: null, time_us: 0, count: 1, value: 1 }])
+    for (const name of names.slice(0, 16)) {
+      for (const add of [addSeries, addBucket, addSeries, addBucket]) add(name)
+    }
+    expect(() => addSeries(names[16]!)).toThrow(refused('series'))
+    expect(() => addBucket(names[16]!)).toThrow(refused('buckets'))
+  })
 })

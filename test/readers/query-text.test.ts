@@ -1,7 +1,7 @@
 // The query string before it is decoded.
 
 import { expect, test } from 'vitest'
-import { checkEscapes, escapeFaults, furtherOn } from '../../readers/query-text.ts'
+import { checkEscapes, dottedSubtopic, escapeFaults, furtherOn } from '../../readers/query-text.ts'
 
 test.each([
   '/messages',
@@ -23,6 +23,16 @@ test.each([
   ['/messages?payload.a/b=%', '/query/payload.a~1b', /% that begins no character/],
 ])('%s is a fault of %s', (url, pointer, detail) => {
   expect(escapeFaults(url)).toEqual([{ pointer, detail: expect.stringMatching(detail) }])
+})
+
+test.each([
+  ['/a/messages?subtopic=b/c%2Fd%2fe&name=f/g', '/a/messages?subtopic=b.c.d.e&name=f/g'],
+  ['/a/messages?name=f/g&subtopic=b/c', '/a/messages?name=f/g&subtopic=b.c'],
+  ['/a/messages?xsubtopic=b/c', '/a/messages?xsubtopic=b/c'],
+  ['/a/messages?name=a/b', '/a/messages?name=a/b'],
+  ['/a/messages?name=a?subtopic=b/c', '/a/messages?name=a?subtopic=b/c'],
+])('a subtopic with slashes is written with dots: %s', (url, dotted) => {
+  expect(dottedSubtopic(url)).toBe(dotted)
 })
 
 test('the way further on is the same question but for its place', () => {

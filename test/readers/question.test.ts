@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { HttpError } from '../../config/http/errors.ts'
+import { instantPattern } from '../../readers/instants.ts'
 import type { Parameters } from '../../readers/parameters.ts'
 import { canonicalQuestion, questionOf } from '../../readers/question.ts'
 
@@ -58,7 +59,16 @@ test.each([
   ['1600000000.5', 1_600_000_000_500_000_000n],
   ['1600000000.000000001', 1_600_000_000_000_000_001n],
   ['-1.25', -1_250_000_000n],
+  ['2020-09-13T12:26:40Z', 1_600_000_000_000_000_000n],
+  ['2020-09-13t12:26:40.000000001z', 1_600_000_000_000_000_001n],
+  ['2020-09-13 14:26:40.5+02:00', 1_600_000_000_500_000_000n],
+  // A + as a query's decoding leaves it.
+  ['2020-09-13T14:26:40.5 02:00', 1_600_000_000_500_000_000n],
+  ['2020-09-13T08:56:40-03:30', 1_600_000_000_000_000_000n],
+  ['1969-12-31T23:59:59.999999999Z', -1n],
+  ['2024-02-29T00:00:00-00:00', 1_709_164_800_000_000_000n],
 ])('an instant has every digit: %s', (text, ns) => {
+  expect(text).toMatch(new RegExp(instantPattern))
   expect(question({ from: text }).question.selection.fromNs).toBe(ns)
 })
 
@@ -113,6 +123,7 @@ describe('a fault names its parameter and says what to do', () => {
     [{ vd: 'A' }, [/^\/query\/vd is not whole/]],
     [{ vd: 'AB' }, [/^\/query\/vd is not whole/]],
     [{ from: '2', to: '1' }, [/^\/query\/from is after to/]],
+    [{ from: '2026-02-29T00:00:00Z', to: '2026-04-31T00:00:00Z' }, [/^\/query\/from names a day/, /^\/query\/to names a day/]],
     [{ cursor: 'x', offset: 1 }, [/^\/query\/offset does not go with cursor/]],
     [{ aggregation: 'avg' }, [/^\/query\/interval is missing/]],
     [{ interval: '1h' }, [/^\/query\/interval is of an aggregation/]],
@@ -182,4 +193,12 @@ test('the canonical form of a question tells apart whatever has other rows or an
   expect(new Set(forms).size).toBe(forms.length)
   expect(canonicalQuestion(question({ limit: '5', count: 'none' }).question)).toBe(forms[0])
   expect(canonicalQuestion(question({ limit: 'all' }).question)).toBe(forms[0])
+})
+
+test.each<[one: Record<string, string>, other: Record<string, string>]>([
+  [{ subtopic: 'bedroom/temperature' }, { subtopic: 'bedroom.temperature' }],
+  [{ from: '2020-09-13T12:26:40Z' }, { from: '1600000000' }],
+])('%j and %j are one question, also for a cursor', (one, other) => {
+  expect(question(one)).toEqual(question(other))
+  expect(canonicalQuestion(question(one).question)).toBe(canonicalQuestion(question(other).question))
 })

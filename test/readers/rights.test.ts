@@ -1,7 +1,7 @@
 // Rights that end, and questions that nothing can be in the answer of: they are told from no other empty answer.
 
 import { expect, test, vi } from 'vitest'
-import type { Access } from '../../control-plane/client.ts'
+import type { Access, AccessRequest } from '../../control-plane/client.ts'
 import type { Row } from '../../readers/reader.ts'
 import { channel, publishers, records } from '../conformance/reader/fixture.ts'
 import { access, options, owner, serve, serveFixture, thing, unused } from './served.ts'
@@ -141,4 +141,19 @@ test('no cursor is of a question without an answer', async () => {
       errors: [{ pointer: '/query/cursor' }],
     })
   }
+})
+
+test('an unknown key that was shown too often is answered 429 with when to come again; the client address is in the question', async () => {
+  const requests: AccessRequest[] = []
+  const limiting = await serve({ ...unused, read: async () => many }, options, {
+    ...access,
+    authorize: async request => {
+      requests.push(request)
+      return { allowed: false, reason: 'limited', leftMs: 41_001 }
+    },
+  })
+  const answer = await fetch(`${limiting.url}/channels/${channel}/messages`, { headers: { authorization: 'Thing x' } })
+  expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '42'])
+  expect(requests).toMatchObject([{ address: '127.0.0.1' }])
+  await limiting.app.close()
 })

@@ -56,7 +56,7 @@ type Refusal = [what: string, status: number, sentence: RegExp, query: string, h
 const refusals: Refusal[] = [
   ['nobody', 401, /Authorization: Thing <key>.*Authorization: Bearer <token>/, '', {}, channel],
   ['another scheme', 401, /Authorization: Thing/, '', { authorization: 'Basic abc' }, channel],
-  ['a key that is none', 401, /no key of a thing/, '', { authorization: `Thing ${randomUUID()}` }, channel],
+  ['a key that is none', 401, /unknown thing key/, '', { authorization: `Thing ${randomUUID()}` }, channel],
   ['a token that is none', 401, /not valid or has expired/, '', { authorization: 'Bearer x.y.z' }, channel],
   ['a token that is none, with a wrong question', 401, /not valid/, '?limit=x&a=1&a=2', { authorization: 'Bearer x.y.z' }, 'my-channel'],
   ['a thing that is not connected', 403, /authorization over the entity/, '', { authorization: `Thing ${looseKey}` }, channel],

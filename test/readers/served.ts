@@ -25,6 +25,8 @@ export const options: ReaderOptions = {
   limitMax: 1000,
   offsetMax: 100_000,
   countMax: 10_000,
+  queriesMax: 256,
+  queriesEachMax: 16,
   exportsMax: 64,
   exportsEachMax: 4,
   idleSeconds: 60,

@@ -52,6 +52,13 @@ test('one page that three ask for is read once, and each is answered', async () 
   expect(new Set(texts.map(String)).size).toBe(1)
 })
 
+test('a subtopic with slashes is the same question as one with dots', async () => {
+  const spellings = ['bedroom/temperature', 'bedroom.temperature', 'bedroom%2Ftemperature']
+  const { read, texts } = await askTogether(spellings.map(subtopic => ({ headers: owner, query: `?subtopic=${subtopic}` })))
+  expect(read).toEqual([undefined])
+  expect(new Set(texts.map(String)).size).toBe(1)
+})
+
 test('a thing is never answered what its owner is', async () => {
   const { read, texts } = await askTogether([{ headers: owner }, { headers: thing }, { headers: owner }])
   expect(new Set(read)).toEqual(new Set([publishers[0], undefined]))

@@ -2,6 +2,10 @@
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { listOptions } from '../../config/option-schema.ts'
+import { named } from '../../config/option-variable.ts'
+import { roles } from '../../roles/roles.ts'
+import { readProject } from '../tidy/files.ts'
 import { apiEnvironment, spawnRole } from './processes.ts'
 
 const main = join(import.meta.dirname, '../../main.ts')
@@ -100,4 +104,18 @@ test.each(
 )('a sample of a %s of a store of the kind %s has its section', async (role, store) => {
   const [code, printed] = await config(['sample', role, store])
   expect([code, printed]).toEqual([0, expect.stringMatching(/^\[store\]$/m)])
+})
+
+test('each option that a sentence names is there, and so is its variable', async () => {
+  const all = await Promise.all(Object.values(roles).map(role => role()))
+  const known = new Set(all.flatMap(({ schema }) => listOptions(schema).map(({ name, variable }) => `${name} (${variable})`)))
+  const said = new Map<string, string>()
+  for (const { path, text } of await readProject()) {
+    if (!/^(config|control-plane|pipeline|readers|roles|sinks)\/.*\.ts$/.test(path)) continue
+    for (const [, option, variable] of text.matchAll(/\bnamed\('([a-z]+\.[a-z_]+)'(?:, '([A-Z_]+)')?\)/g))
+      said.set(named(option!, variable), path)
+    for (const [whole] of text.matchAll(/[a-z]+\.[a-z_]+ \(SVC_[A-Z_]+\)/g)) said.set(whole, path)
+  }
+  expect(said.size).toBeGreaterThan(20)
+  expect([...said].filter(([place]) => !known.has(place))).toEqual([])
 })

@@ -96,7 +96,7 @@ describeWithKafka('framed messages', kafka =>
         SVC_CONTROL_TOKEN: token,
         SVC_INTERNAL_LISTEN: '127.0.0.1:0',
       })
-      await untilPrinted(spawned, /the log is away: the start waits for it/)
+      await untilPrinted(spawned, /Kafka is away .*: the start waits for it/)
       expect(spawned.printed()).toContain('the schema registry at')
       expect(await readTopic(kafka.brokers, topic)).toEqual([])
       registry.resume()

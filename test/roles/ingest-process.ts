@@ -1,12 +1,14 @@
 // The role ingest over an embedded log, as a process of its own: for tests of the role without a broker.
 
 import { openEmbeddedLog } from '../../pipeline/embedded-log/index.ts'
+import { exitAfter } from '../../roles/exit.ts'
 import { ingest } from '../../roles/ingest.ts'
 import { loadIngestOptions } from '../../roles/ingest-options.ts'
 
 const options = loadIngestOptions({ environment: process.env })
 
-await ingest(options, '0.0.0', async ({ topic }, logger) =>
-  openEmbeddedLog({ path: process.env['TEST_LOG']!, name: topic, queueBytesMax: 10_000_000, retentionMs: 3_600_000, logger }),
+await exitAfter(options.logging, () =>
+  ingest(options, '0.0.0', async ({ topic }, logger) =>
+    openEmbeddedLog({ path: process.env['TEST_LOG']!, name: topic, queueBytesMax: 10_000_000, retentionMs: 3_600_000, logger }),
+  ),
 )
-process.exit(0)

@@ -26,7 +26,7 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
         SVC_LOG_REQUEST_TIMEOUT_MS: '1000',
         SVC_LOG_APPEND_TIMEOUT_MS: '2000',
       })
-      await untilPrinted(spawned, /the log is away: the start waits for it/)
+      await untilPrinted(spawned, /Kafka is away .*: the start waits for it/)
       // Devices are told to come again, and whoever watches the process what it waits for.
       expect((await call(url, 'GET', '/livez')).status).toBe(200)
       expect((await call(url, 'GET', '/readyz')).status).toBe(503)

@@ -111,6 +111,13 @@ test.each([
     { SVC_CONTROL_URL: 'https://api', SVC_CONTROL_KEY_FILE: 'k' },
     /control\.cert_file: a certificate needs its key/,
   ],
+  [
+    'of a trusted proxy that is no address',
+    api,
+    { SVC_HTTP_TRUSTED_PROXIES: '10.0.0.0/8,proxy.example' },
+    /http\.trusted_proxies: "proxy\.example" is neither an address nor a network/,
+  ],
+  ['of a trusted network', ingest, { SVC_HTTP_TRUSTED_PROXIES: '10.0.0.0/33' }, /http\.trusted_proxies: "10\.0\.0\.0\/33" is neither/],
   ['of a topic that Kafka refuses', ingest, { SVC_LOG_TOPIC: 'a topic' }, /log\.topic/],
 ] as const)('a fault %s is told with what to do', (_name, faults, environment, text) => {
   const found = faults(environment)

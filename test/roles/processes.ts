@@ -29,7 +29,7 @@ export interface Role {
 type Environment = Readonly<Record<string, string>>
 
 /** The environment of the tests without what would change a role's options. */
-function environmentFor(extra: Environment): NodeJS.ProcessEnv {
+function environmentFor(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
   return { ...Object.fromEntries(kept), ...extra }
 }
@@ -41,7 +41,7 @@ interface Spawned {
   readonly ended: Promise<number | string>
 }
 
-export function spawnRole(words: readonly string[], environment: Environment): Spawned {
+export function spawnRole(words: readonly string[], environment: NodeJS.ProcessEnv): Spawned {
   const child = spawn(process.execPath, words, { cwd: root, env: environmentFor(environment) })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
@@ -112,7 +112,12 @@ export async function internalAddress(): Promise<string> {
 
 /** Over an embedded log of its own. */
 export function startIngest(controlUrl: string, extra: Environment = {}): Promise<Role> {
-  return startRole([join(root, 'test/roles/ingest-process.ts')], {
+  return whenReady(spawnIngest(controlUrl, extra))
+}
+
+/** @param extra what is undefined is left out */
+export function spawnIngest(controlUrl: string, extra: NodeJS.ProcessEnv = {}): Spawned {
+  return spawnRole([join(root, 'test/roles/ingest-process.ts')], {
     SVC_CONTROL_URL: controlUrl,
     SVC_CONTROL_TOKEN: token,
     SVC_HTTP_PORT: '0',
@@ -156,4 +161,9 @@ export async function untilHealth(role: Role, check: string, status: 'pass' | 'f
 /** Resolves when the process has printed this. */
 export async function untilPrinted({ printed }: Pick<Role, 'printed'>, text: RegExp): Promise<void> {
   while (!text.test(printed())) await new Promise(resolve => setTimeout(resolve, 20))
+}
+
+/** The last line that was printed, which says why a role ended: one of its log, and so JSON. */
+export function lastLine(printed: string): { level: string; msg: string; err: { type: string; code?: string } } {
+  return JSON.parse(printed.trimEnd().split('\n').at(-1)!) as ReturnType<typeof lastLine>
 }

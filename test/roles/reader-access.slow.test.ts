@@ -114,18 +114,6 @@ describeWithPostgres('readers apart', postgres => {
     await own.close()
   })
 
-  test('a reader with another token than the api says so, and answers 503', async () => {
-    const at = await openReadSite(postgres)
-    const reader = await startReader(at.api.internalUrl, at.storeUrl, { SVC_CONTROL_TOKEN: `${token}-of-another` })
-    await untilPrinted(reader, /does not take this process's token: set SVC_CONTROL_TOKEN/)
-    const { status, headers, text } = await read(reader, at.site, at.site.device)
-    expect([status, headers.get('retry-after')]).toEqual([503, '1'])
-    expect(text).not.toMatch(/token/i)
-    expect(await reader.stop()).toBe(0)
-    expect(reader.printed()).not.toContain(token)
-    await at.close()
-  })
-
   test("readers take up each other's pages by the token that they share, or by a key of their own, and no page of others", async () => {
     const at = await openReadSite(postgres)
     const { api, storeUrl } = at

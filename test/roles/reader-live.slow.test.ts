@@ -12,6 +12,7 @@ import { openReaderLive, type ReaderLiveOptions, readerLiveFaults, readerLiveSec
 import { openReaderMetrics } from '../../roles/reader-metrics.ts'
 import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
 import { outgoing } from '../pipeline/message.ts'
+import { makeWorld } from '../pipeline/parts.ts'
 import { openEvents } from '../readers/live/event-source.ts'
 import { channel, openFakeAccess, owner } from '../readers/live/served-live.ts'
 import { describeWithKafka } from '../servers/kafka.ts'
@@ -28,7 +29,13 @@ function load(environment: Record<string, string>): ReaderLiveOptions {
 
 async function serve(options: ReaderLiveOptions): Promise<{ url: string } & AsyncDisposable> {
   const metrics = openReaderMetrics(new Registry()).live
-  const live = openReaderLive(options, { access: openFakeAccess(), key: Buffer.alloc(32, 3), metrics, logger: silent })
+  const live = openReaderLive(options, {
+    access: openFakeAccess(),
+    key: Buffer.alloc(32, 3),
+    metrics,
+    outage: makeWorld().outages.report('log'),
+    logger: silent,
+  })
   const app = createServer({ logger: silent })
   await app.register(live.routes)
   await app.listen({ host: '127.0.0.1', port: 0 })

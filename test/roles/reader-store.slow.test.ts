@@ -12,9 +12,11 @@ import { openProxy } from '../servers/proxy.ts'
 import { call, expectStatus } from '../up/operator.ts'
 import {
   internalAddress,
+  lastLine,
   readerEnvironment,
   readerWords,
   spawnRole,
+  startApi,
   startReader,
   untilHealth,
   untilPrinted,
@@ -28,11 +30,11 @@ const away = expect.objectContaining({ status: 'fail', output: 'see the log' }) 
 /** Nobody listens there. */
 const nowhere = 'http://127.0.0.1:1'
 
-/** Keeps questions about SenML waiting until the release. */
-async function holdMessages(database: Database): Promise<() => Promise<void>> {
+/** Keeps queries of a table waiting until the release. */
+async function hold(database: Database, table: string): Promise<() => Promise<void>> {
   const [held, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const holding = database.transaction(async transaction => {
-    await transaction.execute('LOCK TABLE public.messages IN ACCESS EXCLUSIVE MODE')
+    await transaction.execute(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`)
     held.resolve()
     await released.promise
   })
@@ -43,13 +45,17 @@ async function holdMessages(database: Database): Promise<() => Promise<void>> {
   }
 }
 
-/** How many questions of readers the store works on. */
+/** How many questions of readers the store works on, beside their checks. */
 async function underWay({ store }: ReadSite): Promise<number> {
   const [row] = await store.database.query<{ count: bigint }>(
-    `SELECT count(*) AS count FROM pg_stat_activity WHERE application_name = 'sluice-reader' AND state = 'active' AND datname = current_database()`,
+    `SELECT count(*) AS count FROM pg_stat_activity WHERE application_name = 'sluice-reader' AND state = 'active' AND datname = current_database()
+     AND query NOT LIKE 'SELECT 1 %'`,
   )
   return Number(row!.count)
 }
+
+/** Of SenML. */
+const holdMessages = (database: Database): Promise<() => Promise<void>> => hold(database, 'public.messages')
 
 describeWithPostgres('a reader and its store', postgres => {
   test('while the store is away it listens, is alive and not ready, and answers 503; then it works', async () => {
@@ -64,7 +70,7 @@ describeWithPostgres('a reader and its store', postgres => {
       [...readerWords.slice(0, -1), address.split(':')[1]!],
       readerEnvironment(at.api.internalUrl, storeUrl.href, { SVC_INTERNAL_LISTEN: internal }),
     )
-    await untilPrinted(spawned, /the store is away: the start waits for it/)
+    await untilPrinted(spawned, /PostgreSQL is away .*: the start waits for it/)
     for (const base of [`http://${address}`, `http://${internal}`]) {
       expect((await call(base, 'GET', '/livez')).status).toBe(200)
       expect((await call(base, 'GET', '/readyz')).status).toBe(503)
@@ -100,10 +106,13 @@ describeWithPostgres('a reader and its store', postgres => {
 
   test('before the first writer it says that one has to be started, and goes on when the tables are there', async () => {
     const storeUrl = await postgres.createDatabase()
-    const spawned = spawnRole(readerWords, readerEnvironment(nowhere, storeUrl))
+    const address = await internalAddress()
+    const spawned = spawnRole(readerWords, readerEnvironment(`http://${address}`, storeUrl))
     await untilPrinted(spawned, /the database holds no message tables: start a writer on it/)
     const site = await openSite(await openServer({ url: storeUrl, applicationName: 'a-writer', connectionsMax: 2 }), async () => undefined)
+    const api = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
     expect(await (await whenReady(spawned)).stop()).toBe(0)
+    expect(await api.stop()).toBe(0)
     await site.close()
   })
 
@@ -117,15 +126,23 @@ describeWithPostgres('a reader and its store', postgres => {
       change(url)
       return url.href
     }
-    const refusals: [string, RegExp][] = [
-      [urlOf(url => (url.username = 'unknown_role')), /role "unknown_role" does not exist/],
-      [urlOf(url => (url.pathname = '/absent')), /database "absent" does not exist/],
-      [urlOf(url => (url.username = 'without_rights')), /permission denied for table messages/],
+    const refusals: [string, string, RegExp][] = [
+      [
+        urlOf(url => (url.username = 'unknown_role')),
+        '28000',
+        /refused the login .*role "unknown_role" does not exist.*store\.url \(SVC_RELATIONAL_URL\)/,
+      ],
+      [urlOf(url => (url.pathname = '/absent')), '3D000', /database "absent" does not exist.*store\.url \(SVC_RELATIONAL_URL\)/],
+      [
+        urlOf(url => (url.username = 'without_rights')),
+        '42501',
+        /permission denied for table messages\): grant .* store\.url \(SVC_RELATIONAL_URL\): GRANT SELECT ON public\.messages TO "without_rights"/,
+      ],
     ]
-    for (const [url, reason] of refusals) {
+    for (const [url, code, reason] of refusals) {
       const { ended, printed } = spawnRole(readerWords, readerEnvironment(nowhere, url))
-      expect([await ended, printed()]).toEqual([1, expect.stringMatching(reason)])
-      expect(printed()).toMatch(/^the store refuses this reader: .*: look at store\.url \(SVC_RELATIONAL_URL\)$/m)
+      expect(await ended).toBe(1)
+      expect(lastLine(printed())).toMatchObject({ level: 'fatal', err: { code }, msg: expect.stringMatching(reason) as unknown })
       expect(printed()).not.toMatch(/hidden-word|^\s+at /m)
     }
     await site.close()
@@ -175,6 +192,20 @@ describeWithPostgres('a reader and its store', postgres => {
     await expect.poll(() => underWay(at)).toBe(0)
     await release()
     for (const role of [hasty, patient]) expect(await role.stop()).toBe(0)
+    await at.close()
+  })
+
+  test('queries that keep every connection busy do not make the store look away', async () => {
+    const at = await openReadSite(postgres)
+    const reader = await startReader(at.api.internalUrl, at.storeUrl, { SVC_STORE_CONNECTIONS_MAX: '1' })
+    const release = await hold(at.store.database, 'sluice.formats')
+    const asked = read(reader, at.site, at.site.device, '?format=weather')
+    await expect.poll(() => underWay(at)).toBeGreaterThan(0)
+    const { json } = await call(reader.url, 'GET', '/health')
+    expect(json).toMatchObject({ checks: { store: [{ status: 'pass' }] } })
+    await release()
+    await expectStatus(asked, 200)
+    expect(await reader.stop()).toBe(0)
     await at.close()
   })
 

@@ -1,8 +1,13 @@
 // Starting the roles as processes: what stops a start, and what a start waits for.
 
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
-import { expect, test } from 'vitest'
+import { readFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { openServer } from '../../config/postgres/server.ts'
+import { openSite } from '../readers/postgres/site.ts'
 import { freePort } from '../servers/free-port.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { openProxy } from '../servers/proxy.ts'
@@ -16,6 +21,7 @@ import {
   masterKey,
   readerEnvironment,
   readerWords,
+  spawnIngest,
   spawnRole,
   startApi,
   startIngest,
@@ -86,7 +92,7 @@ describeWithPostgres('start of the roles', postgres => {
     const absent = new URL(database)
     absent.pathname = '/absent'
     expect(await failedStart(apiWords, apiEnvironment(absent.href))).toMatch(
-      /refuses the control plane \(3D000\).*look at SVC_DATABASE_URL/,
+      /does not have the database \(SQLSTATE 3D000: .*name another in database\.url \(SVC_DATABASE_URL\)/,
     )
 
     const proxy = await openProxy({ port: Number(database.port) })
@@ -94,7 +100,7 @@ describeWithPostgres('start of the roles', postgres => {
     const behind = new URL(database)
     behind.port = String(proxy.port)
     const { child, printed, ended } = spawnRole(apiWords, apiEnvironment(behind.href))
-    await untilPrinted({ printed }, /the database is away: the start waits for it/)
+    await untilPrinted({ printed }, /PostgreSQL is away .*: the start waits for it/)
     await proxy.heal()
     await untilPrinted({ printed }, /^ready on /m)
     child.kill('SIGTERM')
@@ -112,7 +118,7 @@ describeWithPostgres('start of the roles', postgres => {
       [...apiWords.slice(0, -1), url.split(':')[1]!],
       apiEnvironment(database.href, { SVC_INTERNAL_LISTEN: internal }),
     )
-    await untilPrinted(spawned, /the database is away: the start waits for it/)
+    await untilPrinted(spawned, /PostgreSQL is away .*: the start waits for it/)
     for (const base of [`http://${url}`, `http://${internal}`]) {
       expect((await call(base, 'GET', '/livez')).status).toBe(200)
       expect((await call(base, 'GET', '/readyz')).status).toBe(503)
@@ -163,19 +169,144 @@ describeWithPostgres('start of the roles', postgres => {
     expect(await ended).toBe(0)
   })
 
-  test('ingest starts while the control plane is away, answers 503, and says a wrong token in a sentence', async () => {
-    const api = await startApi(await postgres.createDatabase())
-    const ingest = await startIngest(api.internalUrl, { SVC_CONTROL_TOKEN: `${token}-of-another` })
-    await untilPrinted(ingest, /does not take this process's token: set SVC_CONTROL_TOKEN/)
-    const channel = '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'
-    const publish = { authorization: 'Thing x', type: 'application/senml+json', body: '[]' }
-    const { status, headers, text } = await call(ingest.url, 'POST', `/channels/${channel}/messages`, publish)
-    expect([status, headers.get('retry-after')]).toEqual([503, '1'])
-    expect(text).not.toMatch(/token/i)
-    for (const role of [api, ingest]) {
-      expect(role.printed()).not.toContain(token)
-      expect(role.printed()).not.toContain(masterKey)
+  test('ingest and a reader wait for a control plane that is away, not ready and answering 503', async () => {
+    const database = await postgres.createDatabase()
+    const internal = await internalAddress()
+    const controlUrl = `http://${internal}`
+    const site = await openSite(await openServer({ url: database, applicationName: 'a-writer', connectionsMax: 2 }), async () => undefined)
+    const apart = {
+      ingest: (address: Address) => spawnIngest(controlUrl, address),
+      reader: ({ SVC_HTTP_PORT: port, ...inside }: Address) =>
+        spawnRole([...readerWords.slice(0, -1), port], readerEnvironment(controlUrl, database, inside)),
+    }
+    const waiting = await Promise.all(
+      Object.entries(apart).map(async ([name, spawn]) => {
+        const [outside, inside] = [await internalAddress(), await internalAddress()]
+        const spawned = spawn({ SVC_HTTP_PORT: outside.split(':')[1]!, SVC_INTERNAL_LISTEN: inside })
+        await untilPrinted(spawned, /the control plane is away .*: the start waits for it/)
+        for (const base of [`http://${outside}`, `http://${inside}`]) {
+          expect((await call(base, 'GET', '/livez')).status).toBe(200)
+          expect((await call(base, 'GET', '/readyz')).status).toBe(503)
+        }
+        const asked =
+          name === 'ingest' ? publish(`http://${outside}`) : call(`http://${outside}`, 'GET', messagesPath, { authorization: 'Thing x' })
+        const { status, headers } = await asked
+        expect([status, headers.get('retry-after')]).toEqual([503, '1'])
+        expect(spawned.printed()).not.toMatch(/^ready on /m)
+        return spawned
+      }),
+    )
+    const api = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
+    for (const spawned of waiting) {
+      const role = await whenReady(spawned)
+      expect((await call(role.url, 'GET', '/readyz')).status).toBe(200)
       expect(await role.stop()).toBe(0)
     }
+    expect(await api.stop()).toBe(0)
+    await site.close()
+  })
+
+  test('a token that is refused, or an address that is not of a control plane, ends the start with a sentence', async () => {
+    const api = await startApi(await postgres.createDatabase())
+    const answering = async (status: number, body: string): Promise<string> => {
+      const server = createHttpServer((_request, response) => void response.writeHead(status, { 'content-type': 'text/html' }).end(body))
+      onTestFinished(() => void server.close())
+      return await listening(server)
+    }
+    const withTls = createTlsServer({ cert: pem('server.pem'), key: pem('server-key.pem') }, (_request, response) => void response.end())
+    const silent = createServer(socket => void socket.on('error', () => undefined).end('E\0\0\0 no protocol of the web'))
+    for (const server of [withTls, silent]) onTestFinished(() => void server.close())
+    const tlsUrl = await listening(withTls)
+    const wrong: [string, string, Readonly<Record<string, string | undefined>>, RegExp][] = [
+      [
+        'another token',
+        api.internalUrl,
+        { SVC_CONTROL_TOKEN: `${token}-of-another` },
+        /refuses the token .*control\.token \(SVC_CONTROL_TOKEN\)/,
+      ],
+      [
+        'no token',
+        api.internalUrl,
+        { SVC_CONTROL_TOKEN: undefined },
+        /asks for a token, and none is set: set control\.token \(SVC_CONTROL_TOKEN\)/,
+      ],
+      ['the public port', api.url, {}, /is not a control plane: it answers 404 to .*control\.url \(SVC_CONTROL_URL\)/],
+      [
+        'a page',
+        await answering(200, '<html>'),
+        {},
+        /is not a control plane: it answers 200 with text\/html .*control\.url \(SVC_CONTROL_URL\)/,
+      ],
+      ['a redirect', await answering(302, ''), {}, /is not a control plane: it answers 302 to .*control\.url \(SVC_CONTROL_URL\)/],
+      [
+        'TLS to a plain port',
+        api.internalUrl.replace('http', 'https'),
+        {},
+        /does not speak TLS.*control\.url \(SVC_CONTROL_URL\).* http:\/\//,
+      ],
+      ['plain to a port with TLS', tlsUrl, {}, /speaks TLS.*control\.url \(SVC_CONTROL_URL\).* https:\/\//],
+      [
+        'an unknown authority',
+        tlsUrl.replace('http', 'https'),
+        {},
+        /certificate is not trusted .*control\.ca_file \(SVC_CONTROL_CA_FILE\)/,
+      ],
+      [
+        'another protocol',
+        await listening(silent),
+        {},
+        /is not a control plane: it does not speak HTTP .*control\.url \(SVC_CONTROL_URL\)/,
+      ],
+    ]
+    const said = await Promise.all(
+      wrong.map(async ([name, url, environment]) => {
+        const { ended, printed } = spawnIngest(url, environment)
+        return [name, await ended, printed()]
+      }),
+    )
+    expect(said).toEqual(wrong.map(([name, , , sentence]) => [name, 1, expect.stringMatching(sentence)]))
+    for (const [, , printed] of said) expect(printed).not.toMatch(new RegExp(`^ready on |^\\s+at |${token}`, 'm'))
+    const reading = readerEnvironment(api.internalUrl, await postgres.createDatabase(), { SVC_CONTROL_TOKEN: `${token}-of-another` })
+    expect(await failedStart(readerWords, reading)).toMatch(/refuses the token .*control\.token \(SVC_CONTROL_TOKEN\)/)
+    expect(api.printed()).not.toContain(token)
+    expect(api.printed()).not.toContain(masterKey)
+    expect(await api.stop()).toBe(0)
+  })
+
+  test('a token that is refused later makes ingest not ready, which says why and goes on when it is taken again', async () => {
+    const database = await postgres.createDatabase()
+    const internal = await internalAddress()
+    const first = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
+    const ingest = await startIngest(`http://${internal}`)
+    expect(await first.stop()).toBe(0)
+    expect((await call(ingest.url, 'GET', '/readyz')).status).toBe(200)
+
+    const other = await startApi(database, { SVC_INTERNAL_LISTEN: internal, SVC_CONTROL_TOKEN: `${token}-of-another` })
+    await untilPrinted(ingest, /refuses the token .*control\.token \(SVC_CONTROL_TOKEN\)/)
+    expect((await call(ingest.url, 'GET', '/readyz')).status).toBe(503)
+    expect(await other.stop()).toBe(0)
+
+    const again = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
+    await expect.poll(async () => (await call(ingest.url, 'GET', '/readyz')).status, { timeout: 10_000 }).toBe(200)
+    expect(ingest.printed()).not.toContain(token)
+    expect(await ingest.stop()).toBe(0)
+    expect(await again.stop()).toBe(0)
   })
 })
+
+type Address = Readonly<Record<'SVC_HTTP_PORT' | 'SVC_INTERNAL_LISTEN', string>>
+
+const messagesPath = '/channels/0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11/messages'
+
+function publish(url: string): ReturnType<typeof call> {
+  return call(url, 'POST', messagesPath, { authorization: 'Thing x', type: 'application/senml+json', body: '[]' })
+}
+
+function pem(name: string): string {
+  return readFileSync(new URL(`../control-plane/internal/fixtures/${name}`, import.meta.url), 'utf8')
+}
+
+async function listening(server: Server): Promise<string> {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}

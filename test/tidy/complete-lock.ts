@@ -1,10 +1,12 @@
 // `node test/tidy/complete-lock.ts`: adds to the lock file the packages of other systems that npm left out, so that `npm ci` takes it everywhere.
 //
 // A registry that mirrors only some packages answers npm as if the others did not exist, and npm then writes a lock file that npm
-// itself refuses. What is added is the name with its pinned version and system; on that system npm fetches the rest.
+// itself refuses. What is added is the name with its pinned version, its system, and the integrity that the registry has for it.
 
+import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { root } from './files.ts'
 import { missingPackages } from './packages.ts'
 
@@ -29,13 +31,27 @@ export function entryOf(name: string, version: string): Entry {
   return { version, cpu, ...(libc === undefined ? {} : { libc }), optional: true, os }
 }
 
+/** @throws Error where the registry does not have the package: no lock file can then say what it must be */
+async function integrityOf(name: string, version: string): Promise<string> {
+  const { stdout } = await promisify(execFile)('npm', ['view', `${name}@${version}`, 'dist.integrity', '--loglevel=error']).catch(
+    (error: unknown) => {
+      throw new Error(`the registry has no ${name}@${version}: choose a version that it has for every system`, { cause: error })
+    },
+  )
+  return stdout.trim()
+}
+
 /** The packages with the missing ones, in npm's order. */
-export function completed(packages: Readonly<Record<string, Entry>>): Record<string, Entry> {
+export async function completed(
+  packages: Readonly<Record<string, Entry>>,
+  integrity: (name: string, version: string) => Promise<string>,
+): Promise<Record<string, Entry>> {
   const all = { ...packages }
   for (const { name, version, of } of missingPackages(packages)) {
     const dev = packages[`node_modules/${of}`]?.['dev'] === true
     const { version: pinned, cpu, libc, ...rest } = entryOf(name, version)
-    all[`node_modules/${name}`] = { version: pinned, cpu, ...(dev ? { dev } : {}), ...(libc === undefined ? {} : { libc }), ...rest }
+    const checked = { version: pinned, integrity: await integrity(name, version) }
+    all[`node_modules/${name}`] = { ...checked, cpu, ...(dev ? { dev } : {}), ...(libc === undefined ? {} : { libc }), ...rest }
   }
   return Object.fromEntries(Object.entries(all).sort(([left], [right]) => (left < right ? -1 : 1)))
 }
@@ -43,7 +59,7 @@ export function completed(packages: Readonly<Record<string, Entry>>): Record<str
 if (import.meta.main) {
   const path = join(root, 'package-lock.json')
   const lock = JSON.parse(readFileSync(path, 'utf8')) as { packages: Record<string, Entry> }
-  const packages = completed(lock.packages)
+  const packages = await completed(lock.packages, integrityOf)
   writeFileSync(path, `${JSON.stringify({ ...lock, packages }, null, 2)}\n`)
   console.log(`${Object.keys(packages).length - Object.keys(lock.packages).length} packages of other systems added to package-lock.json`)
 }

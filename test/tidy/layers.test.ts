@@ -30,7 +30,7 @@ test.each([
   [
     'sinks/postgres/sink.ts',
     "import type { Logger } from '../../config/logger.ts'",
-    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/, config/aborting.ts, config/decimal-bytes.ts',
+    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/, config/aborting.ts, config/decimal-bytes.ts, config/option-variable.ts',
   ],
   [
     'sinks/postgres/sink.ts',
@@ -71,7 +71,7 @@ test.each([
   [
     'sinks/pool.ts',
     "new Worker(new URL('../pipeline/worker.ts', import.meta.url))",
-    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/, config/aborting.ts, config/decimal-bytes.ts',
+    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/json/flatten.ts, config/postgres/, config/aborting.ts, config/decimal-bytes.ts, config/option-variable.ts',
   ],
   ['config/postgres/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
   ['deploy/chart.ts', "import { a } from '../config/options.ts'", '1: stands in no layer: give its folder a rule in test/tidy/layers.ts'],

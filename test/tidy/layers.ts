@@ -17,6 +17,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'config/postgres/',
     'config/aborting.ts',
     'config/decimal-bytes.ts',
+    'config/option-variable.ts',
   ],
   'readers/': readersMayImport,
   // How a store's rows lie, and how it is connected to, is said once: by its sink.

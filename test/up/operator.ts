@@ -12,10 +12,11 @@ export interface CallOptions {
   readonly authorization?: string
   readonly type?: string
   readonly body?: string | Uint8Array<ArrayBuffer> | object
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 export async function call(base: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
-  const headers: Record<string, string> = {}
+  const headers: Record<string, string> = { ...options.headers }
   if (options.authorization !== undefined) headers.authorization = options.authorization
   const { body } = options
   const bytes = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)

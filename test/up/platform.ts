@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const root = new URL('../..', import.meta.url).pathname
+const ownRoot = new URL('../..', import.meta.url).pathname
 
 export interface Platform {
   readonly url: string
@@ -25,6 +25,8 @@ export interface StartOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** How: `node main.ts up` (default), or `npm start` in the given checkout. */
   readonly npmStartIn?: string
+  /** Another checkout for `node main.ts up`. */
+  readonly root?: string
 }
 
 /** The environment without what would change the platform's options. */
@@ -35,6 +37,7 @@ function environmentFor(extra: Readonly<Record<string, string>> = {}): NodeJS.Pr
 
 /** Spawns the platform without waiting until it is ready. */
 export function spawnPlatform(options: StartOptions): { child: ChildProcess; printed: () => string } {
+  const { root = ownRoot } = options
   const upArguments = ['--port', '0', '--data', options.data, ...(options.arguments ?? [])]
   const child =
     options.npmStartIn === undefined

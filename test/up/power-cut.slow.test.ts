@@ -1,6 +1,6 @@
 // After a power cut: the log is intact, the database may not be. The start looks, and says what it found and what to do.
 
-import { open, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { cp, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { makeSite, publish, readUntil } from './operator.ts'
@@ -70,4 +70,25 @@ test('a damaged database stops the start with what to do; moved away, the messag
   const metrics = async (): Promise<string> => await (await fetch(`${platform.url}/metrics`)).text()
   while (!/component_sent_events_total\{.*\} 20$/m.test(await metrics())) await new Promise(resolve => setTimeout(resolve, 20))
   expect(await platform.stop()).toBe(0)
+})
+
+test('a log that is put back to what it was before ends the start, before anything listens or is ready', async () => {
+  await using folder = await disposableFolder()
+  let platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  expect(await platform.stop()).toBe(0)
+  const [log, copy] = [join(folder.path, 'log'), join(folder.path, 'log-before')]
+  await cp(log, copy, { recursive: true })
+  platform = await startPlatform({ data: folder.path })
+  for (let v = 0; v < 3; v++) expect((await publish(platform.url, site, [{ n: 'count', v }])).status).toBe(202)
+  await readUntil(platform.url, site, 3)
+  expect(await platform.stop()).toBe(0)
+  await rm(log, { recursive: true })
+  await rename(copy, log)
+
+  const { child, printed } = spawnPlatform({ data: folder.path })
+  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  const last = JSON.parse(printed().trimEnd().split('\n').at(-1)!) as unknown
+  expect(last).toMatchObject({ level: 'fatal', msg: expect.stringMatching(/ends at offset 0, but the store goes on at 3/) as unknown })
+  expect(printed()).not.toMatch(/^ready on |"msg":"(listening|ready)"/m)
 })

@@ -12,7 +12,7 @@ test('the files that the README writes are right', async () => {
   const blocks = extractBlocks(readFileSync(`${root}README.md`, 'utf8'), 'config')
   const outputs = await runBlocks(blocks, {
     cwd: temporaryFolder(),
-    replace: { 'npm exec --no sluice --': `'${process.execPath}' '${root}main.ts'` },
+    replace: { './sluice': `'${root}sluice'` },
     expected: { 0: /^ok$/m, 1: /^ok$/m, 2: /^ok$/m, 3: /^ok$/m },
   })
   expect(outputs[0]).toContain('time_fields = []')

@@ -53,10 +53,8 @@ for (const { name, missing, perSecond, acknowledgedMin } of stores) {
       site.store.proxy.refuse()
       site.store.proxy.cut()
       const writer = await site.start(0)
-      // It has tried some times by then.
-      await expect
-        .poll(() => writer.printed().match(/the start waits for what is away/g)?.length ?? 0, { timeout: 60_000 })
-        .toBeGreaterThan(2)
+      await expect.poll(() => writer.metric('dependency_outage'), { timeout: 60_000 }).toBe(1)
+      expect(writer.printed()).toMatch(/ is away .*: the start waits for it/)
       expect(await writer.ready()).toBe(503)
       const asked = await runSluice(['verify', name], {
         ...site.store.environment,

@@ -5,18 +5,27 @@ import { expect, onTestFinished, test } from 'vitest'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/kafka-install.ts'
 import { missingPostgres } from '../servers/postgres-install.ts'
+import { startLoad } from './load.ts'
 import { untilReady, type WriterProcess } from './process.ts'
 import { openSite, type Site, shortWaits, writerName } from './site.ts'
 import type { RelationalSite } from './stores/relational.ts'
 
-async function openTestSite(): Promise<Site<RelationalSite>> {
-  const site = await openSite({ environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', SVC_LOG_ACCEPT_LOST: 'true' } })
+async function openTestSite(options: Parameters<typeof openSite>[0] = {}): Promise<Site<RelationalSite>> {
+  const site = await openSite({ ...options, environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', SVC_LOG_ACCEPT_LOST: 'true' } })
   onTestFinished(() => site.close())
   return site
 }
 
 async function metricsOf({ internalUrl }: WriterProcess): Promise<string> {
   return await (await fetch(`${internalUrl}/metrics`)).text()
+}
+
+const all = [0, 1, 2, 3, 4, 5]
+
+/** In messages, by partition of the flow of messages. */
+async function lagOf(writer: WriterProcess): Promise<Map<number, number>> {
+  const lags = [...(await writer.metrics('consumer_lag_messages'))].filter(([labels]) => labels.includes(`component_id="${writerName}"`))
+  return new Map(lags.map(([labels, messages]) => [Number(/partition="(\d+)"/.exec(labels)![1]), messages]))
 }
 
 /** Of each flow that lost messages: how many. */
@@ -36,6 +45,36 @@ describeUnlessMissing('what a writer tells', missingKafka() ?? missingPostgres()
     // Its own, and those of its workers.
     expect(await metricsOf(writer)).toMatch(/^process_cpu_user_seconds_total /m)
     expect(await metricsOf(writer)).toMatch(/^# TYPE component_sent_events_total counter$/m)
+  })
+
+  test('the lag of each partition is reported by exactly one writer, also after a rebalance', async () => {
+    const site = await openTestSite({ places: 2, partitions: 6 })
+    const partitionsOf = async (writer: WriterProcess): Promise<number[]> => [...(await lagOf(writer)).keys()]
+    const writers = [await site.start(0)]
+    const shares = (): Promise<number[][]> => Promise.all(writers.map(partitionsOf))
+    const reported = async (): Promise<number[]> => (await shares()).flat().toSorted((left, right) => left - right)
+    await expect.poll(reported, { timeout: 20_000 }).toEqual(all)
+    writers.push(await site.start(1))
+    await expect.poll(async () => (await shares()).map(({ length }) => length), { timeout: 20_000 }).toEqual([3, 3])
+    expect(await reported()).toEqual(all)
+    expect(await site.stop(1)).toBe(0)
+    writers.pop()
+    await expect.poll(reported, { timeout: 20_000 }).toEqual(all)
+  })
+
+  test('partitions that are taken over while the store is away have their lag, which grows', async () => {
+    const site = await openTestSite({ places: 2, partitions: 6 })
+    const writers = [await site.start(0), await site.start(1)]
+    await expect.poll(async () => (await Promise.all(writers.map(lagOf))).map(({ size }) => size), { timeout: 30_000 }).toEqual([3, 3])
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 300, poison: false })
+    await expect.poll(async () => (await site.tools.committed(site.topic, writerName)).size, { timeout: 20_000 }).toBe(all.length)
+    await site.store.postgres.kill()
+    expect(await site.stop(1, 'SIGKILL')).toBe('SIGKILL')
+    await expect
+      .poll(async () => [...(await lagOf(writers[0]!)).keys()].toSorted((left, right) => left - right), { timeout: 20_000 })
+      .toEqual(all)
+    await expect.poll(async () => Math.min(...(await lagOf(writers[0]!)).values()), { timeout: 30_000 }).toBeGreaterThan(300)
+    await load.stop()
   })
 
   test('replays that the log deleted unread are counted in the flow of replays, and not among the messages', async () => {

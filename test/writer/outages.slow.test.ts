@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { lastLine } from '../roles/processes.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/kafka-install.ts'
 import { serverOwner } from '../servers/postgres-cluster.ts'
@@ -48,6 +49,16 @@ async function statesWhileAway(
   return { ready, checks, notReadyMs }
 }
 
+/** In all partitions, and the longest. */
+async function lagOf(writer: WriterProcess): Promise<{ messages: number; seconds: number }> {
+  const seconds = [...(await writer.metrics('consumer_lag_seconds'))].map(([, value]) => value)
+  return { messages: await writer.metric('consumer_lag_messages', 'id="relational"'), seconds: Math.max(...seconds) }
+}
+
+function linesOf(writer: WriterProcess, dependency: string): ReturnType<WriterProcess['logged']> {
+  return writer.logged().filter(line => line['dependency'] === dependency && !String(line['msg']).startsWith('the health check'))
+}
+
 async function untilProgress(site: Site<RelationalSite>): Promise<void> {
   const before = sumOf(await site.positions())
   while (sumOf(await site.positions()) <= before) await wait(50)
@@ -66,7 +77,16 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
     await untilProgress(site)
     await site.store.postgres.kill()
+    await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"'), { timeout: 5_000 }).toBe(1)
+    const wroteSeconds = await writer.metric('last_write_timestamp_seconds')
+    const before = await lagOf(writer)
     const { ready, checks, notReadyMs } = await statesWhileAway(writer, storeAwayMs)
+    const after = await lagOf(writer)
+    // 500 a second, of which the ends are asked every five.
+    expect(after.messages - before.messages).toBeGreaterThan(1_000)
+    expect(after.seconds - before.seconds).toBeGreaterThan(storeAwayMs / 1000 - 4)
+    expect(await writer.metric('dependency_outage', 'dependency="log"')).toBe(0)
+    expect(await writer.metric('last_write_timestamp_seconds')).toBe(wroteSeconds)
     expect(notReadyMs).toBeLessThan(3_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
@@ -76,6 +96,25 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     expect(performance.now() - backMs).toBeLessThan(backOffMsMax + 2_000)
     expect(await writer.health()).toMatchObject({ status: 200, checks: { writer: 'pass', log: 'pass', store: 'pass' } })
     await untilProgress(site)
+    await load.stop()
+    await expect.poll(() => lagOf(writer), { timeout: 30_000 }).toEqual({ messages: 0, seconds: 0 })
+    expect(await writer.metric('dependency_outage')).toBe(0)
+    expect(await writer.metric('last_write_timestamp_seconds')).toBeGreaterThan(wroteSeconds)
+    const lines = linesOf(writer, 'store')
+    for (const ofWorker of Map.groupBy(lines, ({ worker }) => worker).values()) {
+      expect(ofWorker).toEqual([
+        expect.objectContaining({
+          level: 'warn',
+          attempt: 1,
+          msg: expect.stringMatching(/^PostgreSQL is away \([^)]*\), attempt 1, next in \d\.\d s$/),
+        }),
+        expect.objectContaining({ level: 'info', msg: expect.stringMatching(/^PostgreSQL is back after \d+\.\d s: \d+ messages waited$/) }),
+      ])
+      expect(ofWorker[1]!['away_ms']).toBeGreaterThan(storeAwayMs - 2_000)
+      expect(ofWorker[1]!['waited_messages']).toBeGreaterThan(500)
+    }
+    expect(new Set(lines.map(({ worker }) => worker))).toEqual(new Set([0, 1]))
+    expect(writer.printed()).not.toContain('"stack"')
     const { counted, faults } = await verdict(site, load)
     expect(faults).toEqual([])
     expect(counted.deadLetters).toBe(0)
@@ -94,9 +133,18 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     expect(notReadyMs).toBeLessThan(6_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'fail', store: 'pass' })])
+    expect(await writer.metric('dependency_outage', 'dependency="log"')).toBe(1)
     await site.kafka.restart()
     await untilReady(writer)
     await untilProgress(site)
+    expect(await writer.metric('dependency_outage')).toBe(0)
+    for (const ofWorker of Map.groupBy(linesOf(writer, 'log'), ({ worker }) => worker).values()) {
+      expect(ofWorker.map(({ msg }) => msg)).toEqual([
+        expect.stringMatching(/^Kafka is away \(.*\), attempt 1, next in /),
+        expect.stringMatching(/^Kafka is back after \d+\.\d s: \d+ messages? waited$/),
+      ])
+    }
+    expect(writer.printed()).not.toContain('"stack"')
     const { counted, faults } = await verdict(site, load)
     expect(faults).toEqual([])
     expect(counted.deadLetters).toBe(0)
@@ -114,7 +162,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const { ready, checks } = await statesWhileAway(writer, 3_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
-    expect(writer.printed()).toMatch(/"code":"25006"/)
+    expect(writer.printed()).toMatch(/PostgreSQL is away \(25006 /)
     await site.store.query(`BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`)
     await endConnections(site)
     await untilReady(writer)
@@ -133,7 +181,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await disk.fill()
     // Where one batch found no room another one may, in pages that a failed one has left: until there is none.
     await expect.poll(async () => [...(await statesWhileAway(writer, 2_000)).ready], { timeout: 40_000 }).toEqual([503])
-    expect(writer.printed()).toMatch(/"code":"53100"/)
+    expect(writer.printed()).toMatch(/PostgreSQL is away .*53100/)
     await disk.grow()
     await untilReady(writer)
     await untilProgress(site)
@@ -153,11 +201,11 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await site.store.query(`ALTER ROLE ${role.name} PASSWORD 'another one'`)
     await site.store.postgres.restart('immediate')
     expect(await writer.ended).toBe(1)
-    const sentences = writer
-      .printed()
-      .split('\n')
-      .filter(line => line !== '' && !line.startsWith('{') && !/^(internal|health) on /.test(line))
-    expect(sentences).toEqual([expect.stringMatching(/password authentication failed for user "sluice_writer"/)])
+    expect(lastLine(writer.printed())).toMatchObject({
+      level: 'fatal',
+      err: { code: '28P01' },
+      msg: expect.stringMatching(/password authentication failed for user "sluice_writer".*store\.url \(SVC_RELATIONAL_URL\)/) as unknown,
+    })
     expect(writer.printed()).not.toContain(role.password)
     expect(site.unexpected).toHaveLength(1)
     await site.store.query(`ALTER ROLE ${role.name} PASSWORD '${role.password}'`)
@@ -165,6 +213,28 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const { counted, faults } = await verdict(site, load)
     expect(faults).toEqual(site.unexpected)
     expect(counted.deadLetters).toBe(0)
+  })
+})
+
+describeUnlessMissing('starts', missingKafka() ?? missingPostgres(), () => {
+  test('a topic that ends below the positions of the store ends the start with a sentence, and is never ready', async () => {
+    const site = await openTestSite()
+    const first = await site.start(0)
+    await untilReady(first)
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 300, poison: false })
+    await untilProgress(site)
+    await load.stop()
+    await site.stop(0)
+    await site.store.query('UPDATE sluice.offsets SET next_offset = next_offset + 100000')
+
+    const writer = await site.start(0)
+    const answers = new Set<number>()
+    while (site.writers[0] !== undefined) answers.add(await writer.ready().catch(() => 503))
+    expect([...answers]).toEqual([503])
+    expect(await writer.ended).toBe(1)
+    expect(lastLine(writer.printed()).msg).toMatch(/ends at offset \d+, but the store goes on at 1\d+: the log was truncated/)
+    expect(writer.printed()).not.toMatch(/"msg":"ready"/)
+    expect(first.printed()).toMatch(/"msg":"ready"/)
   })
 })
 

@@ -25,8 +25,12 @@ export interface WriterProcess {
   ready(): Promise<number>
   /** Of `/health`: the status, and the state of each check. */
   health(): Promise<{ status: number; checks: Readonly<Record<string, string>> }>
-  /** The sum of a metric over its labels; NaN where it is not there yet. */
-  metric(name: string): Promise<number>
+  /** By its labels, as they stand between the braces. */
+  metrics(name: string): Promise<ReadonlyMap<string, number>>
+  /** The sum of a metric over its labels, or over those that hold this text; NaN where it is not there yet. */
+  metric(name: string, label?: string): Promise<number>
+  /** What was logged so far. */
+  logged(): readonly Readonly<Record<string, unknown>>[]
   /** Resident memory, in MiB. */
   residentMib(): Promise<number>
   /** Ends one of its worker threads, as if it had crashed. False where it has none. */
@@ -80,6 +84,12 @@ export async function startWriter(environment: Environment, store: StoreName = '
     void ended.then(code => reject(new Error(`the writer ended before its health could be asked (${code}):\n${printed()}`)))
   })
 
+  async function metrics(name: string): Promise<Map<string, number>> {
+    const text = await (await fetch(`${internalUrl}/metrics`)).text()
+    const lines = text.matchAll(new RegExp(`^${name}(?:\\{([^}]*)\\})? (\\S+)$`, 'gm'))
+    return new Map([...lines].map(([, labels = '', value]) => [labels, Number(value)]))
+  }
+
   return {
     pid: child.pid!,
     url,
@@ -92,11 +102,16 @@ export async function startWriter(environment: Environment, store: StoreName = '
       const { checks } = (await answer.json()) as { checks: Record<string, [{ status: string }]> }
       return { status: answer.status, checks: Object.fromEntries(Object.entries(checks).map(([name, [one]]) => [name, one.status])) }
     },
-    async metric(name) {
-      const text = await (await fetch(`${internalUrl}/metrics`)).text()
-      const values = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))]
-      return values.length === 0 ? Number.NaN : values.reduce((sum, [, value]) => sum + Number(value), 0)
+    metrics,
+    async metric(name, label = '') {
+      const values = [...(await metrics(name))].filter(([labels]) => labels.includes(label))
+      return values.length === 0 ? Number.NaN : values.reduce((sum, [, value]) => sum + value, 0)
     },
+    logged: () =>
+      printed()
+        .split('\n')
+        .filter(line => line.startsWith('{') && line.endsWith('}'))
+        .map(line => JSON.parse(line) as Record<string, unknown>),
     async residentMib() {
       const status = await readFile(`/proc/${child.pid}/status`, 'utf8')
       return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) / 1024

@@ -5,6 +5,7 @@
 import { Registry } from 'prom-client'
 import { Value } from 'typebox/value'
 import { createLogger } from '../../../config/logger.ts'
+import { openOutages } from '../../../config/outage.ts'
 import { kafkaConnection } from '../../../pipeline/kafka/connection.ts'
 import { kafkaConsumerOptions } from '../../../pipeline/kafka/consumer/options.ts'
 import { kafkaSourceOptions } from '../../../pipeline/kafka/options.ts'
@@ -57,6 +58,7 @@ const source = openKafkaSource({
   runMessagesMax: batch.rows,
   logger,
 })
+const registry = new Registry()
 const writer = openWriter({
   name: 'null',
   source,
@@ -64,7 +66,8 @@ const writer = openWriter({
   transformer: openTransformer({ format: 'auto', contentType: 'application/senml+json', timeFields: [] }),
   deadLetters: { put: () => Promise.reject(new Error('nothing here is to be dead-lettered')) },
   options: { batch, message: Value.Create(messageOptions), subscriber: Value.Create(subscriberOptions) },
-  metrics: pipelineMetrics(new Registry(), 'null'),
+  metrics: pipelineMetrics(registry, 'null'),
+  outages: openOutages(logger, registry, 'null', { log: 'Kafka', store: 'the sink', dead_letters: 'the dead letters' }),
   logger,
 })
 await Promise.race([done.promise, writer.done])

@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { LogUnavailableError } from '../../log.ts'
 import { waitBefore } from '../../retry.ts'
-import type { RawRun, Source } from '../../source.ts'
+import type { OnStart, RawRun, Source } from '../../source.ts'
 import type { TopicReader } from '../../topic-reader.ts'
 import { openFramedCursor, schemaIdOf } from './framed-cursor.ts'
 import { patience, type Schemas } from './schemas.ts'
@@ -14,12 +14,13 @@ import { patience, type Schemas } from './schemas.ts'
  */
 export function withConfluentFraming(source: Source, schemas: Schemas): Source {
   return {
-    async *runs(signal, onStart) {
+    async *runs(signal, onStart, onShare) {
       let over = signal
-      const runs = source.runs(signal, (positions, revoked) => {
+      const begin: OnStart = (positions, revoked, ends) => {
         over = AbortSignal.any([signal, revoked])
-        onStart?.(positions, revoked)
-      })
+        onStart?.(positions, revoked, ends)
+      }
+      const runs = source.runs(signal, begin, onShare)
       for await (const run of runs) {
         const framed = await framedRun(run, schemas, over)
         // The source ends by itself then, and says why.
@@ -27,6 +28,7 @@ export function withConfluentFraming(source: Source, schemas: Schemas): Source {
       }
     },
     bounds: partition => source.bounds(partition),
+    ends: () => source.ends(),
     commit: positions => source.commit(positions),
     close: () => source.close(),
   }

@@ -1,5 +1,6 @@
 // Asks the schema registry, and says for whom its answers are: whoever asks the next question, or a person.
 
+import { named } from '../../../config/option-variable.ts'
 import { LogUnavailableError } from '../../log.ts'
 import { SystemicError } from '../../systemic-error.ts'
 import { reasonOf } from '../failure.ts'
@@ -49,7 +50,9 @@ export function openConnection(options: RegistryOptions): RegistryConnection {
   }
 
   function notLetIn(answer: string): SystemicError {
-    return new SystemicError(`${name} does not let this process in (${answer}): look at log.registry_username and log.registry_password`)
+    return new SystemicError(
+      `${name} does not let this process in (${answer}): correct ${named('log.registry_username')} and ${named('log.registry_password')}`,
+    )
   }
 
   async function get(path: string, signal: AbortSignal): Promise<Answer> {

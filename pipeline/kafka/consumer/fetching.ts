@@ -15,6 +15,7 @@
 // Where an answer ends is read from the heads of its batches, so that the next fetch is on its way before anything is decoded.
 
 import type { Logger } from '../../../config/logger.ts'
+import { type OutageReport, openOutage } from '../../../config/outage.ts'
 import { LogUnavailableError } from '../../log.ts'
 import { waitBefore } from '../../retry.ts'
 import { SystemicError } from '../../systemic-error.ts'
@@ -80,8 +81,6 @@ interface PartitionState extends Place {
 interface Failures {
   count: number
   readonly sinceMs: number
-  /** A person was told that they have lasted. */
-  isTold: boolean
 }
 
 const backOff = { waitMsMin: 50, waitMsMax: 2000 }
@@ -106,6 +105,8 @@ export function openFetching(
   /** Of leaders that failed: when they are asked again. */
   const resting = new Map<number, NodeJS.Timeout>()
   const failures = new Map<number, Failures>()
+  /** Of leaders that have failed before. */
+  const outages = new Map<number, OutageReport>()
   let topicId = ''
   let takenBytes = 0
   let served = 0
@@ -161,7 +162,7 @@ export function openFetching(
       }
       const leaders = new Set([...states.values()].map(({ leader }) => leader))
       // Of a broker that leads nothing of the share, nothing will be known until it does.
-      for (const leader of failures.keys()) if (leader !== nobody && !leaders.has(leader)) failures.delete(leader)
+      for (const leader of failures.keys()) if (leader !== nobody && !leaders.has(leader)) forget(leader)
       const leaderless = [...states.values()].filter(({ leader }) => leader === nobody).map(({ partition }) => partition)
       if (leaderless.length > 0)
         throw new LogUnavailableError(`the partitions ${leaderless.join(', ')} of the topic ${topic.name} have no leader`)
@@ -243,22 +244,17 @@ export function openFetching(
   function rest(leader: number, error: unknown): void {
     const found = logFailure(error, `the topic ${topic.name} cannot be fetched`)
     if (found instanceof SystemicError) return fail(found)
-    const before = failures.get(leader) ?? { count: 0, sinceMs: performance.now(), isTold: false }
+    const before = failures.get(leader) ?? { count: 0, sinceMs: performance.now() }
     before.count++
     failures.set(leader, before)
-    const lasts = hasLasted(before)
-    if (lasts && isAway()) return fail(found)
-    const isNews = lasts && !before.isTold
-    before.isTold ||= isNews
-    logger[isNews ? 'warn' : 'debug']({ err: found, broker: leader, failures: before.count }, 'trying to fetch again, the others go on')
+    if (hasLasted(before) && isAway()) return fail(found)
+    const waitMs = waitBefore(before.count, backOff)
+    outageOf(leader).failed(found, { waitMs, meanwhile: 'the other partitions are read' })
     if (leader !== nobody) lookup.isNeeded = true
-    const timer = setTimeout(
-      () => {
-        resting.delete(leader)
-        pump()
-      },
-      waitBefore(before.count, backOff),
-    )
+    const timer = setTimeout(() => {
+      resting.delete(leader)
+      pump()
+    }, waitMs)
     resting.set(leader, timer)
   }
 
@@ -272,8 +268,23 @@ export function openFetching(
   }
 
   function recover(leader: number): void {
-    if (failures.get(leader)?.isTold === true) logger.info({ broker: leader }, 'fetched again')
     failures.delete(leader)
+    outages.get(leader)?.recovered()
+  }
+
+  function forget(leader: number): void {
+    failures.delete(leader)
+    outages.get(leader)?.close()
+  }
+
+  function outageOf(leader: number): OutageReport {
+    let outage = outages.get(leader)
+    if (outage === undefined) {
+      const name = leader === nobody ? `the leader of a partition of ${topic.name}` : `broker ${leader}`
+      outage = openOutage({ logger, dependency: 'broker', name, patienceMs: bounds.patienceMs })()
+      outages.set(leader, outage)
+    }
+    return outage
   }
 
   return {

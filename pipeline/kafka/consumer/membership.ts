@@ -16,6 +16,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from '../../../config/logger.ts'
+import { factOf } from '../../../config/outage.ts'
 import type { Positions } from '../../../sinks/sink.ts'
 import { LogUnavailableError } from '../../log.ts'
 import { waitBefore } from '../../retry.ts'
@@ -128,7 +129,8 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
       }
     } catch (error) {
       const failure = error as Error
-      logger.warn({ err: failure, group }, 'left out of the consumer group')
+      // The runs that end with it throw it.
+      logger.debug({ reason: factOf(failure), group }, 'left out of the consumer group')
       lose(failure)
       throw failure
     } finally {

@@ -6,7 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from '../../../config/logger.ts'
 import type { Positions } from '../../../sinks/sink.ts'
-import type { OnStart, RawRun, Source, StartAt } from '../../source.ts'
+import type { OnShare, OnStart, RawRun, Source, StartAt } from '../../source.ts'
 import { startOffset } from '../../start-offset.ts'
 import { runsOf } from '../record-set.ts'
 import type { ConnectBroker } from './broker.ts'
@@ -61,7 +61,7 @@ export function openConsumer(options: ConsumerSettings): Source {
    * Where to go on: asked of the store, or of the group, and of the log. Where a partition's leader does not answer, its first fetch will
    * show whether the log holds that offset, as any fetch does.
    */
-  async function positions(partitions: readonly number[]): Promise<Map<number, Place>> {
+  async function positions(partitions: readonly number[]): Promise<{ places: Map<number, Place>; ends: Positions }> {
     const stored = await options.startAt?.(partitions)
     const committed = stored === undefined ? await membership.committed(partitions) : undefined
     const bounds = await topic.bounds(partitions)
@@ -80,7 +80,7 @@ export function openConsumer(options: ConsumerSettings): Source {
       places.set(partition, { from, next })
     }
     for (const [partition, lost] of losses) options.onLost?.(partition, lost)
-    return places
+    return { places, ends: new Map([...bounds].map(([partition, { end }]) => [partition, end])) }
   }
 
   /** A broker does not hold the offset `from`: never a reset, the same question as at the start. */
@@ -124,19 +124,20 @@ export function openConsumer(options: ConsumerSettings): Source {
   }
 
   return {
-    async *runs(signal: AbortSignal, onStart?: OnStart): AsyncGenerator<RawRun> {
+    async *runs(signal: AbortSignal, onStart?: OnStart, onShare?: OnShare): AsyncGenerator<RawRun> {
       const ending = AbortSignal.any([signal, closing.signal])
       while (!ending.aborted) {
         const share = await membership.share(ending)
         if (share === undefined) return
-        const places = await positions(share.partitions)
+        working = share
+        if (onShare !== undefined && options.startAt !== undefined) onShare(await membership.committed(share.partitions), share.revoked)
+        const { places, ends } = await positions(share.partitions)
         // Taken away while it was looked where to go on: nobody has heard of it.
         if (share.revoked.aborted) continue
         if (ending.aborted) return
         const starts = new Map([...places].flatMap(([partition, { from }]) => (from === undefined ? [] : [[partition, from]])))
         passed.set(share, new Map(starts))
-        working = share
-        onStart?.(starts, share.revoked)
+        onStart?.(starts, share.revoked, ends)
         yield* runsOfShare(share, places, ending)
         const reason: unknown = share.revoked.reason
         if (!ending.aborted && reason instanceof Error && reason.name !== 'AbortError') throw reason
@@ -147,6 +148,8 @@ export function openConsumer(options: ConsumerSettings): Source {
     async bounds(partition) {
       return (await topic.bounds([partition])).get(partition)!
     },
+
+    ends: async () => (working === undefined ? new Map() : await topic.ends(working.partitions)),
 
     async commit(positions: Positions) {
       const share = working ?? (await membership.share(closing.signal))

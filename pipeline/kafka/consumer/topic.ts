@@ -1,6 +1,8 @@
 // The topic as its brokers know it: who leads its partitions, which offsets they hold, and that it is still the one that was meant.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { named } from '../../../config/option-variable.ts'
+import type { Positions } from '../../../sinks/sink.ts'
 import { LogUnavailableError } from '../../log.ts'
 import { waitBefore } from '../../retry.ts'
 import { SystemicError } from '../../systemic-error.ts'
@@ -27,6 +29,8 @@ export interface Topic {
    * @throws LogUnavailableError where none of them answers; else as `now`
    */
   bounds(partitions: readonly number[]): Promise<ReadonlyMap<number, Bounds>>
+  /** The ends alone, asked once. Throws as `bounds`. */
+  ends(partitions: readonly number[]): Promise<Positions>
 }
 
 /** A topic that was made just now is not known to every broker at once, nor is any to a broker that starts: so long every answer must say so. */
@@ -71,7 +75,7 @@ export function openTopic(cluster: Cluster, name: string, meantId: string | unde
     missingSinceMs ??= performance.now()
     return performance.now() - missingSinceMs < missingMsMax
       ? new LogUnavailableError(`the topic ${name} is not there yet`)
-      : new SystemicError(`the topic ${name} does not exist: create it, or look at log.topic`)
+      : new SystemicError(`the topic ${name} does not exist: create it, or correct ${named('log.topic')}`)
   }
 
   function madeAnew(found: string): SystemicError {
@@ -81,30 +85,44 @@ export function openTopic(cluster: Cluster, name: string, meantId: string | unde
   }
 
   /** Throws what brokers throw where none of the partitions' leaders answers. */
-  async function boundsNow(partitions: readonly number[]): Promise<Map<number, Bounds>> {
+  async function ofLeaders<Found>(
+    partitions: readonly number[],
+    askLeader: (leader: number, led: readonly number[]) => Promise<Iterable<readonly [number, Found]>>,
+  ): Promise<Map<number, Found>> {
     const leaders = new Map((await now()).partitions.map(({ partition, leader }) => [partition, leader]))
     const byLeader = Map.groupBy(partitions, partition => leaders.get(partition) ?? nobody)
-    const { values, failure } = await settle([...byLeader].map(([leader, led]) => boundsAt(leader, led)))
+    const { values, failure } = await settle([...byLeader].map(([leader, led]) => askLeader(leader, led)))
     if (values.length === 0 && failure !== undefined) throw failure
-    return new Map(values.flat())
+    return new Map(values.flatMap(found => [...found]))
   }
 
   async function boundsAt(leader: number, led: readonly number[]): Promise<[number, Bounds][]> {
-    if (leader === nobody) throw new LogUnavailableError(`the partitions ${led.join(', ')} of the topic ${name} have no leader`)
     // The start first: after the end it might be one that is above it.
-    const starts = await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.start))
-    const ends = await cluster.atLeader(leader, broker => broker.offsets(name, led, OffsetAt.end))
+    const starts = await offsetsAt(leader, led, OffsetAt.start)
+    const ends = await offsetsAt(leader, led, OffsetAt.end)
     return led.map(partition => [partition, { start: starts.get(partition)!, end: ends.get(partition)! }])
+  }
+
+  async function offsetsAt(leader: number, led: readonly number[], at: (typeof OffsetAt)[keyof typeof OffsetAt]): Promise<Positions> {
+    if (leader === nobody) throw new LogUnavailableError(`the partitions ${led.join(', ')} of the topic ${name} have no leader`)
+    return await cluster.atLeader(leader, broker => broker.offsets(name, led, at))
   }
 
   return {
     name,
     now,
+    async ends(partitions) {
+      try {
+        return await ofLeaders(partitions, (leader, led) => offsetsAt(leader, led, OffsetAt.end))
+      } catch (error) {
+        throw logFailure(error, `the ends of the topic ${name} cannot be read`)
+      }
+    },
     async bounds(partitions) {
       const untilMs = performance.now() + movingMsMax
       for (let failures = 1; ; failures++) {
         try {
-          return await boundsNow(partitions)
+          return await ofLeaders(partitions, boundsAt)
         } catch (error) {
           if (!moving.has(codeOf(error)) || performance.now() > untilMs)
             throw logFailure(error, `the offsets of the topic ${name} cannot be read`)

@@ -88,6 +88,12 @@ test.each([
     'POST /things/bulk HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n',
     'a transfer-encoding other than chunked is not taken: send the body without it',
   ],
+  [
+    'HTTP/0.9, whose request line has no version',
+    'GET /things\r\nhost: a\r\n',
+    'HTTP/0.9 is not spoken here: end the first line with HTTP/1.1',
+  ],
+  ['HTTP/2 as text', 'GET /things HTTP/2.0\r\nhost: a\r\n', 'HTTP/2.0 is not spoken here: end the first line with HTTP/1.1'],
 ])('%s is refused in the shape of every error', async (_name, head, detail) => {
   const server = await startServer()
   const answer = await exchange(server.port, `${head}connection: close\r\n\r\n0\r\n\r\n`)
@@ -102,6 +108,12 @@ test('HTTP/1.0 needs no host, and expect: 100-continue is met', async () => {
   const head = 'POST /things/bulk HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nexpect: 100-Continue\r\n'
   const answer = await exchange(server.port, `${head}content-length: 2\r\nconnection: close\r\n\r\n[]`)
   expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /)
+  await server.app.close()
+})
+
+test('a connection that speaks HTTP/0.9 is closed after its answer', async () => {
+  const server = await startServer()
+  expect(await exchange(server.port, 'GET /things\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 [\s\S]*connection: close/i)
   await server.app.close()
 })
 

@@ -2,12 +2,13 @@
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { openHealthChecks } from '../../../config/http/health-checks.ts'
+import { recordingLogger } from '../../pipeline/workers/recording-logger.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 afterEach(() => void vi.useRealTimers())
 
 function open(check: () => Promise<undefined>) {
-  const lines: string[] = []
+  const recorded = recordingLogger()
   let runs = 0
   const observe = openHealthChecks({
     checks: {
@@ -18,9 +19,9 @@ function open(check: () => Promise<undefined>) {
     },
     timeoutMs: 5_000,
     sharedMs: 1_000,
-    logger: { warn: (_fields: object, message?: string) => void lines.push(message!) },
+    logger: recorded.logger,
   })
-  return { observe, lines, runs: () => runs }
+  return { observe, lines: () => recorded.lines().map(({ msg }) => msg), runs: () => runs }
 }
 
 test('those who ask while the checks run, and within a second of their end, are told of the same run', async () => {
@@ -39,7 +40,7 @@ test('those who ask while the checks run, and within a second of their end, are 
   expect(runs()).toBe(2)
 })
 
-test('a change of state is one line, however long the state lasts', async () => {
+test('a change of state is one line', async () => {
   let away = true
   const { observe, lines, runs } = open(() => (away ? Promise.reject(new Error('away')) : Promise.resolve(undefined)))
   const askFor = async (seconds: number): Promise<void> => {
@@ -49,11 +50,12 @@ test('a change of state is one line, however long the state lasts', async () => 
     }
   }
   await askFor(5)
-  expect([runs(), lines]).toEqual([5, ['health check failed']])
+  const failed = 'the health check database fails (away), attempt 1'
+  expect([runs(), lines()]).toEqual([5, [failed]])
   away = false
   await askFor(5)
-  expect(lines).toEqual(['health check failed', 'health check passes again'])
+  expect(lines()).toEqual([failed, 'the health check database passes again after 5.0 s'])
   away = true
   await askFor(1)
-  expect(lines).toHaveLength(3)
+  expect(lines()).toHaveLength(3)
 })

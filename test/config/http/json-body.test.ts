@@ -39,7 +39,20 @@ test('a key __proto__ and a text that no store keeps are refused, written with a
 })
 
 test('nesting of any depth beside a key with an escape is a fault of the request, also where a later value takes its place', () => {
-  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
+  const deep = `${'['.repeat(49_000)}${']'.repeat(49_000)}`
   expect(faultOf(`{"\\n":${deep}}`).faults[0]!.detail).toMatch(/nested deeper than 64/)
   expect(parse(`{"a":${deep},"\\n":1,"a":2}`)).toEqual({ a: 2, '\n': 1 })
+})
+
+test('more than 50,000 keys and values are too large before they are parsed; commas, colons and brackets in texts are none', () => {
+  const tooMany = `[${'{},'.repeat(25_000)}{}]`
+  expect(faultOf(tooMany)).toMatchObject({ code: 'too_large', detail: 'the body holds more than 50000 keys and values: send less at once' })
+  expect(parse(`[${'{},'.repeat(24_000)}{}]`)).toHaveLength(24_001)
+  const text = '[{,:\\"'.repeat(60_000)
+  expect(parse(JSON.stringify([text]))).toEqual([text])
+})
+
+test('the place of a fault is that of the first one, with its line and column', () => {
+  expect(faultOf('{"a":{"b":["x","\\ud800"]},"\\u0000":1}').faults[0]!.pointer).toBe('/body/a/b/1')
+  expect(faultOf('[1,\n\n  x]').detail).toBe('the body is not JSON: "x" is not expected at line 3, column 3')
 })

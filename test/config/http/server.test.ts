@@ -45,6 +45,13 @@ test.each([
   })
 })
 
+test('of more unknown keys than twenty, twenty are told', async () => {
+  const unknown = Array.from({ length: 30 }, (_, nth) => `"k${nth}":0`).join(',')
+  const { status, body } = await server.post('/things/bulk', `[{"name":"a"},{"name":1,${unknown}}]`)
+  const pointers = (body['errors'] as { pointer: string }[]).map(({ pointer }) => pointer)
+  expect([status, pointers.length, pointers[0], pointers[20]]).toEqual([400, 21, '/body/1/k0', ''])
+})
+
 test('all faults of a body come at once, up to twenty', async () => {
   const { body } = await server.post('/things/bulk', '[{"name":1},{"id":1},{"name":"a","order":1}]')
   expect((body['errors'] as { pointer: string }[]).map(({ pointer }) => pointer)).toEqual([
@@ -65,14 +72,14 @@ test.each([
   ['[{"name":"a"}', 'the body is not JSON: it ends too early at line 1, column 14'],
   ['[1] 😀', 'the body is not JSON: "😀" is not expected at line 1, column 5'],
   [new Uint8Array([0x5b, 0x22, 0xff, 0x22, 0x5d]), 'the body is not UTF-8: send JSON in UTF-8'],
-  ['['.repeat(200_000), 'the body is not JSON: it ends too early at line 1, column 200001'],
+  ['['.repeat(49_000), 'the body is not JSON: it ends too early at line 1, column 49001'],
 ])('%j is refused with where it stops being JSON', async (body, detail) => {
   const answer = await server.post('/things/bulk', body)
   expect([answer.status, answer.body['detail']]).toEqual([400, detail])
 })
 
 test('nesting deeper than 64 levels is refused, however deep', async () => {
-  for (const depth of [66, 100_000]) {
+  for (const depth of [66, 49_000]) {
     const nested = `[{"name":"a","metadata":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}]`
     const answer = await server.post('/things/bulk', nested)
     expect([answer.status, answer.body['detail']]).toEqual([400, expect.stringContaining('is nested deeper than 64 levels')])
@@ -221,16 +228,16 @@ test('a request that succeeds logs nothing, one that is refused nothing above de
   expect(added).toMatchObject([{ level: 'debug', msg: 'request refused', request_id: refused.body['request_id'] }])
 })
 
-test('what is not served is one line a second without a stack, and the rest lines at debug that are counted', async () => {
+test('what is not served is one line a minute without a stack, and the rest lines at debug that are counted', async () => {
   vi.useFakeTimers({ toFake: ['performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const own = await startServer()
   for (let asked = 0; asked < 5; asked++) await own.ask('/throws/away')
-  vi.advanceTimersByTime(1000)
+  vi.advanceTimersByTime(60_000)
   await own.ask('/throws/away')
   await own.app.close()
-  const lines = own.lines().filter(({ msg }) => msg === 'request not served')
-  const what = { reason: 'a dependency is away: try again', cause: 'connection refused', route: '/throws/:what', status: 503 }
+  const lines = own.lines().filter(({ msg }) => String(msg).startsWith('request not served'))
+  const what = { msg: 'request not served (a dependency is away: try again: connection refused)', route: '/throws/:what', status: 503 }
   expect(lines).toMatchObject([
     { level: 'warn', left_out: 0, ...what },
     ...Array.from({ length: 4 }, () => ({ level: 'debug', ...what })),

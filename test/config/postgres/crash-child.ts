@@ -14,9 +14,9 @@ if (mode === 'copy') {
   for (let batch = 0; ; batch += 1) {
     await database.transaction(async transaction => {
       await transaction.execute(`INSERT INTO batches VALUES (${batch})`)
-      // The copy runs on this thread, so the parent, told of its begin, kills us inside it.
+      const copying = transaction.copy('rows', rows)
       say({ copying: batch })
-      await transaction.copy('rows', rows)
+      await copying
       await transaction.copy('rows', rows)
     })
     say({ committed: batch })

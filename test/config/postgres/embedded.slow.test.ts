@@ -1,10 +1,14 @@
-// The port over PGlite: the conformance suite, and what is special about one connection in this process.
+// The port over PGlite: the conformance suite, and what is special about one connection in a thread of this process.
 
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Worker } from 'node:worker_threads'
 import { afterEach, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
+import { type Asking, type Database, DatabaseError } from '../../../config/postgres/database.ts'
 import { type EmbeddedDatabase, openEmbedded } from '../../../config/postgres/embedded.ts'
 import { databaseConformance } from '../../conformance/database.ts'
 import { type EmbeddedFolder, embeddedFolder } from '../../servers/embedded.ts'
@@ -54,7 +58,7 @@ test('a statement of the database itself inside a transaction is refused, as it 
   const database = await open()
   await database.transaction(async () => {
     await expect(database.query('SELECT 1')).rejects.toThrow(/inside a transaction/)
-    await expect(database.transaction(async () => 1)).rejects.toThrow(/inside another/)
+    await expect(database.transaction(async () => 1)).rejects.toThrow(/inside a transaction/)
   })
   expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
 })
@@ -100,15 +104,27 @@ test('a first start that was killed leaves nothing that the next one takes for a
   expect([await modeOf(path), await modeOf(dirname(path))]).toEqual([0o700, 0o755])
 })
 
-test('nobody else can enter the folder, whose files everybody could write, also where it was open before', {
-  timeout: 60_000,
-}, async () => {
-  const first = await open()
+test('nobody else can read or enter what it makes, and what was open before is closed', { timeout: 60_000 }, async () => {
+  const modesIn = async (folder: string): Promise<string[]> => {
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+    const modes = entries.map(async entry => {
+      const mode = await modeOf(join(entry.parentPath, entry.name))
+      return `${entry.isDirectory() ? 'folder' : 'file'} ${mode.toString(8)}`
+    })
+    return [...new Set(await Promise.all(modes))].sort()
+  }
+  const parent = await embeddedFolder()
+  folders.push(parent)
+  const folder = join(dirname(parent.path), 'fresh')
+  const first = await openEmbedded({ folder })
+  opened.push(first)
+  await first.execute('CREATE TABLE plants (id int4 PRIMARY KEY); CHECKPOINT')
+  expect(await modesIn(folder)).toEqual(['file 600', 'folder 700'])
   await first.close()
-  await chmod(first.folder, 0o755)
-  const second = await openEmbedded({ folder: first.folder })
-  expect(await modeOf(second.folder)).toBe(0o700)
-  await second.close()
+  await Promise.all([chmod(folder, 0o755), chmod(join(folder, 'base'), 0o755), chmod(join(folder, 'PG_VERSION'), 0o666)])
+  opened.push(await openEmbedded({ folder }))
+  expect(await modeOf(folder)).toBe(0o700)
+  expect(await modesIn(folder)).toEqual(['file 600', 'folder 700'])
 })
 
 test('a parameter that is undefined is a defect and no failed connection', { timeout: 60_000 }, async () => {
@@ -134,18 +150,94 @@ test('the process keeps no trace of a database that was closed', { timeout: 60_0
   expect(process.exitCode).toBeUndefined()
 })
 
-test('statements that wait in a row leave the event loop its turns', { timeout: 60_000 }, async () => {
-  await using folder = await embeddedFolder()
-  const database = await openEmbedded({ folder: folder.path })
+test('the main thread has its turns while a statement runs', { timeout: 60_000 }, async () => {
+  const database = await open()
   let turns = 0
-  let waiting = true
+  let running = true
   const count = (): void => {
     turns++
-    if (waiting) setImmediate(count)
+    if (running) setImmediate(count)
   }
   setImmediate(count)
-  await Promise.all(Array.from({ length: 50 }, () => database.query('SELECT 1')))
-  waiting = false
-  expect(turns).toBeGreaterThan(40)
+  await database.query('SELECT count(*) FROM generate_series(1, 2000000)')
+  running = false
+  // One that blocks the main thread leaves it a handful.
+  expect(turns).toBeGreaterThan(1_000)
+})
+
+test('a statement of a reader waits behind everything else, and leaves the queue when its signal aborts', { timeout: 60_000 }, async () => {
+  const database = await open()
+  const leave = Promise.withResolvers<void>()
+  const writing = database.transaction(() => leave.promise)
+  const order: string[] = []
+  const ask = async (name: string, asking: Asking): Promise<unknown> => {
+    await database.query('SELECT 1', [], asking)
+    return order.push(name)
+  }
+  const abort = new AbortController()
+  const given = ask('given up', { priority: 'reader', signal: abort.signal })
+  const all = [ask('page', { priority: 'reader' }), database.transaction(async () => order.push('batch')), ask('grant', {})]
+  const reason = new Error('not any more')
+  abort.abort(reason)
+  await expect(given).rejects.toBe(reason)
+  leave.resolve()
+  await Promise.all([writing, ...all])
+  expect(order).toEqual(['batch', 'grant', 'page'])
+})
+
+/** The next thread that is started: only its end is of interest here. */
+async function nextThread(): Promise<Worker> {
+  return ((await once(process, 'worker')) as [Worker])[0]
+}
+
+test('when the thread of the database dies, what is under way is transient, and the folder is opened again', {
+  timeout: 60_000,
+}, async () => {
+  const starting = nextThread()
+  const database = await open()
+  const thread = await starting
+  await database.execute('CREATE TABLE plants (id int4); INSERT INTO plants VALUES (1)')
+  const writing = database.transaction(async transaction => {
+    await transaction.execute('INSERT INTO plants VALUES (2)')
+    const sleeping = transaction.query('SELECT pg_sleep(60)::text')
+    void thread.terminate()
+    await sleeping
+  })
+  const behind = database.query('SELECT id FROM plants')
+  const failure = await writing.catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(DatabaseError)
+  expect(failure).toMatchObject({ sqlState: '57P02', transient: true })
+  expect(await behind).toEqual([{ id: 1 }])
+  await database.transaction(transaction => transaction.execute('INSERT INTO plants VALUES (3)'))
+  expect(await database.query('SELECT id FROM plants')).toEqual([{ id: 1 }, { id: 3 }])
+})
+
+test('a transaction that goes on when its thread has died is not committed by the next one', { timeout: 60_000 }, async () => {
+  const starting = nextThread()
+  const database = await open()
+  const thread = await starting
+  await database.execute('CREATE TABLE plants (id int4)')
+  const writing = database.transaction(async transaction => {
+    await transaction.execute('INSERT INTO plants VALUES (1)')
+    await thread.terminate()
+    await transaction.execute('INSERT INTO plants VALUES (2)').catch(() => undefined)
+  })
+  await expect(writing).rejects.toMatchObject({ sqlState: '57P02' })
+  expect(await database.query('SELECT id FROM plants')).toEqual([])
+})
+
+test('a closed database leaves no thread, and one that is idle keeps no process alive', { timeout: 60_000 }, async () => {
+  const starting = nextThread()
+  const database = await open()
+  const thread = await starting
+  const over = once(thread, 'exit')
   await database.close()
+  await over
+
+  const module = new URL('../../../config/postgres/embedded.ts', import.meta.url)
+  const script = `import { openEmbedded } from '${module.href}'
+    const database = await openEmbedded({ folder: '${database.folder}' })
+    console.log(await database.query('SELECT 1 AS one'))`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
+  expect(stdout).toBe('[ { one: 1 } ]\n')
 })

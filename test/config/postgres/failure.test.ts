@@ -39,6 +39,32 @@ test('a code of the operating system is no SQLSTATE', () => {
 })
 
 test.each([
+  ['SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string', '28P01', 'asks for a password, and the URL has none'],
+  ['SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a non-empty string', '28P01', 'asks for a password, and the URL has none'],
+  ['SASL: Only mechanism(s) SCRAM-SHA-256 are supported', '28000', 'Only mechanism'],
+  ['The server does not support SSL connections', '28000', 'does not support TLS: leave sslmode out'],
+])('a login that the driver finds impossible is not tried again: %s', (message, sqlState, reason) => {
+  const error = toDatabaseError(new Error(message), 'PostgreSQL at x')
+  expect(error).toMatchObject({ sqlState, transient: false, message: expect.stringContaining(reason) as unknown })
+})
+
+test('a certificate that is not trusted is not tried again', () => {
+  const untrusted = Object.assign(new Error('self-signed certificate'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
+  expect(toDatabaseError(untrusted, 'PostgreSQL at x')).toMatchObject({ sqlState: '28000', transient: false })
+})
+
+test.each([
+  'ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR',
+  'ERR_SSL_TLSV1_ALERT_USER_CANCELLED',
+  'ERR_SSL_BAD_RECORD_TYPE',
+  'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC',
+  'ERR_SSL_UNEXPECTED_EOF_WHILE_READING',
+])('a handshake that a restarting proxy broke off is tried again: %s', code => {
+  const broken = Object.assign(new Error('SSL routines'), { code })
+  expect(toDatabaseError(broken, 'PostgreSQL at x')).toMatchObject({ sqlState: '', transient: true })
+})
+
+test.each([
   new TypeError("Cannot read properties of undefined (reading 'length')"),
   new RangeError('an array with NULL cannot be read'),
   new ReferenceError('rows is not defined'),

@@ -1,7 +1,7 @@
 // What a reader should answer, worked out from the rows themselves by the plainest code there is.
 
-import { type AggregateQuery, noFilters, type PageQuery, type Selection } from '../../../readers/query.ts'
-import { type Bucket, type Row, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
+import { type AggregateQuery, noFilters, type PageQuery, type RowKey, type Selection } from '../../../readers/query.ts'
+import { type Bucket, keyOf, type Row, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
 
 /** A row with its format, which a row as read does not name. */
 export interface StoredRow {
@@ -62,17 +62,19 @@ export function inOrder(rows: readonly Row[], direction: PageQuery['direction'])
 }
 
 function compare(one: Row, other: Row): number {
-  const keys = [one, other].map(row => [timeOf(row), row.position, BigInt(row.index)]) as [bigint[], bigint[]]
-  for (let at = 0; at < 3; at++) if (keys[0][at] !== keys[1][at]) return keys[0][at]! < keys[1][at]! ? -1 : 1
+  return compareKeys(keyOf(one), keyOf(other))
+}
+
+function compareKeys(one: RowKey, other: RowKey): number {
+  const [ofOne, ofOther] = [one, other].map(key => [key.timeNs, key.position, BigInt(key.index)]) as [bigint[], bigint[]]
+  for (let at = 0; at < 3; at++) if (ofOne[at] !== ofOther[at]) return ofOne[at]! < ofOther[at]! ? -1 : 1
   return 0
 }
 
 export function pageOf(rows: readonly Row[], { direction, offset, limit, after }: PageQuery): Row[] {
-  const ordered = inOrder(rows, direction)
-  if (after === undefined) return ordered.slice(offset, offset + limit)
-  const at = ordered.findIndex(row => timeOf(row) === after.timeNs && row.position === after.position && row.index === after.index)
-  if (at < 0) throw new Error('the key is of no row')
-  return ordered.slice(at + 1 + offset, at + 1 + offset + limit)
+  const sign = direction === 'desc' ? -1 : 1
+  const behind = inOrder(rows, direction).filter(row => after === undefined || sign * compareKeys(keyOf(row), after) > 0)
+  return behind.slice(offset, offset + limit)
 }
 
 export function latestOf(rows: readonly Row[]): Row[] {

@@ -126,11 +126,11 @@ describeWithPostgres('changes', postgres => {
       `SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'sluice-test-notifications'`,
     )
     await ended
-    expect(logged()).toContain('changes of other instances cannot be heard')
+    expect(logged()).toContain('PostgreSQL is away')
     const again = await untilFollowed(internalUrl)
     expect((await again.next()).value).toMatchObject({ type: 'beat' })
     await again.return(undefined)
-    expect(logged()).toContain('changes of all instances are heard again')
+    expect(logged()).toContain('PostgreSQL is back')
   })
 
   test('nobody can follow while the connection says nothing, which is noticed by its silence', async () => {

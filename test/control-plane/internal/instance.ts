@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { closeServer } from '../../../config/http/listen.ts'
 import { createServer, type HttpServer, type ServerTls } from '../../../config/http/server.ts'
+import { openOutage } from '../../../config/outage.ts'
 import { openNotifications } from '../../../config/postgres/notifications.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import { changesChannel } from '../../../control-plane/changes.ts'
@@ -51,6 +52,7 @@ export async function openInstance(databaseUrl: string, extra: Extra = {}): Prom
           },
         },
       ),
+    outage: openOutage({ logger, dependency: 'database', name: 'PostgreSQL' })(),
     logger,
   })
   const app = createServer({ logger, ...(extra.tls === undefined ? {} : { tls: extra.tls }) })

@@ -9,7 +9,7 @@ import { readTlsFiles } from '../../../config/tls-files.ts'
 import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { makeSite } from '../../up/operator.ts'
-import { recordingLogger } from '../platform.ts'
+import { controlPlaneOutage, recordingLogger } from '../platform.ts'
 import { credentialOf, openInstance } from './instance.ts'
 
 const fixture = (name: string): string => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))
@@ -23,7 +23,11 @@ interface Shown {
 
 describeWithPostgres('mutual TLS', postgres => {
   async function openRemote(url: string, shown: Shown): Promise<RemoteAccess> {
-    const access = openRemoteAccess({ url, tls: await readTlsFiles('control', shown), logger: recordingLogger().logger })
+    const access = openRemoteAccess({
+      url,
+      tls: await readTlsFiles('control', shown),
+      outage: controlPlaneOutage(recordingLogger().logger),
+    })
     onTestFinished(() => access.close())
     return access
   }
@@ -41,13 +45,19 @@ describeWithPostgres('mutual TLS', postgres => {
     expect(await known.authorize(question)).toMatchObject({ allowed: true, publisher: site.thing })
     await vi.waitFor(() => known.check())
     // Without a certificate, with one of another authority, and where the client does not know the server's authority.
-    for (const shown of [authority, { ...authority, ...stranger }, client]) {
+    const unknowns = [
+      [authority, /cannot be asked/],
+      [{ ...authority, ...stranger }, /cannot be asked/],
+      [client, /its certificate is not trusted .*control\.ca_file \(SVC_CONTROL_CA_FILE\)/],
+    ] as const
+    for (const [shown, reason] of unknowns) {
       const unknown = await openRemote(internalUrl, shown)
-      await expect(unknown.authorize(question)).rejects.toThrow(/cannot be asked/)
+      await expect(unknown.authorize(question)).rejects.toThrow(reason)
       await expect(unknown.check()).rejects.toThrow(/changes are not heard/)
     }
     const plain = await openRemote(internalUrl.replace('https', 'http'), {})
     await expect(plain.authorize(question)).rejects.toThrow(/cannot be asked/)
+    await expect(plain.reach()).rejects.toThrow(/speaks TLS: write control\.url \(SVC_CONTROL_URL\) with https/)
   })
 })
 

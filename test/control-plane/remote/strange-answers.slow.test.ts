@@ -4,14 +4,15 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { streamType } from '../../../control-plane/internal/wire.ts'
 import { openRemoteAccess } from '../../../control-plane/remote/access.ts'
-import { absentId, recordingLogger } from '../platform.ts'
+import { absentId, controlPlaneOutage, recordingLogger } from '../platform.ts'
 
 async function openAgainst(answer: (request: IncomingMessage, response: ServerResponse) => void) {
   const server = createServer(answer)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { logger, logged } = recordingLogger()
-  const access = openRemoteAccess({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, logger })
+  const access = openRemoteAccess({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, outage: controlPlaneOutage(logger) })
   onTestFinished(async () => {
     await access.close()
     server.closeAllConnections()
@@ -45,6 +46,12 @@ test.each([
     (_request, response) => void response.writeHead(status, { 'content-type': 'application/json' }).end(body),
   )
   await expect(access.authorize(question)).rejects.toBeInstanceOf(AccessUnavailableError)
+})
+
+test.each([408, 425, 429, 500, 502, 503, 504])('a start waits where a proxy answers %i', async status => {
+  const { access } = await openAgainst((_request, response) => void response.writeHead(status).end())
+  await expect(access.reach()).rejects.toThrow(`cannot answer now (${status})`)
+  expect(access.isAccepted()).toBe(true)
 })
 
 test('a question on a connection that the other side closes at that moment is asked once more, and not for ever', async () => {
@@ -86,13 +93,15 @@ test.each([
   let streams = 0
   const { access, logged } = await openAgainst((_request, response) => {
     streams++
-    response.writeHead(200)
+    response.writeHead(200, { 'content-type': streamType })
     response.write(streams > 1 ? `${beat(7)}\n` : `${lines.join('\n')}\n`)
     if (streams === 1 && lines.length === 1) response.end()
   })
   const heard: string[] = []
   access.onChange(({ kind }) => void heard.push(kind))
-  await vi.waitFor(() => expect(logged()).toMatch(reason), { timeout: 5_000 })
+  // Whoever starts is told of a first attempt that fails; of later ones the log is.
+  const first = await access.reach().then(() => '', String)
+  await vi.waitFor(() => expect(first + logged()).toMatch(reason), { timeout: 5_000 })
   await vi.waitFor(() => access.check(), { timeout: 5_000 })
   expect(streams).toBe(2)
   expect(heard.at(-1)).toBe('unheard')
@@ -102,7 +111,7 @@ test('a stream without beats is given up after 3 s', async () => {
   let streams = 0
   const { access, logged } = await openAgainst((_request, response) => {
     streams++
-    response.writeHead(200).write(`${beat(0)}\n`)
+    response.writeHead(200, { 'content-type': streamType }).write(`${beat(0)}\n`)
   })
   await vi.waitFor(() => access.check())
   await vi.waitFor(() => expect(logged()).toContain('said nothing for 3 s'), { timeout: 4_500 })

@@ -2,8 +2,9 @@
 
 import { createHmac } from 'node:crypto'
 import { decodeJwt, SignJWT } from 'jose'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { deriveKey } from '../../../config/secrets.ts'
+import { openFailedAttempts } from '../../../control-plane/failed-attempts.ts'
 import { call } from '../../up/operator.ts'
 import { describePlatform, masterKey, type User } from '../platform.ts'
 
@@ -74,6 +75,89 @@ describePlatform('tokens', platform => {
     expect((await signIn(body)).status).toBe(400)
   })
 
+  describe('guessing', () => {
+    const from = (address: string, body: object) =>
+      call(platform().url, 'POST', '/tokens', { body, headers: { 'x-forwarded-for': address } })
+    /** As the platform counts; the delays of real failures would take half a minute. */
+    const fail = async (times: number, ...what: string[]): Promise<void> => {
+      const failed = openFailedAttempts(platform().database, deriveKey(masterKey, 'failed-attempts'))
+      for (let nth = 0; nth < times; nth++) await failed.note([failed.keyOf('sign-in', ...what)])
+    }
+
+    test('twenty failures at an account from an address are limited there, with the right password as well, and nowhere else', async () => {
+      const { email, password } = await platform().user()
+      await fail(19, email, '198.51.100.1')
+      expect((await from('198.51.100.1', { email, password: 'wrong horse battery' })).status).toBe(401)
+      const limited = await from('198.51.100.1', { email: ` ${email.toUpperCase()}`, password })
+      expect([limited.status, limited.json?.code]).toEqual([429, 'too_many_requests'])
+      expect(Number(limited.headers.get('retry-after'))).toBeGreaterThan(30)
+      expect(Number(limited.headers.get('retry-after'))).toBeLessThanOrEqual(60)
+      expect((await from('198.51.100.2', { email, password })).status).toBe(201)
+      expect((await from('198.51.100.1', { email: user.email, password: user.password })).status).toBe(201)
+    })
+
+    test('an email that nobody has is limited like one that somebody has', async () => {
+      const email = 'nobody-at-all@sluice.example'
+      await fail(19, email, '198.51.100.1')
+      expect((await from('198.51.100.1', { email, password: 'wrong horse battery' })).status).toBe(401)
+      expect((await from('198.51.100.1', { email, password: 'wrong horse battery' })).status).toBe(429)
+    })
+
+    test('however many come at once, no more than twenty are checked', async () => {
+      const { email } = await platform().user()
+      await fail(17, email, '198.51.100.1')
+      const attempts = Array.from({ length: 12 }, () => from('198.51.100.1', { email, password: 'wrong horse battery' }))
+      const answers = await Promise.all(attempts)
+      expect(answers.filter(({ status }) => status === 401)).toHaveLength(3)
+      expect(answers.filter(({ status }) => status === 429)).toHaveLength(9)
+    })
+
+    test('after many failures from everywhere the right password is delayed, and works', async () => {
+      const { email, password } = await platform().user()
+      await fail(1_000, email)
+      const startedMs = performance.now()
+      expect((await from('198.51.100.3', { email, password })).status).toBe(201)
+      expect(performance.now() - startedMs).toBeGreaterThan(1_990)
+    })
+
+    test('addresses that failed at an account keep its places from nobody else', async () => {
+      const { email, password } = await platform().user()
+      const addresses = Array.from({ length: 20 }, (_, nth) => `203.0.113.${nth}`)
+      await fail(10, email)
+      for (const address of addresses) await fail(1, email, address)
+      const wrong = addresses.map(address => from(address, { email, password: 'wrong horse battery' }))
+      expect((await from('198.51.100.4', { email, password })).status).toBe(201)
+      const statuses = (await Promise.all(wrong)).map(({ status }) => status)
+      expect(statuses.toSorted((one, other) => one - other)).toEqual([...Array<number>(19).fill(401), 429])
+    })
+
+    test('right passwords write nothing', async () => {
+      const rows = () => platform().database.query('SELECT * FROM control_plane.failed_attempts ORDER BY key')
+      const before = await rows()
+      await Promise.all(Array.from({ length: 10 }, () => from('198.51.100.1', { email: user.email, password: user.password })))
+      expect(await rows()).toEqual(before)
+    })
+  })
+
+  test('credentials of more than 4 KiB are 413 at once with the limit of their route, however many come, and others are answered meanwhile', async () => {
+    const objects = `[${'{},'.repeat(349_000)}{}]`
+    const refused = Array.from({ length: 4 }, (_, nth) =>
+      call(platform().url, 'POST', nth % 2 === 0 ? '/tokens' : '/users', { body: objects }),
+    )
+    expect(await statusWith(user.token.slice('Bearer '.length))).toBe(200)
+    for (const { status, json } of await Promise.all(refused)) {
+      expect([status, json?.detail]).toEqual([413, 'the body may have at most 4096 bytes: send less at once'])
+    }
+  })
+
+  test.each([
+    ['a password of 1,025 characters', { email: 'a@b.example', password: 'x'.repeat(1025) }, '/body/password'],
+    ['an email of 1,025 characters', { email: 'x'.repeat(1025), password: '12345678' }, '/body/email'],
+  ])('%s is refused by its length, without a hash', async (_name, body, pointer) => {
+    const { status, json } = await signIn(body)
+    expect([status, json?.errors]).toEqual([400, [{ pointer, detail: 'is not allowed: give text of at most 1024 characters' }]])
+  })
+
   test('what the other tests forge is a valid token when nothing is wrong with it', async () => {
     expect(await statusWith(await forge({}))).toBe(200)
   })
@@ -108,6 +192,16 @@ describePlatform('tokens', platform => {
         const [header, payload, signature] = (await forge({})).split('.') as [string, string, string]
         const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object
         return [header, Buffer.from(JSON.stringify({ ...claims, exp: secondsNow() + 1e6 })).toString('base64url'), signature].join('.')
+      },
+    ],
+    ['a token with = at its end', async () => `${await forge({})}=`],
+    [
+      'a token whose signature is the same bytes in other letters',
+      async () => {
+        const token = await forge({})
+        // The last of 43 letters carries four bits of the signature and two that say nothing.
+        const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+        return token.slice(0, -1) + letters[letters.indexOf(token.at(-1)!) + 1]!
       },
     ],
     ['a token cut short', async () => (await forge({})).slice(0, -5)],

@@ -42,8 +42,8 @@ test('the file and its write-ahead log are readable by their owner alone', async
 test('a file of another format, another topic or another program is refused and left as it is', async () => {
   await openLogIn(folder.path).close()
   expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages, not of other/)
-  change('PRAGMA user_version = 2')
-  expect(() => openLogIn(folder.path)).toThrow(/has format 2 and this program reads format 1/)
+  change('PRAGMA user_version = 3')
+  expect(() => openLogIn(folder.path)).toThrow(/has format 3 and this program reads format 2/)
   change('PRAGMA application_id = 7')
   expect(() => openLogIn(folder.path)).toThrow(/is a database, but not a log/)
 })

@@ -10,7 +10,7 @@ import { openWriter, type Writer } from '../../../pipeline/writer.ts'
 import { createFakeStore, type FakeStore, openFakeSink } from '../../sinks/fake-sink.ts'
 import { outgoing } from '../message.ts'
 import { numbers, pack, text } from '../numbers.ts'
-import { defaults, stored } from '../parts.ts'
+import { defaults, makeWorld, stored } from '../parts.ts'
 import { makeFolder, openLogIn, readAll, silent } from './folder.ts'
 
 /** Opens everything in the order of a start; `stop` closes it in the order of an end. */
@@ -34,6 +34,7 @@ async function start(folder: string, store: FakeStore) {
     deadLetters: openDeadLetters({ log: letters, topic: log.name, logNumber: sink.logNumber, writer: 'relational' }),
     options: defaults,
     metrics: pipelineMetrics(new Registry(), 'relational'),
+    outages: makeWorld().outages,
     logger: silent,
     clock: () => 1_700_000_000_000,
   })

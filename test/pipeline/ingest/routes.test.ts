@@ -11,7 +11,7 @@ import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 import { MessageRefusedError } from '../../../pipeline/log.ts'
-import { type Body, channel, type IngestSite, key, looseKey, openSite, thing } from './site.ts'
+import { type Body, channel, type IngestSite, key, limitedKey, looseKey, openSite, thing } from './site.ts'
 
 const pack = '[{"n":"temperature","v":21.5}]'
 const path = `/channels/${channel}/messages`
@@ -24,7 +24,7 @@ async function abandon(site: IngestSite): Promise<void> {
   const asked = site.keys.requests.length
   const socket = connect(site.port, '127.0.0.1')
   socket.write(
-    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing ${key}\r\ncontent-type: application/json\r\ncontent-length: ${pack.length}\r\n\r\n${pack.slice(0, 10)}`,
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing ${key}\r\ncontent-type: application/senml+json\r\ncontent-length: ${pack.length}\r\n\r\n${pack.slice(0, 10)}`,
   )
   await expect.poll(() => site.keys.requests.length).toBe(asked + 1)
   socket.destroy()
@@ -100,11 +100,11 @@ type Refusal = [what: string, status: number, sentence: RegExp, path: string, he
 const refusals: Refusal[] = [
   ['no key', 401, /Authorization: Thing <key>/, path, { authorization: undefined }, pack],
   ["a user's token", 401, /Authorization: Thing <key>/, path, { authorization: 'Bearer a.b.c' }, pack],
-  ['a key that is none', 401, /no key of a thing/, path, { authorization: `Thing ${randomUUID()}` }, pack],
+  ['a key that is none', 401, /unknown thing key/, path, { authorization: `Thing ${randomUUID()}` }, pack],
   [
     'a key that is none, for a channel that is none',
     401,
-    /no key/,
+    /unknown thing key/,
     '/channels/x/messages',
     { authorization: `Thing ${randomUUID()}` },
     pack,
@@ -112,7 +112,7 @@ const refusals: Refusal[] = [
   [
     'a key that is none, and an unknown type',
     401,
-    /no key/,
+    /unknown thing key/,
     path,
     { authorization: `Thing ${randomUUID()}`, 'content-type': 'text/csv' },
     pack,
@@ -134,6 +134,24 @@ const refusals: Refusal[] = [
   ['more than 1,024 bytes', 400, /at most 1024/, `${path}${`/${'a'.repeat(120)}`.repeat(9)}`, {}, pack],
   ['a JSON subtopic that ends in messages', 400, /cannot end in "messages"/, `${path}/a/messages`, json, '{}'],
   ['the JSON subtopic messages', 400, /cannot end in "messages"/, `${path}/messages`, json, '{}'],
+  ['JSON without a subtopic', 400, /needs a subtopic.*\/channels\/<channel>\/messages\/<format>/, path, json, '{}'],
+  ['JSON with an empty subtopic', 400, /needs a subtopic/, `${path}//`, json, '{}'],
+  [
+    'JSON without a subtopic from a thing that is not connected',
+    400,
+    /needs a subtopic/,
+    path,
+    { ...json, authorization: `Thing ${looseKey}` },
+    '{}',
+  ],
+  [
+    'JSON without a subtopic and with an unknown key',
+    401,
+    /unknown thing key/,
+    path,
+    { ...json, authorization: `Thing ${randomUUID()}` },
+    '{}',
+  ],
   [
     'no content type',
     415,
@@ -160,6 +178,74 @@ test.each(refusals)(
     expect(site.messages()).toHaveLength(before)
   },
 )
+
+const strict = { prefer: 'handling=strict' }
+const cbor = { 'content-type': 'application/senml+cbor' }
+const twoValues = '[{"n":"a","v":1},{"n":"b","v":2,"vs":"two"}]'
+
+type Undecodable = [what: string, pointer: string, detail: RegExp, path: string, headers: Record<string, string>, body: Body]
+const undecodable: Undecodable[] = [
+  [
+    'SenML with two values in a record',
+    '/body/1',
+    /^record 1: both v and vs.*\(rule one-value\): send a record for each value$/,
+    path,
+    {},
+    twoValues,
+  ],
+  ['a pack that is no JSON', '/body', /\(rule json-syntax\)/, path, {}, '['],
+  ['a time of the year 2100', '/body/0', /\(rule time-range\)/, path, {}, '[{"n":"a","v":1,"t":4102444800}]'],
+  ['CBOR that is none', '/body', /\(rule cbor-/, path, cbor, Buffer.from([0xff])],
+  ['an empty pack', '/body', /\(rule /, path, {}, '[]'],
+  ['a JSON document that is a number', '/body', /\(rule /, `${path}/room`, json, '7'],
+]
+
+test.each(undecodable)(
+  '%s is refused before it is appended where handling is strict, with rule, record and hint',
+  async (_what, pointer, detail, path, headers, body) => {
+    const before = site.messages().length
+    const answer = await site.publish(path, body, { ...headers, ...strict })
+    expect(answer.json).toMatchObject({
+      status: 400,
+      code: 'undecodable',
+      detail: expect.stringMatching(detail),
+      errors: [{ pointer, detail: answer.json['detail'] }],
+    })
+    expect([answer.status, answer.headers.get('preference-applied')]).toEqual([400, 'handling=strict'])
+    expect(site.messages()).toHaveLength(before)
+
+    expect((await site.publish(path, body, headers)).status).toBe(202)
+  },
+)
+
+const decodable: [what: string, path: string, headers: Record<string, string>, body: Body][] = [
+  ['a pack', path, {}, pack],
+  ['an empty list of documents', `${path}/room`, json, '[]'],
+  ['CBOR', path, cbor, Buffer.from('81a200616102f94d60', 'hex')],
+  ['a document', `${path}/room`, json, '{"a":1}'],
+]
+
+test.each(decodable)('%s is taken where handling is strict, and the answer says that it was', async (_what, path, headers, body) => {
+  const answer = await site.publish(path, body, { ...headers, ...strict })
+  expect([answer.status, answer.headers.get('preference-applied')]).toEqual([202, 'handling=strict'])
+})
+
+test('where handling is strict the payload is judged before rights, and the key before the payload', async () => {
+  expect((await site.publish(path, twoValues, { ...strict, authorization: `Thing ${looseKey}` })).status).toBe(400)
+  expect((await site.publish(path, twoValues, { ...strict, authorization: `Thing ${randomUUID()}` })).status).toBe(401)
+  expect((await site.publish(path, pack, { ...strict, authorization: `Thing ${looseKey}` })).status).toBe(403)
+})
+
+test('without the preference nothing says that one was applied', async () => {
+  expect((await site.publish(path, pack)).headers.has('preference-applied')).toBe(false)
+  expect((await site.publish(path, twoValues, { prefer: 'handling=lenient' })).headers.has('preference-applied')).toBe(false)
+})
+
+test('an unknown key that was shown too often is answered 429 with when to come again; the client address is in the question', async () => {
+  const answer = await site.publish(path, pack, { authorization: `Thing ${limitedKey}` })
+  expect([answer.status, answer.json['code'], answer.headers.get('retry-after')]).toEqual([429, 'too_many_requests', '42'])
+  expect(site.keys.requests.at(-1)).toMatchObject({ address: '127.0.0.1' })
+})
 
 test.each(['%', '%zz', '%ff', '%c3%28'])('the malformed escape %s in a path is a 400', async escape => {
   const answer = await site.publish(`${path}/a${escape}`, pack)
@@ -288,7 +374,7 @@ test('the description names the errors, and an error is answered whole, whatever
   const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, { post: { responses: object } }> }>()
   await app.close()
   const answers = Object.values(paths).map(({ post }) => Object.keys(post.responses))
-  const statuses = ['202', '400', '401', '403', '413', '415', '503']
+  const statuses = ['202', '400', '401', '403', '413', '415', '429', '503']
   expect(answers).toEqual([statuses, statuses])
 
   const answer = await site.publish(`${path}/a%20b`, pack, { accept: 'application/problem+json' })

@@ -19,6 +19,9 @@ export const key: string = randomUUID()
 /** The key of a thing that is connected to no channel. */
 export const looseKey: string = randomUUID()
 
+/** An unknown key that was shown too often. */
+export const limitedKey: string = randomUUID()
+
 /** Knows two keys, and one connection. */
 export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error } {
   return {
@@ -27,6 +30,7 @@ export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: 
       this.requests.push(request)
       if (this.fail !== undefined) throw this.fail
       const { credential, channel: asked } = request
+      if (credential.secret === limitedKey) return { allowed: false, reason: 'limited', leftMs: 41_001 }
       if (credential.scheme !== 'Thing' || ![key, looseKey].includes(credential.secret))
         return { allowed: false, reason: 'unauthenticated' }
       if (credential.secret !== key || asked !== channel) return { allowed: false, reason: 'forbidden' }

@@ -1,10 +1,11 @@
 // Fetching a share whose brokers come and go: what can be fetched is, and the log is away only when nothing can.
 
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { afterEach, expect, test, vi } from 'vitest'
 import { type FetchBounds, type Fetching, openFetching, type Place } from '../../../pipeline/kafka/consumer/fetching.ts'
 import { openTopic } from '../../../pipeline/kafka/consumer/topic.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
+import { recordingLogger } from '../workers/recording-logger.ts'
 import { clusterWith, type FakeTopic, fakeTopic, metadataOf } from './fake-brokers.ts'
 
 const bounds: FetchBounds = { fetchBytes: 1024, partitionBytes: 1024, queueBytes: 8192, waitMs: 5, patienceMs: 300 }
@@ -23,7 +24,12 @@ afterEach(() => {
 })
 
 /** Takes whatever is fetched of the partitions, which go on at the offsets. */
-function read(fake: FakeTopic, places: readonly Place[], patienceMs = bounds.patienceMs): Reading {
+function read(
+  fake: FakeTopic,
+  places: readonly Place[],
+  patienceMs = bounds.patienceMs,
+  logger: Logger = pino({ level: 'silent' }),
+): Reading {
   const { cluster } = clusterWith(fake)
   const reading = {
     taken: new Map<number, [number, number][]>(),
@@ -38,7 +44,6 @@ function read(fake: FakeTopic, places: readonly Place[], patienceMs = bounds.pat
   const end = new AbortController()
   ending.push(end)
   const topic = openTopic(cluster, 't', undefined)
-  const logger = pino({ level: 'silent' })
   const fetching = openFetching(cluster, topic, new Map(places.entries()), { ...bounds, patienceMs }, relocate, logger, end.signal)
   takeAll(fetching, reading.taken).catch((error: Error) => {
     reading.failure = error
@@ -129,6 +134,18 @@ test('the log is away when no leader of the share has answered for as long as it
   expect(reading.failure).toBeUndefined()
   fake.away.add(1)
   await expect.poll(() => reading.failure).toBeInstanceOf(LogUnavailableError)
+})
+
+test('a broker that is away, and leads nothing any more, is not said to be back', async () => {
+  const { logger, lines } = recordingLogger()
+  const sentences = (): string[] => lines().flatMap(({ msg }) => (String(msg).startsWith('broker ') ? [String(msg)] : []))
+  const fake = fakeTopic({ leader: 1, start: 0, end: 3 }, { leader: 2, start: 0, end: 4 })
+  const reading = read(fake, [at(0), at(0)], bounds.patienceMs, logger)
+  fake.away.add(2)
+  await expect.poll(sentences, { timeout: 5_000 }).toEqual([expect.stringMatching(/^broker 2 is away /)])
+  fake.partitions[1]!.leader = 1
+  await expect.poll(() => reading.taken.get(1)?.at(-1)?.[1], { timeout: 5_000 }).toBe(4)
+  expect(sentences()).toHaveLength(1)
 })
 
 test('what a leader failed at before it led nothing is forgotten when it leads again', async () => {

@@ -58,18 +58,18 @@ describeWithKafka('a broker that is not open to everybody', kafka => {
     const opening = openKafkaLog(logSettings(kafka.secured.sasl, 'any', login(mechanism, 'not the one')), silent)
     const error = (await opening.catch((error: unknown) => error)) as Error
     expect(error).toBeInstanceOf(SystemicError)
-    expect(error.message).toMatch(/look at .*log\.sasl_username and log\.sasl_password/)
+    expect(error.message).toMatch(/correct .*log\.sasl_username \(SVC_LOG_SASL_USERNAME\) and log\.sasl_password/)
     for (let one: unknown = error; one instanceof Error; one = one.cause)
       expect(JSON.stringify(one) + one.message).not.toContain('not the one')
   })
 
   test('a certificate that nobody vouches for, and a broker that wants TLS, are sentences that name the option', async () => {
     await expect(openKafkaLog(logSettings(kafka.secured.tls, 'any', { tls: true }), silent)).rejects.toThrow(
-      /cannot be looked at .*look at log\.tls, log\.ca_file/,
+      /cannot be looked at .*correct log\.tls \(SVC_LOG_TLS\), log\.ca_file/,
     )
     const plain = openKafkaLog(logSettings(kafka.secured.tls, 'any'), silent)
     await expect(plain).rejects.toBeInstanceOf(SystemicError)
-    await expect(plain).rejects.toThrow(/set log\.tls to true/)
+    await expect(plain).rejects.toThrow(/set log\.tls \(SVC_LOG_TLS\) to true/)
   })
 
   test('TLS to a broker that speaks none is an outage, with its reason', async () => {

@@ -59,7 +59,9 @@ describeWithKafka('a topic', kafka => {
   })
 
   test('whose name cannot be is a sentence', async () => {
-    await expect(describeTopic(admin, 'a topic')).rejects.toThrow(/a topic is no name for a topic: look at log\.topic and log\.group/)
+    await expect(describeTopic(admin, 'a topic')).rejects.toThrow(
+      /a topic is no name for a topic: correct log\.topic \(SVC_LOG_TOPIC\) and log\.group/,
+    )
   })
 
   test('that cannot be made as asked is a sentence that names the option', async () => {

@@ -129,6 +129,7 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
           check()
           const of = partitions[partition]!
           next = Math.max(next, of.start)
+          if (next >= to) return
           const found = of.messages.filter(({ offset }) => offset >= next && offset < to).slice(0, runMessagesMax)
           const runTo = found.length === 0 ? to : found.at(-1)!.offset + 1
           read.messages += found.length

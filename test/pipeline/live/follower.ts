@@ -7,7 +7,7 @@ import { type Follower, type Following, type Place, placeBehind } from '../../..
 import type { LiveTopic } from '../../../pipeline/live/topic.ts'
 import { subjectFilter } from '../../../pipeline/subject-filter.ts'
 import { openTransformer } from '../../../transformers/select.ts'
-import { defaults } from '../parts.ts'
+import { defaults, makeWorld } from '../parts.ts'
 
 export const decoder: DecoderOptions = {
   transformer: openTransformer({ format: 'senml', contentType: 'application/senml+json', timeFields: [] }),
@@ -16,7 +16,16 @@ export const decoder: DecoderOptions = {
 }
 
 export function openLive(topic: LiveTopic, more: Partial<DecoderOptions> = {}): OpenLiveMessages {
-  return openLiveMessages({ topic, decoder: { ...decoder, ...more }, logger: pino({ level: 'silent' }) })
+  return openLiveMessages({
+    topic,
+    decoder: { ...decoder, ...more },
+    outage: makeWorld().outages.report('log'),
+    logger: pino({ level: 'silent' }),
+  })
+}
+
+export function disposable<Part extends { close(): Promise<void> }>(part: Part): Part & AsyncDisposable {
+  return Object.assign(part, { [Symbol.asyncDispose]: () => part.close() })
 }
 
 export interface Kept {
@@ -41,11 +50,10 @@ export async function keep(live: OpenLiveMessages, channel: string, after?: Plac
   let room = rowsAtOnce()
   let refilled: Promise<void> | undefined
   const follower: Follower = {
-    take(message, first, offsets) {
-      const { batch } = message
+    take(message, first, end, offsets) {
       let at = first
-      for (; at < batch.rowCount && room > 0; at++, room--) {
-        names.push(batch.records.name[at]!)
+      for (; at < end && room > 0; at++, room--) {
+        names.push(message.batch.records.name[at]!)
         const { offsets: then, ...rest } = placeBehind(at + 1, message, following.log, offsets)
         places.push({ ...rest, offsets: [...then] })
       }

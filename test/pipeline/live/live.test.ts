@@ -5,7 +5,7 @@ import { expect, test, vi } from 'vitest'
 import { LiveUnavailableError } from '../../../pipeline/live/messages.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { away, openFakeTopic } from './fake-topic.ts'
-import { decoder, keep, openLive } from './follower.ts'
+import { decoder, disposable, keep, openLive } from './follower.ts'
 
 test('who follows a channel is given what is written to it from now on, and nothing of others', async () => {
   const topic = openFakeTopic(2)
@@ -156,6 +156,24 @@ test('what retention deleted before the tail came to it is told as lost to all',
   expect([kept.names, kept.lost.times]).toEqual([['a', 'd'], 1])
 })
 
+test('one who catches up when retention deletes all that they lack is told, and rests until there is more', async () => {
+  const topic = openFakeTopic(1)
+  await using other = disposable(openLive(topic))
+  const first = await keep(other, 'mine')
+  for (const name of ['a', 'b', 'c']) await topic.append(0, 'mine', [name])
+  await first.until(3)
+  await using live = disposable(openLive(topic))
+  let room = 0
+  const behind = await keep(live, 'mine', first.places[0], () => room)
+  topic.deleteBelow(0, 3)
+  room = Infinity
+  await expect.poll(() => behind.lost.times).toBe(1)
+  expect(behind.following.place().offsets).toEqual([3])
+  await topic.append(0, 'mine', ['d'])
+  await behind.until(1)
+  expect([behind.names, behind.lost.times]).toEqual([['d'], 1])
+})
+
 test('a log that was made anew ends who follows; they come back, are told, and get all that it holds', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
@@ -228,7 +246,7 @@ test('who begins when the log has come to an end for all is ended, too', async (
   topic.failure = new SystemicError('the topic may not be read')
   await other.ended
   const end = vi.fn<() => void>(() => following.stop())
-  following.start({ take: message => message.batch.rowCount, room: () => undefined, lost: () => undefined, end })
+  following.start({ take: (_message, _first, end) => end, room: () => undefined, lost: () => undefined, end })
   expect(end).toHaveBeenCalledTimes(1)
   topic.failure = undefined
   await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
@@ -338,7 +356,3 @@ test('closed, it ends all who follow and takes nobody', async () => {
   await expect(live.follow('mine', undefined)).rejects.toThrow(LiveUnavailableError)
   expect([topic.openReaders, topic.listeners]).toEqual([0, 0])
 })
-
-function disposable<Part extends { close(): Promise<void> }>(part: Part): Part & AsyncDisposable {
-  return Object.assign(part, { [Symbol.asyncDispose]: () => part.close() })
-}

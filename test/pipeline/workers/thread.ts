@@ -32,7 +32,7 @@ const pauseMs = 4_000
 
 const { messages, fate } = workerData as ThreadPlan
 
-await serveWorker(parentPort!, async ({ onStateChange, onWaiting, onFailure }, signal) => {
+await serveWorker(parentPort!, async ({ registry, onStateChange, onWaiting, onFailure }, signal) => {
   if (fate === 'die-at-open') throw new Error('no parts')
   if (fate === 'systemic-at-open') throw new SystemicError('the schema is of another version')
   if (fate === 'systemic-at-open-and-closing') {
@@ -51,7 +51,7 @@ await serveWorker(parentPort!, async ({ onStateChange, onWaiting, onFailure }, s
   }
   // After it has reported that it runs, and before it has read anything.
   const whenReported = (then: () => void): void => void setTimeout(then, 20)
-  const world = makeWorld()
+  const world = makeWorld(registry)
   const { writer } = await startWriter(world, { onStateChange })
   await world.log.append(Array.from({ length: messages }, (_, at) => pack(at)))
   if (['systemic-at-work', 'systemic-and-unclosable', 'systemic-and-closing'].includes(fate))
@@ -80,7 +80,6 @@ await serveWorker(parentPort!, async ({ onStateChange, onWaiting, onFailure }, s
   }
   return {
     writers: [writer],
-    registry: world.registry,
     async close() {
       if (fate === 'systemic-and-unclosable') throw new Error('the sink does not close')
       if (fate === 'systemic-and-closing') await new Promise(() => setInterval(() => undefined, 1000))

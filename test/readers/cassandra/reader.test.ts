@@ -339,6 +339,8 @@ describe('how a question ends', () => {
     const reader = await readerOver(async () => Promise.reject(failure('ResponseError', 'User r has no SELECT permission', 0x2100)))
     const error = await reader.read(pageQuery(), never).catch((found: unknown) => found)
     expect(error).not.toBeInstanceOf(StoreUnavailableError)
-    expect((error as Error).message).toMatch(/User r has no SELECT permission: give the role the permissions/)
+    expect((error as Error).message).toMatch(
+      /User r has no SELECT permission\): grant it to the role of store\.url \(SVC_WIDECOLUMN_URL\): GRANT SELECT ON KEYSPACE/,
+    )
   })
 })

@@ -24,6 +24,22 @@ test('a place comes back as it was, in characters that a header and a URL take',
   )
 })
 
+test('a place some rows behind another one of the same message needs no seal of its own', () => {
+  fc.assert(
+    fc.property(place, fc.integer({ min: 1, max: 16_384 }), (one, rows) => {
+      const text = texts.behind(texts.encode(one, 'me'), rows)
+      expect(text).toMatch(/^[\w-]+\.\d+$/)
+      expect(texts.decode(text, 'me')).toEqual({ ...one, rows: one.rows + rows })
+      expect(texts.decode(text, 'another')).toBeUndefined()
+    }),
+  )
+})
+
+test.each(['.', '.0', '.01', '.-1', '.1.1', '.1e3', '. 1', '.1 ', '.1234567890'])('a text that ends with "%s" is none', end => {
+  const one = { log: '0123456789abcdef', offsets: [5, 6], partition: 0, rows: 3 }
+  expect(texts.decode(texts.encode(one, 'me') + end, 'me')).toBeUndefined()
+})
+
 test('no other reader can use a text', () => {
   fc.assert(
     fc.property(place, fc.string(), fc.string(), (one, of, other) => {

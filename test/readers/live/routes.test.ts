@@ -67,7 +67,7 @@ test('filters are those of a page', async () => {
 const uuid = randomUUID()
 test.each<[what: string, status: number, sentence: RegExp, query: string, headers: Record<string, string>, of: string]>([
   ['nobody', 401, /Authorization: Thing <key>.*Authorization: Bearer <token>/, '', {}, channel],
-  ['a key that is none', 401, /no key of a thing/, '', { authorization: 'Thing x' }, channel],
+  ['a key that is none', 401, /unknown thing key/, '', { authorization: 'Thing x' }, channel],
   ['a token that is none, with a wrong question', 401, /not valid/, '?limit=1', { authorization: 'Bearer x' }, 'my-channel'],
   ['a stranger', 403, /authorization over the entity/, '', stranger, channel],
   ['the owner of another channel', 403, /authorization over the entity/, '', owner, foreign],
@@ -140,6 +140,17 @@ test('with Last-Event-ID a stream goes on behind that record, also inside a mess
   await served.topic.append(0, channel, ['e'])
   await now.until(1)
   expect(now.names()).toEqual(['e'])
+})
+
+test('an id with more records than its message has goes on behind the message', async () => {
+  await using served = await serveLive()
+  const first = await served.open()
+  await served.topic.append(0, channel, ['a', 'b', 'c'])
+  await served.topic.append(0, channel, ['d'])
+  await first.until(4)
+  const second = await served.open('', { ...owner, 'last-event-id': `${first.records[1]!.lastEventId}0000` })
+  await second.until(1)
+  expect(second.names()).toEqual(['d'])
 })
 
 test('a client that was sent no record yet goes on where it began', async () => {

@@ -1,7 +1,7 @@
 // Rows that are not stored yet have the bytes of stored ones.
 
 import { expect, test } from 'vitest'
-import { openRows } from '../../../readers/live/rows.ts'
+import { type LiveRow, openRows } from '../../../readers/live/rows.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { documents, documentsAnswer, formats, records } from '../../conformance/reader/fixture.ts'
 
@@ -10,11 +10,15 @@ const messagesOf = (answer: string): string[] =>
     ? []
     : answer.slice(answer.indexOf('[') + 1, -2).split(/(?<=\}),(?=\{"Channel")/)
 
+function rowsOf(batch: RecordBatch): LiveRow[] {
+  const rows = openRows()({ batch, partition: 0, offset: 0 })
+  return Array.from({ length: batch.rowCount }, (_, at) => rows.at(at)!)
+}
+
 test('SenML: each value of the fixture of readers', () => {
   const batch = new RecordBatch()
   records.appendTo(batch)
-  const rows = openRows()({ batch, partition: 0, offset: 0 })
-  const own = rows.filter(({ row }) => row.channel === records.rows[0]!.channel)
+  const own = rowsOf(batch).filter(({ row }) => row.channel === records.rows[0]!.channel)
   expect(own.every(({ format }) => format === 'messages')).toBe(true)
   expect(own.map(row => row.json()).toSorted()).toEqual(messagesOf(records.answer).toSorted())
 })
@@ -23,15 +27,20 @@ test.each(formats)('JSON: each document of the format %s of the fixture', format
   const batch = new RecordBatch()
   documents.appendTo(batch)
   const channel = records.rows[0]!.channel
-  const rows = openRows()({ batch, partition: 0, offset: 0 }).filter(row => row.format === format && row.row.channel === channel)
+  const rows = rowsOf(batch).filter(row => row.format === format && row.row.channel === channel)
   expect(rows.map(row => row.json()).toSorted()).toEqual(messagesOf(documentsAnswer(format)).toSorted())
 })
 
-test('the rows of a message are made once for all who ask, and those of the next one anew', () => {
-  const rowsOf = openRows()
+test('the rows of a message are made once for all who ask, also while others ask for those of another one', () => {
+  const rowsOfMessage = openRows()
   const batch = new RecordBatch()
   records.appendTo(batch)
-  const message = { batch, partition: 0, offset: 0 }
-  expect(rowsOf(message)).toBe(rowsOf(message))
-  expect(rowsOf({ ...message })).not.toBe(rowsOf(message))
+  const [message, other] = [
+    { batch, partition: 0, offset: 0 },
+    { batch, partition: 0, offset: 1 },
+  ]
+  const row = rowsOfMessage(message).at(0)
+  expect(rowsOfMessage(other).at(0)).not.toBe(row)
+  expect(rowsOfMessage(message).at(0)).toBe(row)
+  expect(rowsOfMessage(message).at(batch.rowCount)).toBeUndefined()
 })

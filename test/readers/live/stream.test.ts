@@ -83,11 +83,11 @@ const indexesIn = (text: string): number[] => [...text.matchAll(/"Name":"n(\d+)-
 test('no more waits than the bound and one record; the rest is taken when there is room, and none twice', async () => {
   const { response, follower } = open()
   const message = messageOf(100)
-  const taken = follower().take(message, 0, [5])
+  const taken = follower().take(message, 0, 100, [5])
   expect(taken).toBeGreaterThan(10)
   expect(taken).toBeLessThan(20)
   expect(response.writableLength).toBeLessThan(queueBytes + 2 * recordBytes)
-  expect(follower().take(message, taken, [5])).toBe(taken)
+  expect(follower().take(message, taken, 100, [5])).toBe(taken)
   const waiting = follower().room()
   expect(waiting).toBeInstanceOf(Promise)
   response.takeAll()
@@ -95,32 +95,44 @@ test('no more waits than the bound and one record; the rest is taken when there 
   expect(follower().room()).toBeUndefined()
   let next = taken
   while (next < 100) {
-    next = follower().take(message, next, [5])
+    next = follower().take(message, next, 100, [5])
     await follower().room()
   }
   expect(indexesIn(response.taken)).toEqual(Array.from({ length: 100 }, (_, index) => index))
 })
 
+test('each record has the place behind it as its id, and the records that are taken together cost two seals', () => {
+  const { response, follower } = open()
+  response.takeAll()
+  expect(follower().take(messageOf(9), 2, 7, [5])).toBe(7)
+  expect(follower().take(messageOf(9), 7, 9, [5])).toBe(9)
+  const ids = [...response.taken.matchAll(/^id: (.*)\ndata/gm)].map(match => match[1]!)
+  const placeTexts = openPlaceTexts(Buffer.alloc(32))
+  const inside = [3, 4, 5, 6, 7, 8].map(rows => ({ log, offsets: [5], partition: 0, rows }))
+  expect(ids.map(id => placeTexts.decode(id, ''))).toEqual([...inside, { log, offsets: [6], partition: 0, rows: 0 }])
+  expect(new Set(ids.map(id => id.split('.')[0])).size).toBe(3)
+})
+
 test('a client that goes away while it is waited for is not waited for any longer, and takes no more', async () => {
   const { response, follower, stops } = open()
-  follower().take(messageOf(100), 0, [5])
+  follower().take(messageOf(100), 0, 100, [5])
   const waiting = follower().room()
   response.destroy()
   await waiting
   expect(stops()).toBe(1)
-  expect(follower().take(messageOf(3), 0, [5])).toBe(3)
+  expect(follower().take(messageOf(3), 0, 3, [5])).toBe(3)
   expect(follower().room()).toBeUndefined()
   follower().lost()
 })
 
 test('an end stops what is read for it, says why once, and cuts off who does not take it', async () => {
   const { stream, response, follower, stops } = open()
-  follower().take(messageOf(100), 0, [5])
+  follower().take(messageOf(100), 0, 100, [5])
   const closed = new Promise(resolve => response.once('close', resolve))
   stream.end('stopping')
   stream.end('slow')
   expect([stream.ended(), stops()]).toEqual(['stopping', 1])
-  expect(follower().take(messageOf(3), 0, [5])).toBe(3)
+  expect(follower().take(messageOf(3), 0, 3, [5])).toBe(3)
   await closed
   expect(response.destroyed).toBe(true)
 })
@@ -129,7 +141,7 @@ test('who takes long for what waits is not cut off while the connection moves, a
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const [slow, quick] = [open(), open()]
-    slow.follower().take(messageOf(100), 0, [5])
+    slow.follower().take(messageOf(100), 0, 100, [5])
     quick.response.takeAll()
     vi.advanceTimersByTime(10 * heartbeatMs)
     expect(slow.stream.ended()).toBeUndefined()
@@ -148,17 +160,18 @@ test('a payload is parsed once, for all filters of all streams', () => {
   batch.beginMessage({ partition: 0, offset: 5, channel, subtopic: 'a.weather', publisher: 't', protocol: 'http' })
   batch.appendDocument(0, 'weather', 0, 0, { d: { tmp: 21.5, hum: 3 } })
   batch.endMessage()
-  const rows = openRows()({ batch, partition: 0, offset: 5 })
+  const message = { batch, partition: 0, offset: 5 }
   let parsed = 0
-  const counted = rows.map((one): LiveRow => ({ ...one, row: { ...(one.row as DocumentRow) } }))
-  const { payloadText } = rows[0]!.row as DocumentRow
-  Object.defineProperty(counted[0]!.row, 'payloadText', { get: () => (parsed++, payloadText) })
+  const made = openRows()(message).at(0)!
+  const counted: LiveRow = { ...made, row: { ...(made.row as DocumentRow) } }
+  const { payloadText } = made.row as DocumentRow
+  Object.defineProperty(counted.row, 'payloadText', { get: () => (parsed++, payloadText) })
   const filter = (path: string[], text: string): object => ({ path, text })
   const both = { format: 'weather', payload: [filter(['d', 'tmp'], '21.5'), filter(['d', 'hum'], '3')] }
-  const streams = [both, both, { ...both, publisher: 'another' }].map(selection => open(selection, () => counted))
+  const streams = [both, both, { ...both, publisher: 'another' }].map(selection => open(selection, () => [counted]))
   for (const { follower, response } of streams) {
     response.takeAll()
-    follower().take({ batch, partition: 0, offset: 5 }, 0, [5])
+    follower().take(message, 0, 1, [5])
   }
   expect(streams.map(({ response }) => response.taken.includes('"tmp":21.5'))).toEqual([true, true, false])
   expect(parsed).toBe(1)

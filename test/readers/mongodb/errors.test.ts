@@ -20,8 +20,8 @@ test.each([
 })
 
 test.each([
-  ['a right that is missing', answer(13), /role `read`/],
-  ['a login that is wrong', answer(18), /code 18.*check the user and the password/],
+  ['a right that is missing', answer(13), /grant it the `read` role .*store\.url \(SVC_DOCUMENT_URL\)/],
+  ['a login that is wrong', answer(18), /code 18.*correct user, password and authSource in store\.url \(SVC_DOCUMENT_URL\)/],
   ['what nobody has foreseen', answer(987_654), /code 987654.*it says so/],
 ])('%s is no store that is away: it is said what to do', (_what, error, says) => {
   expect(readError(error)).not.toBeInstanceOf(StoreUnavailableError)

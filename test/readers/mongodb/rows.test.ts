@@ -87,7 +87,7 @@ test('a JSON document comes back with every digit of it, to the nanosecond', () 
       fc.oneof(text, fc.constantFrom('$ref', '$id', '_bsontype', 'a.b', '__proto__', '')).filter(key => !key.includes('\0')),
       tie('value'),
       { maxKeys: 5 },
-    ) as fc.Arbitrary<JsonObject>,
+    ),
   }))
   const createdUs = fc.integer({ min: -(2 ** 53) + 1, max: 2 ** 53 - 1 }).filter(us => Math.abs(us) < 9.2e15)
   fc.assert(

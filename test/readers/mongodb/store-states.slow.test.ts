@@ -135,7 +135,7 @@ describeWithMongo('a store', mongo => {
     for (const ask of [() => reader.read(pageQuery({ channel }), signal), () => reader.check()]) {
       const thrown = await thrownBy(ask())
       expect(thrown).not.toBeInstanceOf(StoreUnavailableError)
-      expect(String(thrown)).toMatch(/code 18.*check the user and the password/s)
+      expect(String(thrown)).toMatch(/code 18.*correct user, password and authSource in store\.url \(SVC_DOCUMENT_URL\)/s)
       expect(`${String(thrown)} ${String((thrown as Error).cause)}`).not.toContain('s3cret-word')
     }
   })

@@ -17,7 +17,7 @@ import { openEmbeddedSite, openSite, type PostgresSite } from './site.ts'
 const signal = new AbortController().signal
 
 describe('embedded', () => {
-  readerConformance(openEmbeddedSite)
+  readerConformance(() => openEmbeddedSite())
 })
 
 describeWithPostgres('on a server', postgres => {
@@ -144,6 +144,7 @@ describe('beside', () => {
     const row = { position: 1n, index: 0, subtopic: '', publisher: 'p', protocol: 'http', name: 'n', unit: null, time_us: 0n, value: 1 }
     const database = {
       ...site.database,
+      kind: 'server',
       query: async (sql: string) => {
         if (sql.includes('grouped')) throw overflow
         await new Promise(resolve => setImmediate(resolve))
@@ -203,6 +204,7 @@ describe('of one publisher', () => {
       selectCount(page, undefined, 100),
       selectLatest(page, undefined, 100),
       selectBuckets(buckets, 100),
+      selectBuckets({ ...buckets, aggregation: 'first' }, 100),
     ])
       expect(await passedOver(statement)).toBeLessThan(10)
     // Of the whole channel all are looked at.

@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'
-import { openPostgresReader } from '../../../readers/postgres/reader.ts'
+import { openPostgresReader, type PostgresReaderParts } from '../../../readers/postgres/reader.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
@@ -14,7 +14,11 @@ export interface PostgresSite extends ReaderSite {
 const signal = new AbortController().signal
 
 /** @param closed what remains to be done when the database is closed */
-export async function openSite(database: Database, closed: () => Promise<unknown>): Promise<PostgresSite> {
+export async function openSite(
+  database: Database,
+  closed: () => Promise<unknown>,
+  parts: Partial<PostgresReaderParts> = {},
+): Promise<PostgresSite> {
   const sink = await openSink({
     database,
     options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 },
@@ -23,7 +27,7 @@ export async function openSite(database: Database, closed: () => Promise<unknown
     logId: 'log-1',
     acceptNewLog: false,
   })
-  const reader = openPostgresReader({ database })
+  const reader = openPostgresReader({ database, ...parts })
   return {
     database,
     reader,
@@ -46,6 +50,6 @@ export async function openSite(database: Database, closed: () => Promise<unknown
   }
 }
 
-export async function openEmbeddedSite(): Promise<PostgresSite> {
-  return await openSite(await openFreshEmbedded(), async () => undefined)
+export async function openEmbeddedSite(parts?: Partial<PostgresReaderParts>): Promise<PostgresSite> {
+  return await openSite(await openFreshEmbedded(), async () => undefined, parts)
 }

@@ -2,6 +2,7 @@
 
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
+import { openOutages } from '../../../config/outage.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import { openDeadLetters } from '../../../pipeline/dead-letters.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
@@ -66,12 +67,14 @@ export async function startWriter(
     // Of the flow of messages; that of replays says the log of each letter itself.
     const deadLetters = openDeadLetters({ log: letters, topic, logNumber: sink.logNumber, writer: name })
     const parts = { source, transformer, deadLetters }
+    const registry = new Registry()
     const writer = openWriter({
       name,
       sink,
       ...(isReplays ? replaying({ ...parts, logNumber: sink.logNumber }) : parts),
       options: { batch: { rows: 500, bytes: 1 << 20, ageMs: 20 }, message, subscriber: { subjects } },
-      metrics: pipelineMetrics(new Registry(), name),
+      metrics: pipelineMetrics(registry, name),
+      outages: openOutages(logger, registry, name, { log: 'Kafka', store: 'PostgreSQL', dead_letters: 'the dead letters' }),
       logger,
     })
     closings.push(() => writer.stop())

@@ -134,7 +134,9 @@ describeWithCassandra('a secured Cassandra', () => {
     const sink = await open(await role('reader', `SELECT ON ${keyspace}`, `MODIFY ON ${keyspace}`))
     await operator.change(`REVOKE MODIFY ON ${keyspace} FROM reader`)
     const write = async () => await failure(sink.write(sink.encode(plainBatch(20, 21)), nobody, never))
-    await expect.poll(async () => (await write())?.message).toMatch(/MODIFY.*permissions that sinks\/cassandra\/README\.md lists/)
+    await expect
+      .poll(async () => (await write())?.message)
+      .toMatch(/MODIFY.*grant it to the role of store\.url \(SVC_WIDECOLUMN_URL\): GRANT SELECT ON KEYSPACE/)
     expect(classify(await write())).toBe('systemic')
   })
 })

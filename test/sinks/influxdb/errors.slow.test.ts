@@ -74,13 +74,13 @@ describeWithInflux('on the real server', influx => {
       'an unknown token',
       { token: 'geheim' },
       undefined,
-      /does not know the token \(401 .*unauthorized access\): look at store.token, SVC_TIMESERIES_TOKEN$/,
+      /does not know the token \(401 .*unauthorized access\): correct store\.token \(SVC_TIMESERIES_TOKEN\)$/,
     ],
     [
       'an unknown organisation',
       {},
       'org=nobody&bucket=b',
-      /no organisation "nobody" .*\(404 .*organization name "nobody" not found\): look at org in store.url, SVC_TIMESERIES_URL$/,
+      /no organisation "nobody" .*\(404 .*organization name "nobody" not found\): correct org in store\.url \(SVC_TIMESERIES_URL\)$/,
     ],
   ])('%s is systemic, and said without the token', async (_what, more, query, message) => {
     const found = await openingOf(optionsOf(more, query))
@@ -113,7 +113,9 @@ describeWithInflux('on the real server', influx => {
     const { token } = (await made.json()) as { token: string }
     expect(await openingOf(optionsOf({ token }, `org=${influx.org}&bucket=missing`))).toEqual({
       errorClass: 'systemic',
-      message: expect.stringMatching(/the bucket "missing_sluice" is missing .* make it, or give a token/) as string,
+      message: expect.stringMatching(
+        /the bucket "missing_sluice" is missing .* make it, or give the token of store\.token \(SVC_TIMESERIES_TOKEN\)/,
+      ) as string,
     })
     await openingOf(optionsOf({}, `org=${influx.org}&bucket=readable`))
     expect(await openingOf(optionsOf({ token }, `org=${influx.org}&bucket=readable`)).then(({ errorClass }) => errorClass)).toBe('none')
@@ -122,7 +124,7 @@ describeWithInflux('on the real server', influx => {
     const error = await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal).catch((error: unknown) => error)
     expect([classify(error), (error as Error).message]).toEqual([
       'systemic',
-      expect.stringMatching(/403 .*insufficient permissions.*README/),
+      expect.stringMatching(/403 .*insufficient permissions.*store\.token \(SVC_TIMESERIES_TOKEN\).*write on both/),
     ])
     await connection.close()
   })
@@ -147,7 +149,7 @@ describeWithInflux('on the real server', influx => {
     const error = await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal).catch((error: unknown) => error)
     expect([sink.classify(error), (error as Error).message]).toEqual([
       'systemic',
-      expect.stringMatching(/no bucket "test-.*" .*\(404 .*bucket .* not found\): look at bucket in store.url/),
+      expect.stringMatching(/no bucket "test-.*" .*\(404 .*bucket .* not found\): correct bucket in store.url/),
     ])
     await store.close()
   })
@@ -157,7 +159,7 @@ describeWithInflux('on the real server', influx => {
     const error = await readLogs(connection).catch((error: unknown) => error)
     expect([classify(error), (error as Error).message]).toEqual([
       'systemic',
-      expect.stringMatching(/no organisation "nobody" .*\(400 to POST \/api\/v2\/query: .*look at org in store.url/),
+      expect.stringMatching(/no organisation "nobody" .*\(400 to POST \/api\/v2\/query: .*correct org in store.url/),
     ])
     await connection.close()
   })
@@ -357,7 +359,10 @@ describe('TLS', () => {
         message: expect.stringMatching(/cannot be spoken to .*SELF_SIGNED_CERT.* store.ca_file/) as string,
       })
       const plain = await openingOf({ ...options, url: options.url.replace('https', 'http') })
-      expect(plain).toEqual({ errorClass: 'systemic', message: expect.stringMatching(/give store.url, .* with https$/) as string })
+      expect(plain).toEqual({
+        errorClass: 'systemic',
+        message: expect.stringMatching(/give store\.url \(SVC_TIMESERIES_URL\) with https$/) as string,
+      })
     } finally {
       await influx.stop()
       rmSync(folder, { recursive: true })

@@ -29,16 +29,36 @@ test.each([
 
 test.each([
   [400, 'Client sent an HTTP request to an HTTPS server.', 'systemic', /with https$/],
-  [400, plainHttp, 'systemic', /something else does .*: give store.url, SVC_TIMESERIES_URL, with https$/],
+  [400, plainHttp, 'systemic', /something else does .*: give store\.url \(SVC_TIMESERIES_URL\) with https$/],
   [400, '<html>bad request', 'transient', /^InfluxDB does not answer, but something else does \(400 to .*: look at the proxy/],
   [422, 'no', 'transient', /something else does/],
   [413, '<html>', 'transient', /something else does/],
-  [400, json('invalid', 'organization name "plant" not found'), 'systemic', /no organisation "plant" .*: look at org in store.url/],
-  [404, json('not found', 'organization name "plant" not found'), 'systemic', /no organisation "plant" .*: look at org in store.url/],
-  [404, json('not found', 'bucket "b" not found'), 'systemic', /no bucket "b" .*: look at bucket in store.url/],
-  [404, json('not found', 'could not find bucket "c"'), 'systemic', /no bucket "c" .*: look at bucket in store.url/],
-  [404, '<html>', 'systemic', /^InfluxDB answers 404 to .*; look at store.url/],
-  [401, json('unauthorized', 'unauthorized access'), 'systemic', /does not know the token \(401 .*unauthorized.*\): look at store.token/],
+  [
+    400,
+    json('invalid', 'organization name "plant" not found'),
+    'systemic',
+    /no organisation "plant" .*: correct org in store\.url \(SVC_TIMESERIES_URL\)/,
+  ],
+  [
+    404,
+    json('not found', 'organization name "plant" not found'),
+    'systemic',
+    /no organisation "plant" .*: correct org in store\.url \(SVC_TIMESERIES_URL\)/,
+  ],
+  [404, json('not found', 'bucket "b" not found'), 'systemic', /no bucket "b" .*: correct bucket in store\.url \(SVC_TIMESERIES_URL\)/],
+  [
+    404,
+    json('not found', 'could not find bucket "c"'),
+    'systemic',
+    /no bucket "c" .*: correct bucket in store\.url \(SVC_TIMESERIES_URL\)/,
+  ],
+  [404, '<html>', 'systemic', /^InfluxDB answers 404 to .*; correct store\.url \(SVC_TIMESERIES_URL\)/],
+  [
+    401,
+    json('unauthorized', 'unauthorized access'),
+    'systemic',
+    /does not know the token \(401 .*unauthorized.*\): correct store\.token \(SVC_TIMESERIES_TOKEN\)/,
+  ],
 ])('%i, %s: %s', (status, body, meaning, sentence) => {
   const error = answerOf(status, body)
   expect([classify(error), error.message]).toEqual([meaning, expect.stringMatching(sentence)])

@@ -55,7 +55,7 @@ describeWithMongo('an error of MongoDB', mongo => {
   ])('systemic: %s, with what to do and without the password', async (_what, url, some) => {
     const thrown = await thrownByOpening(url(), some)
     expect(classify(thrown)).toBe('systemic')
-    expect(String(thrown)).toMatch(/code 18.*check the user and the password/s)
+    expect(String(thrown)).toMatch(/code 18.*correct user, password and authSource in store\.url \(SVC_DOCUMENT_URL\)/s)
     expect(String(thrown)).not.toContain('s3cret-word')
     expect(String((thrown as Error).cause)).not.toContain('s3cret-word')
   })

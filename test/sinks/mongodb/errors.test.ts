@@ -71,7 +71,9 @@ test('a login that is refused in the handshake stops the writer, though the conn
 
 test('what stops the writer says what, which and what to do; everything else stays as it is', () => {
   expect(explained(answer(13))).toBeInstanceOf(SinkError)
-  expect(String(explained(answer(13)))).toMatch(/code 13.*it says.*sinks\/mongodb\/README\.md/)
+  expect(String(explained(answer(13)))).toMatch(
+    /code 13.*it says.*grant the writer's user the `readWrite` role .*store\.url \(SVC_DOCUMENT_URL\)/,
+  )
   const away = answer(91)
   expect(explained(away)).toBe(away)
   const other = new Error('other')

@@ -147,7 +147,7 @@ test('who is not let in is told so, and no error shows the password', async () =
   for (const asking of [registry.lookUp(7, never), registry.register('messages-value')]) {
     const error: unknown = await asking.then(undefined, (error: unknown) => error)
     expect(error).toBeInstanceOf(SystemicError)
-    expect(String(error)).toContain('look at log.registry_username')
+    expect(String(error)).toContain('correct log.registry_username (SVC_LOG_REGISTRY_USERNAME)')
     expect(String(error)).not.toContain('open sesame')
   }
   expect([...seen]).toEqual([`Basic ${Buffer.from('sluice:open sesame').toString('base64')}`])

@@ -1,0 +1,134 @@
+// Whose password is hashed next: two at once, bounded in number, and the flood of one account or address never before everybody else.
+//
+// Fair by tags: a job comes after the jobs of its account and of its address that wait already, and beside the first ones of all others. Of one
+// account one runs at a time, so that each knows of the failures before it.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { HttpError } from '../../config/http/errors.ts'
+
+/** Whom a job is for, as what is counted: the email in its one form, and the client's network. */
+export interface Requester {
+  readonly account: string
+  readonly address: string
+  /** Sign-ins to the account that failed from the address lately; 0 by default. */
+  readonly failures?: number
+}
+
+export interface PasswordQueue {
+  /**
+   * Runs the work in its turn, once the delay is over.
+   *
+   * @throws HttpError `too_many_requests` where too many of the account or the address are there, also while the job waits; `unavailable` where
+   * too many of all are; whatever the work throws
+   */
+  run<Result>(requester: Requester, work: () => Promise<Result>, delayMs?: number): Promise<Result>
+}
+
+/** Two of libuv's four threads, so that files and name look-ups never wait behind a wave of logins. */
+const concurrentMax = 2
+// Those that are delayed, wait and run. All of them take about 2.5 s of hashing: waiting longer helps no client.
+const jobsMax = 200
+const addressJobsMax = 100
+const accountJobsMax = 20
+
+interface Job extends Required<Requester> {
+  state: 'delayed' | 'waiting' | 'running'
+  tag: number
+  start: () => void
+  drop: (reason: HttpError) => void
+}
+
+export function openPasswordQueue(): PasswordQueue {
+  // In the order in which they came.
+  const jobs = new Set<Job>()
+  let lastTag = 0
+
+  function admit({ account, address, failures = 0 }: Requester): Job {
+    const all = [...jobs]
+    if (all.filter(job => job.address === address).length >= addressJobsMax) throw tooManyOfAddress()
+    const ofAccount = all.filter(job => job.account === account)
+    if (ofAccount.length >= accountJobsMax) dropForBetter(ofAccount, address, failures)
+    if (jobs.size >= jobsMax) dropForOthers(address)
+    const job: Job = { account, address, failures, state: 'delayed', tag: 0, start: () => undefined, drop: () => undefined }
+    jobs.add(job)
+    return job
+  }
+
+  /** The last job of the address with the most failures and jobs at an account gives way to one of an address with fewer: the owner's, most likely. */
+  function dropForBetter(ofAccount: readonly Job[], address: string, failures: number): void {
+    const guesses = (from: string, failed: number): number => failed + ofAccount.filter(job => job.address === from).length
+    const idle = ofAccount.filter(({ state }) => state !== 'running')
+    const most = Math.max(...idle.map(job => guesses(job.address, job.failures)))
+    const last = idle.findLast(job => guesses(job.address, job.failures) === most)
+    if (last === undefined || most <= guesses(address, failures) + 1) throw tooManyOfAccount()
+    jobs.delete(last)
+    last.drop(tooManyOfAccount())
+  }
+
+  /** The last job of the address that has the most gives way to one of an address that has fewer, or two addresses could keep everybody else out. */
+  function dropForOthers(address: string): void {
+    const counts = new Map<string, number>()
+    for (const job of jobs) counts.set(job.address, (counts.get(job.address) ?? 0) + 1)
+    const most = Math.max(...counts.values())
+    const last = [...jobs].findLast(job => job.state !== 'running' && counts.get(job.address) === most)
+    if (last === undefined || most <= (counts.get(address) ?? 0) + 1) {
+      throw new HttpError('unavailable', 'too many passwords are being checked right now: try again')
+    }
+    jobs.delete(last)
+    last.drop(tooManyOfAddress())
+  }
+
+  async function ready(job: Job, delayMs: number): Promise<void> {
+    if (delayMs > 0) await wait(delayMs)
+    if (jobs.has(job)) await turnOf(job)
+  }
+
+  function turnOf(job: Job): Promise<void> {
+    const before = [...jobs].filter(other => other.state === 'waiting' && (other.account === job.account || other.address === job.address))
+    job.tag = Math.max(lastTag, ...before.map(({ tag }) => tag)) + 1
+    job.state = 'waiting'
+    return new Promise(resolve => {
+      job.start = resolve
+      startNext()
+    })
+  }
+
+  function startNext(): void {
+    const running = [...jobs].filter(({ state }) => state === 'running')
+    if (running.length >= concurrentMax) return
+    let next: Job | undefined
+    for (const job of jobs) {
+      if (job.state !== 'waiting' || running.some(({ account }) => account === job.account)) continue
+      if (next === undefined || job.tag < next.tag) next = job
+    }
+    if (next === undefined) return
+    next.state = 'running'
+    lastTag = next.tag
+    next.start()
+    startNext()
+  }
+
+  return {
+    async run(requester, work, delayMs = 0) {
+      const job = admit(requester)
+      try {
+        await new Promise<void>((resolve, reject) => {
+          job.drop = reject
+          ready(job, delayMs).then(resolve, reject)
+        })
+        return await work()
+      } finally {
+        jobs.delete(job)
+        startNext()
+      }
+    },
+  }
+}
+
+function tooManyOfAccount(): HttpError {
+  return new HttpError('too_many_requests', 'too many passwords of this account are being checked right now: try again')
+}
+
+function tooManyOfAddress(): HttpError {
+  return new HttpError('too_many_requests', 'too many passwords from this address are being checked right now: try again')
+}

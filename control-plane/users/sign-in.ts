@@ -1,0 +1,61 @@
+// Signing in with a password, against guessing: failures are limited per account and address, and delay everybody at the account.
+
+import { networkOf } from '../../config/http/client-address.ts'
+import { HttpError } from '../../config/http/errors.ts'
+import type { FailedAttempts } from '../failed-attempts.ts'
+import { type Credentials, normaliseEmail } from './credentials.ts'
+import type { PasswordQueue } from './password-queue.ts'
+import type { RecognisedUser, Users } from './store.ts'
+
+/** Failures at an account, from whatever address, before the next attempt at it is delayed: a person mistypes a few times. */
+const undelayedFailures = 5
+const delayMsMin = 125
+const delayMsMax = 2_000
+
+interface Parts {
+  readonly users: Pick<Users, 'recognise'>
+  readonly failedAttempts: FailedAttempts
+  readonly passwordQueue: PasswordQueue
+}
+
+/**
+ * The user whose email and password these are; undefined for others. An email that nobody has is counted and delayed like one that somebody has.
+ *
+ * After twenty failures of an account from an address, that address waits for the rest of the minute. Failures of an account from anywhere delay
+ * the attempts at it, also those with the right password, by 2 s at most: so no account is ever locked.
+ */
+export type SignIn = (credentials: Credentials, address: string) => Promise<RecognisedUser | undefined>
+
+/** @throws HttpError `too_many_requests` before anything is hashed, and what the queue throws */
+export function openSignIn({ users, failedAttempts, passwordQueue }: Parts): SignIn {
+  return async (credentials, address) => {
+    const account = normaliseEmail(credentials.email)
+    const network = networkOf(address)
+    const ofAddress = failedAttempts.keyOf('sign-in', account, network)
+    const ofAccount = failedAttempts.keyOf('sign-in', account)
+
+    function refuseLimited(): void {
+      const leftMs = failedAttempts.limitedMs(ofAddress)
+      if (leftMs === 0) return
+      const detail = 'signing in to this account failed too often from this address: wait before the next try'
+      throw new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
+    }
+
+    refuseLimited()
+    const [failures, accountFailures] = await failedAttempts.count([ofAddress, ofAccount])
+    refuseLimited()
+    const attempt = async (): Promise<RecognisedUser | undefined> => {
+      // Others may have failed while this one waited.
+      refuseLimited()
+      const recognised = await users.recognise(credentials)
+      if (recognised === undefined) await failedAttempts.note([ofAddress, ofAccount])
+      return recognised
+    }
+    return passwordQueue.run({ account, address: network, failures: failures! }, attempt, delayMsOf(accountFailures!))
+  }
+}
+
+/** 0 up to five failures, then 125 ms, doubled with each failure up to 2 s. */
+function delayMsOf(failures: number): number {
+  return failures < undelayedFailures ? 0 : Math.min(delayMsMax, delayMsMin * 2 ** (failures - undelayedFailures))
+}

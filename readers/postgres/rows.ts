@@ -1,0 +1,97 @@
+// Rows and buckets from the columns of select.ts, in the forms of the port.
+
+import type { SqlRow } from '../../config/postgres/database.ts'
+import type { Bucket, DocumentRow, Row, SenmlRow } from '../reader.ts'
+
+interface RecordColumns extends SqlRow {
+  position: bigint
+  index: number
+  subtopic: string
+  publisher: string
+  protocol: string
+  name: string
+  unit: string | null
+  time_us: bigint
+  value: number | null
+  string_value: string | null
+  bool_value: boolean | null
+  data_value: Uint8Array | null
+  sum: number | null
+  update_time: number | null
+}
+
+interface DocumentColumns extends SqlRow {
+  position: bigint
+  index: number
+  subtopic: string
+  publisher: string
+  protocol: string
+  created: bigint
+  payload: string
+}
+
+/** Of a server's rows, or of a JSON text. */
+export interface BucketColumns extends SqlRow {
+  publisher: string
+  subtopic: string
+  name: string
+  unit: string | null
+  /** null where there is no bucket, only the total. */
+  time_us: bigint | number | null
+  count: bigint | number
+  value: number
+}
+
+/** Of a JSON text. */
+export interface SeriesColumns {
+  readonly series: readonly string[]
+  /** In units of the source. */
+  readonly time: string
+  readonly position: string
+  readonly index: number
+}
+
+export function toRows(found: readonly SqlRow[], table: string | undefined, channel: string): Row[] {
+  return table === undefined
+    ? found.map(row => toSenmlRow(row as RecordColumns, channel))
+    : found.map(row => toDocumentRow(row as DocumentColumns, channel))
+}
+
+export function toBucket({ publisher, subtopic, name, unit, time_us: timeUs, count, value }: BucketColumns, channel: string): Bucket {
+  return { channel, publisher, subtopic, name, unit: unit ?? undefined, timeUs: Number(timeUs), value, count: Number(count) }
+}
+
+function toSenmlRow(row: RecordColumns, channel: string): SenmlRow {
+  return {
+    kind: 'senml',
+    channel,
+    subtopic: row.subtopic,
+    publisher: row.publisher,
+    protocol: row.protocol,
+    position: row.position,
+    index: row.index,
+    name: row.name,
+    unit: row.unit ?? undefined,
+    timeUs: Number(row.time_us),
+    value: row.value ?? undefined,
+    stringValue: row.string_value ?? undefined,
+    boolValue: row.bool_value ?? undefined,
+    dataValue: row.data_value ?? undefined,
+    sum: row.sum ?? undefined,
+    updateTime: row.update_time ?? undefined,
+  }
+}
+
+function toDocumentRow(row: DocumentColumns, channel: string): DocumentRow {
+  return {
+    kind: 'document',
+    channel,
+    subtopic: row.subtopic,
+    publisher: row.publisher,
+    protocol: row.protocol,
+    position: row.position,
+    index: row.index,
+    createdNs: row.created,
+    payloadText: row.payload,
+  }
+}

@@ -1,0 +1,129 @@
+// A message that is not what was appended is noticed where it is read, and nothing is made of it; what is older than checksums is read.
+
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type EmbeddedLog, openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
+import { openEmbeddedTopicReader } from '../../../pipeline/embedded-log/topic-reader.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { outgoing } from '../message.ts'
+import { makeFolder, openLogIn, readAll } from './folder.ts'
+
+let folder: ReturnType<typeof makeFolder>
+beforeEach(() => {
+  folder = makeFolder()
+})
+afterEach(() => folder.remove())
+
+function change(sql: string): void {
+  const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))
+  database.exec(sql)
+  database.close()
+}
+
+/** The offsets that a writer's source gives out, up to the end of the log or a fault. */
+async function read(log: EmbeddedLog): Promise<{ offsets: number[]; fault: unknown }> {
+  const source = openEmbeddedSource({ log, consumer: 'w', startAt: async () => new Map(), runBytesMax: 1e6, runMessagesMax: 10 })
+  const offsets: number[] = []
+  try {
+    for await (const run of source.runs(new AbortController().signal)) {
+      const cursor = run.cursor()
+      while (cursor.next()) offsets.push(cursor.message.offset)
+      if (run.to === log.file.end) return { offsets, fault: undefined }
+    }
+  } catch (fault) {
+    return { offsets, fault }
+  } finally {
+    await source.close()
+  }
+  throw new Error('the source ended')
+}
+
+const message = outgoing({ headers: [{ key: 'a', value: 'b' }] })
+
+test.each([
+  "channel = 'other'",
+  "subtopic = 'other'",
+  "publisher = 'other'",
+  "protocol = 'other'",
+  "content_type = 'application/json'",
+  'created_us = created_us + 1',
+  'created_rest_ns = created_rest_ns + 1',
+  'headers = NULL',
+  "payload = x'00'",
+  '"offset" = 3',
+])('a message whose %s was changed stops the source behind those before it', async changed => {
+  const log = openLogIn(folder.path)
+  await log.append([message, message, message])
+  await log.close()
+  change(`UPDATE messages SET ${changed} WHERE "offset" = 2`)
+  const again = openLogIn(folder.path)
+  const { offsets, fault } = await read(again)
+  expect(offsets).toEqual([0, 1])
+  expect(fault).toBeInstanceOf(SystemicError)
+  expect((fault as Error).message).toMatch(/messages\.sqlite.*offset [23] is not what was appended.*put back a copy/)
+
+  const reader = openEmbeddedTopicReader(again)
+  const readOffsets = async (): Promise<void> => {
+    for await (const run of reader.read(0, 0, again.file.end)) expect(run.to).toBeLessThanOrEqual(3)
+  }
+  await expect(readOffsets()).rejects.toThrow(/is not what was appended/)
+  await again.close()
+})
+
+test('the way past it that the error names gives the message up', async () => {
+  const log = openLogIn(folder.path)
+  await log.append([message, message])
+  await log.close()
+  change('UPDATE messages SET payload = x\'00\' WHERE "offset" = 0')
+  const damaged = openLogIn(folder.path)
+  const [, statement] = /: (UPDATE [^;]*);/.exec(((await read(damaged)).fault as Error).message)!
+  await damaged.close()
+  change(statement!)
+  const mended = openLogIn(folder.path)
+  expect(await read(mended)).toEqual({ offsets: [0, 1], fault: undefined })
+  expect(readAll(mended)[0]!.message.payload).toHaveLength(0)
+  await mended.close()
+})
+
+test('texts that SQLite cannot hold as they are do not look like damage', async () => {
+  const log = openLogIn(folder.path)
+  await log.append([outgoing({ subtopic: 'a\0b', publisher: '\ud800', contentType: 'ü€😀' })])
+  expect((await read(log)).fault).toBeUndefined()
+  await log.close()
+})
+
+/** As the first release wrote it. */
+const format1 = `
+  CREATE TABLE log (id TEXT NOT NULL, name TEXT NOT NULL, start INTEGER NOT NULL) STRICT;
+  CREATE TABLE messages (
+    offset INTEGER PRIMARY KEY, channel TEXT NOT NULL, subtopic TEXT NOT NULL, publisher TEXT NOT NULL, protocol TEXT NOT NULL,
+    content_type TEXT NOT NULL, created_us INTEGER NOT NULL, created_rest_ns INTEGER NOT NULL, headers TEXT, payload BLOB NOT NULL
+  ) STRICT;
+  CREATE TABLE consumers (name TEXT PRIMARY KEY, committed INTEGER NOT NULL) STRICT;
+  CREATE TABLE checkpoints (offset INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL) STRICT;
+  PRAGMA user_version = 1; PRAGMA application_id = 1397511497;
+  INSERT INTO log VALUES ('an id', 'messages', 5);
+  INSERT INTO messages VALUES (5, 'c', 's', 'p', 'http', 'application/json', 7, 8, NULL, x'7b7d');
+  INSERT INTO consumers VALUES ('w', 5)`
+
+test('a file of format 1 becomes one of format 2; its messages are read unchecked, and new ones checked', async () => {
+  change(format1)
+  const log = openLogIn(folder.path)
+  expect([log.id, log.file.start, log.file.end]).toEqual(['an id', 5, 6])
+  expect(await log.append([message])).toEqual([{ partition: 0, offset: 6 }])
+  expect(readAll(log)[0]!.message).toMatchObject({ channel: 'c', subtopic: 's', contentType: 'application/json', createdUs: 7 })
+  await log.close()
+  change("UPDATE messages SET publisher = 'other'")
+  const changed = openLogIn(folder.path)
+  expect(await read(changed)).toMatchObject({ offsets: [5], fault: { message: expect.stringContaining('offset 6 is not') } })
+  await changed.close()
+})
+
+test('a file of format 1 of another topic is left as it is', () => {
+  change(format1)
+  expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages/)
+  const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))
+  expect(database.prepare('PRAGMA user_version').get()).toEqual({ user_version: 1 })
+  database.close()
+})

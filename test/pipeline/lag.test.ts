@@ -1,0 +1,236 @@
+// How far a worker is behind, by a clock that the test moves: messages, age of the oldest one, and of which partitions.
+
+import { AggregatorRegistry, Registry } from 'prom-client'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { PendingBatch } from '../../pipeline/batch.ts'
+import { type LagWatch, openLagWatch, type PartitionLag } from '../../pipeline/lag.ts'
+import { LogUnavailableError } from '../../pipeline/log.ts'
+import { pipelineMetrics } from '../../pipeline/metrics.ts'
+import { keepCounters } from '../../pipeline/workers/sums.ts'
+import { RecordBatch } from '../../transformers/record-batch.ts'
+import { pack } from './numbers.ts'
+import { makeWorld, startWriter } from './parts.ts'
+import { recordingLogger } from './workers/recording-logger.ts'
+
+const startMs = Date.UTC(2026, 10, 23)
+
+beforeEach(() => void vi.useFakeTimers({ now: startMs, toFake: ['performance', 'Date', 'setInterval', 'clearInterval'] }))
+afterEach(() => void vi.useRealTimers())
+
+/** Messages of one partition, of which the first was created so long after the start. */
+function pendingOf(partition: number, from: number, to: number, createdSeconds: number): PendingBatch {
+  const batch = new RecordBatch()
+  batch.cover(partition, from, to)
+  const firstCreatedUs = new Map([[partition, (startMs + createdSeconds * 1000) * 1000]])
+  return { batch, runs: [], rejections: [], firstCreatedUs, bytes: 0, heldBytes: 0 }
+}
+
+interface Watched {
+  readonly lag: LagWatch
+  /** What the log answers; undefined while it is away. */
+  ends: Map<number, number> | undefined
+  asked: number
+  /** After these seconds: `[messages, seconds]` by partition. */
+  after(seconds: number): Promise<Record<number, [number, number]>>
+}
+
+function open(): Watched {
+  let told: ReadonlyMap<number, PartitionLag> = new Map()
+  const ends = async (): Promise<Map<number, number>> => {
+    watched.asked++
+    if (watched.ends === undefined) throw new LogUnavailableError('away')
+    return watched.ends
+  }
+  const watched: Watched = {
+    lag: openLagWatch({ ends }, lags => (told = lags), recordingLogger().logger),
+    ends: new Map(),
+    asked: 0,
+    async after(seconds) {
+      await vi.advanceTimersByTimeAsync(seconds * 1000)
+      return Object.fromEntries([...told].map(([partition, { messages, seconds }]) => [partition, [messages, seconds]]))
+    },
+  }
+  return watched
+}
+
+const share = (): AbortController => new AbortController()
+
+test('an idle partition has no lag, and each partition has its own', async () => {
+  const watched = open()
+  watched.lag.started(
+    new Map([
+      [0, 7],
+      [1, 3],
+    ]),
+    share().signal,
+    new Map([
+      [0, 7],
+      [1, 13],
+    ]),
+  )
+  watched.ends = new Map([[0, 7]])
+  expect(await watched.after(1)).toEqual({ 0: [0, 0], 1: [10, 1] })
+  expect(watched.lag.messages()).toBe(10)
+  watched.lag.close()
+})
+
+test('while the store is away both grow although nothing is fetched, and what is stored takes them back', async () => {
+  const watched = open()
+  watched.lag.started(new Map([[0, 0]]), share().signal, new Map([[0, 0]]))
+  const first = pendingOf(0, 0, 4, -2)
+  watched.lag.taken(first)
+  watched.lag.taken(pendingOf(0, 4, 6, 1))
+  watched.ends = new Map([[0, 100]])
+  expect(await watched.after(6)).toEqual({ 0: [100, 8] })
+  watched.ends = new Map([[0, 500]])
+  expect(await watched.after(60)).toEqual({ 0: [500, 68] })
+  watched.lag.settled(first)
+  expect(await watched.after(1)).toEqual({ 0: [496, 66] })
+  expect(watched.lag.messages()).toBe(496)
+  watched.lag.close()
+})
+
+test('what was never fetched is as old as the last look that found nothing waiting', async () => {
+  const watched = open()
+  watched.lag.started(new Map([[0, 10]]), share().signal, new Map([[0, 10]]))
+  watched.ends = new Map([[0, 10]])
+  expect(await watched.after(300)).toEqual({ 0: [0, 0] })
+  watched.ends = new Map([[0, 11]])
+  const { 0: [messages, seconds] = [] } = await watched.after(60)
+  expect(messages).toBe(1)
+  expect(seconds).toBeGreaterThan(55)
+  expect(seconds).toBeLessThanOrEqual(66)
+  watched.lag.close()
+})
+
+test('what was never fetched is no older than what was stored before it', async () => {
+  const watched = open()
+  watched.lag.started(new Map([[0, 0]]), share().signal, new Map([[0, 1000]]))
+  await watched.after(300)
+  const recent = pendingOf(0, 0, 500, 299)
+  watched.lag.taken(recent)
+  watched.lag.settled(recent)
+  expect(await watched.after(1)).toEqual({ 0: [500, 2] })
+  watched.lag.close()
+})
+
+test('what is taken again after it was dropped counts once, and a time of creation that is unknown or ahead makes no age', async () => {
+  const watched = open()
+  watched.lag.started(new Map([[0, 0]]), share().signal, new Map([[0, 4]]))
+  watched.lag.taken(pendingOf(0, 0, 2, -100))
+  watched.lag.dropped()
+  watched.lag.taken(pendingOf(0, 0, 2, 3600))
+  expect(await watched.after(1)).toEqual({ 0: [4, 0] })
+  watched.lag.dropped()
+  watched.lag.taken(pendingOf(0, 0, 2, -startMs / 1000))
+  expect(await watched.after(1)).toEqual({ 0: [4, 2] })
+  watched.lag.close()
+})
+
+test('the ends are asked every five seconds in one request, never two at once, and not without a share', async () => {
+  const watched = open()
+  await watched.after(20)
+  expect(watched.asked).toBe(0)
+  watched.lag.started(new Map([[0, 0]]), share().signal, new Map([[0, 3]]))
+  await watched.after(30)
+  expect(watched.asked).toBeGreaterThanOrEqual(5)
+  expect(watched.asked).toBeLessThanOrEqual(7)
+  watched.ends = undefined
+  expect(await watched.after(10)).toEqual({ 0: [3, 40] })
+  watched.lag.close()
+})
+
+test('a share that is taken away has no lag any more, and the next one has its own partitions only', async () => {
+  const watched = open()
+  const first = share()
+  watched.lag.started(
+    new Map([
+      [0, 0],
+      [1, 0],
+    ]),
+    first.signal,
+    new Map([
+      [0, 5],
+      [1, 5],
+    ]),
+  )
+  expect(await watched.after(1)).toEqual({ 0: [5, 1], 1: [5, 1] })
+  first.abort()
+  expect(await watched.after(1)).toEqual({})
+  expect(watched.lag.messages()).toBe(0)
+  watched.lag.started(new Map([[1, 2]]), share().signal, new Map([[1, 5]]))
+  expect(await watched.after(1)).toEqual({ 1: [3, 1] })
+  watched.lag.close()
+})
+
+test('a share that begins while the store is away lags behind what its group has committed, for as long as nothing is stored', async () => {
+  const watched = open()
+  const [first, second] = [share(), share()]
+  watched.lag.started(new Map([[0, 10]]), first.signal, new Map([[0, 30]]))
+  expect(await watched.after(20)).toEqual({ 0: [20, 20] })
+  first.abort()
+  watched.ends = new Map([[0, 60]])
+  for (let attempt = 0; attempt < 5; attempt++) {
+    watched.lag.assigned(new Map([[0, 10]]), second.signal)
+    await watched.after(15)
+  }
+  expect(await watched.after(1)).toEqual({ 0: [50, 96] })
+  watched.lag.started(new Map([[0, 40]]), second.signal, new Map([[0, 60]]))
+  expect(await watched.after(1)).toEqual({ 0: [20, 1] })
+  watched.lag.close()
+})
+
+test('the sum over workers has each partition once, with none of one that went away; the last write stays when its worker is gone', async () => {
+  const registries = [new Registry(), new Registry()]
+  const [gave, took] = registries.map(registry => pipelineMetrics(registry, 'relational'))
+  const lag = (messages: number): PartitionLag => ({ messages, seconds: messages / 10 })
+  gave!.lagging(
+    new Map([
+      [0, lag(50)],
+      [1, lag(20)],
+    ]),
+  )
+  took!.lagging(new Map([[1, lag(30)]]))
+  const sums = async (): Promise<string[]> => {
+    const metrics = await Promise.all(registries.map(registry => registry.getMetricsAsJSON()))
+    const text = await AggregatorRegistry.aggregate(metrics).metrics()
+    return [...text.matchAll(/^consumer_lag_(\w+)\{.*partition="(\d)"\} (\S+)$/gm)].map(
+      ([, of, partition, value]) => `${of} ${partition} ${value}`,
+    )
+  }
+  expect(await sums()).toEqual(['messages 0 50', 'messages 1 30', 'seconds 0 5', 'seconds 1 3'])
+  gave!.lagging(new Map())
+  expect(await sums()).toEqual(['messages 1 30', 'seconds 1 3'])
+  gave!.settled(pendingOf(0, 0, 1, 0), [])
+  const kept = await keepCounters([], await registries[0]!.getMetricsAsJSON())
+  expect(kept.find(({ name }) => name === 'last_write_timestamp_seconds')?.values).toMatchObject([{ value: startMs / 1000 }])
+})
+
+test('a writer reports its lag, its last write and its outages, and logs how many messages waited', async () => {
+  vi.useRealTimers()
+  const world = makeWorld()
+  const value = async (name: string, labels: object = {}): Promise<number | undefined> =>
+    (await world.registry.getSingleMetric(name)!.get()).values.find(one =>
+      Object.entries(labels).every(([key, of]) => one.labels[key] === of),
+    )?.value
+  for (let at = 0; at < 10_000; at++) world.store.failures.push({ errorClass: 'transient' })
+  await world.log.append([pack(1), pack(2), pack(3)])
+  const { writer } = await startWriter(world)
+  await expect.poll(() => value('consumer_lag_messages'), { timeout: 3_000 }).toBe(3)
+  expect(await value('consumer_lag_seconds')).toBeGreaterThan(1e6)
+  expect([await value('dependency_outage', { dependency: 'store' }), await value('dependency_outage', { dependency: 'log' })]).toEqual([
+    1, 0,
+  ])
+  expect(await value('last_write_timestamp_seconds')).toBeUndefined()
+  world.store.failures.length = 0
+  await expect.poll(() => value('consumer_lag_messages'), { timeout: 3_000 }).toBe(0)
+  expect(await value('consumer_lag_seconds')).toBe(0)
+  expect(await value('dependency_outage', { dependency: 'store' })).toBe(0)
+  expect(Date.now() / 1000 - (await value('last_write_timestamp_seconds'))!).toBeLessThan(60)
+  expect(world.lines().map(({ msg }) => msg)).toEqual([
+    expect.stringMatching(/^the store is away \(the fake store fails: transient\), attempt 1, next in 0\.0 s$/),
+    expect.stringMatching(/^the store is back after \d+\.\d s: 3 messages waited$/),
+  ])
+  await writer.stop()
+  expect(await value('consumer_lag_messages')).toBeUndefined()
+})

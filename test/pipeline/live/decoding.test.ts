@@ -1,0 +1,38 @@
+// What is kept of decoded messages: those used last, and no more than a bound of bytes and of messages.
+
+import { expect, test } from 'vitest'
+import { type Decoding, openDecoding } from '../../../pipeline/live/decoding.ts'
+import { emptyMessage } from '../../../pipeline/source.ts'
+import { decoder } from './follower.ts'
+
+const large = Buffer.from(JSON.stringify(Array.from({ length: 10_000 }, () => ({ n: 'a', v: 1 }))))
+const small = Buffer.from('[{"n":"a","v":1}]')
+
+function decode(decoding: Decoding, offset: number, payload: Buffer) {
+  const envelope = { channel: 'mine', publisher: 't1', protocol: 'http', createdUs: 1_700_000_000_000_000 }
+  return decoding.decode(Object.assign(emptyMessage(), envelope, { offset, payload }), 0)
+}
+
+test.each([
+  ['a few large messages', large, 12],
+  ['some hundreds of small ones', small, 300],
+])('%s are more than are kept, and one that is used stays', (_what, payload, count) => {
+  const decoding = openDecoding(decoder)
+  const first = decode(decoding, 0, payload)
+  expect(decode(decoding, 0, payload)).toBe(first)
+  for (let offset = 1; offset < count; offset++) {
+    decode(decoding, offset, payload)
+    expect(decoding.kept(0, 0)).toBe(first)
+  }
+  const kept = Array.from({ length: count }, (_, offset) => offset).filter(offset => decoding.kept(0, offset) !== undefined)
+  expect(kept).toContain(count - 1)
+  expect(kept.length).toBeLessThan(count / 2)
+  expect(decoding.kept(1, 0)).toBeUndefined()
+})
+
+test('what cannot be decoded is kept as a message without rows, so that it is not tried again', () => {
+  const decoding = openDecoding(decoder)
+  const message = decode(decoding, 3, Buffer.from('{"no":"pack"}'))
+  expect(message.batch.rowCount).toBe(0)
+  expect(decoding.kept(0, 3)).toBe(message)
+})

@@ -1,0 +1,97 @@
+// Messages of many records to many who follow: what they cost, and who waits meanwhile.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, test, vi } from 'vitest'
+import { openFakeTopic } from './fake-topic.ts'
+import { decoder, disposable, keep, openLive } from './follower.ts'
+
+test('a message is read and decoded once, however many take it and however little at a time', async () => {
+  const topic = openFakeTopic(1)
+  const decode = vi.fn<typeof decoder.transformer.decode>((...of) => decoder.transformer.decode(...of))
+  await using live = disposable(openLive(topic, { transformer: { decode } }))
+  const all = await Promise.all(Array.from({ length: 20 }, (_, nth) => keep(live, 'mine', undefined, () => nth + 1)))
+  const names = Array.from({ length: 100 }, (_, at) => `r${at}`)
+  await topic.append(0, 'mine', names)
+  await Promise.all(all.map(kept => kept.until(100)))
+  expect(all.map(kept => kept.names)).toEqual(all.map(() => names))
+  expect(decode).toHaveBeenCalledTimes(1)
+  expect(topic.read.messages).toBe(1)
+})
+
+test('for one who has no room nothing is read or decoded; with room they go on in the message that others were given', async () => {
+  const topic = openFakeTopic(1)
+  const decode = vi.fn<typeof decoder.transformer.decode>((...of) => decoder.transformer.decode(...of))
+  await using live = disposable(openLive(topic, { transformer: { decode } }))
+  let room = 0
+  const paused = await keep(live, 'mine', undefined, () => room)
+  const quick = await keep(live, 'mine')
+  const names = Array.from({ length: 2_000 }, (_, at) => `r${at}`)
+  await topic.append(0, 'mine', names)
+  await quick.until(2_000)
+  await wait(20)
+  expect([paused.names.length, decode.mock.calls.length, topic.read.messages]).toEqual([0, 1, 1])
+  room = 700
+  await paused.until(2_000)
+  expect(paused.names).toEqual(names)
+  expect([decode.mock.calls.length, topic.read.messages]).toEqual([1, 1])
+})
+
+test('while a large message is given to many, the event loop goes on after a few hundred records', async () => {
+  const topic = openFakeTopic(1)
+  await using live = disposable(openLive(topic))
+  const steps: number[] = []
+  let turns = 0
+  const followers = Array.from({ length: 20 }, async () => {
+    const following = await live.follow('mine', undefined)
+    const whole = Promise.withResolvers<void>()
+    following.start({
+      take(message, first, end) {
+        steps.push(end - first)
+        // As long as it takes to print them.
+        for (const beganMs = performance.now(); performance.now() - beganMs < 1; );
+        if (end === message.batch.rowCount) whole.resolve()
+        return end
+      },
+      room: () => undefined,
+      lost: () => undefined,
+      end: () => undefined,
+    })
+    return whole.promise
+  })
+  await wait(20)
+  let counting = true
+  const count = (): void => {
+    turns++
+    if (counting) setImmediate(count)
+  }
+  count()
+  await topic.append(
+    0,
+    'mine',
+    Array.from({ length: 5_000 }, (_, at) => `r${at}`),
+  )
+  await Promise.all(followers)
+  counting = false
+  expect(Math.max(...steps)).toBeLessThanOrEqual(500)
+  expect(steps.reduce((sum, records) => sum + records, 0)).toBe(20 * 5_000)
+  // Two steps fill a slice: a third, begun within it, is the most that may be between two turns.
+  expect(turns).toBeGreaterThanOrEqual(steps.length / 3)
+})
+
+test('messages that come while a large one is given reach all, in their order', async () => {
+  const topic = openFakeTopic(2)
+  await using live = disposable(openLive(topic))
+  const all = await Promise.all(Array.from({ length: 10 }, (_, nth) => keep(live, 'mine', undefined, () => 100 * (nth + 1))))
+  const names = Array.from({ length: 3_000 }, (_, at) => `r${at}`)
+  await topic.append(0, 'mine', names)
+  for (let nth = 0; nth < 20; nth++) await topic.append(nth % 2, 'mine', [`s${nth}`])
+  await Promise.all(all.map(kept => kept.until(3_020)))
+  const others = Array.from({ length: 10 }, (_, nth) => [`s${2 * nth}`, `s${2 * nth + 1}`])
+  for (const kept of all) {
+    expect(kept.names.filter(name => name.startsWith('r'))).toEqual(names)
+    expect([0, 1].map(parity => kept.names.filter(name => name.startsWith('s') && Number(name.slice(1)) % 2 === parity))).toEqual([
+      others.map(pair => pair[0]),
+      others.map(pair => pair[1]),
+    ])
+  }
+})
