@@ -30,8 +30,6 @@ export interface OutageOptions {
   readonly dependency: string
   /** In their sentences: `PostgreSQL`. */
   readonly name: string
-  /** The verbs of the sentences: `PostgreSQL is away`, and `PostgreSQL is back`. */
-  readonly verbs?: { readonly away: string; readonly back: string }
   /** What is over sooner is not logged. */
   readonly patienceMs?: number
   readonly onChange?: (isAway: boolean) => void
@@ -43,7 +41,7 @@ const burstMax = 3
 
 /** @returns opens a report for a part of the process */
 export function openOutage(options: OutageOptions): () => OutageReport {
-  const { logger, dependency, name, verbs = { away: 'is away', back: 'is back' }, patienceMs = 0, onChange } = options
+  const { logger, dependency, name, patienceMs = 0, onChange } = options
   const failing = new Set<OutageReport>()
   let beganMs = 0
   let isLogged = false
@@ -77,7 +75,7 @@ export function openOutage(options: OutageOptions): () => OutageReport {
     const lastedMs = nowMs - beganMs
     const since = new Date(Date.now() - lastedMs).toISOString()
     const sentence = [
-      `${name} ${verbs.away}${lastedMs < 1000 ? '' : ` since ${since}`} (${factOf(error)}), attempt ${attempt}`,
+      `${name} is away${lastedMs < 1000 ? '' : ` since ${since}`} (${factOf(error)}), attempt ${attempt}`,
       waitMs === undefined ? '' : `, next in ${seconds(waitMs)}`,
       unlogged === 0 ? '' : `, ${counted(unlogged, 'more outage')} since the last line`,
       meanwhile === undefined ? '' : `: ${meanwhile}`,
@@ -113,7 +111,7 @@ export function openOutage(options: OutageOptions): () => OutageReport {
         if (!isLogged) return
         const awayMs = Math.round(performance.now() - beganMs)
         const line = { dependency, away_ms: awayMs }
-        const sentence = `${name} ${verbs.back} after ${seconds(awayMs)}`
+        const sentence = `${name} is back after ${seconds(awayMs)}`
         if (waiting.size === 0) return logger.info(line, sentence)
         const messages = [...waiting.values()].reduce((sum, count) => sum + count)
         logger.info({ ...line, waited_messages: messages }, `${sentence}: ${counted(messages, 'message')} waited`)

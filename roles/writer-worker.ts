@@ -1,7 +1,6 @@
 // One worker of a writer, wired: source, transformer, sink and dead letters of its own. It opens when its log and store are there.
 
 import { openLogger } from '../config/logger.ts'
-import { openOutages } from '../config/outage.ts'
 import { openDeadLetters } from '../pipeline/dead-letters.ts'
 import { messagesSource } from '../pipeline/kafka/confluent/index.ts'
 import { type KafkaConnection, openAdmin } from '../pipeline/kafka/connection.ts'
@@ -23,7 +22,7 @@ import { SinkError } from '../sinks/sink-error.ts'
 import { flattening } from '../transformers/flattening.ts'
 import { openTransformer } from '../transformers/select.ts'
 import { storeKind } from './stores/index.ts'
-import { databaseNames, type StoreName } from './stores/store.ts'
+import type { StoreName } from './stores/store.ts'
 import { deadLetterQueueBytes, type FlowLimits, flowsOf } from './writer-flows.ts'
 import type { WriterOptions } from './writer-options.ts'
 
@@ -63,15 +62,10 @@ interface FlowParts {
  */
 export async function openWriterWorker(
   { worker, store: storeName, name, options, connection, topicId }: WorkerSettings,
-  { registry, onStateChange, onWaiting, onFailure }: WorkerEvents,
+  { registry, outages, onStateChange, onWaiting, onFailure }: WorkerEvents,
   signal: AbortSignal,
 ): Promise<OpenWorker> {
   const logger = openLogger(options.logging).child({ worker })
-  const outages = openOutages(logger, registry, name, {
-    log: 'Kafka',
-    store: databaseNames[storeName],
-    dead_letters: 'the topic of dead letters',
-  })
   const closings = openClosings(logger)
 
   try {

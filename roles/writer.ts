@@ -15,7 +15,7 @@ import { openWorkerPool, type WorkerPool, type WorkerThread } from '../pipeline/
 import { serveWorker } from '../pipeline/workers/worker.ts'
 import { giveBackMemory } from './spare-memory.ts'
 import { storeKind } from './stores/index.ts'
-import type { StoreName } from './stores/store.ts'
+import { databaseNames, type StoreName } from './stores/store.ts'
 import { assertWriterMemory, writerMemoryBytesMax } from './writer-flows.ts'
 import { openHealth } from './writer-health.ts'
 import type { WriterOptions } from './writer-options.ts'
@@ -65,17 +65,20 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     store: async () => unless(error => !isOfLog(error)),
   }
   const ready = (): boolean => pool?.state() === 'running'
-  // Until there are workers, which report their own outages.
-  const starting = new Registry()
-  const logOutage = openOutages(logger, starting, name, { log: 'Kafka' }).report('log')
-  const metrics = (): Promise<string> => (pool ?? starting).metrics()
+  const registry = new Registry()
+  const outages = openOutages(logger, registry, name, {
+    log: 'Kafka',
+    store: databaseNames[store],
+    dead_letters: 'the topic of dead letters',
+  })
+  const metrics = async (): Promise<string> => (await registry.metrics()) + ((await pool?.metrics()) ?? '')
   await openHealth({ options, version, logger, checks, ready, metrics }, closeLater)
 
   const connection = await kafkaConnection(options.log)
   const topic = await whenLogIsThere(
     () => openTopic(connection, options.log),
     error => (waitsFor = error),
-    logOutage,
+    outages.report('log'),
     signal,
   )
   if (topic === undefined) return
@@ -88,6 +91,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   pool = openWorkerPool({
     count: Math.max(count, 1),
     start: worker => startWorker({ ...settings, worker }, count === 0),
+    outages,
     logger,
     stopMsMax,
   })

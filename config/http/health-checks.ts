@@ -1,7 +1,7 @@
-// The checks of a process: run for all who ask at about the same time, and told in the log when the state of one changes.
+// The checks of a process: run for all who ask at about the same time. Outages are told in the log by who meets them at work.
 
 import type { Logger } from '../logger.ts'
-import { openOutage } from '../outage.ts'
+import { factOf } from '../outage.ts'
 
 /** One dependency. Resolves with what is worth saying (a version, a lag), or throws when it does not answer as it should. */
 export type HealthCheck = (signal: AbortSignal) => Promise<string | undefined>
@@ -29,7 +29,7 @@ export interface HealthChecksOptions {
   readonly timeoutMs: number
   /** Milliseconds for which what was observed is told to others, too: strangers may ask, and as often as they like. */
   readonly sharedMs: number
-  readonly logger: Pick<Logger, 'info' | 'warn'>
+  readonly logger: Pick<Logger, 'debug'>
 }
 
 /** @returns what runs every check, or takes part in the last run; never throws */
@@ -39,12 +39,6 @@ export function openHealthChecks({
   sharedMs,
   logger,
 }: HealthChecksOptions): () => Promise<Readonly<Record<string, Observed>>> {
-  const reports = new Map(
-    Object.keys(checks).map(name => {
-      const verbs = { away: 'fails', back: 'passes again' }
-      return [name, openOutage({ logger, dependency: name, name: `the health check ${name}`, verbs })()]
-    }),
-  )
   let run: { readonly observed: Promise<Record<string, Observed>>; endsMs: number } | undefined
 
   async function observeAll(): Promise<Record<string, Observed>> {
@@ -64,10 +58,9 @@ export function openHealthChecks({
     try {
       // A check may ignore its signal: the answer does not wait for it.
       const output = await Promise.race([check(timeout), aborted(timeout)])
-      reports.get(name)!.recovered()
       return told('pass', output)
     } catch (error) {
-      reports.get(name)!.failed(error)
+      logger.debug({ check: name, reason: factOf(error) }, 'a health check fails')
       return told('fail', timeout.aborted ? `no answer within ${timeoutMs} ms` : 'see the log')
     }
   }

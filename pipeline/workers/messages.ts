@@ -3,7 +3,7 @@
 import type { MetricObjectWithValues, MetricValue } from 'prom-client'
 import { codeOf } from '../../config/logger.ts'
 import type { PartitionCounts } from '../ledger.ts'
-import type { WriterState } from '../writer.ts'
+import type { WriterDependency, WriterState } from '../writer.ts'
 
 export type Metrics = readonly MetricObjectWithValues<MetricValue<string>>[]
 
@@ -29,6 +29,18 @@ export interface WorkerReport {
 export interface WorkerEnd {
   readonly kind: 'stopped' | 'systemic'
   readonly failure?: CarriedError
+}
+
+/** From a worker: what one of its parts learnt of what it depends on, as it happens. */
+export interface WorkerOutage {
+  readonly kind: 'outage'
+  readonly dependency: WriterDependency
+  /** Numbers the parts of a worker that report an outage. */
+  readonly part: number
+  readonly change:
+    | { readonly is: 'failed'; readonly fact: string; readonly next: { readonly waitMs?: number; readonly meanwhile?: string } | undefined }
+    | { readonly is: 'recovered'; readonly waitedMessages: number | undefined }
+    | { readonly is: 'closed' }
 }
 
 /** To a worker. */

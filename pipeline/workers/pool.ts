@@ -7,17 +7,19 @@
 //                   └──► systemic             no retry can mend it: the whole pool stops with that error
 
 import type { Logger } from '../../config/logger.ts'
+import type { Outages } from '../../config/outage.ts'
 import type { PartitionCounts } from '../ledger.ts'
 import { type BackOff, defaultBackOff, waitBefore } from '../retry.ts'
 import { SystemicError } from '../systemic-error.ts'
-import type { WriterState } from '../writer.ts'
-import { arrived, type Metrics, type StopWorker, type WorkerEnd, type WorkerReport } from './messages.ts'
+import type { WriterDependency, WriterState } from '../writer.ts'
+import { arrived, type Metrics, type StopWorker, type WorkerEnd, type WorkerOutage, type WorkerReport } from './messages.ts'
+import { openWorkerOutages } from './outages.ts'
 import { defaultSilence, type SilenceLimits } from './silence.ts'
 import { addCounts, keepCounters, textOfMetrics, withoutInFlight } from './sums.ts'
 
 /** Of a thread, what the pool uses: a `Worker`, or one that works in the main thread. */
 export interface WorkerThread {
-  on(event: 'message', listener: (message: WorkerReport | WorkerEnd) => void): unknown
+  on(event: 'message', listener: (message: WorkerReport | WorkerOutage | WorkerEnd) => void): unknown
   on(event: 'error', listener: (error: unknown) => void): unknown
   on(event: 'exit', listener: (code: number) => void): unknown
   postMessage(message: StopWorker): void
@@ -28,6 +30,8 @@ export interface WorkerPoolOptions {
   readonly count: number
   /** Starts the thread of a worker, whose file calls `serveWorker`. */
   readonly start: (worker: number) => WorkerThread
+  /** What any worker met, told as one. */
+  readonly outages: Outages<WriterDependency>
   readonly logger: Logger
   readonly backOff?: BackOff
   /** How long a stop waits for the workers; those that still work then are ended, and what they had not stored stays in the log. */
@@ -67,7 +71,7 @@ interface Place {
 }
 
 export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
-  const { count, start, logger, backOff = defaultBackOff, stopMsMax = 4500, silence = defaultSilence } = options
+  const { count, start, outages, logger, backOff = defaultBackOff, stopMsMax = 4500, silence = defaultSilence } = options
   const places: Place[] = Array.from({ length: count }, (_, number) => ({
     number,
     thread: undefined,
@@ -92,11 +96,13 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
   function begin(place: Place): void {
     const thread = start(place.number)
     let crash: Error | undefined
+    const met = openWorkerOutages(outages)
     place.thread = thread
     place.silentMs = 0
     place.beganMs = performance.now()
     thread.on('message', message => {
       if (message.kind === 'report') take(place, message)
+      else if (message.kind === 'outage') met.take(message)
       // It has closed its parts. What a driver has left open would keep the thread until the deadline of a stop.
       else if (message.kind === 'stopped') void thread.terminate()
       // Not at its exit: a part that never closes must not keep the others at work.
@@ -110,6 +116,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
       const failure = crash ?? silenceOf(place) ?? new Error(`its thread ended with code ${code}`)
       if (hasWorked(place)) place.deaths = 0
       settle(place)
+      met.close()
       if (!stopping) again(place, failure)
       if (places.every(({ thread }) => thread === undefined) && stopping) finish()
     })

@@ -2,10 +2,12 @@
 
 import type { MessagePort } from 'node:worker_threads'
 import { Registry } from 'prom-client'
+import type { Outages } from '../../config/outage.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { SystemicError } from '../systemic-error.ts'
-import type { Writer, WriterState } from '../writer.ts'
+import type { Writer, WriterDependency, WriterState } from '../writer.ts'
 import { carried, type StopWorker, type WorkerEnd, type WorkerReport } from './messages.ts'
+import { postedOutages } from './outages.ts'
 
 /** What the worker is made of, open. */
 export interface OpenWorker {
@@ -18,6 +20,7 @@ export interface OpenWorker {
 /** Where the parts of a worker report how they are, from when they are being opened. */
 export interface WorkerEvents {
   readonly registry: Registry
+  readonly outages: Outages<WriterDependency>
   readonly onStateChange: () => void
   /** Before all are open: the log or the store is away, and is tried again. */
   readonly onWaiting: (failure: Error) => void
@@ -68,7 +71,7 @@ export async function serveWorker(
   const timer = setInterval(report, reportMs)
   try {
     report()
-    opened = await open({ registry, onStateChange: report, onWaiting, onFailure }, stopping.signal)
+    opened = await open({ registry, outages: postedOutages(port), onStateChange: report, onWaiting, onFailure }, stopping.signal)
     waiting = undefined
     report()
     if (stopping.signal.aborted) await stopAll(opened)

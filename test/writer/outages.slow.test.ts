@@ -56,7 +56,7 @@ async function lagOf(writer: WriterProcess): Promise<{ messages: number; seconds
 }
 
 function linesOf(writer: WriterProcess, dependency: string): ReturnType<WriterProcess['logged']> {
-  return writer.logged().filter(line => line['dependency'] === dependency && !String(line['msg']).startsWith('the health check'))
+  return writer.logged().filter(line => line['dependency'] === dependency)
 }
 
 async function untilProgress(site: Site<RelationalSite>): Promise<void> {
@@ -76,9 +76,14 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await untilReady(writer)
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
     await untilProgress(site)
+    // The lag is reported every second, from the start of the share on.
+    await expect.poll(async () => (await lagOf(writer)).messages, { timeout: 10_000 }).not.toBeNaN()
+    // A worker may wait for the lock of the other that makes the table, and say so.
+    await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"'), { timeout: 5_000 }).toBe(0)
+    const linesBefore = linesOf(writer, 'store').length
     await site.store.postgres.kill()
+    const killedSeconds = Date.now() / 1000
     await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"'), { timeout: 5_000 }).toBe(1)
-    const wroteSeconds = await writer.metric('last_write_timestamp_seconds')
     const before = await lagOf(writer)
     const { ready, checks, notReadyMs } = await statesWhileAway(writer, storeAwayMs)
     const after = await lagOf(writer)
@@ -86,7 +91,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     expect(after.messages - before.messages).toBeGreaterThan(1_000)
     expect(after.seconds - before.seconds).toBeGreaterThan(storeAwayMs / 1000 - 4)
     expect(await writer.metric('dependency_outage', 'dependency="log"')).toBe(0)
-    expect(await writer.metric('last_write_timestamp_seconds')).toBe(wroteSeconds)
+    expect(await writer.metric('last_write_timestamp_seconds')).toBeLessThan(killedSeconds)
     expect(notReadyMs).toBeLessThan(3_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
@@ -99,21 +104,18 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await load.stop()
     await expect.poll(() => lagOf(writer), { timeout: 30_000 }).toEqual({ messages: 0, seconds: 0 })
     expect(await writer.metric('dependency_outage')).toBe(0)
-    expect(await writer.metric('last_write_timestamp_seconds')).toBeGreaterThan(wroteSeconds)
-    const lines = linesOf(writer, 'store')
-    for (const ofWorker of Map.groupBy(lines, ({ worker }) => worker).values()) {
-      expect(ofWorker).toEqual([
-        expect.objectContaining({
-          level: 'warn',
-          attempt: 1,
-          msg: expect.stringMatching(/^PostgreSQL is away \([^)]*\), attempt 1, next in \d\.\d s$/),
-        }),
-        expect.objectContaining({ level: 'info', msg: expect.stringMatching(/^PostgreSQL is back after \d+\.\d s: \d+ messages waited$/) }),
-      ])
-      expect(ofWorker[1]!['away_ms']).toBeGreaterThan(storeAwayMs - 2_000)
-      expect(ofWorker[1]!['waited_messages']).toBeGreaterThan(500)
-    }
-    expect(new Set(lines.map(({ worker }) => worker))).toEqual(new Set([0, 1]))
+    expect(await writer.metric('last_write_timestamp_seconds')).toBeGreaterThan(killedSeconds)
+    const lines = linesOf(writer, 'store').slice(linesBefore)
+    expect(lines).toEqual([
+      expect.objectContaining({
+        level: 'warn',
+        attempt: 1,
+        msg: expect.stringMatching(/^PostgreSQL is away \([^)]*\), attempt 1, next in \d\.\d s$/),
+      }),
+      expect.objectContaining({ level: 'info', msg: expect.stringMatching(/^PostgreSQL is back after \d+\.\d s: \d+ messages waited$/) }),
+    ])
+    expect(lines[1]!['away_ms']).toBeGreaterThan(storeAwayMs - 2_000)
+    expect(lines[1]!['waited_messages']).toBeGreaterThan(1_000)
     expect(writer.printed()).not.toContain('"stack"')
     const { counted, faults } = await verdict(site, load)
     expect(faults).toEqual([])
@@ -138,12 +140,10 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await untilReady(writer)
     await untilProgress(site)
     expect(await writer.metric('dependency_outage')).toBe(0)
-    for (const ofWorker of Map.groupBy(linesOf(writer, 'log'), ({ worker }) => worker).values()) {
-      expect(ofWorker.map(({ msg }) => msg)).toEqual([
-        expect.stringMatching(/^Kafka is away \(.*\), attempt 1, next in /),
-        expect.stringMatching(/^Kafka is back after \d+\.\d s: \d+ messages? waited$/),
-      ])
-    }
+    expect(linesOf(writer, 'log').map(({ msg }) => msg)).toEqual([
+      expect.stringMatching(/^Kafka is away \(.*\), attempt 1, next in /),
+      expect.stringMatching(/^Kafka is back after \d+\.\d s: \d+ messages? waited$/),
+    ])
     expect(writer.printed()).not.toContain('"stack"')
     const { counted, faults } = await verdict(site, load)
     expect(faults).toEqual([])
@@ -154,11 +154,12 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const site = await openTestSite()
     const writer = await site.start(0)
     await untilReady(writer)
-    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
-    await untilProgress(site)
     const database = new URL(site.store.url).pathname.slice(1)
     await site.store.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`)
     await endConnections(site)
+    // After it: a batch under way would say that its connection was ended.
+    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
+    await untilReady(writer, 503)
     const { ready, checks } = await statesWhileAway(writer, 3_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
@@ -166,6 +167,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await site.store.query(`BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`)
     await endConnections(site)
     await untilReady(writer)
+    await untilProgress(site)
     const { counted, faults } = await verdict(site, load)
     expect(faults).toEqual([])
     expect(counted.deadLetters).toBe(0)

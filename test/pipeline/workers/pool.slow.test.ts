@@ -1,8 +1,10 @@
 // The pool keeps its workers at work: one that dies is started again, a fault that no retry can mend stops them all, a stop drains them.
 
 import { Worker } from 'node:worker_threads'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
+import { Registry } from 'prom-client'
 import { afterEach, expect, test } from 'vitest'
+import { openOutages } from '../../../config/outage.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { openWorkerPool, type WorkerPool, type WorkerPoolOptions } from '../../../pipeline/workers/pool.ts'
 import { recordingLogger } from './recording-logger.ts'
@@ -17,6 +19,9 @@ afterEach(async () => {
   await Promise.all(stops)
 })
 
+const outagesOf = (logger: Logger, registry: Registry) =>
+  openOutages(logger, registry, 'writer', { log: 'the log', store: 'the store', dead_letters: 'the dead letters' })
+
 /** A pool whose nth thread of a worker, counted from 0, does what `plan` says. */
 function openPool(
   count: number,
@@ -27,6 +32,7 @@ function openPool(
   const threads: Worker[] = []
   const pool = openWorkerPool({
     count,
+    outages: outagesOf(pino({ level: 'silent' }), new Registry()),
     logger: pino({ level: 'silent' }),
     backOff: { waitMsMin: 1, waitMsMax: 20 },
     ...options,
@@ -183,12 +189,20 @@ test('a main thread that stood still itself ends no worker', async () => {
   expect(lives).toEqual([1])
 })
 
-test('a worker that waits for its store says so, and a stop ends the wait', async () => {
-  const { pool } = openPool(1, () => ({ messages: 0, fate: 'store-away' }))
+test('workers that wait for their store say so, one line for all, until their threads end; a stop ends the wait', async () => {
+  const { logger, lines } = recordingLogger()
+  const registry = new Registry()
+  const { pool, threads } = openPool(2, () => ({ messages: 0, fate: 'store-away' }), { outages: outagesOf(logger, registry) })
+  const gauge = async () => (await registry.metrics()).match(/dependency="store"\} (\d)/)?.[1]
+  const met = (thread: Worker) => new Promise<void>(resolve => thread.on('message', ({ kind }) => kind === 'outage' && resolve()))
+  await Promise.all(threads.map(met))
+  expect(await gauge()).toBe('1')
   await expect.poll(() => pool.failure()?.message, { timeout: 10_000 }).toBe('the store is away')
   expect(pool.state()).toBe('retrying')
   await pool.stop()
   await pool.done
+  expect(await gauge()).toBe('0')
+  expect(lines().map(({ msg }) => msg)).toEqual(['the store is away (ECONNREFUSED), attempt 1: the start waits for it'])
 })
 
 test('a stop while a worker waits to be started again does not start it', async () => {

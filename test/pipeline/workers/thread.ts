@@ -32,7 +32,7 @@ const pauseMs = 4_000
 
 const { messages, fate } = workerData as ThreadPlan
 
-await serveWorker(parentPort!, async ({ registry, onStateChange, onWaiting, onFailure }, signal) => {
+await serveWorker(parentPort!, async ({ registry, outages, onStateChange, onWaiting, onFailure }, signal) => {
   if (fate === 'die-at-open') throw new Error('no parts')
   if (fate === 'systemic-at-open') throw new SystemicError('the schema is of another version')
   if (fate === 'systemic-at-open-and-closing') {
@@ -45,6 +45,7 @@ await serveWorker(parentPort!, async ({ registry, onStateChange, onWaiting, onFa
   }
   if (fate === 'store-away') {
     onWaiting(new Error('the store is away'))
+    outages.report('store').failed(new Error('ECONNREFUSED'), { meanwhile: 'the start waits for it' })
     const ended = Promise.withResolvers<never>()
     signal.addEventListener('abort', () => ended.reject(new Error('gave up waiting')))
     return await ended.promise
