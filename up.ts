@@ -119,6 +119,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     startAt: partitions => sink.positions!(partitions),
     runBytesMax: options.log.fetchBytes,
     runMessagesMax: options.log.fetchMessages,
+    damaged: 'dead-letter',
     acceptLost: options.log.acceptLost,
     onLost: (partition, messages) => writer.lost(partition, messages),
   })

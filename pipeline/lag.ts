@@ -35,6 +35,8 @@ interface Partition {
   /** The next offset to store. */
   next: number
   end: number
+  /** The log told the end when it was asked last; it does not of a partition without a leader. */
+  isEndKnown: boolean
   /** No message that waits was created before. */
   sinceUs: number
   /** Of the first message in each batch that was taken and is not settled. */
@@ -45,7 +47,8 @@ const reportMs = 1000
 const askMs = 5000
 
 /**
- * @param report called every second with the partitions of the share that the worker has now, and of no other
+ * @param report called every second with the partitions of the share that the worker has now, and of no other; without those of which neither
+ * the end nor a message that waits is known
  */
 export function openLagWatch(
   source: Pick<Source, 'ends'>,
@@ -68,9 +71,10 @@ export function openLagWatch(
     try {
       const ends = await source.ends()
       if (share !== of) return
-      for (const [partition, end] of ends) {
-        const known = partitions.get(partition)
-        if (known === undefined) continue
+      for (const [partition, known] of partitions) {
+        const end = ends.get(partition)
+        known.isEndKnown = end !== undefined
+        if (end === undefined) continue
         known.end = Math.max(known.end, end)
         if (end <= known.next) known.sinceUs = beganUs
       }
@@ -83,7 +87,9 @@ export function openLagWatch(
   }
 
   const reporting = setInterval(() => {
-    report(new Map([...held()].map(([partition, known]) => [partition, { messages: messagesOf(known), seconds: secondsOf(known) }])))
+    // Nothing is told of a partition where nobody knows whether anything waits.
+    const told = [...held()].filter(([, known]) => known.isEndKnown || messagesOf(known) > 0)
+    report(new Map(told.map(([partition, known]) => [partition, { messages: messagesOf(known), seconds: secondsOf(known) }])))
     if (share?.aborted === false && performance.now() - askedMs >= askMs) void ask()
   }, reportMs)
 
@@ -96,7 +102,7 @@ export function openLagWatch(
       // What waited before a share was lost, or the store was asked in vain, waits still where nothing was stored since.
       const isSame = known !== undefined && next <= known.next
       const end = Math.max(next, ends.get(partition) ?? known?.end ?? next)
-      partitions.set(partition, { next, end, sinceUs: isSame ? known.sinceUs : nowUs(), takenUs: [] })
+      partitions.set(partition, { next, end, isEndKnown: true, sinceUs: isSame ? known.sinceUs : nowUs(), takenUs: [] })
     }
   }
 
@@ -107,7 +113,7 @@ export function openLagWatch(
     taken({ batch, firstCreatedUs }) {
       for (const { partition, from, to } of batch.ranges) {
         const known = partitions.get(partition)
-        if (known === undefined) partitions.set(partition, { next: from, end: to, sinceUs: nowUs(), takenUs: [] })
+        if (known === undefined) partitions.set(partition, { next: from, end: to, isEndKnown: true, sinceUs: nowUs(), takenUs: [] })
         else known.end = Math.max(known.end, to)
       }
       for (const [partition, createdUs] of firstCreatedUs) {

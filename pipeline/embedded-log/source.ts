@@ -19,6 +19,8 @@ export interface EmbeddedSourceOptions {
   /** A run ends with the message that reaches this. */
   readonly runBytesMax: number
   readonly runMessagesMax: number
+  /** As in `RunLimits`. */
+  readonly damaged?: 'error' | 'dead-letter'
   /** Go on although the log deleted messages unread. */
   readonly acceptLost?: boolean
   /** Told how many messages the log deleted unread, once for each time that the source goes on behind them. */
@@ -29,10 +31,10 @@ export interface EmbeddedSourceOptions {
 const neverRevoked = new AbortController().signal
 
 export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
-  const { log, consumer } = options
+  const { log, consumer, damaged = 'error' } = options
   const { file } = log
   const { database } = file
-  const reader = openRunReader(file, { bytesMax: options.runBytesMax, messagesMax: options.runMessagesMax })
+  const reader = openRunReader(file, { bytesMax: options.runBytesMax, messagesMax: options.runMessagesMax, damaged })
   const committed = database.prepare('SELECT committed FROM consumers WHERE name = ?')
   const advance = database.prepare('UPDATE consumers SET committed = ? WHERE name = ? AND committed < ?')
   const goBack = database.prepare('UPDATE consumers SET committed = ? WHERE name = ?')

@@ -8,10 +8,13 @@ import { openRunReader } from './run.ts'
 
 const limits = { bytesMax: 1024 * 1024, messagesMax: 1000 }
 
-/** @param log stays the caller's, and is open for longer than its reader */
-export function openEmbeddedTopicReader(log: EmbeddedLog): TopicReader {
+/**
+ * @param log stays the caller's, and is open for longer than its reader
+ * @param damaged as in `RunLimits`
+ */
+export function openEmbeddedTopicReader(log: EmbeddedLog, damaged: 'error' | 'dead-letter' = 'error'): TopicReader {
   const { file } = log
-  const reader = openRunReader(file, limits)
+  const reader = openRunReader(file, { ...limits, damaged })
   return {
     name: log.name,
     id: log.id,

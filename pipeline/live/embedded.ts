@@ -7,7 +7,7 @@ import type { LiveTopic } from './topic.ts'
 /** @param log stays the caller's, and is open for longer */
 export function embeddedLiveTopic(log: EmbeddedLog): LiveTopic {
   return {
-    open: async () => openEmbeddedTopicReader(log),
+    open: async () => openEmbeddedTopicReader(log, 'dead-letter'),
     onAppend: listener => log.onAppend(listener),
   }
 }

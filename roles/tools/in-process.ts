@@ -65,7 +65,7 @@ export interface AdministrationParts {
 /** What `sluice dlq | verify | trace --url` asks. */
 export function administrationRoutes(parts: AdministrationParts): (app: HttpServer) => Promise<void> {
   const { logs, database, writer, transformer, options, isAdministrator } = parts
-  const reader = openEmbeddedTopicReader(logs.messages)
+  const reader = openEmbeddedTopicReader(logs.messages, 'dead-letter')
   const [lettersReader, replaysReader] = [openEmbeddedTopicReader(logs.letters), openEmbeddedTopicReader(logs.replays)]
   const letters = openLetters({ reader: lettersReader, log: logs.letters, replays: async () => logs.replays })
   const audit = openAudit(database)

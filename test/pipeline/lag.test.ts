@@ -140,6 +140,32 @@ test('the ends are asked every five seconds in one request, never two at once, a
   watched.lag.close()
 })
 
+test('a partition without a leader has no lag while nothing is known to wait in it, and else what waits', async () => {
+  const watched = open()
+  watched.lag.started(
+    new Map([
+      [0, 5],
+      [1, 0],
+      [2, 5],
+    ]),
+    share().signal,
+    new Map([
+      [0, 5],
+      [1, 5],
+      [2, 5],
+    ]),
+  )
+  watched.ends = new Map([[2, 5]])
+  expect(await watched.after(10)).toEqual({ 1: [5, 10], 2: [0, 0] })
+  watched.ends = new Map([
+    [0, 5],
+    [1, 5],
+    [2, 5],
+  ])
+  expect(await watched.after(10)).toEqual({ 0: [0, 0], 1: [5, 20], 2: [0, 0] })
+  watched.lag.close()
+})
+
 test('a share that is taken away has no lag any more, and the next one has its own partitions only', async () => {
   const watched = open()
   const first = share()

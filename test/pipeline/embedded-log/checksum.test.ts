@@ -22,17 +22,23 @@ function change(sql: string): void {
 }
 
 /** The offsets that a writer's source gives out, up to the end of the log or a fault. */
-async function read(log: EmbeddedLog): Promise<{ offsets: number[]; fault: unknown }> {
-  const source = openEmbeddedSource({ log, consumer: 'w', startAt: async () => new Map(), runBytesMax: 1e6, runMessagesMax: 10 })
+async function read(log: EmbeddedLog, damaged: 'error' | 'dead-letter' = 'error') {
+  const source = openEmbeddedSource({ log, damaged, consumer: 'w', startAt: async () => new Map(), runBytesMax: 1e6, runMessagesMax: 10 })
   const offsets: number[] = []
+  const rules: (string | undefined)[] = []
   try {
     for await (const run of source.runs(new AbortController().signal)) {
       const cursor = run.cursor()
-      while (cursor.next()) offsets.push(cursor.message.offset)
-      if (run.to === log.file.end) return { offsets, fault: undefined }
+      while (cursor.next()) {
+        offsets.push(cursor.message.offset)
+        rules.push(cursor.message.fault?.rule)
+        // The dead letter takes all that is there.
+        cursor.headers()
+      }
+      if (run.to === log.file.end) return { offsets, rules, fault: undefined }
     }
   } catch (fault) {
-    return { offsets, fault }
+    return { offsets, rules, fault }
   } finally {
     await source.close()
   }
@@ -50,9 +56,10 @@ test.each([
   'created_us = created_us + 1',
   'created_rest_ns = created_rest_ns + 1',
   'headers = NULL',
+  "headers = '{'",
   "payload = x'00'",
   '"offset" = 3',
-])('a message whose %s was changed stops the source behind those before it', async changed => {
+])('a message whose %s was changed stops whoever reads it behind those before it, or is a dead letter', async changed => {
   const log = openLogIn(folder.path)
   await log.append([message, message, message])
   await log.close()
@@ -68,6 +75,8 @@ test.each([
     for await (const run of reader.read(0, 0, again.file.end)) expect(run.to).toBeLessThanOrEqual(3)
   }
   await expect(readOffsets()).rejects.toThrow(/is not what was appended/)
+
+  expect((await read(again, 'dead-letter')).rules).toEqual([undefined, undefined, 'checksum'])
   await again.close()
 })
 
@@ -81,7 +90,7 @@ test('the way past it that the error names gives the message up', async () => {
   await damaged.close()
   change(statement!)
   const mended = openLogIn(folder.path)
-  expect(await read(mended)).toEqual({ offsets: [0, 1], fault: undefined })
+  expect(await read(mended)).toMatchObject({ offsets: [0, 1], fault: undefined })
   expect(readAll(mended)[0]!.message.payload).toHaveLength(0)
   await mended.close()
 })

@@ -1,6 +1,7 @@
 // From the embedded log through a writer to a store, with dead letters in a log of their own, over a restart.
 
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { openDeadLetters } from '../../../pipeline/dead-letters.ts'
@@ -25,6 +26,7 @@ async function start(folder: string, store: FakeStore) {
     startAt: partitions => sink.positions!(partitions),
     runBytesMax: 1024 * 1024,
     runMessagesMax: 100,
+    damaged: 'dead-letter',
   })
   const writer: Writer = openWriter({
     name: 'relational',
@@ -73,6 +75,25 @@ test('what was acknowledged before and after a restart is stored once, in order;
   expect(letter!.message.headers).toContainEqual({ key: 'trace', value: '7' })
   expect(letter!.message.headers).toContainEqual({ key: 'sluice.rule', value: 'text-characters' })
   await second.stop()
+  folder.remove()
+})
+
+test('a message that is damaged in the log is a dead letter, and those around it are stored', async () => {
+  const folder = makeFolder()
+  const log = openLogIn(folder.path)
+  await log.append([pack(0), outgoing({ headers: [{ key: 'a', value: 'b' }] }), pack(2)])
+  await log.close()
+  const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))
+  database.exec(`UPDATE messages SET headers = '{', created_us = -1, channel = 'other' WHERE "offset" = 1`)
+  database.close()
+  const store = createFakeStore()
+  const running = await start(folder.path, store)
+  await expect.poll(() => stored(store)).toEqual([0, 2])
+  await expect.poll(() => readAll(running.letters).length).toBe(1)
+  const [letter] = readAll(running.letters)
+  expect(letter!.message.headers).toContainEqual({ key: 'sluice.rule', value: 'checksum' })
+  expect(letter!.message.headers).toContainEqual({ key: 'sluice.offset', value: '1' })
+  await running.stop()
   folder.remove()
 })
 
