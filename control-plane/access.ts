@@ -9,17 +9,19 @@ import { isId } from './ids.ts'
 import type { ThingKeys } from './things/keys.ts'
 import type { Tokens } from './tokens/store.ts'
 
+// A key that was replaced has an end.
 const thingSql = `
   SELECT things.id, things.owner,
-         EXISTS (SELECT FROM control_plane.connections WHERE thing = things.id AND channel = $2::uuid) AS allowed
-  FROM control_plane.things WHERE key_lookup = $1`
+         EXISTS (SELECT FROM control_plane.connections WHERE thing = things.id AND channel = $2::uuid) AS allowed,
+         CASE WHEN key_lookup <> $1 THEN extract(epoch FROM previous_key_ends_at - now())::float8 * 1000 END AS left_ms
+  FROM control_plane.things WHERE key_lookup = $1 OR (previous_key_lookup = $1 AND previous_key_ends_at > now())`
 
 const userSql = `
-  SELECT users.id, users.id AS owner,
+  SELECT users.id, users.id AS owner, NULL::float8 AS left_ms,
          EXISTS (SELECT FROM control_plane.channels WHERE channels.id = $2::uuid AND channels.owner = users.id) AS allowed
   FROM control_plane.users WHERE users.id = $1 AND users.token_version = $3`
 
-type AccessRow = SqlRow & { id: string; owner: string; allowed: boolean }
+type AccessRow = SqlRow & { id: string; owner: string; allowed: boolean; left_ms: number | null }
 
 interface Parts {
   readonly database: Database
@@ -77,7 +79,9 @@ export function openAccess({ database, keys, tokens, changes, failedAttempts }: 
         const lookup = keys.lookup(credential.secret)
         const row = await ask(thingSql, [lookup, channelId])
         if (row === undefined) return refuseUnknown(lookup, address)
-        return row.allowed ? { allowed: true, publisher: row.id, owner: row.owner } : forbidden
+        if (!row.allowed) return forbidden
+        const endsMs = row.left_ms === null ? {} : { endsMs: Date.now() + row.left_ms }
+        return { allowed: true, publisher: row.id, owner: row.owner, ...endsMs }
       }
       const claims = await tokens.verify(credential.secret)
       if (claims === undefined) return unauthenticated

@@ -13,6 +13,7 @@ export interface Changes {
    * Nothing where there are no others.
    */
   announce(change: AccessChange, transaction: Queries): Promise<void>
+  announceAll(changes: readonly AccessChange[], transaction: Queries): Promise<void>
   /** Called by a store after its commit and before its caller answers; the listeners in this process have run when it returns. */
   emit(change: AccessChange): void
   onChange(listener: (change: AccessChange) => void): () => void
@@ -22,10 +23,15 @@ export interface Changes {
 /** @param shared whether other instances may be on the same database */
 export function openChanges(logger: Logger, { shared = false }: { shared?: boolean } = {}): Changes {
   const listeners = new Set<{ call: (change: AccessChange) => void }>()
+  async function announceAll(changes: readonly AccessChange[], transaction: Queries): Promise<void> {
+    if (!shared || changes.length === 0) return
+    const payloads = changes.map(change => JSON.stringify(change))
+    await transaction.query('SELECT count(pg_notify($1, payload)::text) FROM unnest($2::text[]) AS payload', [changesChannel, payloads])
+  }
+
   return {
-    async announce(change, transaction) {
-      if (shared) await transaction.query('SELECT pg_notify($1, $2)::text', [changesChannel, JSON.stringify(change)])
-    },
+    announce: (change, transaction) => announceAll([change], transaction),
+    announceAll,
     emit(change) {
       for (const { call } of listeners) {
         try {

@@ -20,7 +20,7 @@ export interface AccessRequest {
 /**
  * The answer. `publisher` is the thing whose key was shown; null where the channel's owner reads the whole channel.
  * `owner` is the user that the thing or the channel belongs to. `endsMs` is the instant at which the credential itself ends, in
- * milliseconds since 1970; a thing's key has none. A refusal does not tell whether the channel exists.
+ * milliseconds since 1970; a thing's key has one once it was replaced. A refusal does not tell whether the channel exists.
  */
 export type Access =
   | { readonly allowed: true; readonly publisher: string | null; readonly owner: string; readonly endsMs?: number }

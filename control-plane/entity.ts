@@ -19,23 +19,33 @@ export const metadataSchema = Type.Record(Type.String(), Type.Unknown(), {
 })
 export type Metadata = Record<string, unknown>
 
-export const newEntitySchema = Type.Object(
-  {
-    name: Type.String({
-      minLength: 1,
-      maxLength: nameBytesMax,
-      description: `At most ${nameBytesMax} bytes in UTF-8.`,
-      examples: ['weather station'],
-    }),
-    metadata: Type.Optional(metadataSchema),
-  },
-  { additionalProperties: false },
-)
+export const newEntitySchema = Type.Object({
+  name: Type.String({
+    default: '',
+    maxLength: nameBytesMax,
+    description: `At most ${nameBytesMax} bytes in UTF-8.`,
+    examples: ['weather station'],
+  }),
+  metadata: Type.Optional(metadataSchema),
+})
+
+/** What names are compared by where case is ignored: the same on every database, whatever its locale. */
+export function foldedName(name: string): string {
+  return name.toLowerCase()
+}
 
 export interface NewEntity {
   name: string
   metadata?: Metadata
 }
+
+/** The filters of lists and of search; empty ones are none. */
+export const nameQuery = Type.Optional(
+  Type.String({ maxLength: nameBytesMax, description: 'Only those with this in their name, case ignored.', examples: ['station'] }),
+)
+export const metadataQuery = Type.Optional(
+  Type.String({ description: 'Only those whose metadata contains this JSON object.', examples: ['{"location":"roof"}'] }),
+)
 
 /** @throws HttpError `malformed_request` with the place of each fault; `pointer` is where the entities stand: `/body` for a list */
 export function checkEntities(entities: readonly NewEntity[], pointer: (index: number) => string): void {
@@ -108,10 +118,14 @@ export function parseMetadataFilter(json: string): Metadata {
     const detail = 'is not JSON: give an object such as {"location":"roof"}, percent-encoded'
     throw new HttpError('malformed_request', undefined, { faults: [{ pointer, detail }], cause: error })
   }
-  const isObject = typeof filter === 'object' && filter !== null && !Array.isArray(filter)
-  const fault = isObject
-    ? metadataFault(filter as Metadata, pointer)
-    : { pointer, detail: 'is not a JSON object: give one such as {"location":"roof"}' }
-  if (fault !== undefined) refuseFaults([fault])
+  if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
+    refuseFaults([{ pointer, detail: 'is not a JSON object: give one such as {"location":"roof"}' }])
+  checkMetadataFilter(filter as Metadata, pointer)
   return filter as Metadata
+}
+
+/** @throws HttpError `malformed_request` for what no metadata can contain */
+export function checkMetadataFilter(filter: Metadata | undefined, pointer: string): void {
+  const fault = filter === undefined ? undefined : metadataFault(filter, pointer)
+  if (fault !== undefined) refuseFaults([fault])
 }

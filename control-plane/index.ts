@@ -94,8 +94,8 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
   const keys = openThingKeys(masterKey)
-  const things = openThings({ database, policies, keys })
-  const channels = openChannels(database)
+  const things = openThings({ database, policies, keys, changes })
+  const channels = openChannels(database, changes)
   const connections = openConnections(database, changes)
   const authentication = openAuthentication(tokens, users)
   const authorization = openAuthorization(policies)
@@ -111,8 +111,8 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       userRoutes(app, { users, passwordQueue, authentication, authorization, allowSelfRegister: options.users.allowSelfRegister, logger })
       tokenRoutes(app, { signIn, tokens })
       thingRoutes(app, { things, authentication, authorization })
-      channelRoutes(app, { channels, authentication })
-      connectionRoutes(app, { connections, authentication, authorization })
+      channelRoutes(app, { channels, authentication, authorization })
+      connectionRoutes(app, { connections, things, channels, authentication, authorization })
     },
     access: openAccess({ database, keys, tokens, changes, failedAttempts }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),

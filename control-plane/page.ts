@@ -1,10 +1,16 @@
-// Offset and limit of every list of the control plane (SPEC §8).
+// Offset, limit and order of every list of the control plane (SPEC §4, §8), and the statement that reads a page.
 
 import { Type } from 'typebox'
+import type { SqlRow } from '../config/postgres/database.ts'
 
-export const pageQuery = {
-  offset: Type.Integer({ default: 0, minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'How many to leave out from the start.' }),
-  limit: Type.Integer({ default: 10, minimum: 1, maximum: 100, description: 'How many to give at most.' }),
+const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'How many to leave out from the start.' })
+const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'How many to give at most.' })
+
+export const pageQuery = { offset: { ...offset, default: 0 }, limit: { ...limit, default: 10 } }
+
+export const orderQuery = {
+  order: Type.Optional(Type.Enum(['name', 'id'], { description: 'What to order by; left out, the order of creation.' })),
+  dir: Type.Optional(Type.Enum(['asc', 'desc'], { default: 'asc' })),
 }
 
 export const pageAnswer = {
@@ -13,13 +19,48 @@ export const pageAnswer = {
   limit: Type.Integer(),
 }
 
+export const orderAnswer = {
+  order: Type.String({ description: 'As asked; empty for the order of creation.' }),
+  direction: Type.String({ description: '`asc` or `desc`.' }),
+}
+
+export const pageDescription = { description: 'A page in the order asked, with the total of the same moment.' }
+
 export interface PageRequest {
   readonly offset: number
   readonly limit: number
+  readonly order?: 'name' | 'id' | undefined
+  readonly dir?: 'asc' | 'desc' | undefined
 }
 
 /** `total` counts what matches; `items` are those of the page. */
 export interface Page<Item> {
   readonly total: number
   readonly items: readonly Item[]
+}
+
+/**
+ * One statement, so that the total and the page are of one moment; a page beyond the end still tells the total.
+ *
+ * @param matching a SELECT of the columns `ordinal`, `id` and `name` among others; its last two values are offset and limit
+ * @param values how many values there are with these two
+ */
+export function pageSql(matching: string, values: number, { order, dir = 'asc' }: PageRequest): string {
+  const by = order === undefined ? `ordinal ${dir}` : order === 'id' ? `id ${dir}` : `name COLLATE "C" ${dir}, ordinal ${dir}`
+  return `
+    WITH matching AS NOT MATERIALIZED (${matching})
+    SELECT counted.total, page.*
+    FROM (SELECT count(*) AS total FROM matching) AS counted
+    LEFT JOIN LATERAL (SELECT * FROM matching ORDER BY ${by} OFFSET $${values - 1} LIMIT $${values}) AS page ON true
+    ORDER BY ${by}`
+}
+
+/** The rows of such a statement; one without an id tells the total alone. */
+export function toPage<Row extends SqlRow, Item>(rows: readonly (Row & { total: bigint })[], toItem: (row: Row) => Item): Page<Item> {
+  return { total: Number(rows[0]?.total ?? 0), items: rows.filter(row => row['id'] !== null).map(toItem) }
+}
+
+/** The answer of a list: its items under their name, and how they were asked for. */
+export function pageOf<Item>({ total, items }: Page<Item>, { offset, limit, order, dir = 'asc' }: PageRequest) {
+  return { total, offset, limit, order: order ?? '', direction: dir, items: [...items] }
 }

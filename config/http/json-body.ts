@@ -1,6 +1,7 @@
 // A request's body as JSON: what cannot be parsed, and what no store could keep, is refused with its place.
 
 import { isUtf8 } from 'node:buffer'
+import type { FastifyRequest } from 'fastify'
 import { parseExactKeys } from '../../transformers/json/exact-json.ts'
 import { type Fault, HttpError } from './errors.ts'
 import { jsonFaultOffset } from './json-fault.ts'
@@ -48,6 +49,22 @@ export function parseJsonBody(bytes: Buffer): unknown {
   // A raw NUL is not JSON, so only escapes can hide what no store keeps.
   if (depth > depthMax || text.includes('\\u') || text.includes('__proto__')) refuseFaults(value)
   return value
+}
+
+/** Whether the request must have a body: its route takes one, and does not say `optionalBody` in its schema. */
+export function needsBody(request: FastifyRequest): boolean {
+  const schema = request.routeOptions.schema?.body as { readonly optionalBody?: true } | undefined
+  return schema !== undefined && schema.optionalBody !== true
+}
+
+/** Fastify's parser of a body. An empty one is none where the route can do without: some clients send its headers all the same. */
+export function jsonParser(request: FastifyRequest, body: Buffer | string, done: (error: Error | null, body?: unknown) => void): void {
+  try {
+    const isNone = body.length === 0 && !needsBody(request)
+    done(null, isNone ? undefined : parseJsonBody(body as Buffer))
+  } catch (error) {
+    done(error as Error)
+  }
 }
 
 /**

@@ -4,17 +4,22 @@ import type { FastifyRequest } from 'fastify'
 import { type Fault, HttpError } from './errors.ts'
 import { pointerPart, unstorable } from './json-body.ts'
 
-type Properties = Readonly<Record<string, { readonly type?: string } | undefined>>
+interface QuerySchema {
+  readonly properties?: Readonly<Record<string, { readonly type?: string } | undefined>>
+  readonly additionalProperties?: unknown
+}
 
 /**
- * Coerces scalars only, and only what is written plainly: `10`, `-1`, `2.5`, `true`, `false`. Everything else stays a text, and the
- * check says what is allowed: `limit=abc` and `limit=` are faults and not 0.
+ * Coerces scalars only, and only what is written plainly: `10`, `-1`, `2.5`, and the twelve spellings of true and false that clients send.
+ * Everything else stays a text, and the check says what is allowed: `limit=abc` and `limit=` are faults and not 0. Where unknown parameters are
+ * ignored, a text that is sent empty was not given: `name=`.
  *
  * @throws HttpError `malformed_request` that names each parameter given more than once, or holding what no store keeps
  */
 export function prepareQuery(request: FastifyRequest): void {
   const query = request.query as Record<string, unknown>
-  const properties = propertiesOf(request)
+  const { properties = {}, additionalProperties } = schemaOf(request)
+  const isLenient = additionalProperties !== false
   const faults: Fault[] = []
   for (const name of Object.keys(query)) {
     const value = query[name]
@@ -24,19 +29,28 @@ export function prepareQuery(request: FastifyRequest): void {
     }
     const problem = unstorable(name) ?? unstorable(value)
     if (problem !== undefined) faults.push({ pointer: `/query/${pointerPart(name)}`, detail: problem })
-    query[name] = coerce(value, Object.hasOwn(properties, name) ? properties[name]?.type : undefined)
+    const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+    if (value === '' && isLenient && property !== undefined && !isScalar(property.type)) delete query[name]
+    else query[name] = coerce(value, property?.type)
   }
   if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
 }
 
-function propertiesOf(request: FastifyRequest): Properties {
-  const schema = request.routeOptions.schema?.querystring as { properties?: Properties } | undefined
-  return schema?.properties ?? {}
+function schemaOf(request: FastifyRequest): QuerySchema {
+  return (request.routeOptions.schema?.querystring as QuerySchema | undefined) ?? {}
+}
+
+const spellings = new Map([
+  ...['1', 't', 'T', 'true', 'True', 'TRUE'].map(text => [text, true] as const),
+  ...['0', 'f', 'F', 'false', 'False', 'FALSE'].map(text => [text, false] as const),
+])
+
+function isScalar(type: string | undefined): boolean {
+  return type === 'integer' || type === 'number' || type === 'boolean'
 }
 
 function coerce(text: string, type: string | undefined): unknown {
   if (type === 'integer' && /^-?\d{1,16}$/.test(text)) return Number(text)
   if (type === 'number' && /^-?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,3})?$/.test(text)) return Number(text)
-  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
-  return text
+  return type === 'boolean' ? (spellings.get(text) ?? text) : text
 }

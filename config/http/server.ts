@@ -9,7 +9,7 @@ import { trackRoutes } from './absent-route.ts'
 import { clientAddressesKey, openClientAddresses } from './client-address.ts'
 import { openErrorAnswer } from './error-answer.ts'
 import { HttpError } from './errors.ts'
-import { parseJsonBody } from './json-body.ts'
+import { jsonParser, needsBody } from './json-body.ts'
 import type { HttpOptions } from './options.ts'
 import { prepareQuery } from './query-string.ts'
 import { refuseConnection } from './refused-connection.ts'
@@ -81,22 +81,14 @@ export function createServer({
         useDefaults: true,
         allErrors: true,
         verbose: true,
-        keywords: ['allowed'],
+        keywords: ['allowed', 'optionalBody'],
       },
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   app.decorate(clientAddressesKey, openClientAddresses(trustedProxies, logger))
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      // Some clients send the header with every request, also with one that has no body.
-      const none = body.length === 0 && request.routeOptions.schema?.body === undefined
-      done(null, none ? undefined : parseJsonBody(body as Buffer))
-    } catch (error) {
-      done(error as Error)
-    }
-  })
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonParser)
 
   let closing = false
   const safety = safetyHeaders()
@@ -116,6 +108,7 @@ export function createServer({
   app.addHook('preValidation', (request, _reply, done) => {
     try {
       prepareQuery(request)
+      if (request.body === undefined && !needsBody(request)) request.body = {}
       const faults = excessOf(request.body, request.routeOptions.schema?.body)
       if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
       done()

@@ -1,19 +1,38 @@
-// Channels: creating and listing them (SPEC §4). Every user may have channels.
+// Channels: creating, finding, changing and deleting them (SPEC §4). Every user may have channels, and only their owner sees and changes them.
 
 import type { HttpServer } from '../../config/http/server.ts'
 import { type Authentication, callerOf } from '../authentication.ts'
+import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
-import { checkEntities } from '../entity.ts'
-import { createChannelSchema, createChannelsSchema, listChannelsSchema } from './schema.ts'
+import { checkEntities, parseMetadataFilter } from '../entity.ts'
+import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
+import { pageOf } from '../page.ts'
+import { type ChangeOutcome, changedSince, eTagOf, expectedVersions } from '../versions.ts'
+import {
+  createChannelSchema,
+  createChannelsSchema,
+  listChannelsSchema,
+  removeChannelSchema,
+  updateChannelSchema,
+  viewChannelSchema,
+} from './schema.ts'
 import type { Channels } from './store.ts'
 
 interface Parts {
   readonly channels: Channels
   readonly authentication: Authentication
+  readonly authorization: Authorization
 }
 
-export function channelRoutes(app: HttpServer, { channels, authentication }: Parts): void {
+export function channelRoutes(app: HttpServer, { channels, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
+
+  /** @returns the version now; throws HttpError where nothing was changed */
+  async function changed(caller: UserId, channel: ChannelId, outcome: ChangeOutcome): Promise<number> {
+    if (outcome === 'changed-since') throw changedSince()
+    if (outcome === 'absent') throw await authorization.refusal(caller, () => channels.exists(channel))
+    return outcome.version
+  }
 
   app.post('/channels', { schema: createChannelSchema, onRequest: [deprecatedBy('/channels/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
@@ -28,8 +47,32 @@ export function channelRoutes(app: HttpServer, { channels, authentication }: Par
   })
 
   app.get('/channels', { schema: listChannelsSchema, onRequest }, async (request, reply) => {
-    const { offset, limit } = request.query
-    const { total, items } = await channels.list(callerOf(request), { offset, limit })
-    return reply.send({ total, offset, limit, channels: [...items] })
+    const { name, metadata } = request.query
+    const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
+    const { items, ...page } = pageOf(await channels.list(callerOf(request), filter, request.query), request.query)
+    return reply.send({ ...page, channels: items })
+  })
+
+  app.get('/channels/:channel', { schema: viewChannelSchema, onRequest }, async (request, reply) => {
+    const id = toChannelId(request.params.channel)
+    const caller = callerOf(request)
+    const found = await channels.find(caller, id)
+    if (found === undefined) throw await authorization.refusal(caller, () => channels.exists(id))
+    return reply.header('etag', eTagOf(found.version)).send(found.channel)
+  })
+
+  app.put('/channels/:channel', { schema: updateChannelSchema, onRequest }, async (request, reply) => {
+    checkEntities([request.body], () => '/body')
+    const id = toChannelId(request.params.channel)
+    const caller = callerOf(request)
+    const version = await changed(caller, id, await channels.update(caller, id, request.body, expectedVersions(request)))
+    return reply.header('etag', eTagOf(version)).send()
+  })
+
+  app.delete('/channels/:channel', { schema: removeChannelSchema, onRequest }, async (request, reply) => {
+    const id = toChannelId(request.params.channel)
+    const caller = callerOf(request)
+    await changed(caller, id, await channels.remove(caller, id, expectedVersions(request)))
+    return reply.code(204).send()
   })
 }

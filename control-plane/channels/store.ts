@@ -1,50 +1,138 @@
 // Channels in the database.
 
-import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import type { NewEntity } from '../entity.ts'
-import { type ChannelId, newChannelId, type UserId } from '../ids.ts'
-import type { Page, PageRequest } from '../page.ts'
+import { parseJsonText } from '../../config/http/json-body.ts'
+import type { Database, SqlRow, SqlValue, Transaction } from '../../config/postgres/database.ts'
+import type { Changes } from '../changes.ts'
+import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type ChannelId, newChannelId, type ThingId, type UserId } from '../ids.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import type { ChangeOutcome, Versions } from '../versions.ts'
 
 export interface Channel {
   readonly id: ChannelId
   readonly name: string
+  /** Absent where none was given. */
+  readonly metadata?: Metadata
 }
 
+export interface ChannelFilter {
+  /** A part of the name, case ignored. */
+  readonly name?: string | undefined
+  /** A part of the stored metadata. */
+  readonly metadata?: Metadata | undefined
+}
+
+/** What is another's is `absent` here. */
 export interface Channels {
   /** All or none; in the order given. */
   create(owner: UserId, channels: readonly NewEntity[]): Promise<Channel[]>
-  /** Those of one owner, in the order of creation. */
-  list(owner: UserId, page: PageRequest): Promise<Page<Channel>>
+  find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
+  /** Whoever owns it. */
+  exists(channel: ChannelId): Promise<boolean>
+  isOwner(user: UserId, channel: ChannelId): Promise<boolean>
+  /** Those of one owner. */
+  list(owner: UserId, filter: ChannelFilter, page: PageRequest): Promise<Page<Channel>>
+  /** Those of one owner that the thing is connected to, or is not. */
+  listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
+  /** Name and metadata become these. */
+  update(owner: UserId, channel: ChannelId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  /** The channel and its connections; nobody publishes to it or reads it any more when it resolves. Its messages stay in their store. */
+  remove(owner: UserId, channel: ChannelId, versions: Versions): Promise<ChangeOutcome>
 }
 
 const insertSql = `
-  INSERT INTO control_plane.channels (id, owner, name, metadata)
-  SELECT id, $1, name, metadata
-  FROM ROWS FROM (json_to_recordset($2::json) AS (id uuid, name text, metadata jsonb)) WITH ORDINALITY AS channel
+  INSERT INTO control_plane.channels (id, owner, name, name_folded, metadata)
+  SELECT id, $1, name, name_folded, metadata
+  FROM ROWS FROM (json_to_recordset($2::json) AS (id uuid, name text, name_folded text, metadata jsonb)) WITH ORDINALITY AS channel
   ORDER BY channel.ordinality`
 
-// One statement, so that the total and the page are of one moment; a page beyond the end still tells the total.
-const listSql = `
-  SELECT counted.total, page.*
-  FROM (SELECT count(*) AS total FROM control_plane.channels WHERE owner = $1) AS counted
-  LEFT JOIN LATERAL (
-    SELECT ordinal, id, name FROM control_plane.channels WHERE owner = $1 ORDER BY ordinal OFFSET $2 LIMIT $3
-  ) AS page ON true
-  ORDER BY page.ordinal`
+const columns = 'channels.id, channels.name, channels.metadata'
 
-type ChannelRow = SqlRow & { id: ChannelId; name: string }
+const ownSql = `
+  SELECT ordinal, ${columns} FROM control_plane.channels
+  WHERE owner = $1 AND ($2::text IS NULL OR strpos(name_folded, $2) > 0) AND ($3::jsonb IS NULL OR metadata @> $3)`
 
-export function openChannels(database: Database): Channels {
+const connectedSql = `
+  SELECT ordinal, ${columns} FROM control_plane.channels JOIN control_plane.connections ON connections.channel = channels.id
+  WHERE owner = $1 AND connections.thing = $2`
+const unconnectedSql = `
+  SELECT ordinal, ${columns} FROM control_plane.channels
+  WHERE owner = $1 AND NOT EXISTS (SELECT FROM control_plane.connections WHERE connections.channel = channels.id AND connections.thing = $2)`
+
+const updateSql = `
+  UPDATE control_plane.channels SET name = $4, name_folded = $5, metadata = $6::jsonb, version = version + 1
+  WHERE owner = $1 AND id = $2 AND ($3::int4[] IS NULL OR version = ANY($3))
+  RETURNING version`
+
+const removeSql = `
+  DELETE FROM control_plane.channels
+  WHERE owner = $1 AND id = $2 AND ($3::int4[] IS NULL OR version = ANY($3))
+  RETURNING version`
+
+type ChannelRow = SqlRow & { id: ChannelId; name: string; metadata: string | null }
+type ListedRow = ChannelRow & { total: bigint }
+type VersionRow = SqlRow & { version: number }
+
+export function openChannels(database: Database, changes: Changes): Channels {
+  const findSql = `SELECT ${columns}, version FROM control_plane.channels WHERE owner = $1 AND id = $2`
+
+  async function find(owner: UserId, channel: ChannelId): ReturnType<Channels['find']> {
+    const [row] = await database.query<ChannelRow & VersionRow>(findSql, [owner, channel])
+    return row === undefined ? undefined : { channel: toChannel(row), version: row.version }
+  }
+
+  async function outcomeOf(owner: UserId, channel: ChannelId, row: VersionRow | undefined): Promise<ChangeOutcome> {
+    if (row !== undefined) return { version: row.version }
+    return (await find(owner, channel)) === undefined ? 'absent' : 'changed-since'
+  }
+
   return {
     async create(owner, channels) {
-      const rows = channels.map(({ name, metadata }) => ({ id: newChannelId(), name, metadata }))
+      const rows = channels.map(({ name, metadata }) => ({ id: newChannelId(), name, name_folded: foldedName(name), metadata }))
       await database.query(insertSql, [owner, JSON.stringify(rows)])
-      return rows.map(({ id, name }) => ({ id, name }))
+      return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))
     },
-    async list(owner, { offset, limit }) {
-      const rows = await database.query<ChannelRow & { total: bigint }>(listSql, [owner, offset, limit])
-      const items = rows.filter(row => row.id !== null).map(({ id, name }) => ({ id, name }))
-      return { total: Number(rows[0]?.total ?? 0), items }
+
+    find,
+
+    async exists(channel) {
+      return (await database.query('SELECT 1 FROM control_plane.channels WHERE id = $1', [channel])).length > 0
+    },
+
+    async isOwner(user, channel) {
+      return (await database.query('SELECT 1 FROM control_plane.channels WHERE id = $1 AND owner = $2', [channel, user])).length > 0
+    },
+
+    async list(owner, { name, metadata }, page) {
+      const filter = metadata === undefined ? null : JSON.stringify(metadata)
+      const values = [owner, name === undefined ? null : foldedName(name), filter, page.offset, page.limit]
+      return toPage(await database.query<ListedRow>(pageSql(ownSql, 5, page), values), toChannel)
+    },
+
+    async listConnected(owner, thing, connected, page) {
+      const sql = pageSql(connected ? connectedSql : unconnectedSql, 4, page)
+      return toPage(await database.query<ListedRow>(sql, [owner, thing, page.offset, page.limit]), toChannel)
+    },
+
+    async update(owner, channel, { name, metadata }, versions) {
+      const to: SqlValue[] = [name, foldedName(name), metadata === undefined ? null : JSON.stringify(metadata)]
+      const [row] = await database.query<VersionRow>(updateSql, [owner, channel, versions ?? null, ...to])
+      return outcomeOf(owner, channel, row)
+    },
+
+    async remove(owner, channel, versions) {
+      const ended = { kind: 'channel', channel } as const
+      const [row] = await database.transaction(async (transaction: Transaction) => {
+        const rows = await transaction.query<VersionRow>(removeSql, [owner, channel, versions ?? null])
+        if (rows.length > 0) await changes.announce(ended, transaction)
+        return rows
+      })
+      if (row !== undefined) changes.emit(ended)
+      return outcomeOf(owner, channel, row)
     },
   }
+}
+
+function toChannel({ id, name, metadata }: ChannelRow): Channel {
+  return metadata === null ? { id, name } : { id, name, metadata: parseJsonText(metadata) as Metadata }
 }

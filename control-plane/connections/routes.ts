@@ -1,37 +1,65 @@
-// Connecting things to channels and disconnecting them (SPEC §4): only who owns both may.
+// Connecting things to channels, disconnecting them, and what is connected (SPEC §4): only who owns both may.
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { type Authentication, callerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
-import { toChannelId, toThingId } from '../ids.ts'
+import type { Channels } from '../channels/store.ts'
+import { deprecatedBy } from '../deprecation.ts'
+import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
+import { pageOf } from '../page.ts'
 import { refuseFaults } from '../text.ts'
-import { connectSchema, disconnectSchema, pairsMax } from './schema.ts'
+import { unstored } from '../things/routes.ts'
+import type { Things } from '../things/store.ts'
+import {
+  channelsOfThingSchema,
+  connectOneSchema,
+  connectSchema,
+  disconnectPairsSchema,
+  disconnectSchema,
+  pairsMax,
+  thingsOfChannelSchema,
+} from './schema.ts'
 import type { Connections } from './store.ts'
 
 interface Parts {
   readonly connections: Connections
+  readonly things: Things
+  readonly channels: Channels
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function connectionRoutes(app: HttpServer, { connections, authentication, authorization }: Parts): void {
+export function connectionRoutes(app: HttpServer, { connections, things, channels, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   app.post('/connect', { schema: connectSchema, onRequest }, async (request, reply) => {
-    const channels = request.body.channel_ids.map(toChannelId)
-    const things = request.body.thing_ids.map(toThingId)
-    const pairs = channels.length * things.length
-    if (pairs > pairsMax) {
-      const channelsMax = Math.floor(pairsMax / things.length)
-      const detail = `makes ${pairs} connections, and one request makes at most ${pairsMax}: divide it, with at most ${channelsMax} of the channels for these ${things.length} things in each request`
-      refuseFaults([{ pointer: '/body', detail }])
-    }
+    const pairs = pairsOf(request.body)
     const caller = callerOf(request)
-    const connected = await connections.connect(caller, channels, things)
-    if (!connected) throw await authorization.refusal(caller, () => connections.exist(channels, things))
+    const connected = await connections.connect(caller, ...pairs)
+    if (!connected) throw await authorization.refusal(caller, () => connections.exist(...pairs))
     return reply.send({})
   })
+
+  app.put('/disconnect', { schema: disconnectPairsSchema, onRequest }, async (request, reply) => {
+    const pairs = pairsOf(request.body)
+    const caller = callerOf(request)
+    const disconnected = await connections.disconnectAll(caller, ...pairs)
+    if (!disconnected) throw await authorization.refusal(caller, () => connections.exist(...pairs))
+    return reply.send({})
+  })
+
+  app.put(
+    '/channels/:channel/things/:thing',
+    { schema: connectOneSchema, onRequest: [deprecatedBy('/connect'), onRequest] },
+    async (request, reply) => {
+      const pair = [[toChannelId(request.params.channel)], [toThingId(request.params.thing)]] as const
+      const caller = callerOf(request)
+      const connected = await connections.connect(caller, ...pair)
+      if (!connected) throw await authorization.refusal(caller, () => connections.exist(...pair))
+      return reply.send()
+    },
+  )
 
   app.delete('/channels/:channel/things/:thing', { schema: disconnectSchema, onRequest }, async (request, reply) => {
     const channel = toChannelId(request.params.channel)
@@ -42,4 +70,46 @@ export function connectionRoutes(app: HttpServer, { connections, authentication,
     if (outcome === 'not-connected') throw new HttpError('not_found', 'the thing is not connected to the channel')
     return reply.code(204).send()
   })
+
+  app.get('/channels/:channel/things', { schema: thingsOfChannelSchema, onRequest }, async (request, reply) => {
+    const channel = toChannelId(request.params.channel)
+    const caller = callerOf(request)
+    const connected = isConnected(request.query)
+    if (!(await channels.isOwner(caller, channel))) throw await authorization.refusal(caller, () => channels.exists(channel))
+    const { items, ...page } = pageOf(await things.listConnected(caller, channel, connected, request.query), request.query)
+    return reply.headers(unstored).send({ ...page, things: shown(items, request.query.metadata_as) })
+  })
+
+  app.get('/things/:thing/channels', { schema: channelsOfThingSchema, onRequest }, async (request, reply) => {
+    const thing = toThingId(request.params.thing)
+    const caller = callerOf(request)
+    const connected = isConnected(request.query)
+    if (!(await things.isOwner(caller, thing))) throw await authorization.refusal(caller, () => things.exists(thing))
+    const { items, ...page } = pageOf(await channels.listConnected(caller, thing, connected, request.query), request.query)
+    return reply.send({ ...page, channels: shown(items, request.query.metadata_as) })
+  })
+}
+
+function pairsOf(body: { readonly channel_ids: readonly string[]; readonly thing_ids: readonly string[] }): [ChannelId[], ThingId[]] {
+  const channels = body.channel_ids.map(toChannelId)
+  const things = body.thing_ids.map(toThingId)
+  const pairs = channels.length * things.length
+  if (pairs > pairsMax) {
+    const channelsMax = Math.floor(pairsMax / things.length)
+    const detail = `makes ${pairs} pairs, and one request takes at most ${pairsMax}: divide it, with at most ${channelsMax} of the channels for these ${things.length} things in each request`
+    refuseFaults([{ pointer: '/body', detail }])
+  }
+  return [channels, things]
+}
+
+function isConnected({ connected, disconnected }: { connected?: boolean; disconnected?: boolean }): boolean {
+  if (connected !== undefined && connected === disconnected) {
+    refuseFaults([{ pointer: '/query/disconnected', detail: 'contradicts connected: give one of them' }])
+  }
+  return connected ?? disconnected !== true
+}
+
+/** Older clients read metadata as a text. */
+function shown<Item extends { readonly metadata?: object }>(items: readonly Item[], as: 'object' | 'string' = 'object') {
+  return as === 'object' ? [...items] : items.map(item => ({ ...item, metadata: JSON.stringify(item.metadata ?? {}) }))
 }

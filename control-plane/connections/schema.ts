@@ -3,8 +3,12 @@
 import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { emptyAnswer, tokenRequired } from '../answers.ts'
+import { channelSchema } from '../channels/schema.ts'
+import { deprecationHeaders } from '../deprecation.ts'
 import { bulkItemsMax } from '../entity.ts'
 import { idSchema } from '../ids.ts'
+import { orderAnswer, orderQuery, pageAnswer, pageDescription, pageQuery } from '../page.ts'
+import { thingSchema } from '../things/schema.ts'
 
 const thing = idSchema("A thing's id.")
 const channel = idSchema("A channel's id.")
@@ -14,16 +18,32 @@ const ids = { minItems: 1, maxItems: bulkItemsMax }
 export const pairsMax = 5_000
 
 const needsToken = { tags: ['connections'], security: tokenRequired }
+const pairs = Type.Object({ channel_ids: Type.Array(channel, ids), thing_ids: Type.Array(thing, ids) })
+const ofEntities = ['unauthenticated', 'forbidden', 'not_found', 'unavailable'] as const
 
 export const connectSchema = {
   ...needsToken,
   summary: 'Connect things to channels',
   description: `Each thing to each channel, at most ${pairsMax} pairs, all of them or none. You have to own them all; what is connected stays so.`,
-  body: Type.Object({ channel_ids: Type.Array(channel, ids), thing_ids: Type.Array(thing, ids) }, { additionalProperties: false }),
-  response: {
-    200: Type.Object({}, { description: 'They are connected.' }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'unavailable'),
-  },
+  body: pairs,
+  response: { 200: Type.Object({}, { description: 'They are connected.' }), ...errorAnswers(...bodyCodes, ...ofEntities) },
+}
+
+export const disconnectPairsSchema = {
+  ...needsToken,
+  summary: 'Disconnect things from channels',
+  description: `Each thing from each channel, at most ${pairsMax} pairs, all of them or none. You have to own them all; what is not connected stays so. The things may no longer publish or read there when this is answered.`,
+  body: pairs,
+  response: { 200: Type.Object({}, { description: 'They are disconnected.' }), ...errorAnswers(...bodyCodes, ...ofEntities) },
+}
+
+export const connectOneSchema = {
+  ...needsToken,
+  summary: 'Connect a thing to a channel',
+  description: 'Replaced by POST /connect. You have to own both; what is connected stays so.',
+  deprecated: true,
+  params: Type.Object({ channel, thing }),
+  response: { 200: emptyAnswer('It is connected.', deprecationHeaders), ...errorAnswers('malformed_request', ...ofEntities) },
 }
 
 export const disconnectSchema = {
@@ -31,8 +51,47 @@ export const disconnectSchema = {
   summary: 'Disconnect a thing from a channel',
   description: 'You have to own both. The thing may no longer publish or read when this is answered.',
   params: Type.Object({ channel, thing }),
+  response: { 204: emptyAnswer('It is disconnected.'), ...errorAnswers('malformed_request', ...ofEntities) },
+}
+
+const connectedQuery = {
+  ...pageQuery,
+  ...orderQuery,
+  connected: Type.Optional(Type.Boolean({ description: 'false lists those of yours that are not connected. Without it: true.' })),
+  disconnected: Type.Optional(Type.Boolean({ description: 'The opposite of `connected`, in the words of older clients.' })),
+  metadata_as: Type.Optional(Type.Enum(['object', 'string'], { default: 'object', description: 'string gives metadata as JSON text.' })),
+}
+
+const metadata = Type.Optional(
+  Type.Unknown({ description: 'An object; with `metadata_as=string` its JSON text, `{}` where there is none.' }),
+)
+
+export const thingsOfChannelSchema = {
+  ...needsToken,
+  summary: 'List the things of a channel',
+  description: "The channel's owner may.",
+  params: Type.Object({ channel }),
+  querystring: Type.Object(connectedQuery),
   response: {
-    204: emptyAnswer('It is disconnected.'),
-    ...errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'not_found', 'unavailable'),
+    200: Type.Object(
+      { ...pageAnswer, ...orderAnswer, things: Type.Array(Type.Object({ ...thingSchema.properties, metadata })) },
+      pageDescription,
+    ),
+    ...errorAnswers('malformed_request', ...ofEntities),
+  },
+}
+
+export const channelsOfThingSchema = {
+  ...needsToken,
+  summary: 'List the channels of a thing',
+  description: "The thing's owner may.",
+  params: Type.Object({ thing }),
+  querystring: Type.Object(connectedQuery),
+  response: {
+    200: Type.Object(
+      { ...pageAnswer, ...orderAnswer, channels: Type.Array(Type.Object({ ...channelSchema.properties, metadata })) },
+      pageDescription,
+    ),
+    ...errorAnswers('malformed_request', ...ofEntities),
   },
 }

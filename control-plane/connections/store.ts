@@ -1,6 +1,6 @@
 // Which things are connected to which channels.
 
-import type { Database } from '../../config/postgres/database.ts'
+import type { Database, Transaction } from '../../config/postgres/database.ts'
 import type { Changes } from '../changes.ts'
 import type { ChannelId, ThingId, UserId } from '../ids.ts'
 
@@ -11,6 +11,12 @@ export interface Connections {
    * @returns false, with nothing connected, unless `owner` owns every thing and every channel
    */
   connect(owner: UserId, channels: readonly ChannelId[], things: readonly ThingId[]): Promise<boolean>
+  /**
+   * Disconnects each thing from each channel, all or none; listeners to access changes have run when it resolves.
+   *
+   * @returns false, with nothing disconnected, unless `owner` owns every thing and every channel
+   */
+  disconnectAll(owner: UserId, channels: readonly ChannelId[], things: readonly ThingId[]): Promise<boolean>
   /** `not-owned` unless `owner` owns both; listeners to access changes have run when it resolves. */
   disconnect(owner: UserId, channel: ChannelId, thing: ThingId): Promise<'disconnected' | 'not-connected' | 'not-owned'>
   /** Whether every one of the entities exists, whoever owns it. */
@@ -27,6 +33,10 @@ const connectSql = `
   SELECT thing, channel FROM unnest($1::uuid[]) AS thing, unnest($2::uuid[]) AS channel
   ORDER BY thing, channel
   ON CONFLICT DO NOTHING`
+
+const disconnectAllSql = `
+  DELETE FROM control_plane.connections WHERE thing = ANY($1::uuid[]) AND channel = ANY($2::uuid[])
+  RETURNING thing, channel`
 
 const disconnectSql = `
   WITH owned AS (
@@ -45,16 +55,40 @@ const existSql = `
          (SELECT count(*) FROM control_plane.things WHERE id = ANY($2::uuid[])) AS things`
 
 export function openConnections(database: Database, changes: Changes): Connections {
+  /** `work` with each thing and each channel once, in a transaction that holds them all; undefined where one is not the owner's. */
+  async function withOwned<Result>(
+    owner: UserId,
+    channels: readonly ChannelId[],
+    things: readonly ThingId[],
+    work: (transaction: Transaction, channels: ChannelId[], things: ThingId[]) => Promise<Result>,
+  ): Promise<Result | undefined> {
+    const [channelSet, thingSet] = [[...new Set(channels)], [...new Set(things)]]
+    return await database.transaction(async transaction => {
+      const ownedChannels = await transaction.query(ownedChannelsSql, [owner, channelSet])
+      const ownedThings = await transaction.query(ownedThingsSql, [owner, thingSet])
+      if (ownedChannels.length < channelSet.length || ownedThings.length < thingSet.length) return undefined
+      return await work(transaction, channelSet, thingSet)
+    })
+  }
+
   return {
     async connect(owner, channels, things) {
-      const [channelSet, thingSet] = [[...new Set(channels)], [...new Set(things)]]
-      return await database.transaction(async transaction => {
-        const ownedChannels = await transaction.query(ownedChannelsSql, [owner, channelSet])
-        const ownedThings = await transaction.query(ownedThingsSql, [owner, thingSet])
-        if (ownedChannels.length < channelSet.length || ownedThings.length < thingSet.length) return false
+      const connected = await withOwned(owner, channels, things, async (transaction, channelSet, thingSet) => {
         await transaction.query(connectSql, [thingSet, channelSet])
         return true
       })
+      return connected === true
+    },
+
+    async disconnectAll(owner, channels, things) {
+      const ended = await withOwned(owner, channels, things, async (transaction, channelSet, thingSet) => {
+        const removed = await transaction.query<{ thing: string; channel: string }>(disconnectAllSql, [thingSet, channelSet])
+        const ends = removed.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }) as const)
+        await changes.announceAll(ends, transaction)
+        return ends
+      })
+      for (const change of ended ?? []) changes.emit(change)
+      return ended !== undefined
     },
 
     async disconnect(owner, channel, thing) {

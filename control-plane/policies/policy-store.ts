@@ -36,6 +36,9 @@ export interface PolicyStore {
   /** Removes policies; those that do not exist are no error. Otherwise as `add`: without the store, nothing changes. */
   remove(policies: readonly Policy[], transaction: Transaction): Promise<void>
 
+  /** Removes every policy of an object, or that names a subject. Otherwise as `remove`. */
+  removeAll(of: { readonly object: PolicyObject } | { readonly subject: Subject }, transaction: Transaction): Promise<void>
+
   /** The policies of one object, or those that name one subject, in no particular order and without what groups add. */
   list(of: { readonly object: PolicyObject } | { readonly subject: Subject }): Promise<Policy[]>
 }

@@ -41,14 +41,22 @@ export function openRelationalPolicies(database: Database): PolicyStore {
     async remove(policies, transaction) {
       await transaction.query(removeSql, columnsOf(policies))
     },
+    async removeAll(of, transaction) {
+      const [column, value] = columnOf(of)
+      await transaction.query(`DELETE FROM control_plane.tuples WHERE ${column} = $1`, [value])
+    },
     async list(of) {
-      const [column, value] = 'object' in of ? ['object', of.object] : ['subject', of.subject]
+      const [column, value] = columnOf(of)
       const rows = await database.query<PolicyRow>(`SELECT object, relation, subject FROM control_plane.tuples WHERE ${column} = $1`, [
         value,
       ])
       return rows.map(({ subject, relation, object }) => ({ subject, relation, object }))
     },
   }
+}
+
+function columnOf(of: Parameters<PolicyStore['list']>[0]): ['object' | 'subject', string] {
+  return 'object' in of ? ['object', of.object] : ['subject', of.subject]
 }
 
 function columnsOf(policies: readonly Policy[]): [string[], string[], string[]] {

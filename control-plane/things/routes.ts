@@ -1,16 +1,30 @@
-// Things: creating, listing and viewing them (SPEC §4, §5).
+// Things: creating, finding, changing and deleting them (SPEC §4, §5).
 
+import type { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
+import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
-import { checkEntities, parseMetadataFilter } from '../entity.ts'
-import { toThingId } from '../ids.ts'
-import { createThingSchema, createThingsSchema, listThingsSchema, viewThingSchema } from './schema.ts'
+import { checkEntities, checkMetadataFilter, parseMetadataFilter } from '../entity.ts'
+import { type ThingId, toThingId, type UserId } from '../ids.ts'
+import { pageOf } from '../page.ts'
+import type { Relation } from '../policies/policy-store.ts'
+import { changedSince, eTagOf, expectedVersions, type Unchanged } from '../versions.ts'
+import {
+  createThingSchema,
+  createThingsSchema,
+  listThingsSchema,
+  removeThingSchema,
+  rotateKeySchema,
+  searchThingsSchema,
+  updateThingSchema,
+  viewThingSchema,
+} from './schema.ts'
 import type { Things } from './store.ts'
 
 /** Answers with keys are in no cache, not even the client's own (RFC 9111 §5.2.2.5). */
-const unstored = { 'cache-control': 'no-store' }
+export const unstored = { 'cache-control': 'no-store' }
 
 interface Parts {
   readonly things: Things
@@ -20,6 +34,19 @@ interface Parts {
 
 export function thingRoutes(app: HttpServer, { things, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
+
+  /** @throws HttpError the refusal for who has not the relation on the thing */
+  async function demand(caller: UserId, relation: Relation, thing: ThingId): Promise<void> {
+    if (!(await authorization.allows(caller, relation, thing))) throw await refusal(caller, thing)
+  }
+  const refusal = (caller: UserId, thing: ThingId): Promise<HttpError> => authorization.refusal(caller, () => things.exists(thing))
+
+  /** @throws HttpError where nothing was changed: the thing is gone since the right to it was looked up, or is of another version */
+  async function changed<Outcome extends object>(caller: UserId, thing: ThingId, outcome: Outcome | Unchanged): Promise<Outcome> {
+    if (outcome === 'changed-since') throw changedSince()
+    if (outcome === 'absent') throw await refusal(caller, thing)
+    return outcome
+  }
 
   app.post('/things', { schema: createThingSchema, onRequest: [deprecatedBy('/things/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
@@ -41,17 +68,52 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
   })
 
   app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
-    const { offset, limit, name, metadata } = request.query
+    const { name, metadata } = request.query
     const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
-    const { total, items } = await things.list(callerOf(request), filter, { offset, limit })
-    return reply.headers(unstored).send({ total, offset, limit, things: [...items] })
+    const { items, ...page } = pageOf(await things.list(callerOf(request), filter, request.query), request.query)
+    return reply.headers(unstored).send({ ...page, things: items })
+  })
+
+  takeAnyType(app, scope => {
+    scope.post('/things/search', { schema: searchThingsSchema, onRequest }, async (request, reply) => {
+      checkMetadataFilter(request.body.metadata, '/body/metadata')
+      const { items, ...page } = pageOf(await things.list(callerOf(request), request.body, request.body), request.body)
+      return reply.headers(unstored).send({ ...page, things: items })
+    })
   })
 
   app.get('/things/:thing', { schema: viewThingSchema, onRequest }, async (request, reply) => {
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
-    const thing = (await authorization.allows(caller, 'read', id)) ? await things.find(id) : undefined
-    if (thing === undefined) throw await authorization.refusal(caller, () => things.exists(id))
-    return reply.headers(unstored).send(thing)
+    await demand(caller, 'read', id)
+    const found = await things.find(id)
+    if (found === undefined) throw await refusal(caller, id)
+    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(found.thing)
+  })
+
+  app.put('/things/:thing', { schema: updateThingSchema, onRequest }, async (request, reply) => {
+    checkEntities([request.body], () => '/body')
+    const id = toThingId(request.params.thing)
+    const caller = callerOf(request)
+    await demand(caller, 'write', id)
+    const { version } = await changed(caller, id, await things.update(id, request.body, expectedVersions(request)))
+    return reply.header('etag', eTagOf(version)).send()
+  })
+
+  app.delete('/things/:thing', { schema: removeThingSchema, onRequest }, async (request, reply) => {
+    const id = toThingId(request.params.thing)
+    const caller = callerOf(request)
+    await demand(caller, 'delete', id)
+    await changed(caller, id, await things.remove(id, expectedVersions(request)))
+    return reply.code(204).send()
+  })
+
+  app.patch('/things/:thing/key', { schema: rotateKeySchema, onRequest }, async (request, reply) => {
+    const id = toThingId(request.params.thing)
+    const caller = callerOf(request)
+    if (!(await things.isOwner(caller, id))) throw await refusal(caller, id)
+    const outcome = await things.rotateKey(id, request.body.grace_seconds, expectedVersions(request))
+    const { key, version } = await changed(caller, id, outcome)
+    return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })
   })
 }

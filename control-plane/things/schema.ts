@@ -4,20 +4,27 @@ import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
 import { deprecationHeaders } from '../deprecation.ts'
-import { bulkItemsMax, metadataSchema, newEntitySchema } from '../entity.ts'
+import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
-import { pageAnswer, pageQuery } from '../page.ts'
+import { orderAnswer, orderQuery, pageAnswer, pageDescription, pageQuery } from '../page.ts'
+import { changeCodes, eTagHeader } from '../versions.ts'
 
 const id = idSchema("The thing's id.")
-const name = Type.String()
-const key = Type.String({ description: 'The secret that the thing sends as `Authorization: Thing <key>`.' })
+const name = Type.String({ examples: ['weather station'] })
+const key = Type.String({
+  description: 'The secret that the thing sends as `Authorization: Thing <key>`.',
+  examples: ['5f0c2b7e-8d1a-4c47-9a52-0c4d6f1be7a9'],
+})
 
-const thing = Type.Object(
+export const thingSchema = Type.Object(
   { id, name, key, metadata: Type.Optional(metadataSchema) },
   { description: 'The thing; without metadata where none was given.' },
 )
 
 const needsToken = { tags: ['things'], security: tokenRequired }
+const params = Type.Object({ thing: id })
+/** A day is enough to reach devices that wake once in it, and a month those that are away. */
+const graceSecondsMax = 30 * 86_400
 
 export const createThingSchema = {
   ...needsToken,
@@ -38,36 +45,77 @@ export const createThingsSchema = {
   body: Type.Array(newEntitySchema, { minItems: 1, maxItems: bulkItemsMax }),
   response: {
     201: Type.Object(
-      { things: Type.Array(Type.Object({ id, name, key })) },
+      { things: Type.Array(thingSchema) },
       { description: 'The things, in the order of the request.', ...headersOf({ 'Access-Control-Expose-Headers': 'Location' }) },
     ),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'unavailable'),
   },
 }
 
+const thingsPage = Type.Object({ ...pageAnswer, ...orderAnswer, things: Type.Array(thingSchema) }, pageDescription)
+
 export const listThingsSchema = {
   ...needsToken,
   summary: 'List your things',
-  querystring: Type.Object({
-    ...pageQuery,
-    name: Type.Optional(Type.String({ description: 'Only things of this name.' })),
-    metadata: Type.Optional(
-      Type.String({ description: 'Only things whose metadata contains this JSON object.', examples: ['{"location":"roof"}'] }),
-    ),
-  }),
-  response: {
-    200: Type.Object({ ...pageAnswer, things: Type.Array(thing) }, { description: 'In the order of creation.' }),
-    ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable'),
-  },
+  querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
+  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
+}
+
+export const searchThingsSchema = {
+  ...needsToken,
+  summary: 'Search your things',
+  description: 'As GET /things, with what is asked in the body, whose content type may be any.',
+  body: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema) }, { optionalBody: true }),
+  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'too_large', 'unauthenticated', 'unavailable') },
 }
 
 export const viewThingSchema = {
   ...needsToken,
   summary: 'View a thing',
   description: 'Needs the relation read on the thing.',
-  params: Type.Object({ thing: id }),
+  params,
   response: {
-    200: thing,
+    200: { ...thingSchema, ...headersOf(eTagHeader) },
     ...errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'not_found', 'unavailable'),
+  },
+}
+
+export const updateThingSchema = {
+  ...needsToken,
+  summary: 'Replace name and metadata of a thing',
+  description: 'Needs the relation write on the thing. What is left out is empty afterwards.',
+  params,
+  body: newEntitySchema,
+  response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
+}
+
+export const removeThingSchema = {
+  ...needsToken,
+  summary: 'Delete a thing',
+  description: 'Needs the relation delete on the thing. Its key opens nothing any more when this is answered; its messages stay.',
+  params,
+  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers('malformed_request', ...changeCodes) },
+}
+
+export const rotateKeySchema = {
+  ...needsToken,
+  summary: 'Give a thing another key',
+  description: "The thing's owner may. The key before is good for as many seconds as asked, and ends at once without any.",
+  params,
+  body: Type.Object(
+    {
+      grace_seconds: Type.Integer({
+        default: 0,
+        minimum: 0,
+        maximum: graceSecondsMax,
+        description: 'How long the key before stays good.',
+        examples: [86_400],
+      }),
+    },
+    { optionalBody: true },
+  ),
+  response: {
+    200: Type.Object({ key }, { description: 'The new key.', ...headersOf(eTagHeader) }),
+    ...errorAnswers(...bodyCodes, ...changeCodes),
   },
 }

@@ -1,11 +1,13 @@
 // Things in the database: rows, their encrypted keys, and the policies that their creator gets.
 
 import { parseJsonText } from '../../config/http/json-body.ts'
-import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import type { Metadata, NewEntity } from '../entity.ts'
-import { newThingId, type ThingId, type UserId } from '../ids.ts'
-import type { Page, PageRequest } from '../page.ts'
+import type { Database, SqlRow, Transaction } from '../../config/postgres/database.ts'
+import type { Changes } from '../changes.ts'
+import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type ChannelId, newThingId, type ThingId, type UserId } from '../ids.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import type { PolicyStore } from '../policies/policy-store.ts'
+import type { ChangeOutcome, Unchanged, Versions } from '../versions.ts'
 import type { ThingKeys } from './keys.ts'
 
 export interface Thing {
@@ -17,7 +19,7 @@ export interface Thing {
 }
 
 export interface ThingFilter {
-  /** The whole name, as it is written. */
+  /** A part of the name, case ignored. */
   readonly name?: string | undefined
   /** A part of the stored metadata. */
   readonly metadata?: Metadata | undefined
@@ -26,43 +28,96 @@ export interface ThingFilter {
 export interface Things {
   /** All or none; their creator owns them and gets read, write and delete on each (SPEC §5). In the order given. */
   create(owner: UserId, things: readonly NewEntity[]): Promise<Thing[]>
-  find(thing: ThingId): Promise<Thing | undefined>
+  find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
   exists(thing: ThingId): Promise<boolean>
-  /** Those of one owner, in the order of creation. */
+  isOwner(user: UserId, thing: ThingId): Promise<boolean>
+  /** Those of one owner. */
   list(owner: UserId, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
+  /** Those of one owner that are connected to the channel, or that are not. */
+  listConnected(owner: UserId, channel: ChannelId, connected: boolean, page: PageRequest): Promise<Page<Thing>>
+  /** Name and metadata become these. */
+  update(thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  /** The thing, its connections and every policy on it; its key opens nothing any more when it resolves. */
+  remove(thing: ThingId, versions: Versions): Promise<ChangeOutcome>
+  /**
+   * A new key in place of the one that it has. The old one is good for `graceSeconds` more, and with 0 it opens nothing any more when
+   * this resolves; one before it ends at once.
+   */
+  rotateKey(
+    thing: ThingId,
+    graceSeconds: number,
+    versions: Versions,
+  ): Promise<{ readonly key: string; readonly version: number } | Unchanged>
 }
 
 interface Parts {
   readonly database: Database
   readonly policies: PolicyStore
   readonly keys: ThingKeys
+  readonly changes: Changes
 }
 
 const insertSql = `
-  INSERT INTO control_plane.things (id, owner, name, metadata, key_ciphertext, key_lookup)
-  SELECT id, $1, name, metadata, decode(ciphertext, 'hex'), decode(lookup, 'hex')
-  FROM ROWS FROM (json_to_recordset($2::json) AS (id uuid, name text, metadata jsonb, ciphertext text, lookup text)) WITH ORDINALITY AS thing
+  INSERT INTO control_plane.things (id, owner, name, name_folded, metadata, key_ciphertext, key_lookup)
+  SELECT id, $1, name, name_folded, metadata, decode(ciphertext, 'hex'), decode(lookup, 'hex')
+  FROM ROWS FROM (
+    json_to_recordset($2::json) AS (id uuid, name text, name_folded text, metadata jsonb, ciphertext text, lookup text)
+  ) WITH ORDINALITY AS thing
   ORDER BY thing.ordinality`
 
-const columns = 'id, name, metadata, key_ciphertext'
+const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
-// One statement, so that the total and the page are of one moment; a page beyond the end still tells the total.
-const listSql = `
-  WITH matching AS NOT MATERIALIZED (
-    SELECT ordinal, ${columns} FROM control_plane.things
-    WHERE owner = $1 AND ($2::text IS NULL OR name = $2) AND ($3::jsonb IS NULL OR metadata @> $3)
-  )
-  SELECT counted.total, page.*
-  FROM (SELECT count(*) AS total FROM matching) AS counted
-  LEFT JOIN LATERAL (SELECT * FROM matching ORDER BY ordinal OFFSET $4 LIMIT $5) AS page ON true
-  ORDER BY page.ordinal`
+const ownSql = `
+  SELECT ordinal, ${columns} FROM control_plane.things
+  WHERE owner = $1 AND ($2::text IS NULL OR strpos(name_folded, $2) > 0) AND ($3::jsonb IS NULL OR metadata @> $3)`
+
+const isConnectedSql = 'SELECT FROM control_plane.connections WHERE connections.thing = things.id AND connections.channel = $2'
+const connectedSql = `
+  SELECT ordinal, ${columns} FROM control_plane.things JOIN control_plane.connections ON connections.thing = things.id
+  WHERE owner = $1 AND connections.channel = $2`
+const unconnectedSql = `SELECT ordinal, ${columns} FROM control_plane.things WHERE owner = $1 AND NOT EXISTS (${isConnectedSql})`
+
+const updateSql = `
+  UPDATE control_plane.things SET name = $2, name_folded = $3, metadata = $4::jsonb, version = version + 1
+  WHERE id = $1 AND ($5::int4[] IS NULL OR version = ANY($5))
+  RETURNING version`
+
+const rotateSql = `
+  UPDATE control_plane.things SET
+    previous_key_lookup = CASE WHEN $4::int4 > 0 THEN key_lookup END,
+    previous_key_ends_at = CASE WHEN $4::int4 > 0 THEN now() + make_interval(secs => $4::int4) END,
+    key_ciphertext = $2, key_lookup = $3, version = version + 1
+  WHERE id = $1 AND ($5::int4[] IS NULL OR version = ANY($5))
+  RETURNING version`
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
+type ListedRow = ThingRow & { total: bigint }
 
-export function openThings({ database, policies, keys }: Parts): Things {
+export function openThings({ database, policies, keys, changes }: Parts): Things {
   function toThing({ id, name, metadata, key_ciphertext }: ThingRow): Thing {
     const key = keys.decrypt(id, key_ciphertext)
     return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
+  }
+
+  async function exists(thing: ThingId): Promise<boolean> {
+    return (await database.query('SELECT 1 FROM control_plane.things WHERE id = $1', [thing])).length > 0
+  }
+
+  /** A change of one row, of which those who remember grants hear where it may end one. */
+  async function change(
+    thing: ThingId,
+    work: (transaction: Transaction) => Promise<SqlRow[]>,
+    endsAccess: boolean,
+  ): Promise<ChangeOutcome> {
+    const ended = { kind: 'thing', thing } as const
+    const [row] = await database.transaction(async transaction => {
+      const rows = await work(transaction)
+      if (rows.length > 0 && endsAccess) await changes.announce(ended, transaction)
+      return rows
+    })
+    if (row === undefined) return (await exists(thing)) ? 'changed-since' : 'absent'
+    if (endsAccess) changes.emit(ended)
+    return { version: row['version'] as number }
   }
 
   return {
@@ -72,7 +127,8 @@ export function openThings({ database, policies, keys }: Parts): Things {
         const id = newThingId()
         const { key, ciphertext, lookup } = keys.issue(id)
         created.push({ id, name, key, ...(metadata === undefined ? {} : { metadata }) })
-        return { id, name, metadata, ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
+        const hex = { ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
+        return { id, name, name_folded: foldedName(name), metadata, ...hex }
       })
       const granted = created.flatMap(({ id }) =>
         (['read', 'write', 'delete'] as const).map(relation => ({ subject: owner, relation, object: id })),
@@ -85,20 +141,52 @@ export function openThings({ database, policies, keys }: Parts): Things {
     },
 
     async find(thing) {
-      const [row] = await database.query<ThingRow>(`SELECT ${columns} FROM control_plane.things WHERE id = $1`, [thing])
-      return row === undefined ? undefined : toThing(row)
+      type FoundRow = ThingRow & { version: number }
+      const [row] = await database.query<FoundRow>(`SELECT ${columns}, version FROM control_plane.things WHERE id = $1`, [thing])
+      return row === undefined ? undefined : { thing: toThing(row), version: row.version }
     },
 
-    async exists(thing) {
-      const rows = await database.query('SELECT 1 FROM control_plane.things WHERE id = $1', [thing])
-      return rows.length > 0
+    exists,
+
+    async isOwner(user, thing) {
+      return (await database.query('SELECT 1 FROM control_plane.things WHERE id = $1 AND owner = $2', [thing, user])).length > 0
     },
 
-    async list(owner, { name, metadata }, { offset, limit }) {
+    async list(owner, { name, metadata }, page) {
       const filter = metadata === undefined ? null : JSON.stringify(metadata)
-      const rows = await database.query<ThingRow & { total: bigint }>(listSql, [owner, name ?? null, filter, offset, limit])
-      const items = rows.filter(row => row.id !== null).map(toThing)
-      return { total: Number(rows[0]?.total ?? 0), items }
+      const values = [owner, name === undefined ? null : foldedName(name), filter, page.offset, page.limit]
+      return toPage(await database.query<ListedRow>(pageSql(ownSql, 5, page), values), toThing)
+    },
+
+    async listConnected(owner, channel, connected, page) {
+      const sql = pageSql(connected ? connectedSql : unconnectedSql, 4, page)
+      return toPage(await database.query<ListedRow>(sql, [owner, channel, page.offset, page.limit]), toThing)
+    },
+
+    update(thing, { name, metadata }, versions) {
+      const values = [thing, name, foldedName(name), metadata === undefined ? null : JSON.stringify(metadata), versions ?? null]
+      return change(thing, transaction => transaction.query(updateSql, values), false)
+    },
+
+    remove(thing, versions) {
+      const work = async (transaction: Transaction): Promise<SqlRow[]> => {
+        // The lock comes first: who shares the thing waits, and then finds it gone.
+        const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
+        const rows = await transaction.query(lockSql, [thing, versions ?? null])
+        if (rows.length === 0) return []
+        await transaction.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
+        await policies.removeAll({ object: thing }, transaction)
+        return rows
+      }
+      return change(thing, work, true)
+    },
+
+    async rotateKey(thing, graceSeconds, versions) {
+      const { key, ciphertext, lookup } = keys.issue(thing)
+      const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
+      // Also with a time of grace: a grant that is remembered has no end, and the old key has one now.
+      const outcome = await change(thing, transaction => transaction.query(rotateSql, values), true)
+      return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
     },
   }
 }

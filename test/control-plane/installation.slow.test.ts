@@ -1,5 +1,7 @@
 // Starting: the first time, again, at the same time, under another master key, and with or without an administrator.
 
+import { readdir, readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
 import { beforeEach, expect, test } from 'vitest'
 import { type ControlPlane, ControlPlaneStartError, isInstalled, openControlPlane } from '../../control-plane/index.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
@@ -7,6 +9,8 @@ import { describeOnDatabases, masterKey, recordingLogger } from './platform.ts'
 
 const options = { users: { allowSelfRegister: true }, tokens: { lifetimeSeconds: 3600 } }
 const credentials = { email: 'chief@sluice.example', password: 'the chief of them all' }
+
+const migrations = fileURLToPath(new URL('../../control-plane/migrations', import.meta.url))
 
 describeOnDatabases('start', database => {
   beforeEach(() => database().execute('DROP SCHEMA IF EXISTS control_plane CASCADE'))
@@ -33,14 +37,22 @@ describeOnDatabases('start', database => {
     await (await open()).check()
   })
 
-  test('a database of the version before is brought up to date with what it holds', async () => {
+  test('a database of the first version is brought up to date with what it holds', async () => {
     const plane = await open()
     await plane.ensureAdministrator(credentials)
-    await database().execute(
-      "DROP TABLE control_plane.failed_attempts; DELETE FROM control_plane.migrations WHERE name = '0002-failed-attempts'",
-    )
+    for (const name of (await readdir(migrations)).toSorted().toReversed()) {
+      if (name.startsWith('0001')) continue
+      const down = (await readFile(`${migrations}/${name}`, 'utf8')).split('-- Down Migration')[1]!
+      await database().execute(`SET search_path TO control_plane; ${down}; RESET search_path`)
+      await database().query('DELETE FROM control_plane.migrations WHERE name = $1', [name.replace('.sql', '')])
+    }
+    const owner = (await database().query<{ id: string }>('SELECT id FROM control_plane.users'))[0]!.id
+    await database().query("INSERT INTO control_plane.channels (id, owner, name) VALUES (gen_random_uuid(), $1, 'From Before')", [owner])
     const upgraded = await open()
     expect(await upgraded.hasAdministrator()).toBe(true)
+    expect(await database().query('SELECT name, name_folded, version FROM control_plane.channels')).toEqual([
+      { name: 'From Before', name_folded: 'from before', version: 1 },
+    ])
     expect(await database().query('SELECT * FROM control_plane.failed_attempts')).toEqual([])
   })
 

@@ -109,7 +109,7 @@ test.each([
   ['limit=%2B1', '/query/limit', 'is not allowed: give a whole number from 1 to 100'],
   ['limit=5&limit=6', '/query/limit', 'is given more than once: give it once'],
   ['unknown=5&unknown=6', '/query/unknown', 'is given more than once: give it once'],
-  ['connected=1', '/query/connected', 'is not allowed: give true or false'],
+  ['connected=yes', '/query/connected', 'is not allowed: give true or false'],
   ['value=Infinity', '/query/value', 'is not allowed: give a number'],
   ['name=%00', '/query/name', 'holds a NUL character: remove it'],
 ])('the query %s is refused with its place and what to do', async (query, pointer, detail) => {

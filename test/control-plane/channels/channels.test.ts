@@ -1,8 +1,8 @@
 // Channels over HTTP: created by every user, listed to their owner alone.
 
 import { beforeAll, expect, test } from 'vitest'
-import { type Answer, call } from '../../up/operator.ts'
-import { describePlatform, type User } from '../platform.ts'
+import { type Answer, call, makeSite } from '../../up/operator.ts'
+import { absentId, describePlatform, type User } from '../platform.ts'
 
 const uuid = expect.stringMatching(/^[0-9a-f-]{36}$/)
 
@@ -33,7 +33,7 @@ describePlatform('channels', platform => {
     expect(answer.headers.get('access-control-expose-headers')).toBe('Location')
     expect(answer.json).toEqual({
       channels: [
-        { id: uuid, name: 'one' },
+        { id: uuid, name: 'one', metadata: { type: 'control' } },
         { id: uuid, name: 'two' },
       ],
     })
@@ -41,11 +41,9 @@ describePlatform('channels', platform => {
 
   test.each<[string, object]>([
     ['a name of the wrong type', { name: true }],
-    ['no name', {}],
     ['a name of 1,025 bytes', { name: 'x'.repeat(1025) }],
     ['metadata of the wrong type', { name: 'x', metadata: 'data' }],
     ['metadata of 17 levels', { name: 'x', metadata: JSON.parse(`${'{"a":'.repeat(17)}1${'}'.repeat(17)}`) }],
-    ['a property that is not known', { name: 'x', type: 'data' }],
   ])('a bulk with %s creates none', async (_name, bad) => {
     const user = await platform().user()
     expect((await create([{ name: 'good' }, bad], user.token)).status).toBe(400)
@@ -75,12 +73,14 @@ describePlatform('channels', platform => {
       total: 12,
       offset: 10,
       limit: 10,
+      order: '',
+      direction: 'asc',
       channels: [
         { id: uuid, name: 'c10' },
         { id: uuid, name: 'c11' },
       ],
     })
-    expect((await list('?offset=12', user.token)).json).toEqual({ total: 12, offset: 12, limit: 10, channels: [] })
+    expect((await list('?offset=12', user.token)).json).toMatchObject({ total: 12, offset: 12, limit: 10, channels: [] })
     expect((await list('', await platform().administrator())).json?.total).toBe(0)
   })
 
@@ -98,4 +98,64 @@ describePlatform('channels', platform => {
   ])('%s %s needs a token', async (method, path) => {
     expect((await call(platform().url, method, path, method === 'POST' ? { body: '{' } : {})).status).toBe(401)
   })
+
+  const change = (method: string, path: string, body?: object, { authorization = owner.token, ...headers }: Record<string, string> = {}) =>
+    call(platform().url, method, path, { authorization, headers, ...(body === undefined ? {} : { body }) })
+  const make = async (name: string): Promise<string> => ((await create([{ name }])).json!['channels'] as { id: string }[])[0]!.id
+
+  test('a list is filtered by a part of the name and of the metadata, and ordered by name', async () => {
+    const user = await platform().user()
+    await create([{ name: 'North', metadata: { type: 'data' } }, { name: 'south' }, { name: 'northwest' }], user.token)
+    const names = async (query: string): Promise<unknown> =>
+      ((await list(query, user.token)).json!['channels'] as { name: string }[]).map(({ name }) => name)
+    expect(await names('?name=NORTH')).toEqual(['North', 'northwest'])
+    expect(await names('?metadata=%7B%22type%22%3A%22data%22%7D')).toEqual(['North'])
+    expect(await names('?name=&order=name&dir=desc')).toEqual(['south', 'northwest', 'North'])
+  })
+
+  test('its owner sees a channel, changes it whole and under the version that was read', async () => {
+    const path = `/channels/${await make('before')}`
+    const eTag = (await change('GET', path)).headers.get('etag')!
+    expect((await change('PUT', path, { name: 'after', metadata: { type: 'data' } }, { 'if-match': eTag })).status).toBe(200)
+    const seen = await change('GET', path)
+    expect(seen.json).toEqual({ id: path.replace('/channels/', ''), name: 'after', metadata: { type: 'data' } })
+    expect((await change('PUT', path, { name: 'late' }, { 'if-match': eTag })).status).toBe(412)
+    expect((await change('DELETE', path, undefined, { 'if-match': eTag })).status).toBe(412)
+    expect((await change('DELETE', path, undefined, { 'if-match': seen.headers.get('etag')! })).status).toBe(204)
+    expect((await change('GET', path)).status).toBe(403)
+  })
+
+  test('a channel that is deleted is gone for its things at once', async () => {
+    const site = await makeSite(platform().url)
+    const access = async (): Promise<unknown> =>
+      platform().plane.access.authorize({
+        credential: { scheme: 'Thing', secret: site.device.replace('Thing ', '') },
+        channel: site.channel,
+        action: 'publish',
+      })
+    expect(await access()).toMatchObject({ allowed: true })
+    const ended: unknown[] = []
+    const forget = platform().plane.access.onChange(told => ended.push(told))
+    expect((await change('DELETE', `/channels/${site.channel}`, undefined, { authorization: site.owner })).status).toBe(204)
+    forget()
+    expect(ended).toEqual([{ kind: 'channel', channel: site.channel }])
+    expect(await access()).toEqual({ allowed: false, reason: 'forbidden' })
+  })
+
+  test.each<[string, object?]>([['GET'], ['PUT', { name: 'stolen' }], ['DELETE']])(
+    "%s of another user's channel and of an absent one is the same 403",
+    async (method, body) => {
+      const id = await make('mine')
+      const stranger = { authorization: (await platform().user()).token }
+      const administrator = { authorization: await platform().administrator() }
+      const refused = [
+        await change(method, `/channels/${id}`, body, stranger),
+        await change(method, `/channels/${absentId}`, body, stranger),
+        await change(method, `/channels/${id}`, body, administrator),
+      ]
+      expect(refused.map(({ status }) => status)).toEqual([403, 403, 403])
+      expect((await change(method, `/channels/${absentId}`, body, administrator)).status).toBe(404)
+      expect((await change('GET', `/channels/${id}`)).json).toEqual({ id, name: 'mine' })
+    },
+  )
 })

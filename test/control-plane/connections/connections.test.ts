@@ -87,7 +87,6 @@ describePlatform('connections', platform => {
     ['a number as id', { channel_ids: [5], thing_ids: [absentId] }, '/body/channel_ids/0'],
     ['more than a thousand things', { channel_ids: [absentId], thing_ids: Array(1001).fill(absentId) }, '/body/thing_ids'],
     ['more than 5,000 pairs', { channel_ids: Array(6).fill(absentId), thing_ids: Array(1000).fill(absentId) }, '/body'],
-    ['a property that is not known', { channel_ids: [absentId], thing_ids: [absentId], force: true }, '/body/force'],
   ])('%s is malformed, and says where', async (_name, body, pointer) => {
     const answer = await call(platform().url, 'POST', '/connect', { authorization: owner, body: body as object })
     expect(answer.status).toBe(400)
@@ -142,5 +141,113 @@ describePlatform('connections', platform => {
   test('without a token, both are 401 before anything else is looked at', async () => {
     expect((await call(platform().url, 'POST', '/connect', { body: '{' })).status).toBe(401)
     expect((await call(platform().url, 'DELETE', '/channels/x/things/x')).status).toBe(401)
+  })
+
+  const get = (path: string, authorization = owner): Promise<Answer> => call(platform().url, 'GET', path, { authorization })
+  const idsOf = (answer: Answer, kind: 'things' | 'channels'): string[] => (answer.json![kind] as { id: string }[]).map(({ id }) => id)
+
+  test('PUT of a pair connects it, again too, and says what replaces it', async () => {
+    const [[thing], [channel]] = [await make(platform(), 'things', owner, 1), await make(platform(), 'channels', owner, 1)]
+    const put = (authorization = owner): Promise<Answer> =>
+      call(platform().url, 'PUT', `/channels/${channel}/things/${thing}`, { authorization })
+    for (const answer of [await put(), await put()]) {
+      expect([answer.status, answer.text, answer.headers.get('link')]).toEqual([200, '', '</connect>; rel="successor-version"'])
+    }
+    expect(await connected([thing!])).toBe(1)
+    expect((await put((await platform().user()).token)).status).toBe(403)
+  })
+
+  test('PUT /disconnect ends each pair at once, all or none, and what is not connected is a success', async () => {
+    const things = await make(platform(), 'things', owner, 3)
+    const channels = await make(platform(), 'channels', owner, 2)
+    await connect(channels, things.slice(0, 2))
+    const put = (channelIds: readonly unknown[], thingIds: readonly unknown[]): Promise<Answer> =>
+      call(platform().url, 'PUT', '/disconnect', { authorization: owner, body: { channel_ids: channelIds, thing_ids: thingIds } })
+    expect((await put([...channels, site.channel], things)).status).toBe(403)
+    expect((await put(channels, [...things, absentId])).status).toBe(403)
+    expect(await connected(things)).toBe(4)
+    const ended: unknown[] = []
+    const forget = platform().plane.access.onChange(change => ended.push(change))
+    const answer = await put(channels, things.slice(1))
+    forget()
+    expect([answer.status, answer.text]).toEqual([200, '{}'])
+    const pairs = channels.map(channel => ({ kind: 'disconnected', thing: things[1], channel }))
+    expect(new Set(ended)).toEqual(new Set(pairs))
+    expect(await connected(things)).toBe(2)
+    expect((await put(channels, things)).status).toBe(200)
+    expect(await connected(things)).toBe(0)
+    expect((await put([], things)).status).toBe(400)
+    expect((await put(Array(6).fill(absentId), Array(1000).fill(absentId))).status).toBe(400)
+  })
+
+  test('the things of a channel and the channels of a thing, connected and not, page by page', async () => {
+    const user = (await platform().user()).token
+    const things = await make(platform(), 'things', user, 5)
+    const channels = await make(platform(), 'channels', user, 3)
+    await connect([channels[0]], things.slice(0, 3), user)
+    await connect(channels.slice(0, 2), [things[0]], user)
+    for (const yes of ['', 'connected=true', 'connected=1', 'disconnected=false', 'connected=T&disconnected=f']) {
+      expect(idsOf(await get(`/channels/${channels[0]}/things?${yes}`, user), 'things')).toEqual(things.slice(0, 3))
+      expect(idsOf(await get(`/things/${things[0]}/channels?${yes}`, user), 'channels')).toEqual(channels.slice(0, 2))
+    }
+    for (const no of ['connected=false', 'disconnected=true', 'connected=0&disconnected=TRUE']) {
+      expect(idsOf(await get(`/channels/${channels[0]}/things?${no}`, user), 'things')).toEqual(things.slice(3))
+      expect(idsOf(await get(`/things/${things[0]}/channels?${no}`, user), 'channels')).toEqual(channels.slice(2))
+    }
+    const page = await get(`/channels/${channels[0]}/things?offset=1&limit=1&order=name&dir=desc`, user)
+    expect(page.json).toMatchObject({ total: 3, offset: 1, limit: 1, order: 'name', direction: 'desc', things: [{ id: things[1] }] })
+    expect(page.headers.get('cache-control')).toBe('no-store')
+    for (const bad of [
+      'connected=true&disconnected=true',
+      'connected=false&disconnected=0',
+      'connected=2',
+      'limit=0',
+      'metadata_as=xml',
+      'connected=',
+    ])
+      expect((await get(`/channels/${channels[0]}/things?${bad}`, user)).status, bad).toBe(400)
+  })
+
+  test('listed metadata is an object, and its text for who asks', async () => {
+    const body = [{ name: 'a', metadata: { n: 1 } }, { name: 'b' }]
+    const bulk = async (kind: 'things' | 'channels'): Promise<string[]> =>
+      idsOf(await call(platform().url, 'POST', `/${kind}/bulk`, { authorization: owner, body }), kind)
+    const [things, channels] = [await bulk('things'), await bulk('channels')]
+    await connect(channels, things)
+    for (const [path, kind] of [
+      [`/channels/${channels[0]}/things`, 'things'],
+      [`/things/${things[0]}/channels`, 'channels'],
+    ] as const) {
+      const metadata = async (query: string): Promise<unknown[]> =>
+        ((await get(path + query)).json![kind] as { metadata?: unknown }[]).map(item => item.metadata)
+      expect(await metadata('')).toEqual([{ n: 1 }, undefined])
+      expect(await metadata('?metadata_as=string')).toEqual(['{"n":1}', '{}'])
+    }
+  })
+
+  test('who owns neither is told nothing of what is connected', async () => {
+    const stranger = (await platform().user()).token
+    const administrator = await platform().administrator()
+    for (const path of [`/channels/${site.channel}/things`, `/things/${site.thing}/channels`]) {
+      const absent = path.replace(/[0-9a-f-]{36}/, absentId)
+      expect([(await get(path, stranger)).status, (await get(absent, stranger)).status, (await get(path, administrator)).status]).toEqual([
+        403, 403, 403,
+      ])
+      expect((await get(absent, administrator)).status).toBe(404)
+    }
+  })
+
+  test('connecting while one of them is deleted leaves a connection to neither', async () => {
+    for (let round = 0; round < 5; round++) {
+      const [[thing], [channel]] = [await make(platform(), 'things', owner, 1), await make(platform(), 'channels', owner, 1)]
+      const removed = round % 2 === 0 ? `/things/${thing}` : `/channels/${channel}`
+      const [made, deleted] = await Promise.all([
+        connect([channel], [thing]),
+        call(platform().url, 'DELETE', removed, { authorization: owner }),
+      ])
+      expect([200, 403]).toContain(made.status)
+      expect(deleted.status).toBe(204)
+      expect(await connected([thing!])).toBe(0)
+    }
   })
 })

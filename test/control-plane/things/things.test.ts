@@ -43,7 +43,7 @@ describePlatform('things', platform => {
   })
 
   test('a refusal of a deprecated endpoint says what replaces it too', async () => {
-    const answer = await call(platform().url, 'POST', '/things', { authorization: owner.token, body: {} })
+    const answer = await call(platform().url, 'POST', '/things', { authorization: owner.token, body: { name: 1 } })
     expect([answer.status, answer.headers.has('deprecation')]).toEqual([400, true])
   })
 
@@ -54,7 +54,7 @@ describePlatform('things', platform => {
     expect(answer.headers.has('deprecation')).toBe(false)
     expect(answer.json).toEqual({
       things: [
-        { id: uuid, name: 'one', key: uuid },
+        { id: uuid, name: 'one', key: uuid, metadata: { a: 1 } },
         { id: uuid, name: 'two', key: uuid },
       ],
     })
@@ -98,8 +98,6 @@ describePlatform('things', platform => {
 
   test.each<[string, unknown, string]>([
     ['a name of the wrong type', { name: 5 }, '/body/1/name'],
-    ['no name', { metadata: {} }, '/body/1/name'],
-    ['an empty name', { name: '' }, '/body/1/name'],
     ['a name of 1,025 bytes', { name: `${'é'.repeat(512)}x` }, '/body/1/name'],
     ['a name with NUL', { name: 'a\0b' }, '/body/1/name'],
     ['metadata that is a list', { name: 'x', metadata: [] }, '/body/1/metadata'],
@@ -117,7 +115,6 @@ describePlatform('things', platform => {
       '/body/1/metadata',
     ],
     ['metadata with NUL in a key', { name: 'x', metadata: { 'a\0': 1 } }, '/body/1/metadata/a\0'],
-    ['a property that is not known', { name: 'x', meta: {} }, '/body/1/meta'],
   ])('a bulk with %s creates none, and says where', async (_name, bad, pointer) => {
     const user = await platform().user()
     const answer = await create([{ name: 'good' }, bad, { name: 'also good' }], user.token)
@@ -219,15 +216,26 @@ describePlatform('things', platform => {
     expect(last).toEqual({ id: uuid, name: 't12', key: uuid, metadata: { a: 1 } })
   })
 
-  test('a name selects things of that name, as it is written', async () => {
+  test('a thing needs no name, and what is not known of it is ignored: clients send more than is read', async () => {
+    const answer = await create([{}, { name: '', id: absentId, key: 'k', meta: 1 }])
+    expect(answer.status).toBe(201)
+    expect(thingsOf(answer)).toEqual([
+      { id: uuid, name: '', key: uuid },
+      { id: uuid, name: '', key: uuid },
+    ])
+  })
+
+  test('a name selects things with it in their names, case ignored; an empty one selects all', async () => {
     const user = await platform().user()
-    await create([{ name: 'pump' }, { name: 'pump 2' }, { name: 'Pump' }, { name: 'a&b=% é' }], user.token)
+    await create([{ name: 'pump' }, { name: 'pump 2' }, { name: 'Ölpumpe' }, { name: 'a&b=% é' }], user.token)
     const names = async (name: string): Promise<string[]> =>
       thingsOf(await get(`/things?name=${encodeURIComponent(name)}`, user.token)).map(({ name }) => name)
-    expect(await names('pump')).toEqual(['pump'])
-    expect(await names('a&b=% é')).toEqual(['a&b=% é'])
-    expect(await names('%')).toEqual([])
-    expect((await get('/things?name=pump', user.token)).json?.total).toBe(1)
+    expect(await names('PUMP')).toEqual(['pump', 'pump 2', 'Ölpumpe'])
+    expect(await names('ölp')).toEqual(['Ölpumpe'])
+    expect(await names('%')).toEqual(['a&b=% é'])
+    expect(await names('_')).toEqual([])
+    expect(await names('')).toHaveLength(4)
+    expect((await get('/things?name=pump&limit=1', user.token)).json?.total).toBe(3)
   })
 
   test('metadata selects things that contain it (SPEC §2)', async () => {
@@ -332,5 +340,40 @@ describePlatform('things', platform => {
       const answer = await get(`/things/${id}`)
       expect([id, answer.status, answer.json?.code]).toEqual([id, 400, 'malformed_request'])
     }
+  })
+
+  const make = async (user: User, ...names: string[]): Promise<Thing[]> =>
+    thingsOf(
+      await create(
+        names.map(name => ({ name })),
+        user.token,
+      ),
+    )
+
+  test.each([
+    ['', ['b', 'C', 'a']],
+    ['order=name', ['C', 'a', 'b']],
+    ['order=name&dir=desc', ['b', 'a', 'C']],
+    ['dir=desc', ['a', 'C', 'b']],
+    ['order=name&offset=1&limit=1', ['a']],
+    ['order=&dir=&name=&metadata=', ['b', 'C', 'a']],
+  ])('a list with %s has that order', async (query, names) => {
+    const user = await platform().user()
+    await make(user, 'b', 'C', 'a')
+    const answer = await get(`/things?${query}`, user.token)
+    expect(thingsOf(answer).map(({ name }) => name)).toEqual(names)
+    const asked = new URLSearchParams(query)
+    expect(answer.json).toMatchObject({ total: 3, order: asked.get('order') ?? '', direction: asked.get('dir') || 'asc' })
+  })
+
+  test('a list in the order of ids', async () => {
+    const user = await platform().user()
+    const ids = (await make(user, ...Array.from({ length: 5 }, () => 'x'))).map(({ id }) => id)
+    expect(thingsOf(await get('/things?order=id', user.token)).map(({ id }) => id)).toEqual(ids.toSorted())
+    expect(thingsOf(await get('/things?order=id&dir=desc', user.token)).map(({ id }) => id)).toEqual(ids.toSorted().toReversed())
+  })
+
+  test.each(['order=key', 'dir=up', 'metadata=%7B'])('a list with %s is malformed', async query => {
+    expect((await get(`/things?${query}`)).status).toBe(400)
   })
 })

@@ -1,0 +1,29 @@
+-- Up Migration
+
+-- A version is the number of changes, and the entity's ETag. A folded name is in lower case, made by the process and not by the locale of
+-- the database (entity.ts).
+ALTER TABLE things
+  ADD COLUMN version integer NOT NULL DEFAULT 1,
+  ADD COLUMN name_folded text,
+  -- The key before the last rotation, as long as it is still good.
+  ADD COLUMN previous_key_lookup bytea CONSTRAINT things_previous_key_lookup_unique UNIQUE,
+  ADD COLUMN previous_key_ends_at timestamptz;
+UPDATE things SET name_folded = lower(name);
+ALTER TABLE things ALTER COLUMN name_folded SET NOT NULL;
+DROP INDEX things_owner_name;
+CREATE INDEX things_owner_name ON things (owner, name COLLATE "C", ordinal);
+
+ALTER TABLE channels
+  ADD COLUMN version integer NOT NULL DEFAULT 1,
+  ADD COLUMN name_folded text;
+UPDATE channels SET name_folded = lower(name);
+ALTER TABLE channels ALTER COLUMN name_folded SET NOT NULL;
+CREATE INDEX channels_owner_name ON channels (owner, name COLLATE "C", ordinal);
+
+-- Down Migration
+
+DROP INDEX channels_owner_name;
+ALTER TABLE channels DROP COLUMN version, DROP COLUMN name_folded;
+DROP INDEX things_owner_name;
+CREATE INDEX things_owner_name ON things (owner, name, ordinal);
+ALTER TABLE things DROP COLUMN version, DROP COLUMN name_folded, DROP COLUMN previous_key_lookup, DROP COLUMN previous_key_ends_at;

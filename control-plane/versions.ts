@@ -1,0 +1,31 @@
+// Changes that depend on what was read before: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
+
+import type { FastifyRequest } from 'fastify'
+import { HttpError } from '../config/http/errors.ts'
+
+/** Any of these, or undefined for whichever there is. In SQL: `$n::int4[] IS NULL OR version = ANY($n)`. */
+export type Versions = readonly number[] | undefined
+
+/** What became of a change. */
+export type ChangeOutcome = { readonly version: number } | Unchanged
+export type Unchanged = 'absent' | 'changed-since'
+
+export const eTagHeader = { ETag: 'The version, for If-Match.' }
+export const eTagOf = (version: number): string => `"${version}"`
+
+/** The versions that a request would change; undefined for whichever there is. Tags are compared strongly, so that a weak one is none. */
+export function expectedVersions(request: FastifyRequest): Versions {
+  const header = request.headers['if-match']
+  if (header === undefined || header.trim() === '*') return undefined
+  return header
+    .split(',')
+    .flatMap(tag => /^"(\d{1,9})"$/.exec(tag.trim())?.[1] ?? [])
+    .map(Number)
+}
+
+export function changedSince(): HttpError {
+  return new HttpError('precondition_failed', 'it has changed since it was read: read it again, and repeat the change with the new ETag')
+}
+
+/** The errors of a change to one entity. */
+export const changeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed', 'unavailable'] as const

@@ -1,0 +1,59 @@
+// POST /things/search: by name and metadata, in the order asked, whatever the client says of the body's type.
+
+import { expect, test } from 'vitest'
+import { type Answer, call } from '../../up/operator.ts'
+import { describePlatform, type User } from '../platform.ts'
+
+const uuid = expect.stringMatching(/^[0-9a-f-]{36}$/)
+
+describePlatform('search of things', platform => {
+  const create = (user: User, body: object[]): Promise<Answer> =>
+    call(platform().url, 'POST', '/things/bulk', { authorization: user.token, body })
+  const search = (user: User, body?: object): Promise<Answer> =>
+    call(platform().url, 'POST', '/things/search', { authorization: user.token, ...(body === undefined ? {} : { body }) })
+
+  test.each<[string, string | undefined]>([
+    ['as JSON', 'application/json'],
+    ['as a form, which curl says', 'application/x-www-form-urlencoded'],
+    ['as nothing', undefined],
+  ])('a search sent %s finds by name and metadata, in the order asked', async (_name, type) => {
+    const user = await platform().user()
+    const items = [
+      { name: 'Pump', metadata: { at: { roof: 1 } } },
+      { name: 'a pump', metadata: { at: { roof: 1 }, b: 2 } },
+      { name: 'pumps' },
+    ]
+    await create(user, items)
+    const body = JSON.stringify({ name: 'pump', metadata: { at: { roof: 1 } }, order: 'name', dir: 'desc', limit: 1, unknown: true })
+    const headers = { authorization: user.token, ...(type === undefined ? {} : { 'content-type': type }) }
+    // Bytes have no type that fetch would name.
+    const response = await fetch(`${platform().url}/things/search`, { method: 'POST', headers, body: Buffer.from(body) })
+    expect([response.status, await response.json()]).toEqual([
+      200,
+      { total: 2, offset: 0, limit: 1, order: 'name', direction: 'desc', things: [{ id: uuid, key: uuid, ...items[1] }] },
+    ])
+  })
+
+  test('a search without a body, or with an empty one, lists all of one owner', async () => {
+    const user = await platform().user()
+    await create(user, [{ name: 'one' }, { name: 'two' }])
+    for (const body of [undefined, {}]) {
+      const answer = await search(user, body)
+      expect(answer.json).toMatchObject({ total: 2, offset: 0, limit: 10, order: '', direction: 'asc' })
+    }
+    expect((await search(await platform().user(), {})).json?.total).toBe(0)
+  })
+
+  test.each([
+    { limit: 101 },
+    { limit: '5' },
+    { offset: -1 },
+    { order: 'key' },
+    { dir: 'up' },
+    { metadata: [] },
+    { name: 1 },
+    { metadata: { a: '\0' } },
+  ])('a search with %o is malformed', async body => {
+    expect((await search(await platform().user(), body)).status).toBe(400)
+  })
+})
