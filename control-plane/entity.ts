@@ -120,12 +120,12 @@ export function parseMetadataFilter(json: string): Metadata {
   }
   if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
     refuseFaults([{ pointer, detail: 'is not a JSON object: give one such as {"location":"roof"}' }])
-  checkMetadataFilter(filter as Metadata, pointer)
+  checkMetadata(filter as Metadata, pointer)
   return filter as Metadata
 }
 
 /** @throws HttpError `malformed_request` for what no metadata can contain */
-export function checkMetadataFilter(filter: Metadata | undefined, pointer: string): void {
+export function checkMetadata(filter: Metadata | undefined, pointer: string): void {
   const fault = filter === undefined ? undefined : metadataFault(filter, pointer)
   if (fault !== undefined) refuseFaults([fault])
 }

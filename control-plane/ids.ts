@@ -11,12 +11,12 @@ export type ChannelId = string & { readonly [kind]: 'channel' }
 export type GroupId = string & { readonly [kind]: 'group' }
 
 /** Any UUID in its text form (RFC 9562 §4); capitals are read, as the RFC asks, and lower case is written. */
-const pattern = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
-const uuid = new RegExp(pattern)
+export const uuidPattern = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+const uuid = new RegExp(uuidPattern)
 
 /** The schema of an id in a path or a body; `toThingId` and its like make the typed id of what it let through. */
 export function idSchema(description: string) {
-  return Type.String({ pattern, description, allowed: 'a UUID', examples: ['0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'] })
+  return Type.String({ pattern: uuidPattern, description, allowed: 'a UUID', examples: ['0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'] })
 }
 
 export function isId(text: string): boolean {
@@ -26,6 +26,7 @@ export function isId(text: string): boolean {
 export const toUserId = (text: string): UserId => lowerCase(text) as UserId
 export const toThingId = (text: string): ThingId => lowerCase(text) as ThingId
 export const toChannelId = (text: string): ChannelId => lowerCase(text) as ChannelId
+export const toGroupId = (text: string): GroupId => lowerCase(text) as GroupId
 
 /** New ids are random (RFC 9562 §5.4): they tell nothing of when or after what they were made. */
 export const newUserId = (): UserId => randomUUID() as string as UserId

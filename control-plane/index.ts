@@ -16,11 +16,17 @@ import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
 import { openFailedAttempts } from './failed-attempts.ts'
+import { openGroupMembers } from './groups/member-store.ts'
+import { groupRoutes } from './groups/routes.ts'
+import { openGroups } from './groups/store.ts'
 import { install } from './installation.ts'
 import type { ControlPlaneOptions } from './options.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
+import { policyRoutes } from './policies/routes.ts'
+import { openPolicies } from './policies/store.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
+import { sharingRoutes } from './things/sharing.ts'
 import { openThings } from './things/store.ts'
 import { tokenRoutes } from './tokens/routes.ts'
 import { openTokens } from './tokens/store.ts'
@@ -97,6 +103,8 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   const things = openThings({ database, policies, keys, changes })
   const channels = openChannels(database, changes)
   const connections = openConnections(database, changes)
+  const groups = openGroups(database, policies)
+  const members = openGroupMembers(database, policies)
   const authentication = openAuthentication(tokens, users)
   const authorization = openAuthorization(policies)
 
@@ -112,6 +120,9 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       tokenRoutes(app, { signIn, tokens })
       thingRoutes(app, { things, authentication, authorization })
       channelRoutes(app, { channels, authentication, authorization })
+      sharingRoutes(app, { things, authentication, authorization })
+      policyRoutes(app, { policies: openPolicies(database, policies), authentication, authorization })
+      groupRoutes(app, { groups, members, things, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
     },
     access: openAccess({ database, keys, tokens, changes, failedAttempts }),

@@ -84,7 +84,7 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
     const thing = toThingId(request.params.thing)
     const caller = callerOf(request)
     const connected = isConnected(request.query)
-    if (!(await things.isOwner(caller, thing))) throw await authorization.refusal(caller, () => things.exists(thing))
+    if ((await things.ownerOf(thing)) !== caller) throw await authorization.refusal(caller, () => things.exists(thing))
     const { items, ...page } = pageOf(await channels.listConnected(caller, thing, connected, request.query), request.query)
     return reply.send({ ...page, channels: shown(items, request.query.metadata_as) })
   })

@@ -39,8 +39,11 @@ export interface PolicyStore {
   /** Removes every policy of an object, or that names a subject. Otherwise as `remove`. */
   removeAll(of: { readonly object: PolicyObject } | { readonly subject: Subject }, transaction: Transaction): Promise<void>
 
-  /** The policies of one object, or those that name one subject, in no particular order and without what groups add. */
-  list(of: { readonly object: PolicyObject } | { readonly subject: Subject }): Promise<Policy[]>
+  /**
+   * The policies of one object, or those that name one subject, in no particular order and without what groups add. A store inside the
+   * database reads in the transaction, where one is given.
+   */
+  list(of: { readonly object: PolicyObject } | { readonly subject: Subject }, transaction?: Transaction): Promise<Policy[]>
 }
 
 /** The subject that stands for whoever is a member of the group. */

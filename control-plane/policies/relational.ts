@@ -45,11 +45,12 @@ export function openRelationalPolicies(database: Database): PolicyStore {
       const [column, value] = columnOf(of)
       await transaction.query(`DELETE FROM control_plane.tuples WHERE ${column} = $1`, [value])
     },
-    async list(of) {
+    async list(of, transaction) {
       const [column, value] = columnOf(of)
-      const rows = await database.query<PolicyRow>(`SELECT object, relation, subject FROM control_plane.tuples WHERE ${column} = $1`, [
-        value,
-      ])
+      const rows = await (transaction ?? database).query<PolicyRow>(
+        `SELECT object, relation, subject FROM control_plane.tuples WHERE ${column} = $1`,
+        [value],
+      )
       return rows.map(({ subject, relation, object }) => ({ subject, relation, object }))
     },
   }

@@ -6,7 +6,7 @@ import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
-import { checkEntities, checkMetadataFilter, parseMetadataFilter } from '../entity.ts'
+import { checkEntities, checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import { pageOf } from '../page.ts'
 import type { Relation } from '../policies/policy-store.ts'
@@ -76,7 +76,7 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
 
   takeAnyType(app, scope => {
     scope.post('/things/search', { schema: searchThingsSchema, onRequest }, async (request, reply) => {
-      checkMetadataFilter(request.body.metadata, '/body/metadata')
+      checkMetadata(request.body.metadata, '/body/metadata')
       const { items, ...page } = pageOf(await things.list(callerOf(request), request.body, request.body), request.body)
       return reply.headers(unstored).send({ ...page, things: items })
     })
@@ -111,7 +111,7 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
   app.patch('/things/:thing/key', { schema: rotateKeySchema, onRequest }, async (request, reply) => {
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
-    if (!(await things.isOwner(caller, id))) throw await refusal(caller, id)
+    if ((await things.ownerOf(id)) !== caller) throw await refusal(caller, id)
     const outcome = await things.rotateKey(id, request.body.grace_seconds, expectedVersions(request))
     const { key, version } = await changed(caller, id, outcome)
     return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })

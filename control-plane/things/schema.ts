@@ -97,6 +97,35 @@ export const removeThingSchema = {
   response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers('malformed_request', ...changeCodes) },
 }
 
+const share = Type.Object({
+  user_ids: Type.Array(idSchema("A user's id."), { minItems: 1, maxItems: 100 }),
+  policies: Type.Array(Type.Enum(['read', 'write', 'delete']), { minItems: 1, maxItems: 3, examples: [['read']] }),
+})
+
+export const shareThingSchema = {
+  ...needsToken,
+  summary: 'Share a thing',
+  description: 'Gives users rights on it. Needs the relation write; who does not own the thing gives only what they hold.',
+  params,
+  body: share,
+  response: {
+    200: Type.Object({}, { description: 'They have these rights.' }),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'unavailable'),
+  },
+}
+
+export const unshareThingSchema = {
+  ...needsToken,
+  summary: 'Stop sharing a thing',
+  description: 'Takes rights back that users were given by name; those they have through a group stay. The owner keeps theirs.',
+  params,
+  body: share,
+  response: {
+    204: emptyAnswer('They have these rights no more.'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict', 'unavailable'),
+  },
+}
+
 export const rotateKeySchema = {
   ...needsToken,
   summary: 'Give a thing another key',

@@ -6,7 +6,8 @@ import type { Changes } from '../changes.ts'
 import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, newThingId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import type { PolicyStore } from '../policies/policy-store.ts'
+import type { Policy, PolicyStore, Relation } from '../policies/policy-store.ts'
+import { lockUsersSql } from '../users/store.ts'
 import type { ChangeOutcome, Unchanged, Versions } from '../versions.ts'
 import type { ThingKeys } from './keys.ts'
 
@@ -29,12 +30,17 @@ export interface Things {
   /** All or none; their creator owns them and gets read, write and delete on each (SPEC §5). In the order given. */
   create(owner: UserId, things: readonly NewEntity[]): Promise<Thing[]>
   find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
+  /** Those of these that exist, in the order given. */
+  findAll(things: readonly ThingId[]): Promise<Thing[]>
   exists(thing: ThingId): Promise<boolean>
-  isOwner(user: UserId, thing: ThingId): Promise<boolean>
+  ownerOf(thing: ThingId): Promise<UserId | undefined>
   /** Those of one owner. */
   list(owner: UserId, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
   /** Those of one owner that are connected to the channel, or that are not. */
   listConnected(owner: UserId, channel: ChannelId, connected: boolean, page: PageRequest): Promise<Page<Thing>>
+  /** Gives the users these relations, all or none. @returns false, with nothing given, where the thing or one of the users is absent */
+  share(thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<boolean>
+  unshare(thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
   /** Name and metadata become these. */
   update(thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
   /** The thing, its connections and every policy on it; its key opens nothing any more when it resolves. */
@@ -130,9 +136,7 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
         const hex = { ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
         return { id, name, name_folded: foldedName(name), metadata, ...hex }
       })
-      const granted = created.flatMap(({ id }) =>
-        (['read', 'write', 'delete'] as const).map(relation => ({ subject: owner, relation, object: id })),
-      )
+      const granted = created.flatMap(({ id }) => policiesOf(id, [owner], ['read', 'write', 'delete']))
       await database.transaction(async transaction => {
         await transaction.query(insertSql, [owner, JSON.stringify(rows)])
         await policies.add(granted, transaction)
@@ -146,10 +150,16 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
       return row === undefined ? undefined : { thing: toThing(row), version: row.version }
     },
 
+    async findAll(things) {
+      const sql = `SELECT ${columns} FROM control_plane.things WHERE id = ANY($1::uuid[]) ORDER BY array_position($1::uuid[], id)`
+      return (await database.query<ThingRow>(sql, [things])).map(toThing)
+    },
+
     exists,
 
-    async isOwner(user, thing) {
-      return (await database.query('SELECT 1 FROM control_plane.things WHERE id = $1 AND owner = $2', [thing, user])).length > 0
+    async ownerOf(thing) {
+      const [row] = await database.query<{ owner: UserId }>('SELECT owner FROM control_plane.things WHERE id = $1', [thing])
+      return row?.owner
     },
 
     async list(owner, { name, metadata }, page) {
@@ -161,6 +171,21 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
     async listConnected(owner, channel, connected, page) {
       const sql = pageSql(connected ? connectedSql : unconnectedSql, 4, page)
       return toPage(await database.query<ListedRow>(sql, [owner, channel, page.offset, page.limit]), toThing)
+    },
+
+    async share(thing, users, relations) {
+      const set = [...new Set(users)]
+      return database.transaction(async transaction => {
+        // Neither is deleted before the policies are committed.
+        if ((await transaction.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])).length === 0) return false
+        if ((await transaction.query(lockUsersSql, [set])).length < set.length) return false
+        await policies.add(policiesOf(thing, set, relations), transaction)
+        return true
+      })
+    },
+
+    async unshare(thing, users, relations) {
+      await database.transaction(transaction => policies.remove(policiesOf(thing, users, relations), transaction))
     },
 
     update(thing, { name, metadata }, versions) {
@@ -189,4 +214,8 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
     },
   }
+}
+
+function policiesOf(object: ThingId, users: readonly UserId[], relations: readonly Relation[]): Policy[] {
+  return users.flatMap(subject => relations.map(relation => ({ subject, relation, object })))
 }

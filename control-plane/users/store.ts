@@ -39,6 +39,9 @@ interface Parts {
 
 const uniqueViolation = '23505'
 
+/** Keeps users from being deleted until what names them is committed. */
+export const lockUsersSql = 'SELECT id FROM control_plane.users WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
+
 export function openUsers({ database, policies, passwords, versions, changes }: Parts): Users {
   return {
     async register({ email, password }, role) {

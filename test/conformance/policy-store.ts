@@ -66,6 +66,28 @@ export function policyStoreConformance(open: () => { store: PolicyStore; databas
       expect(await store.allows(other, 'delete', thing)).toBe(false)
     })
 
+    test('all policies of an object, or that name a subject, are removed at once, and no others', async () => {
+      const policies: Policy[] = [
+        { subject: user, relation: 'read', object: thing },
+        { subject: other, relation: 'write', object: thing },
+        { subject: membersOf(group), relation: 'read', object: thing },
+      ]
+      const elsewhere: Policy = { subject: membersOf(group), relation: 'delete', object: newThingId() }
+      await add(...policies, elsewhere)
+      await database.transaction(transaction => store.removeAll({ object: thing }, transaction))
+      expect(await store.list({ object: thing })).toEqual([])
+      expect(await store.list({ subject: membersOf(group) })).toEqual([elsewhere])
+      await database.transaction(transaction => store.removeAll({ subject: membersOf(group) }, transaction))
+      expect(await store.list({ object: elsewhere.object })).toEqual([])
+      await database.transaction(transaction => store.removeAll({ object: thing }, transaction))
+    })
+
+    test('a list in a transaction waits for nothing', async () => {
+      const policy: Policy = { subject: user, relation: 'read', object: thing }
+      await add(policy)
+      expect(await database.transaction(transaction => store.list({ object: thing }, transaction))).toEqual([policy])
+    })
+
     test('groups that hold each other answer, deny who is in neither, and give who is in them no more than they have', async () => {
       const second = newGroupId()
       await add(

@@ -1,0 +1,231 @@
+// Groups: made, seen, changed and deleted; their members; and the sharing of one with another (SPEC §4, §5).
+
+import type { FastifyRequest } from 'fastify'
+import { HttpError } from '../../config/http/errors.ts'
+import type { HttpServer } from '../../config/http/server.ts'
+import { takeAnyType } from '../any-type.ts'
+import { type Authentication, callerOf } from '../authentication.ts'
+import type { Authorization } from '../authorization.ts'
+import { checkMetadata, parseMetadataFilter } from '../entity.ts'
+import { type GroupId, toGroupId, toThingId, toUserId, type UserId } from '../ids.ts'
+import { type PageRequest, pageOf } from '../page.ts'
+import { refuseFaults, textFault } from '../text.ts'
+import { unstored } from '../things/routes.ts'
+import type { Things } from '../things/store.ts'
+import { type ChangeOutcome, changedSince, eTagOf, expectedVersions } from '../versions.ts'
+import type { GroupMembers } from './member-store.ts'
+import {
+  addMembersSchema,
+  createGroupSchema,
+  descriptionBytesMax,
+  groupNameBytesMax,
+  groupsOfMemberSchema,
+  listGroupsSchema,
+  listGroupThingsSchema,
+  listGroupUsersSchema,
+  listMembersSchema,
+  noGroupsSchema,
+  removeGroupSchema,
+  removeMembersSchema,
+  shareGroupSchema,
+  unshareGroupSchema,
+  updateGroupSchema,
+  viewGroupSchema,
+} from './schema.ts'
+import type { Group, Groups, NewGroup } from './store.ts'
+
+interface Parts {
+  readonly groups: Groups
+  readonly members: GroupMembers
+  readonly things: Things
+  readonly authentication: Authentication
+  readonly authorization: Authorization
+}
+
+export function groupRoutes(app: HttpServer, { groups, members, things, authentication, authorization }: Parts): void {
+  const onRequest = authentication.required
+
+  /** Who made it, or the administrator. */
+  async function controls(caller: UserId, group: GroupId): Promise<boolean> {
+    const found = await groups.find(group)
+    return found !== undefined && (found.group.owner === caller || (await authorization.isAdministrator(caller)))
+  }
+  const refusal = (caller: UserId, group: GroupId) => authorization.refusal(caller, async () => (await groups.find(group)) !== undefined)
+
+  /** @throws HttpError for everybody else */
+  async function demandControl(caller: UserId, group: GroupId): Promise<void> {
+    if (!(await controls(caller, group))) throw await refusal(caller, group)
+  }
+
+  /** The group, for who made it, its members and the administrator. @throws HttpError for everybody else */
+  async function seen(request: FastifyRequest, group: GroupId) {
+    const caller = callerOf(request)
+    const found = await groups.find(group)
+    const isOwner = found?.group.owner === caller
+    const isMember = found !== undefined && (await authorization.allows(caller, 'member', group))
+    const isAdministrator = found !== undefined && !isOwner && (await authorization.isAdministrator(caller))
+    if (found === undefined || !(isOwner || isMember || isAdministrator)) throw await refusal(caller, group)
+    return { ...found, isMember, controls: isOwner || isAdministrator }
+  }
+
+  /** @returns the version now; throws HttpError where nothing was changed */
+  async function changed(caller: UserId, group: GroupId, outcome: ChangeOutcome): Promise<number> {
+    if (outcome === 'changed-since') throw changedSince()
+    if (outcome === 'absent') throw await refusal(caller, group)
+    return outcome.version
+  }
+
+  app.post('/groups', { schema: createGroupSchema, onRequest }, async (request, reply) => {
+    checkGroup(request.body)
+    const id = await groups.create(callerOf(request), request.body)
+    return reply.code(201).header('location', `/groups/${id}`).send()
+  })
+
+  app.get('/groups', { schema: listGroupsSchema, onRequest }, async (request, reply) => {
+    const { name, metadata } = request.query
+    const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
+    return reply.send(groupsPageOf(await groups.list(callerOf(request), filter, request.query), request.query))
+  })
+
+  app.get('/groups/:group', { schema: viewGroupSchema, onRequest }, async (request, reply) => {
+    const { group, version } = await seen(request, toGroupId(request.params.group))
+    return reply.header('etag', eTagOf(version)).send(answerOf(group))
+  })
+
+  app.put('/groups/:group', { schema: updateGroupSchema, onRequest }, async (request, reply) => {
+    checkGroup(request.body)
+    const id = toGroupId(request.params.group)
+    const caller = callerOf(request)
+    await demandControl(caller, id)
+    const version = await changed(caller, id, await groups.update(id, request.body, expectedVersions(request)))
+    return reply.header('etag', eTagOf(version)).send()
+  })
+
+  app.delete('/groups/:group', { schema: removeGroupSchema, onRequest }, async (request, reply) => {
+    const id = toGroupId(request.params.group)
+    const caller = callerOf(request)
+    await demandControl(caller, id)
+    await changed(caller, id, await groups.remove(id, expectedVersions(request)))
+    return reply.code(204).send()
+  })
+
+  for (const path of ['/groups/:group/children', '/groups/:group/parents']) {
+    app.get(path, { schema: noGroupsSchema, onRequest }, async (request, reply) => {
+      await seen(request, toGroupId(request.params.group))
+      return reply.send(groupsPageOf({ total: 0, items: [] }, request.query))
+    })
+  }
+
+  takeAnyType(app, scope => {
+    scope.post('/groups/:group/members', { schema: addMembersSchema, onRequest }, async (request, reply) => {
+      const { members: ids, type } = request.body
+      const group = toGroupId(request.params.group)
+      const caller = callerOf(request)
+      await demandControl(caller, group)
+      const owner = (await authorization.isAdministrator(caller)) ? undefined : caller
+      const added =
+        type === 'users' ? await members.addUsers(group, ids.map(toUserId)) : await members.addThings(group, ids.map(toThingId), owner)
+      // Of what was named something is absent, or not theirs.
+      if (!added) throw await authorization.refusal(caller, async () => false)
+      return reply.send()
+    })
+
+    scope.delete('/groups/:group/members', { schema: removeMembersSchema, onRequest }, async (request, reply) => {
+      const { type } = request.body
+      const group = toGroupId(request.params.group)
+      const caller = callerOf(request)
+      const ids = request.body.members.map(id => id.toLowerCase())
+      const inGroup = await members.thingsIn(group, ids)
+      // Their owner may always take things out.
+      const areOwn = ids.every(id => inGroup.get(id) === caller)
+      if (!areOwn) await demandControl(caller, group)
+      const found = ids.filter(id => inGroup.has(id))
+      if (type === 'users' && found.length > 0) refuseFaults([{ pointer: '/body/type', detail: 'is users, and a member is a thing' }])
+      const users = type === 'things' ? [] : ids.filter(id => !inGroup.has(id))
+      await members.removeMembers(group, users.map(toUserId), found.map(toThingId))
+      return reply.code(204).send()
+    })
+  })
+
+  app.get('/groups/:group/members', { schema: listMembersSchema, onRequest }, async (request, reply) => {
+    const id = toGroupId(request.params.group)
+    const { group } = await seen(request, id)
+    const ofThings = request.query.type === 'users' ? undefined : await members.things(id, request.query)
+    const type = ofThings !== undefined && (ofThings.total > 0 || request.query.type === 'things') ? 'things' : 'users'
+    const { total, items } = type === 'things' ? ofThings! : idsOf(await members.users(id, request.query))
+    const { offset, limit } = request.query
+    return reply.send({ total, offset, limit, level: 1, name: group.name, type, members: [...items] })
+  })
+
+  app.get('/groups/users/:group', { schema: listGroupUsersSchema, onRequest }, async (request, reply) => {
+    const id = toGroupId(request.params.group)
+    const { controls: seesEmails } = await seen(request, id)
+    const { total, items } = await members.users(id, request.query)
+    const { offset, limit } = request.query
+    return reply.send({ total, offset, limit, users: items.map(user => (seesEmails ? user : { id: user.id })) })
+  })
+
+  app.get('/groups/things/:group', { schema: listGroupThingsSchema, onRequest }, async (request, reply) => {
+    const id = toGroupId(request.params.group)
+    const { isMember } = await seen(request, id)
+    const { total, items } = await members.things(id, request.query)
+    const { offset, limit } = request.query
+    const shown = isMember ? await things.findAll(items) : items.map(thing => ({ id: thing }))
+    return reply.headers(unstored).send({ total, offset, limit, things: [...shown] })
+  })
+
+  app.get('/members/:member/groups', { schema: groupsOfMemberSchema, onRequest }, async (request, reply) => {
+    const caller = callerOf(request)
+    const user = toUserId(request.params.member)
+    const thing = toThingId(request.params.member)
+    const owner = await things.ownerOf(thing)
+    const mayAsk = user === caller || owner === caller || (await authorization.isAdministrator(caller))
+    if (!mayAsk) throw new HttpError('forbidden')
+    return reply.send(groupsPageOf(await groups.listOf(owner === undefined ? { user } : { thing }, request.query), request.query))
+  })
+
+  app.post('/groups/:group/share', { schema: shareGroupSchema, onRequest }, async (request, reply) => {
+    const [users, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const caller = callerOf(request)
+    await demandControl(caller, users)
+    await demandControl(caller, ofThings)
+    if (!(await members.share(users, ofThings, true))) throw await refusal(caller, users)
+    return reply.send({})
+  })
+
+  app.delete('/groups/:group/share', { schema: unshareGroupSchema, onRequest }, async (request, reply) => {
+    const [users, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const caller = callerOf(request)
+    if (!(await controls(caller, users))) await demandControl(caller, ofThings)
+    if (!(await members.share(users, ofThings, false))) throw await refusal(caller, users)
+    return reply.code(204).send()
+  })
+}
+
+/** @throws HttpError `malformed_request` for what the schema cannot say */
+function checkGroup(group: NewGroup & { readonly parent_id?: unknown }): void {
+  const faults = [
+    { pointer: '/body/name', detail: textFault(group.name, groupNameBytesMax) },
+    { pointer: '/body/description', detail: textFault(group.description ?? '', descriptionBytesMax) },
+    {
+      pointer: '/body/parent_id',
+      detail: (group.parent_id ?? '') === '' ? undefined : 'is refused: a group holds users or things, and no groups; leave it out',
+    },
+  ]
+  refuseFaults(faults.flatMap(({ pointer, detail }) => (detail === undefined ? [] : [{ pointer, detail }])))
+  if (group.metadata !== undefined) checkMetadata(group.metadata, '/body/metadata')
+}
+
+function answerOf({ id, owner, name, description, metadata, createdAt, updatedAt }: Group) {
+  const optional = { ...(description === undefined ? {} : { description }), ...(metadata === undefined ? {} : { metadata }) }
+  return { id, name, owner_id: owner, ...optional, level: 1, path: id, created_at: createdAt, updated_at: updatedAt }
+}
+
+function groupsPageOf(page: { readonly total: number; readonly items: readonly Group[] }, request: PageRequest) {
+  const { items, ...rest } = pageOf(page, request)
+  return { ...rest, level: 1, name: '', groups: items.map(answerOf) }
+}
+
+function idsOf({ total, items }: { readonly total: number; readonly items: readonly { readonly id: string }[] }) {
+  return { total, items: items.map(({ id }) => id) }
+}

@@ -1,0 +1,170 @@
+// Groups in the database. Their members are in member-store.ts.
+
+import { parseJsonText } from '../../config/http/json-body.ts'
+import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
+import { foldedName, type Metadata } from '../entity.ts'
+import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { membersOf, type PolicyStore } from '../policies/policy-store.ts'
+import type { ChangeOutcome, Versions } from '../versions.ts'
+
+export interface NewGroup {
+  readonly name: string
+  readonly description?: string
+  readonly metadata?: Metadata
+}
+
+export interface Group extends NewGroup {
+  readonly id: GroupId
+  readonly owner: UserId
+  /** RFC 3339. */
+  readonly createdAt: string
+  readonly updatedAt: string
+}
+
+export interface GroupFilter {
+  /** A part of the name, case ignored. */
+  readonly name?: string | undefined
+  /** A part of the stored metadata. */
+  readonly metadata?: Metadata | undefined
+}
+
+export interface Groups {
+  /** Its creator owns it, and is a member. */
+  create(owner: UserId, group: NewGroup): Promise<GroupId>
+  find(group: GroupId): Promise<{ readonly group: Group; readonly version: number } | undefined>
+  /** Those that the user made or is a member of. */
+  list(user: UserId, filter: GroupFilter, page: PageRequest): Promise<Page<Group>>
+  /** Those that the user is a member of, or the thing is in. */
+  listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest): Promise<Page<Group>>
+  /** Name, description and metadata become these. */
+  update(group: GroupId, to: NewGroup, versions: Versions): Promise<ChangeOutcome>
+  /** The group, and every access that was gained through it. */
+  remove(group: GroupId, versions: Versions): Promise<ChangeOutcome>
+}
+
+// The instants as RFC 3339 has them, in UTC.
+const instants = ['created_at', 'updated_at'].map(name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`)
+const shown = `id, owner, name, description, metadata, ${instants.join(', ')}`
+
+const memberSql = `
+  SELECT ordinal, ${shown} FROM control_plane.groups
+  WHERE (owner = $1 OR id = ANY($2::uuid[])) AND ($3::text IS NULL OR strpos(name_folded, $3) > 0) AND ($4::jsonb IS NULL OR metadata @> $4)`
+
+const updateSql = `
+  UPDATE control_plane.groups
+  SET name = $2, name_folded = $3, description = $4, metadata = $5::jsonb, version = version + 1, updated_at = now()
+  WHERE id = $1 AND ($6::int4[] IS NULL OR version = ANY($6))
+  RETURNING version`
+
+type GroupRow = SqlRow & {
+  id: GroupId
+  owner: UserId
+  name: string
+  description: string | null
+  metadata: string | null
+  created_at: string
+  updated_at: string
+}
+type VersionRow = SqlRow & { version: number }
+
+export function openGroups(database: Database, policies: PolicyStore): Groups {
+  async function find(group: GroupId): ReturnType<Groups['find']> {
+    const [row] = await database.query<GroupRow & VersionRow>(`SELECT ${shown}, version FROM control_plane.groups WHERE id = $1`, [group])
+    return row === undefined ? undefined : { group: toGroup(row), version: row.version }
+  }
+
+  async function outcomeOf(group: GroupId, row: VersionRow | undefined): Promise<ChangeOutcome> {
+    if (row !== undefined) return { version: row.version }
+    return (await find(group)) === undefined ? 'absent' : 'changed-since'
+  }
+
+  async function listByIds(owner: UserId | null, ids: readonly string[], filter: GroupFilter, page: PageRequest): Promise<Page<Group>> {
+    const { name, metadata } = filter
+    const values: SqlValue[] = [
+      owner,
+      ids,
+      name === undefined ? null : foldedName(name),
+      metadata === undefined ? null : JSON.stringify(metadata),
+      page.offset,
+      page.limit,
+    ]
+    return toPage(await database.query<GroupRow & { total: bigint }>(pageSql(memberSql, 6, page), values), toGroup)
+  }
+
+  /** The groups that name the user as their member. */
+  async function groupsOfUser(user: UserId): Promise<string[]> {
+    const found = await policies.list({ subject: user })
+    return found.filter(({ relation, object }) => relation === 'member' && isId(object)).map(({ object }) => object)
+  }
+
+  return {
+    async create(owner, group) {
+      const id = newGroupId()
+      const { name, description = null, metadata } = group
+      await database.transaction(async transaction => {
+        await transaction.query(
+          'INSERT INTO control_plane.groups (id, owner, name, name_folded, description, metadata) VALUES ($1, $2, $3, $4, $5, $6::jsonb)',
+          [id, owner, name, foldedName(name), description, metadata === undefined ? null : JSON.stringify(metadata)],
+        )
+        await policies.add([{ subject: owner, relation: 'member', object: id }], transaction)
+      })
+      return id
+    },
+
+    find,
+
+    list: async (user, filter, page) => listByIds(user, await groupsOfUser(user), filter, page),
+
+    async listOf(member, page) {
+      if ('user' in member) return listByIds(null, await groupsOfUser(member.user), {}, page)
+      const sql = 'SELECT group_id FROM control_plane.group_things WHERE thing = $1'
+      const rows = await database.query<{ group_id: string }>(sql, [member.thing])
+      return listByIds(
+        null,
+        rows.map(row => row.group_id),
+        {},
+        page,
+      )
+    },
+
+    async update(group, { name, description = null, metadata }, versions) {
+      const values = [
+        group,
+        name,
+        foldedName(name),
+        description,
+        metadata === undefined ? null : JSON.stringify(metadata),
+        versions ?? null,
+      ]
+      const [row] = await database.query<VersionRow>(updateSql, values)
+      return outcomeOf(group, row)
+    },
+
+    async remove(group, versions) {
+      const [row] = await database.transaction(async transaction => {
+        // The lock comes first: who adds a member waits, and then finds it gone.
+        const sql = 'SELECT version FROM control_plane.groups WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE'
+        const rows = await transaction.query<VersionRow>(sql, [group, versions ?? null])
+        if (rows.length === 0) return []
+        await transaction.query('DELETE FROM control_plane.groups WHERE id = $1', [group])
+        await policies.removeAll({ object: group }, transaction)
+        await policies.removeAll({ subject: membersOf(group) }, transaction)
+        return rows
+      })
+      return outcomeOf(group, row)
+    },
+  }
+}
+
+function toGroup(row: GroupRow): Group {
+  return {
+    id: row.id,
+    owner: row.owner,
+    name: row.name,
+    ...(row.description === null ? {} : { description: row.description }),
+    ...(row.metadata === null ? {} : { metadata: parseJsonText(row.metadata) as Metadata }),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}

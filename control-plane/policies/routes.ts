@@ -1,0 +1,60 @@
+// Policies, set and explained by the administrator (SPEC §4).
+
+import { HttpError } from '../../config/http/errors.ts'
+import type { HttpServer } from '../../config/http/server.ts'
+import { type Authentication, callerOf } from '../authentication.ts'
+import type { Authorization } from '../authorization.ts'
+import type { Policy, PolicyObject, Subject } from './policy-store.ts'
+import { addPoliciesSchema, explainPolicySchema, removePoliciesSchema } from './schema.ts'
+import type { Policies } from './store.ts'
+
+interface Parts {
+  readonly policies: Policies
+  readonly authentication: Authentication
+  readonly authorization: Authorization
+}
+
+export function policyRoutes(app: HttpServer, { policies, authentication, authorization }: Parts): void {
+  const onRequest = authentication.required
+
+  app.post('/policies', { schema: addPoliciesSchema, onRequest }, async (request, reply) => {
+    await authorization.demand(callerOf(request), 'member', 'authorities')
+    const { subjects, object, policies: relations } = request.body
+    if (!(await policies.add(subjects.map(toSubject), relations, toObject(object))))
+      throw new HttpError('not_found', 'a subject or the object does not exist: no policy is added')
+    return reply.code(201).send({})
+  })
+
+  app.put('/policies', { schema: removePoliciesSchema, onRequest }, async (request, reply) => {
+    await authorization.demand(callerOf(request), 'member', 'authorities')
+    const { subjects, object, policies: relations } = request.body
+    if (!(await policies.remove(subjects.map(toSubject), relations, toObject(object))))
+      throw new HttpError('conflict', 'nobody would be an administrator any more: make somebody else a member of authorities before')
+    return reply.code(204).send()
+  })
+
+  app.get('/policies/explain', { schema: explainPolicySchema, onRequest }, async (request, reply) => {
+    await authorization.demand(callerOf(request), 'member', 'authorities')
+    const [subject, { relation }, object] = [toSubject(request.query.subject), request.query, toObject(request.query.object)]
+    const allowed = await authorization.allows(subject, relation, object)
+    const path = allowed ? ((await policies.path(subject, relation, object)) ?? []) : []
+    const asked = `${nameOf(subject)} ${allowed ? 'has' : 'does not have'} ${relation} on ${object}`
+    const why = allowed ? path.map(inWords).join('; ') : `no policy gives it to them, to everybody, or to a group that they are a member of`
+    return reply.send({ allowed, because: path, explanation: `${asked}: ${why}` })
+  })
+}
+
+const toSubject = (text: string) => text.toLowerCase() as Exclude<Subject, `${string}#member`>
+const toObject = (text: string) => text.toLowerCase() as PolicyObject
+
+function nameOf(subject: Subject): string {
+  if (subject === '*') return 'everybody'
+  return subject.endsWith('#member') ? `the members of group ${subject.replace('#member', '')}` : subject
+}
+
+function inWords({ subject, relation, object }: Policy): string {
+  const have = subject === '*' || !subject.endsWith('#member') ? 'has' : 'have'
+  return relation === 'member' && object.length === 36
+    ? `${nameOf(subject)} ${have === 'has' ? 'is a member' : 'are members'} of group ${object}`
+    : `${nameOf(subject)} ${have} ${relation} on ${object}`
+}

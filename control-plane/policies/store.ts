@@ -1,0 +1,73 @@
+// Policies that an administrator sets: only about what exists, and never so that nobody is left to set any.
+
+import type { Database } from '../../config/postgres/database.ts'
+import { isId, toGroupId } from '../ids.ts'
+import { lockUsersSql } from '../users/store.ts'
+import { membersOf, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
+
+export interface Policies {
+  /** All or none. @returns false, with none added, where a subject or the object is absent */
+  add(subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
+  /** @returns false, with none removed, where nobody would be a member of `authorities` any more */
+  remove(subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
+  /** The policies that lead from the subject to the object, first to last; undefined where none do. */
+  path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
+}
+
+/** Whoever removes an administrator waits for who is removing another: two of them must not leave none. */
+const lockAuthoritiesSql = 'SELECT FROM control_plane.installation FOR UPDATE'
+const lockObjectSql = `
+  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR KEY SHARE),
+       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR KEY SHARE)
+  SELECT id FROM thing UNION ALL SELECT id FROM member_group`
+/** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
+const visitedMax = 1_000
+
+export function openPolicies(database: Database, policies: PolicyStore): Policies {
+  return {
+    async add(subjects, relations, object) {
+      const users = [...new Set(subjects.filter(isId))]
+      return database.transaction(async transaction => {
+        if ((await transaction.query(lockUsersSql, [users])).length < users.length) return false
+        if (isId(object) && (await transaction.query(lockObjectSql, [object])).length === 0) return false
+        await policies.add(policiesOf(subjects, relations, object), transaction)
+        return true
+      })
+    },
+
+    async remove(subjects, relations, object) {
+      return database.transaction(async transaction => {
+        if (object === 'authorities' && relations.includes('member')) {
+          await transaction.query(lockAuthoritiesSql)
+          const members = (await policies.list({ object }, transaction)).filter(({ relation }) => relation === 'member')
+          if (members.length > 0 && members.every(({ subject }) => subjects.includes(subject))) return false
+        }
+        await policies.remove(policiesOf(subjects, relations, object), transaction)
+        return true
+      })
+    },
+
+    async path(subject, relation, object) {
+      const paths = new Map<Subject, Policy[]>([
+        [subject, []],
+        ['*', []],
+      ])
+      // Grows while it is walked: the groups of each subject come behind it.
+      for (const [from, before] of paths) {
+        const own = await policies.list({ subject: from })
+        const last = own.find(policy => policy.relation === relation && policy.object === object)
+        if (last !== undefined) return [...before, last]
+        for (const policy of own) {
+          if (policy.relation !== 'member' || !isId(policy.object) || paths.size >= visitedMax) continue
+          const members = membersOf(toGroupId(policy.object))
+          if (!paths.has(members)) paths.set(members, [...before, policy])
+        }
+      }
+      return undefined
+    },
+  }
+}
+
+function policiesOf(subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Policy[] {
+  return subjects.flatMap(subject => relations.map(relation => ({ subject, relation, object })))
+}

@@ -1,0 +1,51 @@
+// Giving others rights on a thing, and taking them back (SPEC §4, §5).
+
+import { HttpError } from '../../config/http/errors.ts'
+import type { HttpServer } from '../../config/http/server.ts'
+import { type Authentication, callerOf } from '../authentication.ts'
+import type { Authorization } from '../authorization.ts'
+import { type ThingId, toThingId, toUserId, type UserId } from '../ids.ts'
+import type { Relation } from '../policies/policy-store.ts'
+import { shareThingSchema, unshareThingSchema } from './schema.ts'
+import type { Things } from './store.ts'
+
+interface Parts {
+  readonly things: Things
+  readonly authentication: Authentication
+  readonly authorization: Authorization
+}
+
+export function sharingRoutes(app: HttpServer, { things, authentication, authorization }: Parts): void {
+  const onRequest = authentication.required
+
+  /** Who has write on the thing; and who does not own it gives and takes only what they hold. @throws HttpError for everybody else */
+  async function demandShare(caller: UserId, thing: ThingId, relations: readonly Relation[]): Promise<void> {
+    const isOwner = (await things.ownerOf(thing)) === caller
+    for (const relation of new Set<Relation>(['write', ...(isOwner ? [] : relations)])) {
+      if (!(await authorization.allows(caller, relation, thing))) throw await authorization.refusal(caller, () => things.exists(thing))
+    }
+  }
+
+  app.post('/things/:thing/share', { schema: shareThingSchema, onRequest }, async (request, reply) => {
+    const thing = toThingId(request.params.thing)
+    const caller = callerOf(request)
+    const { user_ids: users, policies } = request.body
+    await demandShare(caller, thing, policies)
+    const shared = await things.share(thing, users.map(toUserId), policies)
+    if (!shared) throw await authorization.refusal(caller, async () => false)
+    return reply.send({})
+  })
+
+  app.delete('/things/:thing/share', { schema: unshareThingSchema, onRequest }, async (request, reply) => {
+    const thing = toThingId(request.params.thing)
+    const caller = callerOf(request)
+    const { policies } = request.body
+    const users = request.body.user_ids.map(toUserId)
+    await demandShare(caller, thing, policies)
+    const owner = await things.ownerOf(thing)
+    if (owner !== undefined && users.includes(owner))
+      throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: name the others')
+    await things.unshare(thing, users, policies)
+    return reply.code(204).send()
+  })
+}

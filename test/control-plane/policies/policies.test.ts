@@ -1,0 +1,129 @@
+// Policies over HTTP: set, removed and explained by the administrator alone (SPEC §4, §5).
+
+import { beforeAll, expect, test } from 'vitest'
+import { type Answer, call } from '../../up/operator.ts'
+import { absentId, describePlatform, type User } from '../platform.ts'
+
+describePlatform('policies', platform => {
+  let administrator: string
+  let owner: User
+  let user: User
+  beforeAll(async () => {
+    administrator = await platform().administrator()
+    owner = await platform().user()
+    user = await platform().user()
+  })
+  const ask = (method: string, path: string, body?: object, authorization = administrator): Promise<Answer> =>
+    call(platform().url, method, path, { authorization, ...(body === undefined ? {} : { body }) })
+  async function makeThing(): Promise<string> {
+    const answer = await ask('POST', '/things/bulk', [{ name: 'thing' }], owner.token)
+    return (answer.json!['things'] as { id: string }[])[0]!.id
+  }
+  const sees = async (thing: string, by = user): Promise<number> => (await ask('GET', `/things/${thing}`, undefined, by.token)).status
+  const explain = async (subject: string, relation: string, object: string): Promise<Record<string, unknown>> =>
+    (await ask('GET', `/policies/explain?${new URLSearchParams({ subject, relation, object }).toString()}`)).json!
+
+  test('a policy holds from its answer on, and no more from the answer of its removal on', async () => {
+    const thing = await makeThing()
+    const body = { subjects: [user.id.toUpperCase()], object: thing, policies: ['read', 'write'] }
+    expect(await sees(thing)).toBe(403)
+    const added = await ask('POST', '/policies', body)
+    expect([added.status, added.text]).toEqual([201, '{}'])
+    expect(await sees(thing)).toBe(200)
+    expect((await ask('POST', '/policies', body)).status).toBe(201)
+    expect((await ask('PUT', '/policies', body)).status).toBe(204)
+    expect(await sees(thing)).toBe(403)
+    expect((await ask('PUT', '/policies', body)).status).toBe(204)
+  })
+
+  test('everybody, by *, and the objects users and authorities', async () => {
+    const thing = await makeThing()
+    await ask('POST', '/policies', { subjects: ['*'], object: thing, policies: ['read'] })
+    expect(await sees(thing)).toBe(200)
+    const member = { subjects: [user.id], object: 'users', policies: ['member'] }
+    expect((await ask('PUT', '/policies', member)).status).toBe(204)
+    expect((await ask('POST', '/things/bulk', [{}], user.token)).status).toBe(403)
+    await ask('POST', '/policies', member)
+    expect((await ask('POST', '/things/bulk', [{}], user.token)).status).toBe(201)
+    const authority = { subjects: [user.id], object: 'authorities', policies: ['member'] }
+    await ask('POST', '/policies', authority)
+    expect((await ask('POST', '/policies', member, user.token)).status).toBe(201)
+    await ask('PUT', '/policies', authority)
+    expect((await ask('POST', '/policies', member, user.token)).status).toBe(403)
+  })
+
+  test('the last administrator stays one, also when two are removed at once', async () => {
+    const own = (await explain(user.id, 'member', 'authorities'))['allowed']
+    expect(own).toBe(false)
+    const rows = await platform().database.query<{ subject: string }>(
+      "SELECT subject FROM control_plane.tuples WHERE object = 'authorities' AND relation = 'member'",
+    )
+    const [chief] = rows.map(({ subject }) => subject)
+    const remove = (subject: string, by = administrator) =>
+      ask('PUT', '/policies', { subjects: [subject], object: 'authorities', policies: ['member', 'read'] }, by)
+    const refused = await remove(chief!)
+    expect([refused.status, refused.json?.detail]).toEqual([409, expect.stringContaining('make somebody else a member')])
+    await ask('POST', '/policies', { subjects: [user.id], object: 'authorities', policies: ['member'] })
+    const statuses = (await Promise.all([remove(chief!), remove(user.id)])).map(({ status }) => status)
+    expect(statuses.filter(status => status === 204)).toHaveLength(1)
+    // Whoever is left puts the chief back.
+    for (const by of [administrator, user.token])
+      await ask('POST', '/policies', { subjects: [chief], object: 'authorities', policies: ['member'] }, by)
+    await remove(user.id)
+    expect((await explain(user.id, 'member', 'authorities'))['allowed']).toBe(false)
+  })
+
+  test.each<[string, number, object]>([
+    ['a relation outside the five', 400, { subjects: [absentId], object: absentId, policies: ['access'] }],
+    ['a subject that is no id', 400, { subjects: ['me'], object: absentId, policies: ['read'] }],
+    ['the members of a group as subject', 400, { subjects: [`${absentId}#member`], object: absentId, policies: ['read'] }],
+    ['an object that is no name', 400, { subjects: [absentId], object: 'things', policies: ['read'] }],
+    ['no subject', 400, { subjects: [], object: absentId, policies: ['read'] }],
+    ['no policy', 400, { subjects: [absentId], object: absentId, policies: [] }],
+    ['no object', 400, { subjects: [absentId], policies: ['read'] }],
+    ['an absent object', 404, { subjects: ['*'], object: absentId, policies: ['read'] }],
+    ['an absent subject', 404, { subjects: [absentId], object: 'users', policies: ['member'] }],
+  ])('adding %s is %i', async (_name, status, body) => {
+    expect((await ask('POST', '/policies', body)).status).toBe(status)
+  })
+
+  test('nobody but the administrator sets policies or has them explained', async () => {
+    const body = { subjects: [user.id], object: 'authorities', policies: ['member'] }
+    for (const [method, path] of [
+      ['POST', '/policies'],
+      ['PUT', '/policies'],
+      ['GET', `/policies/explain?subject=${user.id}&relation=read&object=users`],
+    ] as const) {
+      expect((await ask(method, path, method === 'GET' ? undefined : body, user.token)).status).toBe(403)
+      expect((await call(platform().url, method, path, method === 'GET' ? {} : { body })).status).toBe(401)
+    }
+  })
+
+  test('why something is allowed is told by the policies that lead to it, and in words', async () => {
+    const thing = await makeThing()
+    const makeGroup = async () =>
+      (await ask('POST', '/groups', { name: 'g' }, owner.token)).headers.get('location')!.replace('/groups/', '')
+    const [users, things] = [await makeGroup(), await makeGroup()]
+    await ask('POST', `/groups/${users}/members`, { type: 'users', members: [user.id] }, owner.token)
+    await ask('POST', `/groups/${things}/members`, { type: 'things', members: [thing] }, owner.token)
+    expect(await explain(user.id, 'read', thing)).toEqual({
+      allowed: false,
+      because: [],
+      explanation: `${user.id} does not have read on ${thing}: no policy gives it to them, to everybody, or to a group that they are a member of`,
+    })
+    await ask('POST', `/groups/${users}/share`, { thing_group_id: things }, owner.token)
+    expect(await explain(user.id, 'read', thing)).toEqual({
+      allowed: true,
+      because: [
+        { subject: user.id, relation: 'member', object: users },
+        { subject: `${users}#member`, relation: 'member', object: things },
+        { subject: `${things}#member`, relation: 'read', object: thing },
+      ],
+      explanation: `${user.id} has read on ${thing}: ${user.id} is a member of group ${users}; the members of group ${users} are members of group ${things}; the members of group ${things} have read on ${thing}`,
+    })
+    expect(await explain('*', 'create', 'users')).toMatchObject({
+      allowed: true,
+      explanation: expect.stringMatching(/: everybody has create on users$/),
+    })
+  })
+})

@@ -1,0 +1,88 @@
+// Sharing a thing with users: who may give and take which rights, and that nothing is given in part.
+
+import { beforeAll, expect, test } from 'vitest'
+import { type Answer, call } from '../../up/operator.ts'
+import { absentId, describePlatform, type User } from '../platform.ts'
+
+describePlatform('sharing', platform => {
+  let owner: User
+  let friend: User
+  let other: User
+  beforeAll(async () => {
+    owner = await platform().user()
+    friend = await platform().user()
+    other = await platform().user()
+  })
+  const ask = (method: string, path: string, body?: object, by = owner): Promise<Answer> =>
+    call(platform().url, method, path, { authorization: by.token, ...(body === undefined ? {} : { body }) })
+  async function makeThing(): Promise<string> {
+    const answer = await ask('POST', '/things/bulk', [{ name: 'thing' }])
+    return (answer.json!['things'] as { id: string }[])[0]!.id
+  }
+  const share = (method: 'POST' | 'DELETE', thing: string, users: string[], policies: string[], by = owner) =>
+    ask(method, `/things/${thing}/share`, { user_ids: users, policies }, by)
+  const sees = async (thing: string, by: User): Promise<number> => (await ask('GET', `/things/${thing}`, undefined, by)).status
+
+  test('each right opens what it names and nothing else', async () => {
+    for (const [right, opened] of Object.entries({ read: [200, 403, 403], write: [403, 200, 403], delete: [403, 403, 204] })) {
+      const thing = await makeThing()
+      expect((await share('POST', thing, [friend.id], [right])).status).toBe(200)
+      const statuses = [
+        await sees(thing, friend),
+        (await ask('PUT', `/things/${thing}`, { name: 'x' }, friend)).status,
+        (await ask('DELETE', `/things/${thing}`, undefined, friend)).status,
+      ]
+      expect(statuses, right).toEqual(opened)
+    }
+  })
+
+  test('who does not own the thing gives and takes only what they hold, and never the rights of the owner', async () => {
+    const thing = await makeThing()
+    expect((await share('POST', thing, [friend.id], ['read'])).status).toBe(200)
+    expect((await share('POST', thing, [other.id], ['read'], friend)).status).toBe(403)
+    expect((await share('POST', thing, [friend.id], ['write'])).status).toBe(200)
+    expect((await share('POST', thing, [other.id], ['read', 'delete'], friend)).status).toBe(403)
+    expect(await sees(thing, other)).toBe(403)
+    expect((await share('POST', thing, [other.id], ['read'], friend)).status).toBe(200)
+    expect(await sees(thing, other)).toBe(200)
+    expect((await share('DELETE', thing, [other.id, owner.id], ['read'], friend)).status).toBe(409)
+    expect(await sees(thing, other)).toBe(200)
+    expect((await share('DELETE', thing, [other.id], ['read'], friend)).status).toBe(204)
+    expect(await sees(thing, other)).toBe(403)
+    expect((await share('DELETE', thing, [owner.id], ['read'])).status).toBe(409)
+  })
+
+  test('with one user who does not exist nobody is given anything; foreign and absent things are the same 403', async () => {
+    const thing = await makeThing()
+    const refused = [
+      await share('POST', thing, [friend.id, absentId], ['read']),
+      await share('POST', thing, [other.id], ['read'], friend),
+      await share('POST', absentId, [other.id], ['read']),
+      await share('DELETE', thing, [other.id], ['read'], friend),
+    ]
+    for (const { status, json } of refused) expect([status, json?.error]).toEqual([403, 'failed to perform authorization over the entity'])
+    expect(await sees(thing, friend)).toBe(403)
+  })
+
+  test.each([
+    ['no user', [], ['read']],
+    ['no right', [absentId], []],
+    ['another relation', [absentId], ['member']],
+    ['no id', ['me'], ['read']],
+  ])('with %s it is malformed', async (_name, users, policies) => {
+    expect((await share('POST', await makeThing(), users, policies)).status).toBe(400)
+  })
+
+  test('sharing while it is taken back, or the thing deleted, ends whole: all or nothing, and no policy of a thing that is gone', async () => {
+    for (let round = 0; round < 5; round++) {
+      const thing = await makeThing()
+      await Promise.all([share('POST', thing, [friend.id], ['read', 'write']), share('DELETE', thing, [friend.id], ['read', 'write'])])
+      const list = () => platform().database.query('SELECT FROM control_plane.tuples WHERE object = $1', [thing])
+      expect([3, 5]).toContain((await list()).length)
+      const [shared, deleted] = await Promise.all([share('POST', thing, [friend.id], ['read']), ask('DELETE', `/things/${thing}`)])
+      expect([200, 403]).toContain(shared.status)
+      expect(deleted.status).toBe(204)
+      expect(await list()).toEqual([])
+    }
+  })
+})
