@@ -1,15 +1,18 @@
 // Who is asking: the token of a request, checked before its body is read.
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { clientAddressOf } from '../config/http/client-address.ts'
 import { HttpError } from '../config/http/errors.ts'
 import type { HttpServer } from '../config/http/server.ts'
 import { parseCredential } from './client.ts'
 import type { UserId } from './ids.ts'
+import { type ApiKeys, isApiKey } from './keys/store.ts'
 import type { Tokens } from './tokens/store.ts'
+import type { UnknownKeys } from './unknown-keys.ts'
 import type { Users } from './users/store.ts'
 
 export interface Authentication {
-  /** The user whose token this is; undefined for one that is forged, expired or older than its user's password. */
+  /** The user whose token or API key this is; undefined for one that is forged, expired, revoked or older than its user's password. */
   readonly userOf: (token: string) => Promise<UserId | undefined>
   /** An onRequest hook: 401 without a valid token. */
   readonly required: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
@@ -18,10 +21,12 @@ export interface Authentication {
 }
 
 const callerDecorator = 'caller'
+const apiKeyDecorator = 'callerHasApiKey'
 
 /** Once for the plugin whose routes use the hooks. */
 export function decorateCaller(app: HttpServer): void {
   app.decorateRequest(callerDecorator, null)
+  app.decorateRequest(apiKeyDecorator, false)
 }
 
 /** The user behind a request that passed `required`. */
@@ -31,22 +36,45 @@ export function callerOf(request: FastifyRequest): UserId {
   return caller
 }
 
+/** @throws HttpError `forbidden` for who shows an API key: what it makes would outlive its revocation */
+export function demandToken(request: FastifyRequest): void {
+  if (request.getDecorator<boolean>(apiKeyDecorator))
+    throw new HttpError('forbidden', 'an API key may not do this: get a token with POST /tokens and send that')
+}
+
 /** The user behind a request that passed `optional`. */
 export function optionalCallerOf(request: FastifyRequest): UserId | undefined {
   return request.getDecorator<UserId | null>(callerDecorator) ?? undefined
 }
 
-export function openAuthentication(tokens: Tokens, users: Users): Authentication {
+interface Parts {
+  readonly tokens: Tokens
+  readonly users: Pick<Users, 'tokenVersion'>
+  readonly apiKeys: ApiKeys
+  readonly unknownKeys: UnknownKeys
+}
+
+export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Parts): Authentication {
   async function userOf(token: string): Promise<UserId | undefined> {
+    if (isApiKey(token)) return (await apiKeys.verify(token))?.owner
     const claims = await tokens.verify(token)
     if (claims === undefined) return undefined
     return (await users.tokenVersion(claims.user)) === claims.version ? claims.user : undefined
+  }
+
+  /** @throws HttpError `too_many_requests` for a key that is none and was shown too often from this address */
+  async function refuseLimited(secret: string, address: string): Promise<void> {
+    const leftMs = await unknownKeys.note('api-key', apiKeys.lookup(secret), address)
+    if (leftMs === 0) return
+    const detail = 'this API key is not valid, and was shown too often from this address: issue another one with POST /keys'
+    throw new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
   }
 
   async function authenticate(header: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const credential = parseCredential(header)
     const user = credential?.scheme === 'Bearer' ? await userOf(credential.secret) : undefined
     if (user === undefined) {
+      if (credential !== undefined && isApiKey(credential.secret)) await refuseLimited(credential.secret, clientAddressOf(request))
       throw challenge(
         reply,
         'the token is not valid or has ended: get a new one with POST /tokens and send it as Authorization: Bearer <token>',
@@ -54,6 +82,7 @@ export function openAuthentication(tokens: Tokens, users: Users): Authentication
       )
     }
     request.setDecorator(callerDecorator, user)
+    request.setDecorator(apiKeyDecorator, isApiKey(credential!.secret))
   }
 
   return {

@@ -8,6 +8,7 @@ declare const kind: unique symbol
 export type UserId = string & { readonly [kind]: 'user' }
 export type ThingId = string & { readonly [kind]: 'thing' }
 export type ChannelId = string & { readonly [kind]: 'channel' }
+export type ApiKeyId = string & { readonly [kind]: 'api-key' }
 export type GroupId = string & { readonly [kind]: 'group' }
 
 /** Any UUID in its text form (RFC 9562 §4); capitals are read, as the RFC asks, and lower case is written. */
@@ -26,12 +27,14 @@ export function isId(text: string): boolean {
 export const toUserId = (text: string): UserId => lowerCase(text) as UserId
 export const toThingId = (text: string): ThingId => lowerCase(text) as ThingId
 export const toChannelId = (text: string): ChannelId => lowerCase(text) as ChannelId
+export const toApiKeyId = (text: string): ApiKeyId => lowerCase(text) as ApiKeyId
 export const toGroupId = (text: string): GroupId => lowerCase(text) as GroupId
 
 /** New ids are random (RFC 9562 §5.4): they tell nothing of when or after what they were made. */
 export const newUserId = (): UserId => randomUUID() as string as UserId
 export const newThingId = (): ThingId => randomUUID() as string as ThingId
 export const newChannelId = (): ChannelId => randomUUID() as string as ChannelId
+export const newApiKeyId = (): ApiKeyId => randomUUID() as string as ApiKeyId
 export const newGroupId = (): GroupId => randomUUID() as string as GroupId
 
 /** @throws TypeError for what is no id, which a request's schema has refused before */

@@ -20,6 +20,8 @@ import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
 import { install } from './installation.ts'
+import { keyRoutes } from './keys/routes.ts'
+import { openApiKeys } from './keys/store.ts'
 import type { ControlPlaneOptions } from './options.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
@@ -30,6 +32,7 @@ import { sharingRoutes } from './things/sharing.ts'
 import { openThings } from './things/store.ts'
 import { tokenRoutes } from './tokens/routes.ts'
 import { openTokens } from './tokens/store.ts'
+import { openUnknownKeys } from './unknown-keys.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
 import { openPasswordQueue } from './users/password-queue.ts'
@@ -96,16 +99,18 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const users = openUsers({ database, policies, passwords: openPasswords(), versions: openTokenVersions(database), changes })
   const failedAttempts = openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
+  const unknownKeys = openUnknownKeys(failedAttempts)
   const passwordQueue = openPasswordQueue()
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
   const keys = openThingKeys(masterKey)
+  const apiKeys = openApiKeys(database, deriveKey(masterKey, 'api-keys'), changes)
   const things = openThings({ database, policies, keys, changes })
   const channels = openChannels(database, changes)
   const connections = openConnections(database, changes)
   const groups = openGroups(database, policies)
   const members = openGroupMembers(database, policies)
-  const authentication = openAuthentication(tokens, users)
+  const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
 
   return {
@@ -116,7 +121,16 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
     },
     async routes(app) {
       decorateCaller(app)
-      userRoutes(app, { users, passwordQueue, authentication, authorization, allowSelfRegister: options.users.allowSelfRegister, logger })
+      userRoutes(app, {
+        users,
+        signIn,
+        passwordQueue,
+        authentication,
+        authorization,
+        allowSelfRegister: options.users.allowSelfRegister,
+        logger,
+      })
+      keyRoutes(app, { keys: apiKeys, users, authentication })
       tokenRoutes(app, { signIn, tokens })
       thingRoutes(app, { things, authentication, authorization })
       channelRoutes(app, { channels, authentication, authorization })
@@ -125,7 +139,7 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       groupRoutes(app, { groups, members, things, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
     },
-    access: openAccess({ database, keys, tokens, changes, failedAttempts }),
+    access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {

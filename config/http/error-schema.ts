@@ -20,10 +20,11 @@ function errorSchema(description: string) {
 
 /**
  * Answers by status for the codes that a route may give. They are thrown and never sent, so the type has none of them: a
- * handler is checked against the answers of its success.
+ * handler is checked against the answers of its success. Where credentials are asked for, wrong ones may be limited.
  */
 export function errorAnswers(...codes: ErrorCode[]): object {
-  return Object.fromEntries(codes.map(code => [errors[code].status, errorSchema(errors[code].title)]))
+  const all: ErrorCode[] = codes.includes('unauthenticated') ? [...codes, 'too_many_requests'] : codes
+  return Object.fromEntries(all.map(code => [errors[code].status, errorSchema(errors[code].title)]))
 }
 
 /** For a route with a body: what the server itself may refuse. */

@@ -19,6 +19,12 @@ export function normaliseEmail(email: string): string {
   return email.trim().normalize('NFC').toLowerCase()
 }
 
+/** @throws HttpError `malformed_request` for a password that a registration refuses */
+export function checkNewPassword(password: string): void {
+  const detail = passwordFault(password)
+  if (detail !== undefined) refuseFaults([{ pointer: '/body/password', detail }])
+}
+
 /** @throws HttpError `malformed_request` that names every fault */
 export function checkNewCredentials(credentials: Credentials): void {
   refuseFaults(credentialFaults(credentials))

@@ -1,19 +1,34 @@
-// POST /users: registration (SPEC §4, §5).
+// Users: registration (SPEC §4, §5), their profiles and passwords, and what the administrator does with them.
 
+import type { FastifyRequest } from 'fastify'
 import { clientAddressOf, networkOf } from '../../config/http/client-address.ts'
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import type { Logger } from '../../config/logger.ts'
-import { type Authentication, optionalCallerOf } from '../authentication.ts'
+import { takeAnyType } from '../any-type.ts'
+import { type Authentication, callerOf, challenge, demandToken, optionalCallerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
-import type { UserId } from '../ids.ts'
-import { checkNewCredentials, normaliseEmail } from './credentials.ts'
+import { checkMetadata, parseMetadataFilter } from '../entity.ts'
+import { toUserId, type UserId } from '../ids.ts'
+import { checkNewCredentials, checkNewPassword, normaliseEmail } from './credentials.ts'
 import type { PasswordQueue } from './password-queue.ts'
-import { createUserSchema, credentialsBytesMax } from './schema.ts'
-import type { Users } from './store.ts'
+import {
+  changePasswordSchema,
+  createUserSchema,
+  credentialsBytesMax,
+  disableUserSchema,
+  listUsersSchema,
+  resetPasswordSchema,
+  updateUserSchema,
+  viewProfileSchema,
+  viewUserSchema,
+} from './schema.ts'
+import type { SignIn } from './sign-in.ts'
+import type { User, Users } from './store.ts'
 
 interface Parts {
   readonly users: Users
+  readonly signIn: SignIn
   readonly passwordQueue: PasswordQueue
   readonly authentication: Authentication
   readonly authorization: Authorization
@@ -24,7 +39,7 @@ interface Parts {
 
 export function userRoutes(
   app: HttpServer,
-  { users, passwordQueue, authentication, authorization, allowSelfRegister, logger }: Parts,
+  { users, signIn, passwordQueue, authentication, authorization, allowSelfRegister, logger }: Parts,
 ): void {
   const mayRegister = async (caller: UserId | '*'): Promise<boolean> =>
     allowSelfRegister && (await authorization.allows(caller, 'create', 'users'))
@@ -32,6 +47,7 @@ export function userRoutes(
 
   app.post('/users', { schema: createUserSchema, bodyLimit: credentialsBytesMax, onRequest }, async (request, reply) => {
     checkNewCredentials(request.body)
+    checkMetadata(request.body.metadata, '/body/metadata')
     const caller = optionalCallerOf(request)
     const allowed = caller === undefined || (await mayRegister(caller)) || (await authorization.isAdministrator(caller))
     if (!allowed) throw new HttpError('forbidden')
@@ -40,5 +56,82 @@ export function userRoutes(
     // The server's own logger keeps silent below warn.
     logger.info({ user, request_id: request.id }, 'user registered')
     return reply.code(201).header('location', `/users/${user}`).send()
+  })
+
+  /** Users are never deleted, so that who asks is there. */
+  const callerUser = async (request: FastifyRequest): Promise<User> => (await users.find(callerOf(request)))!
+  const required = authentication.required
+  const refusal = (caller: UserId, user: UserId): Promise<HttpError> =>
+    authorization.refusal(caller, async () => (await users.find(user)) !== undefined)
+  const logChange = (request: FastifyRequest, user: UserId, what: string): void =>
+    logger.info({ user, by: callerOf(request), request_id: request.id }, what)
+
+  app.get('/users', { schema: listUsersSchema, onRequest: required }, async (request, reply) => {
+    const own = await callerUser(request)
+    const { offset, limit, email, metadata } = request.query
+    const filter = { email, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
+    const { total, items } = (await authorization.isAdministrator(own.id))
+      ? await users.list(filter, { offset, limit })
+      : { total: 1, items: offset === 0 ? [own] : [] }
+    return reply.send({ ...own, total, offset, limit, users: [...items] })
+  })
+
+  app.get('/users/profile', { schema: viewProfileSchema, onRequest: required }, async (request, reply) =>
+    reply.send(await callerUser(request)),
+  )
+
+  app.get('/users/:user', { schema: viewUserSchema, onRequest: required }, async (request, reply) => {
+    const id = toUserId(request.params.user)
+    const caller = callerOf(request)
+    const found = id === caller || (await authorization.isAdministrator(caller)) ? await users.find(id) : undefined
+    if (found === undefined) throw await refusal(caller, id)
+    return reply.send(found)
+  })
+
+  takeAnyType(app, scope => {
+    scope.put('/users', { schema: updateUserSchema, onRequest: required }, async (request, reply) => {
+      checkMetadata(request.body.metadata, '/body/metadata')
+      await users.setMetadata(callerOf(request), request.body.metadata)
+      return reply.send()
+    })
+  })
+
+  app.patch('/password', { schema: changePasswordSchema, bodyLimit: credentialsBytesMax, onRequest: required }, async (request, reply) => {
+    demandToken(request)
+    const { old_password: oldPassword, password } = request.body
+    checkNewPassword(password)
+    const { id, email } = await callerUser(request)
+    if ((await signIn({ email, password: oldPassword }, clientAddressOf(request))) === undefined)
+      throw challenge(reply, 'the old password is wrong')
+    const requester = { account: email, address: networkOf(clientAddressOf(request)) }
+    await passwordQueue.run(requester, () => users.changePassword(id, password))
+    logChange(request, id, 'password changed')
+    return reply.code(201).send({})
+  })
+
+  app.put(
+    '/users/:user/password',
+    { schema: resetPasswordSchema, bodyLimit: credentialsBytesMax, onRequest: required },
+    async (request, reply) => {
+      const id = toUserId(request.params.user)
+      const caller = callerOf(request)
+      checkNewPassword(request.body.password)
+      await authorization.demand(caller, 'member', 'authorities')
+      demandToken(request)
+      const requester = { account: id, address: networkOf(clientAddressOf(request)) }
+      if (!(await passwordQueue.run(requester, () => users.changePassword(id, request.body.password)))) throw await refusal(caller, id)
+      logChange(request, id, 'password set by an administrator')
+      return reply.code(204).send()
+    },
+  )
+
+  app.put('/users/:user/disabled', { schema: disableUserSchema, onRequest: required }, async (request, reply) => {
+    const id = toUserId(request.params.user)
+    const caller = callerOf(request)
+    await authorization.demand(caller, 'member', 'authorities')
+    if (id === caller) throw new HttpError('conflict', 'you cannot disable yourself: another administrator can')
+    if (!(await users.setDisabled(id, request.body.disabled))) throw await refusal(caller, id)
+    logChange(request, id, request.body.disabled ? 'user disabled' : 'user enabled')
+    return reply.code(204).send()
   })
 }

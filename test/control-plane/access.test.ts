@@ -6,8 +6,10 @@ import { openAccess } from '../../control-plane/access.ts'
 import { openChanges } from '../../control-plane/changes.ts'
 import { type Access, type AccessChange, AccessUnavailableError, type Credential } from '../../control-plane/client.ts'
 import { openFailedAttempts } from '../../control-plane/failed-attempts.ts'
+import { openApiKeys } from '../../control-plane/keys/store.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { openTokens } from '../../control-plane/tokens/store.ts'
+import { openUnknownKeys } from '../../control-plane/unknown-keys.ts'
 import { call, makeSite, type Site } from '../up/operator.ts'
 import { absentId, describePlatform, masterKey, recordingLogger } from './platform.ts'
 
@@ -123,7 +125,8 @@ describePlatform('access', platform => {
       keys: openThingKeys(masterKey),
       tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
-      failedAttempts: openFailedAttempts(platform().database, masterKey),
+      unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
+      apiKeys: openApiKeys(platform().database, masterKey, openChanges(recordingLogger().logger)),
     })
     expect(await access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })).toMatchObject({
       allowed: true,
@@ -183,7 +186,8 @@ describePlatform('access', platform => {
       keys: openThingKeys(masterKey),
       tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
-      failedAttempts: openFailedAttempts(platform().database, masterKey),
+      unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
+      apiKeys: openApiKeys(platform().database, masterKey, openChanges(recordingLogger().logger)),
     })
     const asked = access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })
     await expect(asked).rejects.toBeInstanceOf(AccessUnavailableError)

@@ -5,9 +5,12 @@ import { deriveKey } from '../../../config/secrets.ts'
 import { openAuthentication } from '../../../control-plane/authentication.ts'
 import { openChanges } from '../../../control-plane/changes.ts'
 import type { AccessChange } from '../../../control-plane/client.ts'
+import { openFailedAttempts } from '../../../control-plane/failed-attempts.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
+import { openApiKeys } from '../../../control-plane/keys/store.ts'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import { openTokens } from '../../../control-plane/tokens/store.ts'
+import { openUnknownKeys } from '../../../control-plane/unknown-keys.ts'
 import { argon2id, openPasswords } from '../../../control-plane/users/passwords.ts'
 import { openUsers, type Users } from '../../../control-plane/users/store.ts'
 import { openTokenVersions } from '../../../control-plane/users/token-versions.ts'
@@ -47,7 +50,9 @@ describePlatform('password change', platform => {
 
   test('the token works before and not after, the new password gives one that does, and listeners have heard', async () => {
     const { users, changes } = open()
-    const { userOf } = openAuthentication(tokens, users)
+    const apiKeys = openApiKeys(platform().database, masterKey, openChanges(recordingLogger().logger))
+    const unknownKeys = openUnknownKeys(openFailedAttempts(platform().database, masterKey))
+    const { userOf } = openAuthentication({ tokens, users, apiKeys, unknownKeys })
     const { id, email, password } = await platform().user()
     const before = await users.recognise({ email, password })
     const token = await tokens.issue({ user: before!.user, version: before!.tokenVersion })

@@ -43,7 +43,7 @@ describePlatform('users', platform => {
     ['a password of the wrong type', { email: 'bad@sluice.example', password: ['correct', 'horse'] }, '/body/password'],
     ['an email with NUL', { email: 'bad\0@sluice.example', password }, '/body/email'],
     ['a password with half a surrogate pair', '{"email":"bad@sluice.example","password":"1234567\\ud800"}', '/body/password'],
-    ['a property that is not known', { email: 'bad@sluice.example', password, role: 'administrator' }, '/body/role'],
+    ['metadata of the wrong type', { email: 'bad@sluice.example', password, metadata: [] }, '/body/metadata'],
   ])('%s is refused with its place', async (_name, body, pointer) => {
     const answer = await register(body)
     expect(answer.status).toBe(400)

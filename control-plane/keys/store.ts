@@ -1,0 +1,95 @@
+// API keys in the database: only their HMAC, under which a value that is shown is found.
+
+import { createHmac, randomBytes } from 'node:crypto'
+import type { Database, SqlRow } from '../../config/postgres/database.ts'
+import type { Changes } from '../changes.ts'
+import { type ApiKeyId, newApiKeyId, type UserId } from '../ids.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+
+export interface ApiKey {
+  readonly id: ApiKeyId
+  readonly owner: UserId
+  readonly name: string
+  /** RFC 3339. */
+  readonly issuedAt: string
+  /** RFC 3339; undefined for one that does not end by itself. */
+  readonly expiresAt: string | undefined
+}
+
+export interface ApiKeys {
+  /** @returns the key, and its value, which is shown this once and kept nowhere */
+  issue(owner: UserId, name: string, endsMs: number | undefined): Promise<{ readonly key: ApiKey; readonly value: string }>
+  /** Whose key the value is; undefined for one that is none, or ended, or of a disabled user. */
+  verify(value: string): Promise<{ readonly owner: UserId } | undefined>
+  /** What a value is kept as. */
+  lookup(value: string): Buffer
+  find(owner: UserId, key: ApiKeyId): Promise<ApiKey | undefined>
+  /** In the order of creation. */
+  list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
+  /** What was granted by it ends before this resolves. One that is absent, or another's, is no error. */
+  revoke(owner: UserId, key: ApiKeyId): Promise<void>
+}
+
+/** So that a value is recognised where it must not be: in logs, files and repositories. */
+const prefix = 'sluice_'
+const secretBytes = 32
+
+export const isApiKey = (credential: string): boolean => credential.startsWith(prefix)
+
+const instant = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS ${column}`
+const columns = `id, owner, name, ${instant('issued_at')}, ${instant('expires_at')}`
+
+const verifySql = `
+  SELECT api_keys.owner FROM control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
+  WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`
+
+type KeyRow = SqlRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
+
+/** @param secret 32 bytes for this purpose alone */
+export function openApiKeys(database: Database, secret: Uint8Array, changes: Changes): ApiKeys {
+  const lookup = (value: string): Buffer => createHmac('sha256', secret).update(value).digest()
+
+  return {
+    async issue(owner, name, endsMs) {
+      const value = prefix + randomBytes(secretBytes).toString('base64url')
+      const [row] = await database.query<KeyRow>(
+        `INSERT INTO control_plane.api_keys (id, owner, name, lookup, expires_at)
+         VALUES ($1, $2, $3, $4, to_timestamp($5::float8 / 1000)) RETURNING ${columns}`,
+        [newApiKeyId(), owner, name, lookup(value), endsMs ?? null],
+      )
+      return { key: toApiKey(row!), value }
+    },
+
+    async verify(value) {
+      const [row] = await database.query<{ owner: UserId }>(verifySql, [lookup(value)])
+      return row
+    },
+
+    lookup,
+
+    async find(owner, key) {
+      const [row] = await database.query<KeyRow>(`SELECT ${columns} FROM control_plane.api_keys WHERE id = $1 AND owner = $2`, [key, owner])
+      return row === undefined ? undefined : toApiKey(row)
+    },
+
+    async list(owner, { offset, limit }) {
+      const sql = pageSql(`SELECT ordinal, ${columns} FROM control_plane.api_keys WHERE owner = $1`, 3, { offset, limit })
+      return toPage(await database.query<KeyRow & { total: bigint }>(sql, [owner, offset, limit]), toApiKey)
+    },
+
+    async revoke(owner, key) {
+      // Grants are remembered by user: those of their other keys and tokens are asked for again.
+      const change = { kind: 'user', user: owner } as const
+      const revoked = await database.transaction(async transaction => {
+        const rows = await transaction.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, owner])
+        if (rows.length > 0) await changes.announce(change, transaction)
+        return rows.length > 0
+      })
+      if (revoked) changes.emit(change)
+    },
+  }
+}
+
+function toApiKey({ id, owner, name, issued_at: issuedAt, expires_at: expiresAt }: KeyRow): ApiKey {
+  return { id, owner, name, issuedAt, expiresAt: expiresAt ?? undefined }
+}

@@ -1,0 +1,38 @@
+// Keys that the database was asked for and does not have: counted by key and address, so that no valid key is ever counted or limited.
+
+import { networkOf } from '../config/http/client-address.ts'
+import { type FailedAttempts, failuresMax } from './failed-attempts.ts'
+
+export interface UnknownKeys {
+  /**
+   * Counts one that was shown.
+   *
+   * @param lookup its HMAC
+   * @returns 0, or the milliseconds for which it is limited from that address
+   */
+  note(kind: 'thing-key' | 'api-key', lookup: Buffer, address: string): Promise<number>
+}
+
+/** That one instance counts: who tries a new one each time makes no more rows than this. */
+const countedPerSecondMax = 100
+
+export function openUnknownKeys(failedAttempts: FailedAttempts): UnknownKeys {
+  let secondStartMs = -Infinity
+  let counted = 0
+
+  return {
+    async note(kind, lookup, address) {
+      const attempt = failedAttempts.keyOf(kind, lookup.toString('base64url'), networkOf(address))
+      if (failedAttempts.limitedMs(attempt) === 0) {
+        if (performance.now() - secondStartMs >= 1000) {
+          secondStartMs = performance.now()
+          counted = 0
+        }
+        if (counted++ >= countedPerSecondMax) return 0
+        const [failures] = await failedAttempts.note([attempt])
+        if (failures! <= failuresMax) return 0
+      }
+      return failedAttempts.limitedMs(attempt)
+    },
+  }
+}

@@ -1,0 +1,118 @@
+// API keys over HTTP: issued and shown once, used where a token is, limited in what they may do, and gone when revoked.
+
+import { beforeAll, expect, test } from 'vitest'
+import { type Answer, call, makeSite } from '../../up/operator.ts'
+import { absentId, describePlatform, type User } from '../platform.ts'
+
+describePlatform('API keys', platform => {
+  let user: User
+  beforeAll(async () => {
+    user = await platform().user()
+  })
+  const ask = (method: string, path: string, body?: object, authorization = user.token): Promise<Answer> =>
+    call(platform().url, method, path, { authorization, ...(body === undefined ? {} : { body }) })
+  const issue = async (body: object = {}, authorization = user.token) =>
+    (await ask('POST', '/keys', body, authorization)).json as { id: string; value: string; issued_at: string; expires_at?: string }
+
+  test('a key is shown once, and is the user wherever a token is; revoked it is nobody', async () => {
+    const answer = await ask('POST', '/keys', { name: 'export' })
+    expect([answer.status, answer.headers.get('cache-control')]).toEqual([201, 'no-store'])
+    const { id, value } = answer.json as { id: string; value: string }
+    expect(value).toMatch(/^sluice_[\w-]{43}$/)
+    expect((await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).json).toMatchObject({ id: user.id })
+    const shown = { id, name: 'export', type: 2, issuer_id: user.id, subject: user.email, issued_at: expect.any(String) }
+    expect((await ask('GET', `/keys/${id}`)).json).toEqual(shown)
+    expect((await ask('GET', '/keys')).json).toMatchObject({ total: 1, keys: [shown] })
+    const other = await platform().user()
+    expect((await ask('GET', `/keys/${id}`, undefined, other.token)).status).toBe(404)
+    expect((await ask('DELETE', `/keys/${id}`, undefined, other.token)).status).toBe(204)
+    expect((await ask('GET', `/keys/${id}`)).status).toBe(200)
+    expect((await ask('DELETE', `/keys/${id}`)).status).toBe(204)
+    expect((await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).status).toBe(401)
+    expect((await ask('DELETE', `/keys/${absentId}`)).status).toBe(204)
+  })
+
+  test.each<[string, object, number | undefined]>([
+    ['nothing', {}, undefined],
+    ['a duration of 0', { type: 2, duration: 0 }, undefined],
+    ['seconds', { duration: 3600 }, 3600],
+    ['nanoseconds', { type: 2, duration: 7_200_000_000_000 }, 7200],
+    ['an instant', { expires_at: new Date(Date.now() + 3_600_000).toISOString() }, 3600],
+  ])('with %s it ends in time', async (_name, body, seconds) => {
+    const { expires_at: end } = await issue(body)
+    if (seconds === undefined) expect(end).toBeUndefined()
+    else expect(Math.abs(Date.parse(end!) - Date.now() - seconds * 1000)).toBeLessThan(300_000)
+  })
+
+  test('a key that has ended opens nothing', async () => {
+    const { value } = await issue({ duration: 1 })
+    const status = async (): Promise<number> => (await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).status
+    expect(await status()).toBe(200)
+    await expect.poll(status, { timeout: 5_000, interval: 250 }).toBe(401)
+  })
+
+  test.each([
+    { type: 1 },
+    { type: 0 },
+    { duration: -1 },
+    { duration: 1, expires_at: '2099-01-01T00:00:00Z' },
+    { expires_at: '2020-01-01T00:00:00Z' },
+    { expires_at: 'tomorrow' },
+    { name: 'x'.repeat(255) },
+  ])('%o is malformed', async body => {
+    expect((await ask('POST', '/keys', body)).status).toBe(400)
+  })
+
+  test('a key makes no further keys and changes no password: it does not outlive its revocation', async () => {
+    const authorization = `Bearer ${(await issue()).value}`
+    for (const [method, path, body] of [
+      ['POST', '/keys', {}],
+      ['PATCH', '/password', { old_password: user.password, password: 'another horse battery' }],
+    ] as const) {
+      const { status, json } = await ask(method, path, body, authorization)
+      expect([status, json?.detail]).toEqual([403, expect.stringContaining('an API key may not do this')])
+    }
+  })
+
+  test('it reads the channels of its user, until it ends, and publishes to none', async () => {
+    const site = await makeSite(platform().url)
+    const { id, value } = await issue({ duration: 3600 }, site.owner)
+    const access = (action: 'read' | 'publish') =>
+      platform().plane.access.authorize({
+        credential: { scheme: 'Bearer', secret: value },
+        channel: site.channel,
+        action,
+        address: '10.1.1.1',
+      })
+    const granted = (await access('read')) as { endsMs: number }
+    expect(granted).toMatchObject({ allowed: true, publisher: null })
+    expect(Math.abs(granted.endsMs - Date.now() - 3_600_000)).toBeLessThan(5_000)
+    expect(await access('publish')).toEqual({ allowed: false, reason: 'forbidden' })
+    const ended: unknown[] = []
+    const forget = platform().plane.access.onChange(change => ended.push(change))
+    await ask('DELETE', `/keys/${id}`, undefined, site.owner)
+    forget()
+    expect(ended).toMatchObject([{ kind: 'user' }])
+    expect(await access('read')).toEqual({ allowed: false, reason: 'unauthenticated' })
+  })
+
+  test('one that is none is limited where it comes from, on every way in; a right one is not', async () => {
+    const wrong = `sluice_${'x'.repeat(43)}`
+    const { value } = await issue()
+    const status = async (key: string): Promise<number> => (await ask('GET', '/users/profile', undefined, `Bearer ${key}`)).status
+    for (let attempt = 0; attempt < 20; attempt++) expect(await status(wrong)).toBe(401)
+    expect(await status(wrong)).toBe(429)
+    expect(await status(value)).toBe(200)
+    const asked = { credential: { scheme: 'Bearer', secret: wrong }, channel: absentId, action: 'read', address: '127.0.0.1' } as const
+    expect(await platform().plane.access.authorize(asked)).toMatchObject({ reason: 'limited' })
+  })
+
+  test('no value is in the database or the log', async () => {
+    const { value } = await issue({ name: 'secret' })
+    await ask('GET', '/users/profile', undefined, `Bearer ${value}`)
+    await ask('GET', '/users/profile', undefined, `Bearer ${value}x`)
+    const rows = await platform().database.query<{ text: string }>('SELECT api_keys::text AS text FROM control_plane.api_keys')
+    expect(rows.map(({ text }) => text).join()).not.toContain(value.slice(7))
+    expect(platform().logged()).not.toContain(value.slice(7))
+  })
+})
