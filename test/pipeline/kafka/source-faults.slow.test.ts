@@ -88,6 +88,8 @@ for (const client of clients)
         await tools.appendTexts(topic, ['a'])
         const { texts, failures, stop } = reader(sources.open())
         await expect.poll(() => texts, soon).toEqual(['a'])
+        // What was not committed would come again.
+        await expect.poll(() => tools.committed(topic, sources.group()), soon).toEqual(new Map([[0, 1]]))
         kafka.pause()
         await expect.poll(() => failures.length, soon).toBeGreaterThan(0)
         kafka.resume()
