@@ -5,7 +5,8 @@ import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
-import { adminFaults, adminOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
+import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
+import { policiesFaults, policiesOptions } from './control-plane/policies/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
 import { subjectFilter } from './pipeline/subject-filter.ts'
@@ -26,6 +27,8 @@ export const upOptions = Type.Object({
   admin: adminOptions,
   users: usersOptions,
   tokens: tokensOptions,
+  audit: auditOptions,
+  policies: policiesOptions,
   ingest: ingestOptions,
   log: logOptions,
   message: messageOptions,
@@ -54,7 +57,9 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     const problem = `ingest would acknowledge payloads of ${options.ingest.payloadBytesMax} bytes that the writer refuses above message.payload_bytes of ${options.message.payloadBytes}: raise that one, too`
     faults.push({ place: 'ingest.payload_bytes_max', problem })
   }
-  faults.push(...adminFaults(options.admin), ...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
+  faults.push(...adminFaults(options.admin), ...policiesFaults(options.policies))
+  const secrets = { 'admin.password': options.admin.password, 'policies.openfga.key': options.policies.openfga.key }
+  faults.push(...knownSecretFaults(options.env, secrets))
   if (faults.length > 0) throw new OptionsError(faults)
   return options
 }

@@ -10,6 +10,7 @@ import { type ApiKeys, isApiKey } from './keys/store.ts'
 import type { Tokens } from './tokens/store.ts'
 import type { UnknownKeys } from './unknown-keys.ts'
 import type { Users } from './users/store.ts'
+import type { Actor, Caller } from './writes.ts'
 
 export interface Authentication {
   /** The user whose token or API key this is; undefined for one that is forged, expired, revoked or older than its user's password. */
@@ -34,6 +35,16 @@ export function callerOf(request: FastifyRequest): UserId {
   const caller = optionalCallerOf(request)
   if (caller === undefined) throw new Error('a route asks who is calling and has no authentication hook')
   return caller
+}
+
+/** The same user, and from where: who a change is by. */
+export function changerOf(request: FastifyRequest): Caller {
+  return { ...actorOf(request), user: callerOf(request) }
+}
+
+/** Who a change is by, where the route takes requests without a token. */
+export function actorOf(request: FastifyRequest): Actor {
+  return { user: optionalCallerOf(request), address: clientAddressOf(request), request: request.id }
 }
 
 /** @throws HttpError `forbidden` for who shows an API key: what it makes would outlive its revocation */

@@ -7,6 +7,8 @@ import type { Database } from '../config/postgres/database.ts'
 import { migrate } from '../config/postgres/migrate.ts'
 import { deriveKey } from '../config/secrets.ts'
 import { openAccess } from './access.ts'
+import { auditRoutes } from './audit/routes.ts'
+import { openAuditLog } from './audit/store.ts'
 import { decorateCaller, openAuthentication } from './authentication.ts'
 import { openAuthorization } from './authorization.ts'
 import { openChanges } from './changes.ts'
@@ -23,6 +25,7 @@ import { install } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import type { ControlPlaneOptions } from './options.ts'
+import { openOpenFga } from './policies/openfga/index.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
 import { openPolicies } from './policies/store.ts'
@@ -41,6 +44,7 @@ import { userRoutes } from './users/routes.ts'
 import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
 import { openTokenVersions } from './users/token-versions.ts'
+import { openWrites } from './writes.ts'
 
 export { ControlPlaneStartError, isInstalled } from './installation.ts'
 
@@ -68,6 +72,8 @@ export interface ControlPlane {
   isAdministrator(token: string): Promise<boolean | undefined>
   /** @throws DatabaseError when the database does not answer */
   check(): Promise<void>
+  /** The policy store, where it is not the database. @throws HttpError `unavailable` when it does not answer */
+  readonly checkPolicies: (() => Promise<void>) | undefined
   /** Forgets the listeners to access changes; requests under way are the HTTP server's to end before. */
   close(): Promise<void>
 }
@@ -94,28 +100,32 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 
 /** Wires the parts, and asks nothing of the database yet. */
 export function prepareControlPlane({ database, masterKey, options, logger }: ControlPlaneParts): UnstartedControlPlane {
-  const policies = openRelationalPolicies(database)
+  const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
+  const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
   const changes = openChanges(logger, { shared: database.kind === 'server' })
-  const users = openUsers({ database, policies, passwords: openPasswords(), versions: openTokenVersions(database), changes })
+  const audit = openAuditLog(database, options.audit)
+  const writes = openWrites({ policies, audit, changes })
+  const users = openUsers({ database, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
   const unknownKeys = openUnknownKeys(failedAttempts)
   const passwordQueue = openPasswordQueue()
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
   const keys = openThingKeys(masterKey)
-  const apiKeys = openApiKeys(database, deriveKey(masterKey, 'api-keys'), changes)
-  const things = openThings({ database, policies, keys, changes })
-  const channels = openChannels(database, changes)
-  const connections = openConnections(database, changes)
-  const groups = openGroups(database, policies)
-  const members = openGroupMembers(database, policies)
+  const apiKeys = openApiKeys(database, deriveKey(masterKey, 'api-keys'), writes)
+  const things = openThings({ database, policies, writes, keys })
+  const channels = openChannels(database, writes)
+  const connections = openConnections(database, writes)
+  const groups = openGroups(database, policies, writes)
+  const members = openGroupMembers(database, policies, writes)
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
 
   return {
     async start() {
       await migrate(database, { folder: migrationsFolder, schema: 'control_plane', table: 'migrations' })
+      await elsewhere?.start()
       const outcome = await install(database, policies, masterKey)
       if (outcome === 'installed') logger.info('control plane installed')
     },
@@ -135,9 +145,10 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       thingRoutes(app, { things, authentication, authorization })
       channelRoutes(app, { channels, authentication, authorization })
       sharingRoutes(app, { things, authentication, authorization })
-      policyRoutes(app, { policies: openPolicies(database, policies), authentication, authorization })
+      policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
       groupRoutes(app, { groups, members, things, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
+      auditRoutes(app, { audit, authentication, authorization })
     },
     access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
@@ -147,6 +158,10 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       return user === undefined ? undefined : authorization.isAdministrator(user)
     },
     check: async () => void (await database.query('SELECT 1')),
-    close: async () => changes.close(),
+    checkPolicies: elsewhere && (() => elsewhere.check()),
+    async close() {
+      changes.close()
+      await elsewhere?.close()
+    },
   }
 }

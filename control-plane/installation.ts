@@ -30,12 +30,12 @@ export async function isInstalled(database: Database): Promise<boolean> {
 export async function install(database: Database, policies: PolicyStore, masterKey: Uint8Array): Promise<'installed' | 'exists'> {
   // Derived like every other key, and for nothing else, so it tells nothing of the master key or of those.
   const check = deriveKey(masterKey, 'control-plane-check')
-  const first = await database.transaction(async transaction => {
+  const first = await policies.transaction(async (transaction, changes) => {
     const rows = await transaction.query(
       'INSERT INTO control_plane.installation (key_check) VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1',
       [check],
     )
-    if (rows.length > 0) await policies.add([{ subject: '*', relation: 'create', object: 'users' }], transaction)
+    if (rows.length > 0) await changes.add([{ subject: '*', relation: 'create', object: 'users' }])
     return rows.length > 0
   })
   if (first) return 'installed'

@@ -1,7 +1,9 @@
-// The sections `users`, `tokens` and `admin`: who may register, how long a token lives, and who is the first administrator.
+// The sections `users`, `tokens`, `audit` and `admin`: who may register, how long a token lives, how long changes are told, and who is the first
+// administrator.
 
 import { type Static, Type } from 'typebox'
 import type { OptionFault } from '../config/options.ts'
+import type { PoliciesOptions } from './policies/options.ts'
 import { credentialFaults } from './users/credentials.ts'
 
 export const usersOptions = Type.Object({
@@ -17,6 +19,15 @@ export const tokensOptions = Type.Object({
     minimum: 60,
     maximum: 31_536_000,
     description: 'Seconds after which a token ends. A password change ends it earlier.',
+  }),
+})
+
+export const auditOptions = Type.Object({
+  retentionDays: Type.Integer({
+    default: 365,
+    minimum: 1,
+    maximum: 36_500,
+    description: 'Days for which the audit log tells who changed what.',
   }),
 })
 
@@ -44,4 +55,6 @@ export function adminFaults({ email, password = 'not given: nothing to check' }:
 export interface ControlPlaneOptions {
   readonly users: Static<typeof usersOptions>
   readonly tokens: Static<typeof tokensOptions>
+  readonly audit: Static<typeof auditOptions>
+  readonly policies: PoliciesOptions
 }

@@ -8,7 +8,8 @@ import { loadOptions, type OptionFault, type OptionSources, OptionsError } from 
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { parseMasterKey } from '../config/secrets.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
-import { adminFaults, adminOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
+import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
+import { policiesFaults, policiesOptions } from '../control-plane/policies/options.ts'
 
 const databaseOptions = Type.Object({
   url: Type.String({
@@ -41,6 +42,8 @@ export const apiOptions = Type.Object({
   admin: adminOptions,
   users: usersOptions,
   tokens: tokensOptions,
+  audit: auditOptions,
+  policies: policiesOptions,
   logging: loggingOptions,
 })
 export type ApiOptions = Static<typeof apiOptions>
@@ -52,8 +55,8 @@ export type ApiOptions = Static<typeof apiOptions>
  */
 export function loadApiOptions(sources: OptionSources): ApiOptions {
   const options = loadOptions(apiOptions, sources)
-  const { env, masterKey, http, internal, database, admin } = options
-  const faults: OptionFault[] = [...httpFaults(http), ...internalFaults(internal), ...adminFaults(admin)]
+  const { env, masterKey, http, internal, database, admin, policies } = options
+  const faults: OptionFault[] = [...httpFaults(http), ...internalFaults(internal), ...adminFaults(admin), ...policiesFaults(policies)]
   try {
     parseMasterKey(masterKey, 'SVC_MASTER_KEY')
   } catch (error) {
@@ -65,6 +68,7 @@ export function loadApiOptions(sources: OptionSources): ApiOptions {
     'internal.token': internal.token,
     'database.url': passwordOf(database.url),
     'admin.password': admin.password,
+    'policies.openfga.key': policies.openfga.key,
   }
   faults.push(...knownSecretFaults(env, secrets))
   if (faults.length > 0) throw new OptionsError(faults)

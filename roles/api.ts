@@ -2,6 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { HttpError } from '../config/http/errors.ts'
 import { silent } from '../config/http/health-checks.ts'
 import { openRoleListeners } from '../config/http/role-listeners.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
@@ -82,13 +83,17 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
         routes: internalRoutes({ access: controlPlane.access, feed, token: options.internal.token }),
       },
       registry,
-      checks: { database: silent(() => controlPlane.check()), changes: silent(() => feed.check()) },
+      checks: {
+        database: silent(() => controlPlane.check()),
+        changes: silent(() => feed.check()),
+        ...(controlPlane.checkPolicies === undefined ? {} : { policies: silent(controlPlane.checkPolicies) }),
+      },
     },
     closeLater,
   )
   await openWhenThere({
     open: () => start(controlPlane, options, logger),
-    isAway: error => error instanceof DatabaseError,
+    isAway: error => error instanceof DatabaseError || (error instanceof HttpError && error.code === 'unavailable'),
     outage: outages.report('database'),
     signal,
   })

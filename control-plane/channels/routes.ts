@@ -1,7 +1,7 @@
 // Channels: creating, finding, changing and deleting them (SPEC §4). Every user may have channels, and only their owner sees and changes them.
 
 import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
 import { checkEntities, parseMetadataFilter } from '../entity.ts'
@@ -36,13 +36,13 @@ export function channelRoutes(app: HttpServer, { channels, authentication, autho
 
   app.post('/channels', { schema: createChannelSchema, onRequest: [deprecatedBy('/channels/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
-    const [channel] = await channels.create(callerOf(request), [request.body])
+    const [channel] = await channels.create(changerOf(request), [request.body])
     return reply.code(201).header('location', `/channels/${channel!.id}`).send()
   })
 
   app.post('/channels/bulk', { schema: createChannelsSchema, onRequest }, async (request, reply) => {
     checkEntities(request.body, index => `/body/${index}`)
-    const created = await channels.create(callerOf(request), request.body)
+    const created = await channels.create(changerOf(request), request.body)
     return reply.code(201).header('access-control-expose-headers', 'Location').send({ channels: created })
   })
 
@@ -65,14 +65,14 @@ export function channelRoutes(app: HttpServer, { channels, authentication, autho
     checkEntities([request.body], () => '/body')
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
-    const version = await changed(caller, id, await channels.update(caller, id, request.body, expectedVersions(request)))
+    const version = await changed(caller, id, await channels.update(changerOf(request), id, request.body, expectedVersions(request)))
     return reply.header('etag', eTagOf(version)).send()
   })
 
   app.delete('/channels/:channel', { schema: removeChannelSchema, onRequest }, async (request, reply) => {
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
-    await changed(caller, id, await channels.remove(caller, id, expectedVersions(request)))
+    await changed(caller, id, await channels.remove(changerOf(request), id, expectedVersions(request)))
     return reply.code(204).send()
   })
 }

@@ -1,12 +1,12 @@
 // Channels in the database.
 
 import { parseJsonText } from '../../config/http/json-body.ts'
-import type { Database, SqlRow, SqlValue, Transaction } from '../../config/postgres/database.ts'
-import type { Changes } from '../changes.ts'
+import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
 import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, newChannelId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import type { ChangeOutcome, Versions } from '../versions.ts'
+import type { Caller, Writes } from '../writes.ts'
 
 export interface Channel {
   readonly id: ChannelId
@@ -25,7 +25,7 @@ export interface ChannelFilter {
 /** What is another's is `absent` here. */
 export interface Channels {
   /** All or none; in the order given. */
-  create(owner: UserId, channels: readonly NewEntity[]): Promise<Channel[]>
+  create(by: Caller, channels: readonly NewEntity[]): Promise<Channel[]>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
   /** Whoever owns it. */
   exists(channel: ChannelId): Promise<boolean>
@@ -35,9 +35,9 @@ export interface Channels {
   /** Those of one owner that the thing is connected to, or is not. */
   listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
   /** Name and metadata become these. */
-  update(owner: UserId, channel: ChannelId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  update(by: Caller, channel: ChannelId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
   /** The channel and its connections; nobody publishes to it or reads it any more when it resolves. Its messages stay in their store. */
-  remove(owner: UserId, channel: ChannelId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Caller, channel: ChannelId, versions: Versions): Promise<ChangeOutcome>
 }
 
 const insertSql = `
@@ -73,7 +73,7 @@ type ChannelRow = SqlRow & { id: ChannelId; name: string; metadata: string | nul
 type ListedRow = ChannelRow & { total: bigint }
 type VersionRow = SqlRow & { version: number }
 
-export function openChannels(database: Database, changes: Changes): Channels {
+export function openChannels(database: Database, writes: Writes): Channels {
   const findSql = `SELECT ${columns}, version FROM control_plane.channels WHERE owner = $1 AND id = $2`
 
   async function find(owner: UserId, channel: ChannelId): ReturnType<Channels['find']> {
@@ -87,9 +87,15 @@ export function openChannels(database: Database, changes: Changes): Channels {
   }
 
   return {
-    async create(owner, channels) {
+    async create(by, channels) {
       const rows = channels.map(({ name, metadata }) => ({ id: newChannelId(), name, name_folded: foldedName(name), metadata }))
-      await database.query(insertSql, [owner, JSON.stringify(rows)])
+      await writes(by, async write => {
+        await write.query(insertSql, [by.user, JSON.stringify(rows)])
+        write.note(
+          'channel.create',
+          rows.map(({ id }) => id),
+        )
+      })
       return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))
     },
 
@@ -114,21 +120,25 @@ export function openChannels(database: Database, changes: Changes): Channels {
       return toPage(await database.query<ListedRow>(sql, [owner, thing, page.offset, page.limit]), toChannel)
     },
 
-    async update(owner, channel, { name, metadata }, versions) {
+    async update(by, channel, { name, metadata }, versions) {
       const to: SqlValue[] = [name, foldedName(name), metadata === undefined ? null : JSON.stringify(metadata)]
-      const [row] = await database.query<VersionRow>(updateSql, [owner, channel, versions ?? null, ...to])
-      return outcomeOf(owner, channel, row)
+      const row = await writes(by, async write => {
+        const [updated] = await write.query<VersionRow>(updateSql, [by.user, channel, versions ?? null, ...to])
+        if (updated !== undefined) write.note('channel.update', [channel])
+        return updated
+      })
+      return outcomeOf(by.user, channel, row)
     },
 
-    async remove(owner, channel, versions) {
-      const ended = { kind: 'channel', channel } as const
-      const [row] = await database.transaction(async (transaction: Transaction) => {
-        const rows = await transaction.query<VersionRow>(removeSql, [owner, channel, versions ?? null])
-        if (rows.length > 0) await changes.announce(ended, transaction)
-        return rows
+    async remove(by, channel, versions) {
+      const row = await writes(by, async write => {
+        const [removed] = await write.query<VersionRow>(removeSql, [by.user, channel, versions ?? null])
+        if (removed === undefined) return undefined
+        write.note('channel.delete', [channel])
+        write.ends({ kind: 'channel', channel })
+        return removed
       })
-      if (row !== undefined) changes.emit(ended)
-      return outcomeOf(owner, channel, row)
+      return outcomeOf(by.user, channel, row)
     },
   }
 }

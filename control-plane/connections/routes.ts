@@ -2,7 +2,7 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import type { Channels } from '../channels/store.ts'
 import { deprecatedBy } from '../deprecation.ts'
@@ -36,7 +36,7 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
   app.post('/connect', { schema: connectSchema, onRequest }, async (request, reply) => {
     const pairs = pairsOf(request.body)
     const caller = callerOf(request)
-    const connected = await connections.connect(caller, ...pairs)
+    const connected = await connections.connect(changerOf(request), ...pairs)
     if (!connected) throw await authorization.refusal(caller, () => connections.exist(...pairs))
     return reply.send({})
   })
@@ -44,7 +44,7 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
   app.put('/disconnect', { schema: disconnectPairsSchema, onRequest }, async (request, reply) => {
     const pairs = pairsOf(request.body)
     const caller = callerOf(request)
-    const disconnected = await connections.disconnectAll(caller, ...pairs)
+    const disconnected = await connections.disconnectAll(changerOf(request), ...pairs)
     if (!disconnected) throw await authorization.refusal(caller, () => connections.exist(...pairs))
     return reply.send({})
   })
@@ -55,7 +55,7 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
     async (request, reply) => {
       const pair = [[toChannelId(request.params.channel)], [toThingId(request.params.thing)]] as const
       const caller = callerOf(request)
-      const connected = await connections.connect(caller, ...pair)
+      const connected = await connections.connect(changerOf(request), ...pair)
       if (!connected) throw await authorization.refusal(caller, () => connections.exist(...pair))
       return reply.send()
     },
@@ -65,7 +65,7 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
     const channel = toChannelId(request.params.channel)
     const thing = toThingId(request.params.thing)
     const caller = callerOf(request)
-    const outcome = await connections.disconnect(caller, channel, thing)
+    const outcome = await connections.disconnect(changerOf(request), channel, thing)
     if (outcome === 'not-owned') throw await authorization.refusal(caller, () => connections.exist([channel], [thing]))
     if (outcome === 'not-connected') throw new HttpError('not_found', 'the thing is not connected to the channel')
     return reply.code(204).send()

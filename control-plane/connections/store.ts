@@ -1,31 +1,33 @@
 // Which things are connected to which channels.
 
-import type { Database, Transaction } from '../../config/postgres/database.ts'
-import type { Changes } from '../changes.ts'
-import type { ChannelId, ThingId, UserId } from '../ids.ts'
+import type { Database } from '../../config/postgres/database.ts'
+import type { ChannelId, ThingId } from '../ids.ts'
+import { isDelivered } from '../policies/policy-store.ts'
+import type { Caller, Write, Writes } from '../writes.ts'
 
 export interface Connections {
   /**
    * Connects each thing to each channel, all or none; what is connected stays so.
    *
-   * @returns false, with nothing connected, unless `owner` owns every thing and every channel
+   * @returns false, with nothing connected, unless `by` owns every thing and every channel
    */
-  connect(owner: UserId, channels: readonly ChannelId[], things: readonly ThingId[]): Promise<boolean>
+  connect(by: Caller, channels: readonly ChannelId[], things: readonly ThingId[]): Promise<boolean>
   /**
    * Disconnects each thing from each channel, all or none; listeners to access changes have run when it resolves.
    *
-   * @returns false, with nothing disconnected, unless `owner` owns every thing and every channel
+   * @returns false, with nothing disconnected, unless `by` owns every thing and every channel
    */
-  disconnectAll(owner: UserId, channels: readonly ChannelId[], things: readonly ThingId[]): Promise<boolean>
-  /** `not-owned` unless `owner` owns both; listeners to access changes have run when it resolves. */
-  disconnect(owner: UserId, channel: ChannelId, thing: ThingId): Promise<'disconnected' | 'not-connected' | 'not-owned'>
+  disconnectAll(by: Caller, channels: readonly ChannelId[], things: readonly ThingId[]): Promise<boolean>
+  /** `not-owned` unless `by` owns both; listeners to access changes have run when it resolves. */
+  disconnect(by: Caller, channel: ChannelId, thing: ThingId): Promise<'disconnected' | 'not-connected' | 'not-owned'>
   /** Whether every one of the entities exists, whoever owns it. */
   exist(channels: readonly ChannelId[], things: readonly ThingId[]): Promise<boolean>
 }
 
 // The locks keep an owned entity from being deleted until the connections are committed.
 const ownedChannelsSql = 'SELECT id FROM control_plane.channels WHERE owner = $1 AND id = ANY($2::uuid[]) ORDER BY id FOR KEY SHARE'
-const ownedThingsSql = 'SELECT id FROM control_plane.things WHERE owner = $1 AND id = ANY($2::uuid[]) ORDER BY id FOR KEY SHARE'
+const ownedThingsSql = `
+  SELECT id FROM control_plane.things WHERE owner = $1 AND id = ANY($2::uuid[]) AND ${isDelivered('things.id')} ORDER BY id FOR KEY SHARE`
 
 // Sorted, so that two requests that connect the same pairs wait for each other in one order.
 const connectSql = `
@@ -54,54 +56,47 @@ const existSql = `
   SELECT (SELECT count(*) FROM control_plane.channels WHERE id = ANY($1::uuid[])) AS channels,
          (SELECT count(*) FROM control_plane.things WHERE id = ANY($2::uuid[])) AS things`
 
-export function openConnections(database: Database, changes: Changes): Connections {
-  /** `work` with each thing and each channel once, in a transaction that holds them all; undefined where one is not the owner's. */
-  async function withOwned<Result>(
-    owner: UserId,
+export function openConnections(database: Database, writes: Writes): Connections {
+  /** `work` with each thing and each channel once, in a write that holds them all. @returns false where one is not theirs */
+  async function withOwned(
+    by: Caller,
     channels: readonly ChannelId[],
     things: readonly ThingId[],
-    work: (transaction: Transaction, channels: ChannelId[], things: ThingId[]) => Promise<Result>,
-  ): Promise<Result | undefined> {
+    work: (write: Write, channels: ChannelId[], things: ThingId[]) => Promise<void>,
+  ): Promise<boolean> {
     const [channelSet, thingSet] = [[...new Set(channels)], [...new Set(things)]]
-    return await database.transaction(async transaction => {
-      const ownedChannels = await transaction.query(ownedChannelsSql, [owner, channelSet])
-      const ownedThings = await transaction.query(ownedThingsSql, [owner, thingSet])
-      if (ownedChannels.length < channelSet.length || ownedThings.length < thingSet.length) return undefined
-      return await work(transaction, channelSet, thingSet)
+    return writes(by, async write => {
+      const ownedChannels = await write.query(ownedChannelsSql, [by.user, channelSet])
+      const ownedThings = await write.query(ownedThingsSql, [by.user, thingSet])
+      if (ownedChannels.length < channelSet.length || ownedThings.length < thingSet.length) return false
+      await work(write, channelSet, thingSet)
+      return true
     })
   }
 
   return {
-    async connect(owner, channels, things) {
-      const connected = await withOwned(owner, channels, things, async (transaction, channelSet, thingSet) => {
-        await transaction.query(connectSql, [thingSet, channelSet])
-        return true
-      })
-      return connected === true
-    },
+    connect: (by, channels, things) =>
+      withOwned(by, channels, things, async (write, channelSet, thingSet) => {
+        await write.query(connectSql, [thingSet, channelSet])
+        write.note('connect', [...channelSet, ...thingSet])
+      }),
 
-    async disconnectAll(owner, channels, things) {
-      const ended = await withOwned(owner, channels, things, async (transaction, channelSet, thingSet) => {
-        const removed = await transaction.query<{ thing: string; channel: string }>(disconnectAllSql, [thingSet, channelSet])
-        const ends = removed.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }) as const)
-        await changes.announceAll(ends, transaction)
-        return ends
-      })
-      for (const change of ended ?? []) changes.emit(change)
-      return ended !== undefined
-    },
+    disconnectAll: (by, channels, things) =>
+      withOwned(by, channels, things, async (write, channelSet, thingSet) => {
+        const removed = await write.query<{ thing: string; channel: string }>(disconnectAllSql, [thingSet, channelSet])
+        write.note('disconnect', [...channelSet, ...thingSet])
+        write.ends(...removed.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }) as const))
+      }),
 
-    async disconnect(owner, channel, thing) {
-      const change = { kind: 'disconnected', thing, channel } as const
-      const outcome = await database.transaction(async transaction => {
-        const [row] = await transaction.query<{ owned: boolean; removed: boolean }>(disconnectSql, [owner, channel, thing])
+    async disconnect(by, channel, thing) {
+      return writes(by, async write => {
+        const [row] = await write.query<{ owned: boolean; removed: boolean }>(disconnectSql, [by.user, channel, thing])
         if (row?.owned !== true) return 'not-owned'
         if (!row.removed) return 'not-connected'
-        await changes.announce(change, transaction)
+        write.note('disconnect', [channel, thing])
+        write.ends({ kind: 'disconnected', thing, channel })
         return 'disconnected'
       })
-      if (outcome === 'disconnected') changes.emit(change)
-      return outcome
     },
 
     async exist(channels, things) {

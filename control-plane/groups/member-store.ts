@@ -4,11 +4,12 @@
 //   a thing T in group G           T read, write and delete for the members of G, and a row of group_things
 //   users group U shared with G    G member for the members of U
 
-import type { Database, SqlValue, Transaction } from '../../config/postgres/database.ts'
+import type { Database, Queries, SqlValue } from '../../config/postgres/database.ts'
 import { type GroupId, isId, type ThingId, toUserId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { membersOf, type Policy, type PolicyStore } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
+import type { Actor, Writes } from '../writes.ts'
 
 export interface GroupUser {
   readonly id: UserId
@@ -17,18 +18,18 @@ export interface GroupUser {
 
 export interface GroupMembers {
   /** All or none; who is a member stays one. @returns false, with nobody added, where the group or one of the users is absent */
-  addUsers(group: GroupId, users: readonly UserId[]): Promise<boolean>
+  addUsers(by: Actor, group: GroupId, users: readonly UserId[]): Promise<boolean>
   /** All or none. @returns false, with none added, where the group or a thing is absent, or a thing is not that owner's */
-  addThings(group: GroupId, things: readonly ThingId[], owner: UserId | undefined): Promise<boolean>
+  addThings(by: Actor, group: GroupId, things: readonly ThingId[], owner: UserId | undefined): Promise<boolean>
   /** Who is no member is no error. */
-  removeMembers(group: GroupId, users: readonly UserId[], things: readonly ThingId[]): Promise<void>
+  removeMembers(by: Actor, group: GroupId, users: readonly UserId[], things: readonly ThingId[]): Promise<void>
   /** Of these ids, the things that are in the group, with their owners. */
   thingsIn(group: GroupId, ids: readonly string[]): Promise<ReadonlyMap<string, UserId>>
   /** Members, as ids in their order. */
   users(group: GroupId, page: PageRequest): Promise<Page<GroupUser>>
   things(group: GroupId, page: PageRequest): Promise<Page<ThingId>>
   /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
-  share(users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
+  share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
 }
 
 const lockGroupsSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
@@ -38,37 +39,40 @@ const addThingsSql = `
   INSERT INTO control_plane.group_things (group_id, thing) SELECT $1, thing FROM unnest($2::uuid[]) AS thing ORDER BY thing
   ON CONFLICT DO NOTHING`
 
-export function openGroupMembers(database: Database, policies: PolicyStore): GroupMembers {
-  async function isLocked(transaction: Transaction, sql: string, ids: readonly string[], ...values: SqlValue[]): Promise<boolean> {
-    return (await transaction.query(sql, [ids, ...values])).length === ids.length
+export function openGroupMembers(database: Database, policies: PolicyStore, writes: Writes): GroupMembers {
+  async function isLocked(queries: Queries, sql: string, ids: readonly string[], ...values: SqlValue[]): Promise<boolean> {
+    return (await queries.query(sql, [ids, ...values])).length === ids.length
   }
 
   return {
-    async addUsers(group, users) {
+    async addUsers(by, group, users) {
       const set = [...new Set(users)]
-      return database.transaction(async transaction => {
-        if (!(await isLocked(transaction, lockGroupsSql, [group]))) return false
-        if (!(await isLocked(transaction, lockUsersSql, set))) return false
-        await policies.add(memberships(group, set), transaction)
+      return writes(by, async write => {
+        if (!(await isLocked(write, lockGroupsSql, [group]))) return false
+        if (!(await isLocked(write, lockUsersSql, set))) return false
+        await write.policies.add(memberships(group, set))
+        write.note('group.add-members', [group, ...set])
         return true
       })
     },
 
-    async addThings(group, things, owner) {
+    async addThings(by, group, things, owner) {
       const set = [...new Set(things)]
-      return database.transaction(async transaction => {
-        if (!(await isLocked(transaction, lockGroupsSql, [group]))) return false
-        if (!(await isLocked(transaction, lockThingsSql, set, owner ?? null))) return false
-        await transaction.query(addThingsSql, [group, set])
-        await policies.add(accesses(group, set), transaction)
+      return writes(by, async write => {
+        if (!(await isLocked(write, lockGroupsSql, [group]))) return false
+        if (!(await isLocked(write, lockThingsSql, set, owner ?? null))) return false
+        await write.query(addThingsSql, [group, set])
+        await write.policies.add(accesses(group, set))
+        write.note('group.add-members', [group, ...set])
         return true
       })
     },
 
-    async removeMembers(group, users, things) {
-      await database.transaction(async transaction => {
-        await transaction.query('DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[])', [group, things])
-        await policies.remove([...memberships(group, users), ...accesses(group, things)], transaction)
+    async removeMembers(by, group, users, things) {
+      await writes(by, async write => {
+        await write.query('DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[])', [group, things])
+        await write.policies.remove([...memberships(group, users), ...accesses(group, things)])
+        write.note('group.remove-members', [group, ...users, ...things])
       })
     },
 
@@ -98,11 +102,12 @@ export function openGroupMembers(database: Database, policies: PolicyStore): Gro
       return toPage(await database.query<{ id: ThingId; total: bigint }>(sql, [group, page.offset, page.limit]), ({ id }) => id)
     },
 
-    async share(users, things, isShared) {
+    async share(by, users, things, isShared) {
       const shared: Policy = { subject: membersOf(users), relation: 'member', object: things }
-      return database.transaction(async transaction => {
-        if (!(await isLocked(transaction, lockGroupsSql, [...new Set([users, things])]))) return false
-        await policies[isShared ? 'add' : 'remove']([shared], transaction)
+      return writes(by, async write => {
+        if (!(await isLocked(write, lockGroupsSql, [...new Set([users, things])]))) return false
+        await write.policies[isShared ? 'add' : 'remove']([shared])
+        write.note(isShared ? 'group.share' : 'group.unshare', [users, things])
         return true
       })
     },

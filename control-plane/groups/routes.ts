@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { takeAnyType } from '../any-type.ts'
-import { type Authentication, callerOf } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { type GroupId, toGroupId, toThingId, toUserId, type UserId } from '../ids.ts'
@@ -77,7 +77,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
 
   app.post('/groups', { schema: createGroupSchema, onRequest }, async (request, reply) => {
     checkGroup(request.body)
-    const id = await groups.create(callerOf(request), request.body)
+    const id = await groups.create(changerOf(request), request.body)
     return reply.code(201).header('location', `/groups/${id}`).send()
   })
 
@@ -97,7 +97,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    const version = await changed(caller, id, await groups.update(id, request.body, expectedVersions(request)))
+    const version = await changed(caller, id, await groups.update(changerOf(request), id, request.body, expectedVersions(request)))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -105,7 +105,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    await changed(caller, id, await groups.remove(id, expectedVersions(request)))
+    await changed(caller, id, await groups.remove(changerOf(request), id, expectedVersions(request)))
     return reply.code(204).send()
   })
 
@@ -124,7 +124,9 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
       await demandControl(caller, group)
       const owner = (await authorization.isAdministrator(caller)) ? undefined : caller
       const added =
-        type === 'users' ? await members.addUsers(group, ids.map(toUserId)) : await members.addThings(group, ids.map(toThingId), owner)
+        type === 'users'
+          ? await members.addUsers(changerOf(request), group, ids.map(toUserId))
+          : await members.addThings(changerOf(request), group, ids.map(toThingId), owner)
       // Of what was named something is absent, or not theirs.
       if (!added) throw await authorization.refusal(caller, async () => false)
       return reply.send()
@@ -142,7 +144,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
       const found = ids.filter(id => inGroup.has(id))
       if (type === 'users' && found.length > 0) refuseFaults([{ pointer: '/body/type', detail: 'is users, and a member is a thing' }])
       const users = type === 'things' ? [] : ids.filter(id => !inGroup.has(id))
-      await members.removeMembers(group, users.map(toUserId), found.map(toThingId))
+      await members.removeMembers(changerOf(request), group, users.map(toUserId), found.map(toThingId))
       return reply.code(204).send()
     })
   })
@@ -189,7 +191,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     const caller = callerOf(request)
     await demandControl(caller, users)
     await demandControl(caller, ofThings)
-    if (!(await members.share(users, ofThings, true))) throw await refusal(caller, users)
+    if (!(await members.share(changerOf(request), users, ofThings, true))) throw await refusal(caller, users)
     return reply.send({})
   })
 
@@ -197,7 +199,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     const [users, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
     if (!(await controls(caller, users))) await demandControl(caller, ofThings)
-    if (!(await members.share(users, ofThings, false))) throw await refusal(caller, users)
+    if (!(await members.share(changerOf(request), users, ofThings, false))) throw await refusal(caller, users)
     return reply.code(204).send()
   })
 }

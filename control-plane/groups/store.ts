@@ -5,8 +5,9 @@ import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.
 import { foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { membersOf, type PolicyStore } from '../policies/policy-store.ts'
+import { isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
 import type { ChangeOutcome, Versions } from '../versions.ts'
+import type { Actor, Caller, Writes } from '../writes.ts'
 
 export interface NewGroup {
   readonly name: string
@@ -31,16 +32,16 @@ export interface GroupFilter {
 
 export interface Groups {
   /** Its creator owns it, and is a member. */
-  create(owner: UserId, group: NewGroup): Promise<GroupId>
+  create(by: Caller, group: NewGroup): Promise<GroupId>
   find(group: GroupId): Promise<{ readonly group: Group; readonly version: number } | undefined>
   /** Those that the user made or is a member of. */
   list(user: UserId, filter: GroupFilter, page: PageRequest): Promise<Page<Group>>
   /** Those that the user is a member of, or the thing is in. */
   listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest): Promise<Page<Group>>
   /** Name, description and metadata become these. */
-  update(group: GroupId, to: NewGroup, versions: Versions): Promise<ChangeOutcome>
+  update(by: Actor, group: GroupId, to: NewGroup, versions: Versions): Promise<ChangeOutcome>
   /** The group, and every access that was gained through it. */
-  remove(group: GroupId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Actor, group: GroupId, versions: Versions): Promise<ChangeOutcome>
 }
 
 // The instants as RFC 3339 has them, in UTC.
@@ -68,9 +69,11 @@ type GroupRow = SqlRow & {
 }
 type VersionRow = SqlRow & { version: number }
 
-export function openGroups(database: Database, policies: PolicyStore): Groups {
+const findSql = `SELECT ${shown}, version FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')}`
+
+export function openGroups(database: Database, policies: PolicyStore, writes: Writes): Groups {
   async function find(group: GroupId): ReturnType<Groups['find']> {
-    const [row] = await database.query<GroupRow & VersionRow>(`SELECT ${shown}, version FROM control_plane.groups WHERE id = $1`, [group])
+    const [row] = await database.query<GroupRow & VersionRow>(findSql, [group])
     return row === undefined ? undefined : { group: toGroup(row), version: row.version }
   }
 
@@ -99,15 +102,16 @@ export function openGroups(database: Database, policies: PolicyStore): Groups {
   }
 
   return {
-    async create(owner, group) {
+    async create(by, group) {
       const id = newGroupId()
       const { name, description = null, metadata } = group
-      await database.transaction(async transaction => {
-        await transaction.query(
+      await writes(by, async write => {
+        await write.query(
           'INSERT INTO control_plane.groups (id, owner, name, name_folded, description, metadata) VALUES ($1, $2, $3, $4, $5, $6::jsonb)',
-          [id, owner, name, foldedName(name), description, metadata === undefined ? null : JSON.stringify(metadata)],
+          [id, by.user, name, foldedName(name), description, metadata === undefined ? null : JSON.stringify(metadata)],
         )
-        await policies.add([{ subject: owner, relation: 'member', object: id }], transaction)
+        await write.policies.add([{ subject: by.user, relation: 'member', object: id }], { kind: 'group', ids: [id] })
+        write.note('group.create', [id])
       })
       return id
     },
@@ -128,7 +132,7 @@ export function openGroups(database: Database, policies: PolicyStore): Groups {
       )
     },
 
-    async update(group, { name, description = null, metadata }, versions) {
+    async update(by, group, { name, description = null, metadata }, versions) {
       const values = [
         group,
         name,
@@ -137,19 +141,24 @@ export function openGroups(database: Database, policies: PolicyStore): Groups {
         metadata === undefined ? null : JSON.stringify(metadata),
         versions ?? null,
       ]
-      const [row] = await database.query<VersionRow>(updateSql, values)
+      const row = await writes(by, async write => {
+        const [updated] = await write.query<VersionRow>(updateSql, values)
+        if (updated !== undefined) write.note('group.update', [group])
+        return updated
+      })
       return outcomeOf(group, row)
     },
 
-    async remove(group, versions) {
-      const [row] = await database.transaction(async transaction => {
+    async remove(by, group, versions) {
+      const [row] = await writes(by, async write => {
         // The lock comes first: who adds a member waits, and then finds it gone.
         const sql = 'SELECT version FROM control_plane.groups WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE'
-        const rows = await transaction.query<VersionRow>(sql, [group, versions ?? null])
+        const rows = await write.query<VersionRow>(sql, [group, versions ?? null])
         if (rows.length === 0) return []
-        await transaction.query('DELETE FROM control_plane.groups WHERE id = $1', [group])
-        await policies.removeAll({ object: group }, transaction)
-        await policies.removeAll({ subject: membersOf(group) }, transaction)
+        await write.query('DELETE FROM control_plane.groups WHERE id = $1', [group])
+        await write.policies.removeAll({ object: group })
+        await write.policies.removeAll({ subject: membersOf(group) })
+        write.note('group.delete', [group])
         return rows
       })
       return outcomeOf(group, row)

@@ -2,7 +2,7 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, demandToken } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf, demandToken } from '../authentication.ts'
 import { toApiKeyId } from '../ids.ts'
 import { refuseFaults, textFault } from '../text.ts'
 import type { Users } from '../users/store.ts'
@@ -26,7 +26,7 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication }: Part
     const ofName = textFault(request.body.name, keyNameBytesMax)
     if (ofName !== undefined) refuseFaults([{ pointer: '/body/name', detail: ofName }])
     demandToken(request)
-    const { key, value } = await keys.issue(callerOf(request), request.body.name, endsMs)
+    const { key, value } = await keys.issue(changerOf(request), request.body.name, endsMs)
     const { id, issuedAt, expiresAt } = key
     return reply
       .code(201)
@@ -50,7 +50,7 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication }: Part
   })
 
   app.delete('/keys/:key', { schema: revokeKeySchema, onRequest }, async (request, reply) => {
-    await keys.revoke(callerOf(request), toApiKeyId(request.params.key))
+    await keys.revoke(changerOf(request), toApiKeyId(request.params.key))
     return reply.code(204).send()
   })
 }

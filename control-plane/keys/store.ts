@@ -2,9 +2,9 @@
 
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import type { Changes } from '../changes.ts'
 import { type ApiKeyId, newApiKeyId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import type { Caller, Writes } from '../writes.ts'
 
 export interface ApiKey {
   readonly id: ApiKeyId
@@ -18,7 +18,7 @@ export interface ApiKey {
 
 export interface ApiKeys {
   /** @returns the key, and its value, which is shown this once and kept nowhere */
-  issue(owner: UserId, name: string, endsMs: number | undefined): Promise<{ readonly key: ApiKey; readonly value: string }>
+  issue(by: Caller, name: string, endsMs: number | undefined): Promise<{ readonly key: ApiKey; readonly value: string }>
   /** Whose key the value is; undefined for one that is none, or ended, or of a disabled user. */
   verify(value: string): Promise<{ readonly owner: UserId } | undefined>
   /** What a value is kept as. */
@@ -27,7 +27,7 @@ export interface ApiKeys {
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
   /** What was granted by it ends before this resolves. One that is absent, or another's, is no error. */
-  revoke(owner: UserId, key: ApiKeyId): Promise<void>
+  revoke(by: Caller, key: ApiKeyId): Promise<void>
 }
 
 /** So that a value is recognised where it must not be: in logs, files and repositories. */
@@ -43,21 +43,26 @@ const verifySql = `
   SELECT api_keys.owner FROM control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
   WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`
 
+const insertSql = `
+  INSERT INTO control_plane.api_keys (id, owner, name, lookup, expires_at) VALUES ($1, $2, $3, $4, to_timestamp($5::float8 / 1000))
+  RETURNING ${columns}`
+
 type KeyRow = SqlRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
 
 /** @param secret 32 bytes for this purpose alone */
-export function openApiKeys(database: Database, secret: Uint8Array, changes: Changes): ApiKeys {
+export function openApiKeys(database: Database, secret: Uint8Array, writes: Writes): ApiKeys {
   const lookup = (value: string): Buffer => createHmac('sha256', secret).update(value).digest()
 
   return {
-    async issue(owner, name, endsMs) {
+    async issue(by, name, endsMs) {
       const value = prefix + randomBytes(secretBytes).toString('base64url')
-      const [row] = await database.query<KeyRow>(
-        `INSERT INTO control_plane.api_keys (id, owner, name, lookup, expires_at)
-         VALUES ($1, $2, $3, $4, to_timestamp($5::float8 / 1000)) RETURNING ${columns}`,
-        [newApiKeyId(), owner, name, lookup(value), endsMs ?? null],
-      )
-      return { key: toApiKey(row!), value }
+      const id = newApiKeyId()
+      const key = await writes(by, async write => {
+        const [row] = await write.query<KeyRow>(insertSql, [id, by.user, name, lookup(value), endsMs ?? null])
+        write.note('key.issue', [id])
+        return toApiKey(row!)
+      })
+      return { key, value }
     },
 
     async verify(value) {
@@ -77,15 +82,14 @@ export function openApiKeys(database: Database, secret: Uint8Array, changes: Cha
       return toPage(await database.query<KeyRow & { total: bigint }>(sql, [owner, offset, limit]), toApiKey)
     },
 
-    async revoke(owner, key) {
-      // Grants are remembered by user: those of their other keys and tokens are asked for again.
-      const change = { kind: 'user', user: owner } as const
-      const revoked = await database.transaction(async transaction => {
-        const rows = await transaction.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, owner])
-        if (rows.length > 0) await changes.announce(change, transaction)
-        return rows.length > 0
+    async revoke(by, key) {
+      await writes(by, async write => {
+        const rows = await write.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, by.user])
+        if (rows.length === 0) return
+        write.note('key.revoke', [key])
+        // Grants are remembered by user: those of their other keys and tokens are asked for again.
+        write.ends({ kind: 'user', user: by.user })
       })
-      if (revoked) changes.emit(change)
     },
   }
 }

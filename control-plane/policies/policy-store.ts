@@ -1,6 +1,6 @@
 // The contract of a policy store: who has which relation on what (SPEC §2, §5).
 
-import type { Transaction } from '../../config/postgres/database.ts'
+import type { Queries, Transaction } from '../../config/postgres/database.ts'
 import type { GroupId, ThingId, UserId } from '../ids.ts'
 
 export const relations = ['member', 'read', 'write', 'delete', 'create'] as const
@@ -19,6 +19,28 @@ export interface Policy {
   readonly object: PolicyObject
 }
 
+/** The policies that a transaction changes; what it added or removed holds at the latest when it is committed, and none of it when it fails. */
+export interface PolicyChanges {
+  /**
+   * Those that exist already are no error.
+   *
+   * @param entities of which the policies speak, where the transaction makes them: nobody sees them before their policies hold (`isDelivered`)
+   */
+  add(policies: readonly Policy[], entities?: MadeEntities): Promise<void>
+  /** Those that do not exist are no error. */
+  remove(policies: readonly Policy[]): Promise<void>
+  /** Every policy of an object, or that names a subject. */
+  removeAll(of: PoliciesOf): Promise<void>
+}
+
+export interface MadeEntities {
+  readonly kind: 'thing' | 'group' | 'user'
+  readonly ids: readonly (ThingId | GroupId | UserId)[]
+}
+
+/** The policies of one object, or those that name one subject. */
+export type PoliciesOf = { readonly object: PolicyObject } | { readonly subject: Subject }
+
 export interface PolicyStore {
   /**
    * True where a policy says so of the subject itself, of everybody, or of the members of a group that the subject is a
@@ -26,24 +48,21 @@ export interface PolicyStore {
    */
   allows(subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
 
-  /**
-   * Adds policies; those that exist already are no error. They hold at the latest when the transaction is committed, and
-   * none does when this throws. A store inside the database writes in the transaction; another writes at once, so callers
-   * do this last: what an aborted transaction leaves there speaks of entities that do not exist.
-   */
-  add(policies: readonly Policy[], transaction: Transaction): Promise<void>
-
-  /** Removes policies; those that do not exist are no error. Otherwise as `add`: without the store, nothing changes. */
-  remove(policies: readonly Policy[], transaction: Transaction): Promise<void>
-
-  /** Removes every policy of an object, or that names a subject. Otherwise as `remove`. */
-  removeAll(of: { readonly object: PolicyObject } | { readonly subject: Subject }, transaction: Transaction): Promise<void>
+  /** A transaction of the database that changes policies too: all of it happens, or nothing. */
+  transaction<Result>(work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>): Promise<Result>
 
   /**
-   * The policies of one object, or those that name one subject, in no particular order and without what groups add. A store inside the
-   * database reads in the transaction, where one is given.
+   * On what the subject has the relation, by itself, through groups or as everybody has. A store elsewhere may give fewer than there are.
    */
-  list(of: { readonly object: PolicyObject } | { readonly subject: Subject }, transaction?: Transaction): Promise<Policy[]>
+  objects(subject: UserId, relation: Relation): Promise<PolicyObject[]>
+
+  /** In no particular order and without what groups add. A store inside the database reads in the transaction, where one is given. */
+  list(of: PoliciesOf, transaction?: Queries): Promise<Policy[]>
+}
+
+/** In SQL: whether the policies of an entity that was made hold. Until then it is there for nobody. */
+export function isDelivered(id: string): string {
+  return `NOT EXISTS (SELECT FROM control_plane.policy_outbox WHERE policy_outbox.entity = ${id})`
 }
 
 /** The subject that stands for whoever is a member of the group. */

@@ -1,20 +1,27 @@
 // The policy store in the control plane's own database: a table of policies, and one query for each check.
 
-import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import type { Policy, PolicyStore } from './policy-store.ts'
+import type { Database, Queries, SqlRow } from '../../config/postgres/database.ts'
+import type { PoliciesOf, Policy, PolicyChanges, PolicyObject, PolicyStore } from './policy-store.ts'
 
 // From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen, so
 // groups that hold each other end.
-const allowsSql = `
+const subjectsSql = `
   WITH RECURSIVE subjects (subject) AS (
     SELECT unnest(ARRAY[$1::text, '*'])
     UNION
     SELECT tuples.object || '#member'
     FROM subjects JOIN control_plane.tuples ON tuples.subject = subjects.subject AND tuples.relation = 'member'
-  )
+  )`
+
+const allowsSql = `
+  ${subjectsSql}
   SELECT EXISTS (
     SELECT FROM control_plane.tuples WHERE object = $3 AND relation = $2 AND subject IN (SELECT subject FROM subjects)
   ) AS allowed`
+
+const objectsSql = `
+  ${subjectsSql}
+  SELECT DISTINCT object FROM control_plane.tuples JOIN subjects USING (subject) WHERE relation = $2`
 
 // Sorted, so that two transactions that add the same policies wait for each other in one order.
 const addSql = `
@@ -35,15 +42,10 @@ export function openRelationalPolicies(database: Database): PolicyStore {
       const [row] = await database.query<{ allowed: boolean }>(allowsSql, [subject, relation, object])
       return row?.allowed === true
     },
-    async add(policies, transaction) {
-      await transaction.query(addSql, columnsOf(policies))
-    },
-    async remove(policies, transaction) {
-      await transaction.query(removeSql, columnsOf(policies))
-    },
-    async removeAll(of, transaction) {
-      const [column, value] = columnOf(of)
-      await transaction.query(`DELETE FROM control_plane.tuples WHERE ${column} = $1`, [value])
+    transaction: work => database.transaction(transaction => work(transaction, changesIn(transaction))),
+    async objects(subject, relation) {
+      const rows = await database.query<{ object: PolicyObject }>(objectsSql, [subject, relation])
+      return rows.map(({ object }) => object)
     },
     async list(of, transaction) {
       const [column, value] = columnOf(of)
@@ -56,7 +58,22 @@ export function openRelationalPolicies(database: Database): PolicyStore {
   }
 }
 
-function columnOf(of: Parameters<PolicyStore['list']>[0]): ['object' | 'subject', string] {
+function changesIn(transaction: Queries): PolicyChanges {
+  return {
+    async add(policies) {
+      await transaction.query(addSql, columnsOf(policies))
+    },
+    async remove(policies) {
+      await transaction.query(removeSql, columnsOf(policies))
+    },
+    async removeAll(of) {
+      const [column, value] = columnOf(of)
+      await transaction.query(`DELETE FROM control_plane.tuples WHERE ${column} = $1`, [value])
+    },
+  }
+}
+
+function columnOf(of: PoliciesOf): ['object' | 'subject', string] {
   return 'object' in of ? ['object', of.object] : ['subject', of.subject]
 }
 

@@ -2,7 +2,7 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import type { Policy, PolicyObject, Subject } from './policy-store.ts'
 import { addPoliciesSchema, explainPolicySchema, removePoliciesSchema } from './schema.ts'
@@ -20,7 +20,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
   app.post('/policies', { schema: addPoliciesSchema, onRequest }, async (request, reply) => {
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { subjects, object, policies: relations } = request.body
-    if (!(await policies.add(subjects.map(toSubject), relations, toObject(object))))
+    if (!(await policies.add(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
       throw new HttpError('not_found', 'a subject or the object does not exist: no policy is added')
     return reply.code(201).send({})
   })
@@ -28,7 +28,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
   app.put('/policies', { schema: removePoliciesSchema, onRequest }, async (request, reply) => {
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { subjects, object, policies: relations } = request.body
-    if (!(await policies.remove(subjects.map(toSubject), relations, toObject(object))))
+    if (!(await policies.remove(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
       throw new HttpError('conflict', 'nobody would be an administrator any more: make somebody else a member of authorities before')
     return reply.code(204).send()
   })

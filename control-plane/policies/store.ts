@@ -1,15 +1,15 @@
 // Policies that an administrator sets: only about what exists, and never so that nobody is left to set any.
 
-import type { Database } from '../../config/postgres/database.ts'
 import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
+import type { Actor, Writes } from '../writes.ts'
 import { membersOf, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
-  add(subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
+  add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @returns false, with none removed, where nobody would be a member of `authorities` any more */
-  remove(subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
+  remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** The policies that lead from the subject to the object, first to last; undefined where none do. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
@@ -23,26 +23,28 @@ const lockObjectSql = `
 /** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
 const visitedMax = 1_000
 
-export function openPolicies(database: Database, policies: PolicyStore): Policies {
+export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
   return {
-    async add(subjects, relations, object) {
+    async add(by, subjects, relations, object) {
       const users = [...new Set(subjects.filter(isId))]
-      return database.transaction(async transaction => {
-        if ((await transaction.query(lockUsersSql, [users])).length < users.length) return false
-        if (isId(object) && (await transaction.query(lockObjectSql, [object])).length === 0) return false
-        await policies.add(policiesOf(subjects, relations, object), transaction)
+      return writes(by, async write => {
+        if ((await write.query(lockUsersSql, [users])).length < users.length) return false
+        if (isId(object) && (await write.query(lockObjectSql, [object])).length === 0) return false
+        await write.policies.add(policiesOf(subjects, relations, object))
+        write.note('policy.add', [object, ...subjects], relations)
         return true
       })
     },
 
-    async remove(subjects, relations, object) {
-      return database.transaction(async transaction => {
+    async remove(by, subjects, relations, object) {
+      return writes(by, async write => {
         if (object === 'authorities' && relations.includes('member')) {
-          await transaction.query(lockAuthoritiesSql)
-          const members = (await policies.list({ object }, transaction)).filter(({ relation }) => relation === 'member')
+          await write.query(lockAuthoritiesSql)
+          const members = (await policies.list({ object }, write)).filter(({ relation }) => relation === 'member')
           if (members.length > 0 && members.every(({ subject }) => subjects.includes(subject))) return false
         }
-        await policies.remove(policiesOf(subjects, relations, object), transaction)
+        await write.policies.remove(policiesOf(subjects, relations, object))
+        write.note('policy.remove', [object, ...subjects], relations)
         return true
       })
     },

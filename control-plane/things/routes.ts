@@ -3,7 +3,7 @@
 import type { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { takeAnyType } from '../any-type.ts'
-import { type Authentication, callerOf } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
 import { checkEntities, checkMetadata, parseMetadataFilter } from '../entity.ts'
@@ -52,7 +52,7 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     checkEntities([request.body], () => '/body')
     const caller = callerOf(request)
     await authorization.demand(caller, 'member', 'users')
-    const [thing] = await things.create(caller, [request.body])
+    const [thing] = await things.create(changerOf(request), [request.body])
     return reply.code(201).header('location', `/things/${thing!.id}`).send()
   })
 
@@ -60,7 +60,7 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     checkEntities(request.body, index => `/body/${index}`)
     const caller = callerOf(request)
     await authorization.demand(caller, 'member', 'users')
-    const created = await things.create(caller, request.body)
+    const created = await things.create(changerOf(request), request.body)
     return reply
       .code(201)
       .headers({ ...unstored, 'access-control-expose-headers': 'Location' })
@@ -68,8 +68,8 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
   })
 
   app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
-    const { name, metadata } = request.query
-    const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
+    const { name, metadata, shared } = request.query
+    const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata), shared }
     const { items, ...page } = pageOf(await things.list(callerOf(request), filter, request.query), request.query)
     return reply.headers(unstored).send({ ...page, things: items })
   })
@@ -96,7 +96,7 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'write', id)
-    const { version } = await changed(caller, id, await things.update(id, request.body, expectedVersions(request)))
+    const { version } = await changed(caller, id, await things.update(changerOf(request), id, request.body, expectedVersions(request)))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -104,7 +104,7 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'delete', id)
-    await changed(caller, id, await things.remove(id, expectedVersions(request)))
+    await changed(caller, id, await things.remove(changerOf(request), id, expectedVersions(request)))
     return reply.code(204).send()
   })
 
@@ -112,7 +112,7 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     if ((await things.ownerOf(id)) !== caller) throw await refusal(caller, id)
-    const outcome = await things.rotateKey(id, request.body.grace_seconds, expectedVersions(request))
+    const outcome = await things.rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request))
     const { key, version } = await changed(caller, id, outcome)
     return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })
   })

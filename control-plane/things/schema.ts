@@ -57,7 +57,17 @@ const thingsPage = Type.Object({ ...pageAnswer, ...orderAnswer, things: Type.Arr
 export const listThingsSchema = {
   ...needsToken,
   summary: 'List your things',
-  querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
+  querystring: Type.Object({
+    ...pageQuery,
+    ...orderQuery,
+    name: nameQuery,
+    metadata: metadataQuery,
+    shared: Type.Optional(
+      Type.Boolean({
+        description: 'true also lists the things of others that you may read: shared with you, with your groups, or with everybody.',
+      }),
+    ),
+  }),
   response: { 200: thingsPage, ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
 }
 

@@ -2,7 +2,7 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { type ThingId, toThingId, toUserId, type UserId } from '../ids.ts'
 import type { Relation } from '../policies/policy-store.ts'
@@ -31,7 +31,7 @@ export function sharingRoutes(app: HttpServer, { things, authentication, authori
     const caller = callerOf(request)
     const { user_ids: users, policies } = request.body
     await demandShare(caller, thing, policies)
-    const shared = await things.share(thing, users.map(toUserId), policies)
+    const shared = await things.share(changerOf(request), thing, users.map(toUserId), policies)
     if (!shared) throw await authorization.refusal(caller, async () => false)
     return reply.send({})
   })
@@ -45,7 +45,7 @@ export function sharingRoutes(app: HttpServer, { things, authentication, authori
     const owner = await things.ownerOf(thing)
     if (owner !== undefined && users.includes(owner))
       throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: name the others')
-    await things.unshare(thing, users, policies)
+    await things.unshare(changerOf(request), thing, users, policies)
     return reply.code(204).send()
   })
 }

@@ -1,14 +1,14 @@
 // Things in the database: rows, their encrypted keys, and the policies that their creator gets.
 
 import { parseJsonText } from '../../config/http/json-body.ts'
-import type { Database, SqlRow, Transaction } from '../../config/postgres/database.ts'
-import type { Changes } from '../changes.ts'
+import type { Database, SqlRow } from '../../config/postgres/database.ts'
 import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
-import { type ChannelId, newThingId, type ThingId, type UserId } from '../ids.ts'
+import { type ChannelId, isId, newThingId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import type { Policy, PolicyStore, Relation } from '../policies/policy-store.ts'
+import { isDelivered, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { ChangeOutcome, Unchanged, Versions } from '../versions.ts'
+import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { ThingKeys } from './keys.ts'
 
 export interface Thing {
@@ -24,32 +24,35 @@ export interface ThingFilter {
   readonly name?: string | undefined
   /** A part of the stored metadata. */
   readonly metadata?: Metadata | undefined
+  /** Also those of others that the user may read. */
+  readonly shared?: boolean | undefined
 }
 
 export interface Things {
   /** All or none; their creator owns them and gets read, write and delete on each (SPEC §5). In the order given. */
-  create(owner: UserId, things: readonly NewEntity[]): Promise<Thing[]>
+  create(by: Caller, things: readonly NewEntity[]): Promise<Thing[]>
   find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
   /** Those of these that exist, in the order given. */
   findAll(things: readonly ThingId[]): Promise<Thing[]>
   exists(thing: ThingId): Promise<boolean>
   ownerOf(thing: ThingId): Promise<UserId | undefined>
-  /** Those of one owner. */
-  list(owner: UserId, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
+  /** Those of one user. */
+  list(user: UserId, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
   /** Those of one owner that are connected to the channel, or that are not. */
   listConnected(owner: UserId, channel: ChannelId, connected: boolean, page: PageRequest): Promise<Page<Thing>>
   /** Gives the users these relations, all or none. @returns false, with nothing given, where the thing or one of the users is absent */
-  share(thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<boolean>
-  unshare(thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
+  share(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<boolean>
+  unshare(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
   /** Name and metadata become these. */
-  update(thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
   /** The thing, its connections and every policy on it; its key opens nothing any more when it resolves. */
-  remove(thing: ThingId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Actor, thing: ThingId, versions: Versions): Promise<ChangeOutcome>
   /**
    * A new key in place of the one that it has. The old one is good for `graceSeconds` more, and with 0 it opens nothing any more when
    * this resolves; one before it ends at once.
    */
   rotateKey(
+    by: Actor,
     thing: ThingId,
     graceSeconds: number,
     versions: Versions,
@@ -58,9 +61,9 @@ export interface Things {
 
 interface Parts {
   readonly database: Database
-  readonly policies: PolicyStore
+  readonly policies: Pick<PolicyStore, 'objects'>
+  readonly writes: Writes
   readonly keys: ThingKeys
-  readonly changes: Changes
 }
 
 const insertSql = `
@@ -73,15 +76,20 @@ const insertSql = `
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
-const ownSql = `
+const listSql = (whose: string) => `
   SELECT ordinal, ${columns} FROM control_plane.things
-  WHERE owner = $1 AND ($2::text IS NULL OR strpos(name_folded, $2) > 0) AND ($3::jsonb IS NULL OR metadata @> $3)`
+  WHERE ${whose} AND ($2::text IS NULL OR strpos(name_folded, $2) > 0) AND ($3::jsonb IS NULL OR metadata @> $3)
+    AND ${isDelivered('things.id')}`
+const ownSql = listSql('owner = $1')
+const readableSql = listSql('(owner = $1 OR id = ANY($4::uuid[]))')
 
 const isConnectedSql = 'SELECT FROM control_plane.connections WHERE connections.thing = things.id AND connections.channel = $2'
 const connectedSql = `
   SELECT ordinal, ${columns} FROM control_plane.things JOIN control_plane.connections ON connections.thing = things.id
   WHERE owner = $1 AND connections.channel = $2`
-const unconnectedSql = `SELECT ordinal, ${columns} FROM control_plane.things WHERE owner = $1 AND NOT EXISTS (${isConnectedSql})`
+const unconnectedSql = `SELECT ordinal, ${columns} FROM control_plane.things WHERE owner = $1 AND NOT EXISTS (${isConnectedSql}) AND ${isDelivered('things.id')}`
+
+const findSql = `SELECT ${columns}, version FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')}`
 
 const updateSql = `
   UPDATE control_plane.things SET name = $2, name_folded = $3, metadata = $4::jsonb, version = version + 1
@@ -99,7 +107,7 @@ const rotateSql = `
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
 type ListedRow = ThingRow & { total: bigint }
 
-export function openThings({ database, policies, keys, changes }: Parts): Things {
+export function openThings({ database, policies, writes, keys }: Parts): Things {
   function toThing({ id, name, metadata, key_ciphertext }: ThingRow): Thing {
     const key = keys.decrypt(id, key_ciphertext)
     return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
@@ -109,25 +117,26 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
     return (await database.query('SELECT 1 FROM control_plane.things WHERE id = $1', [thing])).length > 0
   }
 
-  /** A change of one row, of which those who remember grants hear where it may end one. */
   async function change(
+    by: Actor,
     thing: ThingId,
-    work: (transaction: Transaction) => Promise<SqlRow[]>,
-    endsAccess: boolean,
+    action: 'thing.update' | 'thing.delete' | 'thing.rotate-key',
+    work: (write: Write) => Promise<SqlRow[]>,
   ): Promise<ChangeOutcome> {
-    const ended = { kind: 'thing', thing } as const
-    const [row] = await database.transaction(async transaction => {
-      const rows = await work(transaction)
-      if (rows.length > 0 && endsAccess) await changes.announce(ended, transaction)
+    const [row] = await writes(by, async write => {
+      const rows = await work(write)
+      if (rows.length === 0) return rows
+      write.note(action, [thing])
+      // Also where an old key has a time of grace: a grant that is remembered has no end, and that key has one now.
+      if (action !== 'thing.update') write.ends({ kind: 'thing', thing })
       return rows
     })
     if (row === undefined) return (await exists(thing)) ? 'changed-since' : 'absent'
-    if (endsAccess) changes.emit(ended)
     return { version: row['version'] as number }
   }
 
   return {
-    async create(owner, things) {
+    async create(by, things) {
       const created: Thing[] = []
       const rows = things.map(({ name, metadata }) => {
         const id = newThingId()
@@ -136,17 +145,18 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
         const hex = { ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
         return { id, name, name_folded: foldedName(name), metadata, ...hex }
       })
-      const granted = created.flatMap(({ id }) => policiesOf(id, [owner], ['read', 'write', 'delete']))
-      await database.transaction(async transaction => {
-        await transaction.query(insertSql, [owner, JSON.stringify(rows)])
-        await policies.add(granted, transaction)
+      const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
+      await writes(by, async write => {
+        await write.query(insertSql, [by.user, JSON.stringify(rows)])
+        await write.policies.add(granted, { kind: 'thing', ids: idsOf(created) })
+        write.note('thing.create', idsOf(created))
       })
       return created
     },
 
     async find(thing) {
       type FoundRow = ThingRow & { version: number }
-      const [row] = await database.query<FoundRow>(`SELECT ${columns}, version FROM control_plane.things WHERE id = $1`, [thing])
+      const [row] = await database.query<FoundRow>(findSql, [thing])
       return row === undefined ? undefined : { thing: toThing(row), version: row.version }
     },
 
@@ -158,14 +168,20 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
     exists,
 
     async ownerOf(thing) {
-      const [row] = await database.query<{ owner: UserId }>('SELECT owner FROM control_plane.things WHERE id = $1', [thing])
+      const [row] = await database.query<{ owner: UserId }>(
+        `SELECT owner FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')}`,
+        [thing],
+      )
       return row?.owner
     },
 
-    async list(owner, { name, metadata }, page) {
+    async list(user, { name, metadata, shared = false }, page) {
       const filter = metadata === undefined ? null : JSON.stringify(metadata)
-      const values = [owner, name === undefined ? null : foldedName(name), filter, page.offset, page.limit]
-      return toPage(await database.query<ListedRow>(pageSql(ownSql, 5, page), values), toThing)
+      const asked = [user, name === undefined ? null : foldedName(name), filter]
+      const last = [page.offset, page.limit]
+      if (!shared) return toPage(await database.query<ListedRow>(pageSql(ownSql, 5, page), [...asked, ...last]), toThing)
+      const readable = (await policies.objects(user, 'read')).filter(isId)
+      return toPage(await database.query<ListedRow>(pageSql(readableSql, 6, page), [...asked, readable, ...last]), toThing)
     },
 
     async listConnected(owner, channel, connected, page) {
@@ -173,48 +189,52 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
       return toPage(await database.query<ListedRow>(sql, [owner, channel, page.offset, page.limit]), toThing)
     },
 
-    async share(thing, users, relations) {
+    async share(by, thing, users, relations) {
       const set = [...new Set(users)]
-      return database.transaction(async transaction => {
+      return writes(by, async write => {
         // Neither is deleted before the policies are committed.
-        if ((await transaction.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])).length === 0) return false
-        if ((await transaction.query(lockUsersSql, [set])).length < set.length) return false
-        await policies.add(policiesOf(thing, set, relations), transaction)
+        if ((await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])).length === 0) return false
+        if ((await write.query(lockUsersSql, [set])).length < set.length) return false
+        await write.policies.add(policiesOf(thing, set, relations))
+        write.note('thing.share', [thing, ...set], relations)
         return true
       })
     },
 
-    async unshare(thing, users, relations) {
-      await database.transaction(transaction => policies.remove(policiesOf(thing, users, relations), transaction))
+    async unshare(by, thing, users, relations) {
+      await writes(by, async write => {
+        await write.policies.remove(policiesOf(thing, users, relations))
+        write.note('thing.unshare', [thing, ...users], relations)
+      })
     },
 
-    update(thing, { name, metadata }, versions) {
+    update(by, thing, { name, metadata }, versions) {
       const values = [thing, name, foldedName(name), metadata === undefined ? null : JSON.stringify(metadata), versions ?? null]
-      return change(thing, transaction => transaction.query(updateSql, values), false)
+      return change(by, thing, 'thing.update', write => write.query(updateSql, values))
     },
 
-    remove(thing, versions) {
-      const work = async (transaction: Transaction): Promise<SqlRow[]> => {
+    remove(by, thing, versions) {
+      return change(by, thing, 'thing.delete', async write => {
         // The lock comes first: who shares the thing waits, and then finds it gone.
         const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
-        const rows = await transaction.query(lockSql, [thing, versions ?? null])
+        const rows = await write.query(lockSql, [thing, versions ?? null])
         if (rows.length === 0) return []
-        await transaction.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
-        await policies.removeAll({ object: thing }, transaction)
+        await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
+        await write.policies.removeAll({ object: thing })
         return rows
-      }
-      return change(thing, work, true)
+      })
     },
 
-    async rotateKey(thing, graceSeconds, versions) {
+    async rotateKey(by, thing, graceSeconds, versions) {
       const { key, ciphertext, lookup } = keys.issue(thing)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
-      // Also with a time of grace: a grant that is remembered has no end, and the old key has one now.
-      const outcome = await change(thing, transaction => transaction.query(rotateSql, values), true)
+      const outcome = await change(by, thing, 'thing.rotate-key', write => write.query(rotateSql, values))
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
     },
   }
 }
+
+const idsOf = (things: readonly Thing[]): ThingId[] => things.map(({ id }) => id)
 
 function policiesOf(object: ThingId, users: readonly UserId[], relations: readonly Relation[]): Policy[] {
   return users.flatMap(subject => relations.map(relation => ({ subject, relation, object })))

@@ -3,6 +3,7 @@
 import { HttpError } from '../../config/http/errors.ts'
 import { ControlPlaneStartError } from '../installation.ts'
 import type { PolicyStore } from '../policies/policy-store.ts'
+import { itself } from '../writes.ts'
 import { type Credentials, checkNewCredentials } from './credentials.ts'
 import type { Users } from './store.ts'
 
@@ -22,7 +23,7 @@ export async function ensureAdministrator(users: Users, policies: PolicyStore, c
   if (await hasAdministrator(policies)) return 'exists'
   try {
     checkNewCredentials(credentials)
-    await users.register(credentials, 'administrator')
+    await users.register(itself, credentials, 'administrator')
     return 'created'
   } catch (error) {
     if (!(error instanceof HttpError)) throw error

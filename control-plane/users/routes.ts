@@ -6,7 +6,7 @@ import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import type { Logger } from '../../config/logger.ts'
 import { takeAnyType } from '../any-type.ts'
-import { type Authentication, callerOf, challenge, demandToken, optionalCallerOf } from '../authentication.ts'
+import { type Authentication, actorOf, callerOf, challenge, changerOf, demandToken, optionalCallerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { toUserId, type UserId } from '../ids.ts'
@@ -52,7 +52,7 @@ export function userRoutes(
     const allowed = caller === undefined || (await mayRegister(caller)) || (await authorization.isAdministrator(caller))
     if (!allowed) throw new HttpError('forbidden')
     const requester = { account: normaliseEmail(request.body.email), address: networkOf(clientAddressOf(request)) }
-    const user = await passwordQueue.run(requester, () => users.register(request.body, 'user'))
+    const user = await passwordQueue.run(requester, () => users.register(actorOf(request), request.body, 'user'))
     // The server's own logger keeps silent below warn.
     logger.info({ user, request_id: request.id }, 'user registered')
     return reply.code(201).header('location', `/users/${user}`).send()
@@ -91,7 +91,7 @@ export function userRoutes(
   takeAnyType(app, scope => {
     scope.put('/users', { schema: updateUserSchema, onRequest: required }, async (request, reply) => {
       checkMetadata(request.body.metadata, '/body/metadata')
-      await users.setMetadata(callerOf(request), request.body.metadata)
+      await users.setMetadata(changerOf(request), request.body.metadata)
       return reply.send()
     })
   })
@@ -104,7 +104,7 @@ export function userRoutes(
     if ((await signIn({ email, password: oldPassword }, clientAddressOf(request))) === undefined)
       throw challenge(reply, 'the old password is wrong')
     const requester = { account: email, address: networkOf(clientAddressOf(request)) }
-    await passwordQueue.run(requester, () => users.changePassword(id, password))
+    await passwordQueue.run(requester, () => users.changePassword(changerOf(request), id, password))
     logChange(request, id, 'password changed')
     return reply.code(201).send({})
   })
@@ -119,7 +119,8 @@ export function userRoutes(
       await authorization.demand(caller, 'member', 'authorities')
       demandToken(request)
       const requester = { account: id, address: networkOf(clientAddressOf(request)) }
-      if (!(await passwordQueue.run(requester, () => users.changePassword(id, request.body.password)))) throw await refusal(caller, id)
+      if (!(await passwordQueue.run(requester, () => users.changePassword(changerOf(request), id, request.body.password))))
+        throw await refusal(caller, id)
       logChange(request, id, 'password set by an administrator')
       return reply.code(204).send()
     },
@@ -130,7 +131,7 @@ export function userRoutes(
     const caller = callerOf(request)
     await authorization.demand(caller, 'member', 'authorities')
     if (id === caller) throw new HttpError('conflict', 'you cannot disable yourself: another administrator can')
-    if (!(await users.setDisabled(id, request.body.disabled))) throw await refusal(caller, id)
+    if (!(await users.setDisabled(changerOf(request), id, request.body.disabled))) throw await refusal(caller, id)
     logChange(request, id, request.body.disabled ? 'user disabled' : 'user enabled')
     return reply.code(204).send()
   })

@@ -2,12 +2,13 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import { parseJsonText } from '../../config/http/json-body.ts'
-import { type Database, DatabaseError, type SqlRow, type Transaction } from '../../config/postgres/database.ts'
-import type { Changes } from '../changes.ts'
+import { type Database, DatabaseError, type SqlRow } from '../../config/postgres/database.ts'
+import type { AuditAction } from '../audit/store.ts'
 import type { Metadata } from '../entity.ts'
 import { newUserId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import type { PolicyStore } from '../policies/policy-store.ts'
+import { isDelivered } from '../policies/policy-store.ts'
+import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import { type Credentials, normaliseEmail } from './credentials.ts'
 import type { Passwords } from './passwords.ts'
 import type { TokenVersions } from './token-versions.ts'
@@ -24,23 +25,23 @@ export interface Users {
    *
    * @throws HttpError `conflict` when the email is taken
    */
-  register(user: Credentials & { readonly metadata?: Metadata }, role: 'user' | 'administrator'): Promise<UserId>
+  register(by: Actor, user: Credentials & { readonly metadata?: Metadata }, role: 'user' | 'administrator'): Promise<UserId>
   /** The user whose email and password these are. An unknown email takes as long as a wrong password. */
   recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
   /** Also ends every token of the user, and tells who remembers their grants. @returns false where there is no such user */
-  changePassword(user: UserId, password: string): Promise<boolean>
+  changePassword(by: Actor, user: UserId, password: string): Promise<boolean>
   tokenVersion(user: UserId): Promise<number | undefined>
   find(user: UserId): Promise<User | undefined>
   /** By email. */
   list(filter: UserFilter, page: PageRequest): Promise<Page<User>>
-  setMetadata(user: UserId, metadata: Metadata): Promise<void>
+  setMetadata(by: Caller, metadata: Metadata): Promise<void>
   /**
    * A user who is disabled cannot sign in, their tokens and API keys are refused, and their things publish and read nothing; all of that when
    * this resolves.
    *
    * @returns false where there is no such user
    */
-  setDisabled(user: UserId, isDisabled: boolean): Promise<boolean>
+  setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
 }
 
 export interface User {
@@ -59,10 +60,9 @@ export interface UserFilter {
 
 interface Parts {
   readonly database: Database
-  readonly policies: PolicyStore
+  readonly writes: Writes
   readonly passwords: Passwords
   readonly versions: TokenVersions
-  readonly changes: Changes
 }
 
 const uniqueViolation = '23505'
@@ -72,43 +72,41 @@ export const lockUsersSql = 'SELECT id FROM control_plane.users WHERE id = ANY($
 
 const listSql = `
   SELECT email COLLATE "C" AS ordinal, id, email, email AS name, metadata FROM control_plane.users
-  WHERE ($1::text IS NULL OR strpos(email, $1) > 0) AND ($2::jsonb IS NULL OR metadata @> $2)`
+  WHERE ($1::text IS NULL OR strpos(email, $1) > 0) AND ($2::jsonb IS NULL OR metadata @> $2)
+    AND ${isDelivered('users.id')}`
 
 type UserRow = SqlRow & { id: UserId; email: string; metadata: string | null }
 
-export function openUsers({ database, policies, passwords, versions, changes }: Parts): Users {
+export function openUsers({ database, writes, passwords, versions }: Parts): Users {
   /** What ends the user's tokens and grants. */
-  async function endAccess(user: UserId, work: (transaction: Transaction) => Promise<SqlRow[]>): Promise<boolean> {
-    const change = { kind: 'user', user } as const
-    const rows = await database.transaction(async transaction => {
-      const done = await work(transaction)
-      if (done.length > 0) await changes.announce(change, transaction)
-      return done
+  async function endAccess(by: Actor, user: UserId, action: AuditAction, work: (write: Write) => Promise<SqlRow[]>): Promise<boolean> {
+    const isDone = await writes(by, async write => {
+      if ((await work(write)).length === 0) return false
+      write.note(action, [user])
+      write.ends({ kind: 'user', user })
+      return true
     })
-    if (rows.length === 0) return false
-    versions.forget(user)
-    changes.emit(change)
-    return true
+    if (isDone) versions.forget(user)
+    return isDone
   }
 
   return {
-    async register({ email, password, metadata }, role) {
+    async register(by, { email, password, metadata }, role) {
       // Before the transaction: the embedded database runs nothing else meanwhile.
       const hash = await passwords.hash(password)
       const user = newUserId()
       try {
-        await database.transaction(async transaction => {
-          await transaction.query('INSERT INTO control_plane.users (id, email, password_hash, metadata) VALUES ($1, $2, $3, $4::jsonb)', [
+        await writes(by, async write => {
+          await write.query('INSERT INTO control_plane.users (id, email, password_hash, metadata) VALUES ($1, $2, $3, $4::jsonb)', [
             user,
             normaliseEmail(email),
             hash,
             metadata === undefined ? null : JSON.stringify(metadata),
           ])
           const objects = role === 'administrator' ? (['users', 'authorities'] as const) : (['users'] as const)
-          await policies.add(
-            objects.map(object => ({ subject: user, relation: 'member', object })),
-            transaction,
-          )
+          const granted = objects.map(object => ({ subject: user, relation: 'member', object }) as const)
+          await write.policies.add(granted, { kind: 'user', ids: [user] })
+          write.note('user.register', [user])
         })
       } catch (error) {
         const taken = error instanceof DatabaseError && error.sqlState === uniqueViolation && error.constraint === 'users_email_unique'
@@ -129,10 +127,11 @@ export function openUsers({ database, policies, passwords, versions, changes }: 
       return matches && row !== undefined && !row.disabled ? { user: row.id, tokenVersion: row.token_version } : undefined
     },
 
-    async changePassword(user, password) {
+    async changePassword(by, user, password) {
       const hash = await passwords.hash(password)
       const sql = 'UPDATE control_plane.users SET password_hash = $2, token_version = token_version + 1 WHERE id = $1 RETURNING id'
-      return endAccess(user, transaction => transaction.query(sql, [user, hash]))
+      const action = by.user === user ? 'user.change-password' : 'user.reset-password'
+      return endAccess(by, user, action, write => write.query(sql, [user, hash]))
     },
 
     tokenVersion: user => versions.of(user),
@@ -148,16 +147,20 @@ export function openUsers({ database, policies, passwords, versions, changes }: 
       return toPage(await database.query<UserRow & { total: bigint }>(pageSql(listSql, 4, page), values), toUser)
     },
 
-    async setMetadata(user, metadata) {
-      await database.query('UPDATE control_plane.users SET metadata = $2::jsonb WHERE id = $1', [user, JSON.stringify(metadata)])
+    async setMetadata(by, metadata) {
+      await writes(by, async write => {
+        await write.query('UPDATE control_plane.users SET metadata = $2::jsonb WHERE id = $1', [by.user, JSON.stringify(metadata)])
+        write.note('user.update', [by.user])
+      })
     },
 
-    async setDisabled(user, isDisabled) {
+    async setDisabled(by, user, isDisabled) {
       const sql = `
         UPDATE control_plane.users
         SET disabled_at = CASE WHEN $2::boolean THEN coalesce(disabled_at, now()) END, token_version = token_version + 1
         WHERE id = $1 RETURNING id`
-      return endAccess(user, transaction => transaction.query(sql, [user, isDisabled]))
+      const action = isDisabled ? 'user.disable' : 'user.enable'
+      return endAccess(by, user, action, write => write.query(sql, [user, isDisabled]))
     },
   }
 }

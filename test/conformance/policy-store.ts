@@ -5,8 +5,13 @@ import type { Database } from '../../config/postgres/database.ts'
 import { type GroupId, newGroupId, newThingId, newUserId, type ThingId, type UserId } from '../../control-plane/ids.ts'
 import { membersOf, type Policy, type PolicyStore, relations } from '../../control-plane/policies/policy-store.ts'
 
+interface Opened {
+  readonly store: PolicyStore
+  readonly database: Database
+}
+
 /** @param open the store, and the database whose transactions it is given; asked in hooks, with whatever is in it from before */
-export function policyStoreConformance(open: () => { store: PolicyStore; database: Database }): void {
+export function policyStoreConformance(open: () => Opened | Promise<Opened>): void {
   describe('policy store', () => {
     let store: PolicyStore
     let database: Database
@@ -14,15 +19,15 @@ export function policyStoreConformance(open: () => { store: PolicyStore; databas
     let other: UserId
     let thing: ThingId
     let group: GroupId
-    beforeEach(() => {
-      ;({ store, database } = open())
+    beforeEach(async () => {
+      ;({ store, database } = await open())
       user = newUserId()
       other = newUserId()
       thing = newThingId()
       group = newGroupId()
     })
-    const add = (...policies: Policy[]): Promise<void> => database.transaction(transaction => store.add(policies, transaction))
-    const remove = (...policies: Policy[]): Promise<void> => database.transaction(transaction => store.remove(policies, transaction))
+    const add = (...policies: Policy[]): Promise<void> => store.transaction((_, changes) => changes.add(policies))
+    const remove = (...policies: Policy[]): Promise<void> => store.transaction((_, changes) => changes.remove(policies))
 
     test('without a policy everything is denied', async () => {
       for (const relation of relations) expect(await store.allows(user, relation, thing)).toBe(false)
@@ -74,12 +79,47 @@ export function policyStoreConformance(open: () => { store: PolicyStore; databas
       ]
       const elsewhere: Policy = { subject: membersOf(group), relation: 'delete', object: newThingId() }
       await add(...policies, elsewhere)
-      await database.transaction(transaction => store.removeAll({ object: thing }, transaction))
+      await store.transaction((_, changes) => changes.removeAll({ object: thing }))
       expect(await store.list({ object: thing })).toEqual([])
       expect(await store.list({ subject: membersOf(group) })).toEqual([elsewhere])
-      await database.transaction(transaction => store.removeAll({ subject: membersOf(group) }, transaction))
+      await store.transaction((_, changes) => changes.removeAll({ subject: membersOf(group) }))
       expect(await store.list({ object: elsewhere.object })).toEqual([])
-      await database.transaction(transaction => store.removeAll({ object: thing }, transaction))
+      await store.transaction((_, changes) => changes.removeAll({ object: thing }))
+    })
+
+    test('the objects of a subject are what it has the relation on, by itself, through groups, and as everybody has', async () => {
+      const [own, ofGroup, ofAll, written, ofOther] = Array.from({ length: 5 }, newThingId) as [ThingId, ThingId, ThingId, ThingId, ThingId]
+      await add(
+        { subject: user, relation: 'read', object: own },
+        { subject: membersOf(group), relation: 'read', object: ofGroup },
+        { subject: user, relation: 'member', object: group },
+        { subject: '*', relation: 'read', object: ofAll },
+        { subject: user, relation: 'write', object: written },
+        { subject: other, relation: 'read', object: ofOther },
+      )
+      const found = await store.objects(user, 'read')
+      expect(found).toEqual(expect.arrayContaining([own, ofGroup, ofAll]))
+      for (const object of [written, ofOther]) expect(found).not.toContain(object)
+    })
+
+    test('more than a hundred policies are added, listed and removed at once', async () => {
+      const policies = Array.from({ length: 250 }, (): Policy => ({ subject: newUserId(), relation: 'read', object: thing }))
+      await add(...policies, policies[0]!)
+      expect(await store.list({ object: thing })).toHaveLength(250)
+      await remove(...policies.slice(1))
+      expect(await store.list({ object: thing })).toEqual([policies[0]])
+    })
+
+    test('a transaction that fails changes no policies', async () => {
+      const kept: Policy = { subject: user, relation: 'read', object: thing }
+      await add(kept)
+      const failed = store.transaction(async (_, changes) => {
+        await changes.add([{ subject: other, relation: 'read', object: thing }])
+        await changes.remove([kept])
+        throw new Error('aborted')
+      })
+      await expect(failed).rejects.toThrow('aborted')
+      expect(await store.list({ object: thing })).toEqual([kept])
     })
 
     test('a list in a transaction waits for nothing', async () => {

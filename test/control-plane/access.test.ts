@@ -11,7 +11,7 @@ import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { openTokens } from '../../control-plane/tokens/store.ts'
 import { openUnknownKeys } from '../../control-plane/unknown-keys.ts'
 import { call, makeSite, type Site } from '../up/operator.ts'
-import { absentId, describePlatform, masterKey, recordingLogger } from './platform.ts'
+import { absentId, describePlatform, masterKey, recordingLogger, writesOn } from './platform.ts'
 
 describePlatform('access', platform => {
   let site: Site
@@ -126,7 +126,7 @@ describePlatform('access', platform => {
       tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
       unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
-      apiKeys: openApiKeys(platform().database, masterKey, openChanges(recordingLogger().logger)),
+      apiKeys: openApiKeys(platform().database, masterKey, writesOn(platform().database)),
     })
     expect(await access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })).toMatchObject({
       allowed: true,
@@ -187,7 +187,7 @@ describePlatform('access', platform => {
       tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
       unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
-      apiKeys: openApiKeys(platform().database, masterKey, openChanges(recordingLogger().logger)),
+      apiKeys: openApiKeys(platform().database, masterKey, writesOn(platform().database)),
     })
     const asked = access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })
     await expect(asked).rejects.toBeInstanceOf(AccessUnavailableError)

@@ -5,9 +5,14 @@ import { fileURLToPath } from 'node:url'
 import { beforeEach, expect, test } from 'vitest'
 import { type ControlPlane, ControlPlaneStartError, isInstalled, openControlPlane } from '../../control-plane/index.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
-import { describeOnDatabases, masterKey, recordingLogger } from './platform.ts'
+import { describeOnDatabases, masterKey, ownPolicies, recordingLogger } from './platform.ts'
 
-const options = { users: { allowSelfRegister: true }, tokens: { lifetimeSeconds: 3600 } }
+const options = {
+  users: { allowSelfRegister: true },
+  tokens: { lifetimeSeconds: 3600 },
+  audit: { retentionDays: 365 },
+  policies: ownPolicies,
+}
 const credentials = { email: 'chief@sluice.example', password: 'the chief of them all' }
 
 const migrations = fileURLToPath(new URL('../../control-plane/migrations', import.meta.url))
@@ -101,9 +106,7 @@ describeOnDatabases('start', database => {
     await plane.ensureAdministrator(credentials)
     const policies = openRelationalPolicies(database())
     const [user] = await database().query<{ id: string }>('SELECT id FROM control_plane.users')
-    await database().transaction(transaction =>
-      policies.remove([{ subject: user!.id as never, relation: 'member', object: 'authorities' }], transaction),
-    )
+    await policies.transaction((_, changes) => changes.remove([{ subject: user!.id as never, relation: 'member', object: 'authorities' }]))
     await expect(plane.ensureAdministrator(credentials)).rejects.toThrow(/belongs to a user who is not one/)
     expect(await plane.hasAdministrator()).toBe(false)
   })

@@ -8,7 +8,12 @@ import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
+import { openAuditLog } from '../../control-plane/audit/store.ts'
+import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
+import type { PoliciesOptions } from '../../control-plane/policies/options.ts'
+import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
+import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { call } from '../up/operator.ts'
@@ -58,20 +63,31 @@ export interface Platform {
   close(): Promise<void>
 }
 
+/** For stores that are opened by themselves. @param changes who hears of what ends */
+export function writesOn(database: Database, changes: Changes = openChanges(recordingLogger().logger)): Writes {
+  return openWrites({ policies: openRelationalPolicies(database), audit: openAuditLog(database, { retentionDays: 365 }), changes })
+}
+
 /** For a client of it. */
 export function controlPlaneOutage(logger: Logger): OutageReport {
   return openOutage({ logger, dependency: 'control_plane', name: 'the control plane' })()
 }
 
+/** In the database. */
+export const ownPolicies: PoliciesOptions = {
+  store: 'relational',
+  openfga: { url: 'http://127.0.0.1:8080', timeoutMs: 2_000 },
+}
+
 const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 let serial = 0
 
-export async function openPlatform(database: Database, { allowSelfRegister = true } = {}): Promise<Platform> {
+export async function openPlatform(database: Database, { allowSelfRegister = true, policies = ownPolicies } = {}): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
     masterKey,
-    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 } },
+    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies },
     logger,
   })
   await plane.ensureAdministrator(administrator)

@@ -4,6 +4,7 @@ import { installCassandra, missingCassandra } from './cassandra.ts'
 import { installInflux, missingInflux } from './influx.ts'
 import { installKafka, missingKafka } from './kafka-install.ts'
 import { installMongo, missingMongo } from './mongo.ts'
+import { installOpenFga, missingOpenFga } from './openfga.ts'
 
 interface Server {
   readonly name: string
@@ -16,6 +17,7 @@ const servers: readonly Server[] = [
   { name: 'Kafka', missing: missingKafka, install: installKafka },
   { name: 'Cassandra', missing: missingCassandra, install: installCassandra },
   { name: 'FerretDB (a minute)', missing: missingMongo, install: installMongo },
+  { name: 'OpenFGA (a minute)', missing: missingOpenFga, install: installOpenFga },
   { name: 'InfluxDB (six minutes)', missing: missingInflux, install: installInflux },
 ]
 

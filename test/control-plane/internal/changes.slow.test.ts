@@ -7,14 +7,14 @@ import type { Database } from '../../../config/postgres/database.ts'
 import { changesChannel, openChanges } from '../../../control-plane/changes.ts'
 import type { AccessChange } from '../../../control-plane/client.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
-import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import { openPasswords } from '../../../control-plane/users/passwords.ts'
 import { openUsers, type Users } from '../../../control-plane/users/store.ts'
 import { openTokenVersions } from '../../../control-plane/users/token-versions.ts'
+import { itself } from '../../../control-plane/writes.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { openProxy } from '../../servers/proxy.ts'
 import { call, expectStatus, makeSite } from '../../up/operator.ts'
-import { recordingLogger } from '../platform.ts'
+import { recordingLogger, writesOn } from '../platform.ts'
 import { openInstance, token } from './instance.ts'
 
 type Line = { type: 'beat' | 'change'; sequence: number; change?: AccessChange }
@@ -80,7 +80,7 @@ describeWithPostgres('changes', postgres => {
     expect((await call(second.platform.url, 'DELETE', disconnect, { authorization: foreign.owner })).status).toBe(403)
     await expectStatus(call(second.platform.url, 'DELETE', disconnect, { authorization: owner }), 204)
     const user = JSON.parse(Buffer.from(foreign.owner.split('.')[1]!, 'base64url').toString()).sub as string
-    await usersOf(first.platform.database).changePassword(user as UserId, 'another horse battery')
+    await usersOf(first.platform.database).changePassword(itself, user as UserId, 'another horse battery')
     for (const lines of streams) {
       expect(await nextChange(lines)).toEqual({ type: 'change', sequence: 1, change: { kind: 'disconnected', thing, channel } })
       expect(await nextChange(lines)).toEqual({ type: 'change', sequence: 2, change: { kind: 'user', user } })
@@ -188,10 +188,9 @@ describeWithPostgres('changes', postgres => {
 function usersOf(database: Database): Users {
   return openUsers({
     database,
-    policies: openRelationalPolicies(database),
+    writes: writesOn(database, openChanges(recordingLogger().logger, { shared: true })),
     passwords: openPasswords(),
     versions: openTokenVersions(database),
-    changes: openChanges(recordingLogger().logger, { shared: true }),
   })
 }
 

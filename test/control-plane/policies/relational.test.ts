@@ -1,7 +1,6 @@
-// The relational policy store: the conformance suite, and what only a store inside the database promises.
+// The relational policy store: what every policy store promises.
 
-import { beforeAll, expect, test } from 'vitest'
-import { newThingId, newUserId } from '../../../control-plane/ids.ts'
+import { beforeAll } from 'vitest'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import { policyStoreConformance } from '../../conformance/policy-store.ts'
 import { describeOnDatabases, openPlatform } from '../platform.ts'
@@ -13,15 +12,4 @@ describeOnDatabases('relational policies', database => {
   })
 
   policyStoreConformance(() => ({ store: openRelationalPolicies(database()), database: database() }))
-
-  test('policies of a transaction that is rolled back do not hold', async () => {
-    const store = openRelationalPolicies(database())
-    const [user, thing] = [newUserId(), newThingId()]
-    const aborted = database().transaction(async transaction => {
-      await store.add([{ subject: user, relation: 'read', object: thing }], transaction)
-      throw new Error('aborted')
-    })
-    await expect(aborted).rejects.toThrow('aborted')
-    expect(await store.allows(user, 'read', thing)).toBe(false)
-  })
 })

@@ -131,9 +131,7 @@ describePlatform('changes of things', platform => {
     const [thing] = await create({ name: 'shared' })
     const policies = openRelationalPolicies(platform().database)
     const grant = (relation: 'write' | 'delete') =>
-      platform().database.transaction(transaction =>
-        policies.add([{ subject: stranger.id as UserId, relation, object: thing!.id as never }], transaction),
-      )
+      policies.transaction((_, changes) => changes.add([{ subject: stranger.id as UserId, relation, object: thing!.id as never }]))
     const as = { authorization: stranger.token }
     await grant('write')
     expect((await change('PUT', `/things/${thing!.id}`, { name: 'by a friend' }, as)).status).toBe(200)

@@ -82,9 +82,7 @@ describePlatform('things', platform => {
   test('who is no member of users creates nothing', async () => {
     const user = await platform().user()
     const policies = openRelationalPolicies(platform().database)
-    await platform().database.transaction(transaction =>
-      policies.remove([{ subject: user.id as UserId, relation: 'member', object: 'users' }], transaction),
-    )
+    await policies.transaction((_, changes) => changes.remove([{ subject: user.id as UserId, relation: 'member', object: 'users' }]))
     const answers = [
       await create([{ name: 'no' }], user.token),
       await call(platform().url, 'POST', '/things', { authorization: user.token, body: { name: 'no' } }),
@@ -326,9 +324,7 @@ describePlatform('things', platform => {
     const [thing] = thingsOf(await create([{ name: 'shared' }]))
     const policies = openRelationalPolicies(platform().database)
     const user = await platform().user()
-    await platform().database.transaction(transaction =>
-      policies.add([{ subject: user.id as UserId, relation: 'read', object: thing!.id as never }], transaction),
-    )
+    await policies.transaction((_, changes) => changes.add([{ subject: user.id as UserId, relation: 'read', object: thing!.id as never }]))
     expect((await get(`/things/${thing!.id}`, user.token)).json).toEqual(thing)
     expect((await get('/things', user.token)).json?.total).toBe(0)
   })

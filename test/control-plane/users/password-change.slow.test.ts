@@ -8,13 +8,13 @@ import type { AccessChange } from '../../../control-plane/client.ts'
 import { openFailedAttempts } from '../../../control-plane/failed-attempts.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
 import { openApiKeys } from '../../../control-plane/keys/store.ts'
-import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import { openTokens } from '../../../control-plane/tokens/store.ts'
 import { openUnknownKeys } from '../../../control-plane/unknown-keys.ts'
 import { argon2id, openPasswords } from '../../../control-plane/users/passwords.ts'
 import { openUsers, type Users } from '../../../control-plane/users/store.ts'
 import { openTokenVersions } from '../../../control-plane/users/token-versions.ts'
-import { describePlatform, masterKey, recordingLogger } from '../platform.ts'
+import { itself } from '../../../control-plane/writes.ts'
+import { describePlatform, masterKey, recordingLogger, writesOn } from '../platform.ts'
 
 describePlatform('password change', platform => {
   /** The users as one instance of the platform has them. */
@@ -25,10 +25,9 @@ describePlatform('password change', platform => {
     changes.onChange(change => void heard.push(change))
     const users = openUsers({
       database,
-      policies: openRelationalPolicies(database),
+      writes: writesOn(database, changes),
       passwords: openPasswords(derive),
       versions: openTokenVersions(database),
-      changes,
     })
     return { users, changes: heard }
   }
@@ -50,7 +49,7 @@ describePlatform('password change', platform => {
 
   test('the token works before and not after, the new password gives one that does, and listeners have heard', async () => {
     const { users, changes } = open()
-    const apiKeys = openApiKeys(platform().database, masterKey, openChanges(recordingLogger().logger))
+    const apiKeys = openApiKeys(platform().database, masterKey, writesOn(platform().database))
     const unknownKeys = openUnknownKeys(openFailedAttempts(platform().database, masterKey))
     const { userOf } = openAuthentication({ tokens, users, apiKeys, unknownKeys })
     const { id, email, password } = await platform().user()
@@ -58,7 +57,7 @@ describePlatform('password change', platform => {
     const token = await tokens.issue({ user: before!.user, version: before!.tokenVersion })
     expect(await userOf(token)).toBe(id)
 
-    await users.changePassword(id as UserId, 'another horse battery')
+    await users.changePassword(itself, id as UserId, 'another horse battery')
     expect(await userOf(token)).toBeUndefined()
     expect(changes).toEqual([{ kind: 'user', user: id }])
     expect(await users.recognise({ email, password })).toBeUndefined()
@@ -71,7 +70,7 @@ describePlatform('password change', platform => {
     const { access } = platform().plane
     const request = { credential: { scheme: 'Bearer', secret: token.slice(7) }, channel: id, action: 'read' } as const
     expect(await access.authorize(request)).toEqual({ allowed: false, reason: 'forbidden' })
-    await open().users.changePassword(id as UserId, 'another horse battery')
+    await open().users.changePassword(itself, id as UserId, 'another horse battery')
     expect(await access.authorize(request)).toEqual({ allowed: false, reason: 'unauthenticated' })
   })
 
@@ -86,7 +85,7 @@ describePlatform('password change', platform => {
     const versions = openTokenVersions(counted)
     expect([await versions.of(id as UserId), await versions.of(id as UserId)]).toEqual([1, 1])
     expect(asked).toBe(database.kind === 'embedded' ? 1 : 2)
-    await open().users.changePassword(id as UserId, 'another horse battery')
+    await open().users.changePassword(itself, id as UserId, 'another horse battery')
     if (database.kind === 'embedded') versions.forget(id as UserId)
     expect(await versions.of(id as UserId)).toBe(2)
   })

@@ -1,0 +1,115 @@
+// The audit log in the database: who changed what, when and from where.
+
+import type { Database, Queries, SqlRow, SqlValue } from '../../config/postgres/database.ts'
+import type { UserId } from '../ids.ts'
+import type { Relation } from '../policies/policy-store.ts'
+import type { Actor } from '../writes.ts'
+
+export const auditActions = [
+  ...(['user.register', 'user.update', 'user.change-password', 'user.reset-password', 'user.disable', 'user.enable'] as const),
+  ...(['key.issue', 'key.revoke'] as const),
+  ...(['thing.create', 'thing.update', 'thing.delete', 'thing.rotate-key', 'thing.share', 'thing.unshare'] as const),
+  ...(['channel.create', 'channel.update', 'channel.delete', 'connect', 'disconnect'] as const),
+  ...([
+    'group.create',
+    'group.update',
+    'group.delete',
+    'group.add-members',
+    'group.remove-members',
+    'group.share',
+    'group.unshare',
+  ] as const),
+  ...(['policy.add', 'policy.remove', 'policy.repair', 'secrets.rotate'] as const),
+] as const
+export type AuditAction = (typeof auditActions)[number]
+
+export interface AuditEntry {
+  /** RFC 3339, in microseconds. */
+  readonly at: string
+  readonly actor: Actor
+  readonly action: AuditAction
+  /** What it happened to, in the order of the request: ids, `users`, `authorities`, `*`. */
+  readonly objects: readonly string[]
+  /** What was given or taken. */
+  readonly relations: readonly string[]
+}
+
+export interface AuditFilter {
+  /** The id of who did it. */
+  readonly actor?: string | undefined
+  /** What it happened to. */
+  readonly object?: string | undefined
+  readonly action?: AuditAction | undefined
+  /** RFC 3339, inclusive. */
+  readonly from?: string | undefined
+  /** RFC 3339, exclusive. */
+  readonly to?: string | undefined
+}
+
+export interface AuditPage {
+  /** How many match, and at most `countedMax` of them are counted. */
+  readonly total: number
+  readonly items: readonly AuditEntry[]
+}
+
+export interface AuditLog {
+  /** In the transaction of the change, so that there is no change without its line and no line without its change. */
+  add(transaction: Queries, by: Actor, action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): Promise<void>
+  /** The newest first. */
+  list(filter: AuditFilter, page: { readonly offset: number; readonly limit: number }): Promise<AuditPage>
+}
+
+/** Beyond it a total is not counted on: a log of years would be read to its end for it. */
+export const countedMax = 10_000
+
+// Whoever adds a line removes two that are too old, so that the log shrinks by itself; one that somebody else is removing is left to them.
+const addSql = `
+  WITH old AS (
+    SELECT id FROM control_plane.audit WHERE at < now() - make_interval(days => $6::int4) ORDER BY at LIMIT 2 FOR UPDATE SKIP LOCKED
+  ), removed AS (
+    DELETE FROM control_plane.audit USING old WHERE audit.id = old.id
+  )
+  INSERT INTO control_plane.audit (actor, address, request, action, objects, relations)
+  VALUES ($1, $2, $3, $4, $5::text[], $7::text[])`
+
+const matchingSql = `
+  FROM control_plane.audit
+  WHERE at >= now() - make_interval(days => $1::int4)
+    AND ($2::uuid IS NULL OR actor = $2) AND ($3::text IS NULL OR objects @> ARRAY[$3]) AND ($4::text IS NULL OR action = $4)
+    AND ($5::timestamptz IS NULL OR at >= $5) AND ($6::timestamptz IS NULL OR at < $6)`
+const countSql = `SELECT count(*) AS total FROM (SELECT ${matchingSql} LIMIT ${countedMax}) AS matching`
+const pageSql = `
+  SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, actor, address, request, action, objects, relations
+  ${matchingSql} ORDER BY audit.at DESC, id DESC OFFSET $7 LIMIT $8`
+
+type EntryRow = SqlRow & {
+  at: string
+  actor: UserId | null
+  address: string | null
+  request: string | null
+  action: AuditAction
+  objects: string[]
+  relations: string[]
+}
+
+/** @param retentionDays lines that are older are shown no more, and removed by and by */
+export function openAuditLog(database: Database, { retentionDays }: { readonly retentionDays: number }): AuditLog {
+  return {
+    async add(transaction, by, action, objects, relations = []) {
+      const who: SqlValue[] = [by.user ?? null, by.address ?? null, by.request ?? null]
+      await transaction.query(addSql, [...who, action, objects, retentionDays, relations])
+    },
+
+    async list({ actor, object, action, from, to }, { offset, limit }) {
+      const values = [retentionDays, actor ?? null, object ?? null, action ?? null, from ?? null, to ?? null]
+      const [counted] = await database.query<{ total: bigint }>(countSql, values)
+      const rows = await database.query<EntryRow>(pageSql, [...values, offset, limit])
+      return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
+    },
+  }
+}
+
+function toEntry({ at, actor, address, request, action, objects, relations }: EntryRow): AuditEntry {
+  const by = { user: actor ?? undefined, address: address ?? undefined, request: request ?? undefined }
+  return { at, actor: by, action, objects, relations }
+}

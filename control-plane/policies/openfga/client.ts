@@ -1,0 +1,117 @@
+// What the control plane asks of OpenFGA, in its own words: checks, reads and writes of policies in one store under one model.
+//
+//   a user          user:<id>                  everybody     user:*
+//   an object       entity:<id>, entity:users, entity:authorities
+//   members of a group                         entity:<group id>#member
+
+import type { GroupId, ThingId, UserId } from '../../ids.ts'
+import { type PoliciesOf, type Policy, type PolicyObject, type Relation, relations, type Subject } from '../policy-store.ts'
+import type { OpenFgaRequests } from './requests.ts'
+
+/** Where the policies are. */
+export interface OpenFgaStore {
+  readonly storeId: string
+  readonly modelId: string
+}
+
+export interface OpenFgaClient {
+  /** Makes a store with our model in it. */
+  makeStore(): Promise<OpenFgaStore>
+  check(store: OpenFgaStore, subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
+  read(store: OpenFgaStore, of: PoliciesOf): Promise<Policy[]>
+  /** Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done. */
+  write(store: OpenFgaStore, change: { readonly add?: readonly Policy[]; readonly remove?: readonly Policy[] }): Promise<void>
+  /** The objects on which the subject has the relation, also through groups; as many as the server gives. */
+  objects(store: OpenFgaStore, subject: UserId, relation: Relation): Promise<PolicyObject[]>
+}
+
+interface Tuple {
+  readonly user: string
+  readonly relation: Relation
+  readonly object: string
+}
+
+const assignable = [{ type: 'user' }, { type: 'user', wildcard: {} }, { type: 'entity', relation: 'member' }]
+/** Each relation stands for itself: whoever may write may not read for it. */
+const model = {
+  schema_version: '1.1',
+  type_definitions: [
+    { type: 'user' },
+    {
+      type: 'entity',
+      relations: Object.fromEntries(relations.map(relation => [relation, { this: {} }])),
+      metadata: { relations: Object.fromEntries(relations.map(relation => [relation, { directly_related_user_types: assignable }])) },
+    },
+  ],
+}
+
+/** Of one request, by OpenFGA's defaults (`OPENFGA_MAX_TUPLES_PER_WRITE`, page sizes of Read). */
+const tuplesMax = 100
+/** A user of no policy: what they may, everybody may. */
+const anybody = 'user:anybody'
+/** Past its caches, so that a removal holds when it is answered. */
+const consistency = 'HIGHER_CONSISTENCY'
+
+export function openClient(requests: OpenFgaRequests): OpenFgaClient {
+  return {
+    async makeStore() {
+      const { id } = (await requests.post('/stores', { name: 'sluice' })) as { id: string }
+      const made = (await requests.post(`/stores/${id}/authorization-models`, model)) as { authorization_model_id: string }
+      return { storeId: id, modelId: made.authorization_model_id }
+    },
+
+    async check({ storeId, modelId }, subject, relation, object) {
+      const user = subject === '*' ? anybody : toUser(subject)
+      const body = { authorization_model_id: modelId, tuple_key: { user, relation, object: toObject(object) }, consistency }
+      const { allowed } = (await requests.post(`/stores/${storeId}/check`, body)) as { allowed?: boolean }
+      return allowed === true
+    },
+
+    async read({ storeId }, of) {
+      const key = 'object' in of ? { object: toObject(of.object) } : { user: toUser(of.subject), object: 'entity:' }
+      const found: Policy[] = []
+      let token = ''
+      do {
+        const body = { tuple_key: key, page_size: tuplesMax, continuation_token: token, consistency }
+        const page = (await requests.post(`/stores/${storeId}/read`, body)) as {
+          tuples: readonly { readonly key: Tuple }[]
+          continuation_token: string
+        }
+        found.push(...page.tuples.map(tuple => toPolicy(tuple.key)))
+        token = page.continuation_token
+      } while (token !== '')
+      return found
+    },
+
+    async write({ storeId, modelId }, { add = [], remove = [] }) {
+      const post = (part: object) => requests.post(`/stores/${storeId}/write`, { authorization_model_id: modelId, ...part })
+      for (const tuples of parts(remove)) await post({ deletes: { tuple_keys: tuples, on_missing: 'ignore' } })
+      for (const tuples of parts(add)) await post({ writes: { tuple_keys: tuples, on_duplicate: 'ignore' } })
+    },
+
+    async objects({ storeId, modelId }, subject, relation) {
+      const body = { authorization_model_id: modelId, type: 'entity', relation, user: toUser(subject), consistency }
+      const { objects } = (await requests.post(`/stores/${storeId}/list-objects`, body)) as { objects: readonly string[] }
+      return objects.map(toPolicyObject)
+    },
+  }
+}
+
+/** Each once: OpenFGA refuses a request that names a policy twice. */
+function* parts(policies: readonly Policy[]): Generator<Tuple[]> {
+  const tuples = new Map(policies.map(policy => [`${policy.object} ${policy.relation} ${policy.subject}`, toTuple(policy)]))
+  const all = [...tuples.values()]
+  for (let from = 0; from < all.length; from += tuplesMax) yield all.slice(from, from + tuplesMax)
+}
+
+function toTuple({ subject, relation, object }: Policy): Tuple {
+  return { user: toUser(subject), relation, object: toObject(object) }
+}
+
+const toUser = (subject: Subject): string => (subject.endsWith('#member') ? `entity:${subject}` : `user:${subject}`)
+const toObject = (object: PolicyObject): string => `entity:${object}`
+const toPolicyObject = (text: string): PolicyObject => text.replace('entity:', '') as ThingId | GroupId
+
+function toPolicy({ user, relation, object }: Tuple): Policy {
+  return { subject: user.replace(/^(user|entity):/, '') as Subject, relation, object: toPolicyObject(object) }
+}

@@ -1,0 +1,68 @@
+// Requests to an OpenFGA server, each bounded in time, and asked again once where its connection was stale: all of them may be.
+
+import { type Dispatcher, Pool } from 'undici'
+import { HttpError } from '../../../config/http/errors.ts'
+
+export interface OpenFgaAddress {
+  /** `http://openfga:8080`; without user and password. */
+  readonly url: string
+  /** Its preshared key; never in a log or an error. */
+  readonly key?: string | undefined
+  /** Milliseconds that one answer may take. */
+  readonly timeoutMs: number
+}
+
+export interface OpenFgaRequests {
+  /**
+   * @param path without the address: `/stores/<id>/check`
+   * @returns the answer's JSON
+   * @throws HttpError `unavailable` for everything but a 2xx within the time
+   */
+  post(path: string, body: object): Promise<unknown>
+  close(): Promise<void>
+}
+
+const connectionsMax = 32
+const answerBytesMax = 4 * 1024 * 1024
+const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+
+/** Connects when first used. */
+export function openRequests({ url, key, timeoutMs }: OpenFgaAddress): OpenFgaRequests {
+  const { origin, pathname } = new URL(url)
+  const base = pathname.replace(/\/$/, '')
+  const pool = new Pool(origin, { connections: connectionsMax, connect: { timeout: timeoutMs }, maxResponseSize: answerBytesMax })
+  const headers = { 'content-type': 'application/json', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) }
+
+  async function send(path: string, body: string): Promise<Dispatcher.ResponseData> {
+    const request = { method: 'POST', path: base + path, headers, body, signal: AbortSignal.timeout(timeoutMs) } as const
+    try {
+      return await pool.request(request)
+    } catch (error) {
+      if (!staleCodes.has((error as { code?: string }).code ?? '')) throw error
+      return pool.request(request)
+    }
+  }
+
+  return {
+    async post(path, body) {
+      try {
+        const answer = await send(path, JSON.stringify(body))
+        const text = await answer.body.text()
+        if (answer.statusCode >= 200 && answer.statusCode < 300) return JSON.parse(text) as unknown
+        // Its own words name what is wrong with the store, the model or the key.
+        throw new Error(`it answers ${answer.statusCode}: ${text.slice(0, 300)}`)
+      } catch (cause) {
+        throw new HttpError('unavailable', 'the policy store cannot be asked: try again', {
+          cause: new Error(`OpenFGA at ${origin}: ${reasonOf(cause)}`, { cause }),
+        })
+      }
+    },
+    close: () => pool.destroy(),
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return error.errors.map(reasonOf).join('; ')
+  if (!(error instanceof Error)) return 'no reason is known'
+  return error.name === 'TimeoutError' ? 'no answer came in time' : error.message
+}

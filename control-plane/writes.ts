@@ -1,0 +1,63 @@
+// A write: rows, policies and the audit log change together or not at all, and those who remember grants hear what it ends.
+
+import type { Queries } from '../config/postgres/database.ts'
+import type { AuditAction, AuditLog } from './audit/store.ts'
+import type { Changes } from './changes.ts'
+import type { AccessChange } from './client.ts'
+import type { UserId } from './ids.ts'
+import type { PolicyChanges, PolicyStore, Relation } from './policies/policy-store.ts'
+
+/** Who changes something, and from where: what the audit log keeps of them. */
+export interface Actor {
+  /** undefined for who is not signed in, and for the program itself. */
+  readonly user: UserId | undefined
+  /** The client's; undefined for the program itself. */
+  readonly address: string | undefined
+  /** The id of the request. */
+  readonly request: string | undefined
+}
+
+/** The program itself: a first start, a command of the operator. */
+export const itself: Actor = { user: undefined, address: undefined, request: undefined }
+
+/** An actor who is signed in. */
+export interface Caller extends Actor {
+  readonly user: UserId
+}
+
+/** The transaction that a write is. */
+export interface Write extends Queries {
+  readonly policies: PolicyChanges
+  /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret. */
+  note(action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): void
+  /** Accesses that may end with it: other instances hear of them with the commit, and this process before the write resolves. */
+  ends(...changes: AccessChange[]): void
+}
+
+export type Writes = <Result>(by: Actor, work: (write: Write) => Promise<Result>) => Promise<Result>
+
+interface Parts {
+  readonly policies: PolicyStore
+  readonly audit: AuditLog
+  readonly changes: Changes
+}
+
+export function openWrites({ policies, audit, changes }: Parts): Writes {
+  return async (by, work) => {
+    const ended: AccessChange[] = []
+    const result = await policies.transaction(async (transaction, policyChanges) => {
+      const noted: Parameters<Write['note']>[] = []
+      const outcome = await work({
+        query: (sql, values) => transaction.query(sql, values),
+        policies: policyChanges,
+        note: (...entry) => void noted.push(entry),
+        ends: (...accesses) => void ended.push(...accesses),
+      })
+      for (const entry of noted) await audit.add(transaction, by, ...entry)
+      await changes.announceAll(ended, transaction)
+      return outcome
+    })
+    for (const change of ended) changes.emit(change)
+    return result
+  }
+}

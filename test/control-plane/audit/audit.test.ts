@@ -1,0 +1,187 @@
+// The audit log over HTTP: each change leaves its line, and nothing else does; nothing in it is secret.
+
+import { beforeAll, expect, test } from 'vitest'
+import { auditActions, openAuditLog } from '../../../control-plane/audit/store.ts'
+import { itself } from '../../../control-plane/writes.ts'
+import { type Answer, call } from '../../up/operator.ts'
+import { absentId, describePlatform, type User } from '../platform.ts'
+
+interface Entry {
+  readonly at: string
+  readonly user_id?: string
+  readonly address?: string
+  readonly request_id?: string
+  readonly action: string
+  readonly objects: string[]
+  readonly relations: string[]
+}
+
+describePlatform('audit', platform => {
+  let administrator: string
+  let user: User
+  let other: User
+  beforeAll(async () => {
+    administrator = await platform().administrator()
+    user = await platform().user()
+    other = await platform().user()
+  })
+  const as = (authorization: string) => (method: string, path: string, body?: object) =>
+    call(platform().url, method, path, { authorization, ...(body === undefined ? {} : { body }) })
+  const read = async (query: string): Promise<{ total: number; entries: Entry[] }> => {
+    const { status, json } = await as(administrator)('GET', `/audit?${query}`)
+    expect(status).toBe(200)
+    return json as never
+  }
+  const idOf = ({ headers }: Answer): string => headers.get('location')!.replace(/^\/\w+\//, '')
+
+  test('every kind of change leaves one line, in the order of what happened, and none of them a secret', async () => {
+    const began = new Date().toISOString()
+    const ask = as(user.token)
+    const secrets: string[] = [user.password, 'secret name', 'secret@sluice.example', 'another horse battery', 'a third horse battery']
+    const thing = idOf(await ask('POST', '/things', { name: 'secret name', metadata: { note: 'secret name' } }))
+    const { json: key } = await ask('GET', `/things/${thing}`)
+    const channel = idOf(await ask('POST', '/channels', { name: 'secret name' }))
+    const [users, things] = [idOf(await ask('POST', '/groups', { name: 'secret name' })), idOf(await ask('POST', '/groups', { name: 'g' }))]
+    const pair = { channel_ids: [channel], thing_ids: [thing] }
+    const share = { user_ids: [other.id], policies: ['read'] }
+    await ask('PUT', `/things/${thing}`, { name: 'secret name' })
+    const { json: rotated } = await ask('PATCH', `/things/${thing}/key`, {})
+    await ask('PUT', `/channels/${channel}`, { name: 'secret name' })
+    await ask('PUT', `/groups/${users}`, { name: 'secret name' })
+    await ask('POST', '/connect', pair)
+    await ask('PUT', '/disconnect', pair)
+    await ask('POST', `/things/${thing}/share`, share)
+    await ask('DELETE', `/things/${thing}/share`, share)
+    await ask('POST', `/groups/${users}/members`, { type: 'users', members: [other.id] })
+    await ask('POST', `/groups/${users}/share`, { thing_group_id: things })
+    await ask('DELETE', `/groups/${users}/share`, { thing_group_id: things })
+    await ask('DELETE', `/groups/${users}/members`, { type: 'users', members: [other.id] })
+    const { json: issued } = await ask('POST', '/keys', { name: 'secret name' })
+    await ask('DELETE', `/keys/${issued!.id as string}`)
+    await ask('PUT', '/users', { metadata: { note: 'secret name' } })
+    await ask('DELETE', `/groups/${users}`)
+    await ask('DELETE', `/channels/${channel}`)
+    await ask('DELETE', `/things/${thing}`)
+    secrets.push(key!.key as string, rotated!.key as string, issued!.value as string)
+    const { status } = await ask('PATCH', '/password', { old_password: user.password, password: 'another horse battery' })
+    expect(status).toBe(201)
+    const registered = await as(administrator)('POST', '/users', { email: 'secret@sluice.example', password: 'a third horse battery' })
+    const made = idOf(registered)
+    const object = '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'
+    const policy = { subjects: [made], object: 'users', policies: ['create'] }
+    const rule = as(administrator)
+    await rule('POST', '/policies', policy)
+    await rule('PUT', '/policies', policy)
+    await rule('PUT', `/users/${made}/disabled`, { disabled: true })
+    await rule('PUT', `/users/${made}/disabled`, { disabled: false })
+    await rule('PUT', `/users/${made}/password`, { password: 'another horse battery' })
+
+    const { total, entries } = await read(`from=${began}&limit=100`)
+    const line = (action: string, objects: string[], relations: string[] = []) => ({ user_id: user.id, action, objects, relations })
+    const byAdministrator = (action: string, objects: string[], relations: string[] = []) => ({ action, objects, relations })
+    const wanted = [
+      line('thing.create', [thing]),
+      line('channel.create', [channel]),
+      line('group.create', [users]),
+      line('group.create', [things]),
+      line('thing.update', [thing]),
+      line('thing.rotate-key', [thing]),
+      line('channel.update', [channel]),
+      line('group.update', [users]),
+      line('connect', [channel, thing]),
+      line('disconnect', [channel, thing]),
+      line('thing.share', [thing, other.id], ['read']),
+      line('thing.unshare', [thing, other.id], ['read']),
+      line('group.add-members', [users, other.id]),
+      line('group.share', [users, things]),
+      line('group.unshare', [users, things]),
+      line('group.remove-members', [users, other.id]),
+      line('key.issue', [issued!.id as string]),
+      line('key.revoke', [issued!.id as string]),
+      line('user.update', [user.id]),
+      line('group.delete', [users]),
+      line('channel.delete', [channel]),
+      line('thing.delete', [thing]),
+      line('user.change-password', [user.id]),
+      byAdministrator('user.register', [made]),
+      byAdministrator('policy.add', ['users', made], ['create']),
+      byAdministrator('policy.remove', ['users', made], ['create']),
+      byAdministrator('user.disable', [made]),
+      byAdministrator('user.enable', [made]),
+      byAdministrator('user.reset-password', [made]),
+    ]
+    expect(total).toBe(wanted.length)
+    expect(entries.toReversed()).toEqual(wanted.map(entry => expect.objectContaining({ ...entry, address: '127.0.0.1' })))
+    const operatorsOwn = ['policy.repair', 'secrets.rotate']
+    expect(auditActions.filter(action => !operatorsOwn.includes(action) && !wanted.some(entry => entry.action === action))).toEqual([])
+    expect(entries.every(({ request_id: request, at }) => request !== undefined && at >= began)).toBe(true)
+    expect(registered.headers.get('x-request-id')).toBe(entries.find(({ action }) => action === 'user.register')!.request_id)
+    const everything = JSON.stringify([entries, await rule('GET', `/audit?object=${object}`), platform().logged()])
+    for (const secret of secrets) expect(everything, secret).not.toContain(secret)
+    user = other
+  })
+
+  test('it is found by who, object, action and time, and its pages follow one another', async () => {
+    const ask = as(other.token)
+    const made: string[] = []
+    for (let count = 0; count < 3; count++) made.push(idOf(await ask('POST', '/channels', { name: 'c' })))
+    const mine = await read(`user_id=${other.id}&action=channel.create`)
+    expect([mine.total, mine.entries.map(({ objects }) => objects[0])]).toEqual([3, made.toReversed()])
+    expect((await read(`object=${made[1]!.toUpperCase()}`)).total).toBe(1)
+    const [newest, middle] = mine.entries
+    expect((await read(`user_id=${other.id}&action=channel.create&from=${newest!.at}`)).total).toBe(1)
+    expect((await read(`user_id=${other.id}&action=channel.create&to=${middle!.at}`)).total).toBe(1)
+    expect((await read(`user_id=${other.id}&action=channel.create&offset=1&limit=1`)).entries).toEqual([middle])
+  })
+
+  test('only the administrator reads it, and wrong filters are told', async () => {
+    expect((await as(other.token)('GET', '/audit')).status).toBe(403)
+    expect((await call(platform().url, 'GET', '/audit', {})).status).toBe(401)
+    for (const query of ['user_id=x', 'action=thing.stolen', 'from=yesterday', 'limit=0', 'offset=10001'])
+      expect((await as(administrator)('GET', `/audit?${query}`)).status, query).toBe(400)
+  })
+
+  test('what is refused or undone leaves no line', async () => {
+    const thing = idOf(await as(other.token)('POST', '/things', { name: 't' }))
+    const before = (await read('')).total
+    const stranger = await platform().user()
+    const began = (await read(`object=${thing}`)).total
+    const ask = as(stranger.token)
+    for (const [method, path, body] of [
+      ['DELETE', `/things/${thing}`],
+      ['PUT', `/things/${thing}`, { name: 'x' }],
+      ['POST', '/connect', { channel_ids: [absentId], thing_ids: [thing] }],
+      ['POST', `/things/${thing}/share`, { user_ids: [stranger.id], policies: ['read'] }],
+    ] as const)
+      expect((await ask(method, path, body)).status).toBe(403)
+    expect((await as(other.token)('POST', `/things/${thing}/share`, { user_ids: [absentId], policies: ['read'] })).status).toBe(403)
+    const stale = { authorization: other.token, headers: { 'if-match': '"99"' } }
+    expect((await call(platform().url, 'DELETE', `/things/${thing}`, stale)).status).toBe(412)
+    expect((await read(`object=${thing}`)).total).toBe(began)
+    // The stranger's registration is all that came to it.
+    expect((await read('')).total).toBe(before + 1)
+  })
+
+  test('lines that are too old are shown no more, and removed by those who add some', async () => {
+    const { database } = platform()
+    const count = async (): Promise<number> =>
+      Number((await database.query<{ n: bigint }>(`SELECT count(*) AS n FROM control_plane.audit WHERE request = 'old'`))[0]!.n)
+    await database.execute(`
+      INSERT INTO control_plane.audit (at, request, action, objects, relations)
+      SELECT now() - interval '366 days', 'old', 'connect', '{}', '{}' FROM generate_series(1, 5)`)
+    const { total } = await read('')
+    expect((await read(`to=${new Date(Date.now() - 366 * 86_400_000).toISOString()}`)).total).toBe(0)
+    const left: number[] = []
+    for (let added = 1; added <= 3; added++) {
+      await as(other.token)('POST', '/channels', { name: 'c' })
+      left.push(await count())
+    }
+    expect(left).toEqual([3, 1, 0])
+    expect((await read('')).total).toBe(total + 3)
+    const kept = openAuditLog(database, { retentionDays: 1 })
+    await kept.add(database, itself, 'policy.repair', [])
+    expect((await kept.list({ action: 'policy.repair' }, { offset: 0, limit: 1 })).items).toEqual([
+      { at: expect.any(String), actor: itself, action: 'policy.repair', objects: [], relations: [] },
+    ])
+  })
+})

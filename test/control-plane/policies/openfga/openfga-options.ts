@@ -1,0 +1,7 @@
+// The options of a control plane whose policies are in a server of the tests.
+
+import type { OpenFga } from '../../../servers/openfga.ts'
+
+export function optionsOf({ url, key }: Pick<OpenFga, 'url' | 'key'>) {
+  return { store: 'openfga', openfga: { url, key, timeoutMs: 2_000 } } as const
+}

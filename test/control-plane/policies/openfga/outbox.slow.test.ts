@@ -1,0 +1,132 @@
+// What a process leaves that is killed between making an entity and delivering its policies, at each step, and what the next one makes of it.
+
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Database } from '../../../../config/postgres/database.ts'
+import { openServer } from '../../../../config/postgres/server.ts'
+import { openAuditLog } from '../../../../control-plane/audit/store.ts'
+import { openChanges } from '../../../../control-plane/changes.ts'
+import type { ThingId, UserId } from '../../../../control-plane/ids.ts'
+import { type OpenFgaClient, openClient } from '../../../../control-plane/policies/openfga/client.ts'
+import { openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
+import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-plane/policies/openfga/store.ts'
+import { openThingKeys } from '../../../../control-plane/things/keys.ts'
+import { openThings } from '../../../../control-plane/things/store.ts'
+import { itself, openWrites } from '../../../../control-plane/writes.ts'
+import { describeWithOpenFga } from '../../../servers/openfga.ts'
+import { describeWithPostgres } from '../../../servers/postgres.ts'
+import { call } from '../../../up/operator.ts'
+import { masterKey, openPlatform, type Platform, recordingLogger, type User } from '../../platform.ts'
+import { optionsOf } from './openfga-options.ts'
+
+/** What a killed process never does: everything from this step on waits for ever. */
+type Step = 'before the delivery' | 'in the delivery' | 'behind the delivery' | 'before the undoing' | 'behind the undoing'
+
+describeWithPostgres('outbox', postgres => {
+  describeWithOpenFga('of OpenFGA', openfga => {
+    let database: Database
+    let platform: Platform
+    let user: User
+    beforeEach(async () => {
+      database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
+      platform = await openPlatform(database, { policies: optionsOf(openfga) })
+      user = await platform.user()
+    }, 60_000)
+    afterEach(async () => {
+      await platform.close()
+      await database.close()
+    })
+    const requests = () => openRequests(optionsOf(openfga).openfga)
+    /** Makes a thing as a process does that dies at the step. */
+    function makeThing(policies: OpenFgaPolicies): Promise<unknown> {
+      const changes = openChanges(recordingLogger().logger)
+      const writes = openWrites({ policies, audit: openAuditLog(database, { retentionDays: 1 }), changes })
+      const things = openThings({ database, policies, writes, keys: openThingKeys(masterKey) })
+      return things.create({ ...itself, user: user.id as UserId }, [{ name: 'made' }])
+    }
+
+    async function thingOnItsWay(): Promise<ThingId> {
+      const [row] = await database.query<{ entity: ThingId }>('SELECT entity FROM control_plane.policy_outbox')
+      return row!.entity
+    }
+
+    /** A store of a process that stops for ever at the step; `reached` resolves when it has. */
+    function dyingAt(step: Step, client: OpenFgaClient): { store: OpenFgaPolicies; reached: Promise<void> } {
+      const { promise: reached, resolve } = Promise.withResolvers<void>()
+      const dead = (): Promise<never> => {
+        resolve()
+        return new Promise(() => undefined)
+      }
+      const undoes = step.endsWith('undoing')
+      const dying: OpenFgaClient = {
+        ...client,
+        async write(to, change) {
+          if ((change.add ?? []).length === 0) return client.write(to, change)
+          if (step === 'before the delivery') return dead()
+          if (step === 'in the delivery') {
+            await client.write(to, { add: change.add!.slice(0, 1) })
+            return dead()
+          }
+          await client.write(to, change)
+          if (undoes) throw new Error('no answer came')
+          return step === 'behind the delivery' ? dead() : undefined
+        },
+      }
+      const asked: Database = {
+        ...database,
+        query: (sql, values) => {
+          if (step === 'before the undoing' && sql.includes('undone AS')) return dead()
+          const answered = database.query(sql, values)
+          return step === 'behind the undoing' && sql.includes('undone AS') ? answered.then(dead) : answered
+        },
+        transaction: (work, signal) => database.transaction(work, signal),
+      } as Database
+      return { store: openOpenFgaPolicies({ database: asked, client: dying, onFailure: () => undefined }), reached }
+    }
+
+    test.each<[Step, boolean]>([
+      ['before the delivery', true],
+      ['in the delivery', true],
+      ['behind the delivery', true],
+      ['before the undoing', true],
+      ['behind the undoing', false],
+    ])('killed %s: nobody sees the thing until the next process has finished it', async (step, isMade) => {
+      const ask = (method: string, path: string, body?: object) =>
+        call(platform.url, method, path, { authorization: user.token, ...(body === undefined ? {} : { body }) })
+      const channel = (await ask('POST', '/channels', { name: 'c' })).headers.get('location')!.replace('/channels/', '')
+      const asking = requests()
+      const { store, reached } = dyingAt(step, openClient(asking))
+      void makeThing(store)
+      await reached
+      const thing = await thingOnItsWay()
+      // Not listed, not connected, its key not replaced; and a right that reached the store is one to nothing.
+      expect((await ask('GET', '/things')).json).toMatchObject({ total: 0 })
+      expect((await ask('POST', '/things/search', {})).json).toMatchObject({ total: 0 })
+      expect((await ask('POST', '/connect', { channel_ids: [channel], thing_ids: [thing] })).status).toBe(403)
+      expect((await ask('PATCH', `/things/${thing}/key`, {})).status).toBe(403)
+      expect((await ask('GET', `/things/${thing}`)).status).toBe(403)
+
+      await database.execute(`UPDATE control_plane.policy_outbox SET since = since - interval '1 hour'`)
+      const next = openOpenFgaPolicies({ database, client: openClient(asking), onFailure: () => undefined })
+      await next.start()
+      expect(await database.query('SELECT FROM control_plane.policy_outbox')).toEqual([])
+      expect((await ask('GET', '/things')).json).toMatchObject({ total: isMade ? 1 : 0 })
+      const left = await next.list({ object: thing })
+      expect(left).toHaveLength(isMade ? 3 : 0)
+      if (isMade) expect((await ask('PUT', `/things/${thing}`, { name: 'mine' })).status).toBe(200)
+      await next.close()
+      await asking.close()
+    })
+
+    test('what is made while a request is under way is left to it', async () => {
+      const asking = requests()
+      const { store, reached } = dyingAt('before the delivery', openClient(asking))
+      void makeThing(store)
+      await reached
+      const other = openOpenFgaPolicies({ database, client: openClient(asking), onFailure: () => undefined })
+      await other.start()
+      expect(await database.query('SELECT FROM control_plane.policy_outbox')).toHaveLength(1)
+      await other.close()
+      await asking.close()
+    })
+  })
+})
