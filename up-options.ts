@@ -1,6 +1,7 @@
 // The options of the role `up`: the sections of its parts under one roof, and the relations between them.
 
 import { type Static, Type } from 'typebox'
+import { compatibilityOption } from './config/http/older-clients.ts'
 import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
@@ -23,6 +24,7 @@ const dataOptions = Type.Object({
 export const upOptions = Type.Object({
   env: environmentOption,
   http: httpOptions,
+  compatibility: compatibilityOption,
   data: dataOptions,
   admin: adminOptions,
   users: usersOptions,

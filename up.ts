@@ -9,6 +9,7 @@ import { type DataFolder, openDataFolder } from './config/data-folder.ts'
 import { healthRoutes } from './config/http/health.ts'
 import { silent } from './config/http/health-checks.ts'
 import { closeServer, listen } from './config/http/listen.ts'
+import { warnOfCompatibility } from './config/http/older-clients.ts'
 import { openapiRoutes } from './config/http/openapi.ts'
 import { createServer } from './config/http/server.ts'
 import { type Logger, openLogger } from './config/logger.ts'
@@ -35,6 +36,7 @@ import { openWriter, type WriterDependency } from './pipeline/writer.ts'
 import { openCursors } from './readers/cursor.ts'
 import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
+import { recordKeysOf } from './readers/record-keys.ts'
 import { readerRoutes } from './readers/routes.ts'
 import { openReaderMetrics } from './roles/reader-metrics.ts'
 import { administrationRoutes, openReplayWriter } from './roles/tools/in-process.ts'
@@ -148,8 +150,9 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
   closeLater(async () => access.close())
 
+  warnOfCompatibility(options.compatibility, logger)
   let ready = false
-  const app = createServer({ logger, ...options.http })
+  const app = createServer({ logger, ...options.http, compatibility: options.compatibility })
   openapiRoutes(app, { version })
   healthRoutes(app, {
     version,
@@ -180,7 +183,15 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const cursors = openCursors(deriveKey(masterKey, 'cursors'))
   app.register(async watched => {
     readerMetrics.watch(watched)
-    await watched.register(readerRoutes({ reader: readerMetrics.timed(reader), access, cursors, options: options.reader }))
+    await watched.register(
+      readerRoutes({
+        reader: readerMetrics.timed(reader),
+        access,
+        cursors,
+        options: options.reader,
+        keys: recordKeysOf(options.compatibility),
+      }),
+    )
   })
   const placeKey = deriveKey(masterKey, 'live places')
   app.register(async watched => {

@@ -18,6 +18,7 @@ import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
 import { openFailedAttempts } from './failed-attempts.ts'
+import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
@@ -119,6 +120,7 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
   const members = openGroupMembers(database, policies, writes)
+  const givenIds = openGivenIds(failedAttempts, options.compatibility === '0.13')
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
 
@@ -142,8 +144,8 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       })
       keyRoutes(app, { keys: apiKeys, users, authentication })
       tokenRoutes(app, { signIn, tokens })
-      thingRoutes(app, { things, authentication, authorization })
-      channelRoutes(app, { channels, authentication, authorization })
+      thingRoutes(app, { things, givenIds, authentication, authorization })
+      channelRoutes(app, { channels, givenIds, authentication, authorization })
       sharingRoutes(app, { things, authentication, authorization })
       policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
       groupRoutes(app, { groups, members, things, authentication, authorization })

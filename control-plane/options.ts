@@ -2,6 +2,7 @@
 // administrator.
 
 import { type Static, Type } from 'typebox'
+import type { Compatibility } from '../config/http/older-clients.ts'
 import type { OptionFault } from '../config/options.ts'
 import type { PoliciesOptions } from './policies/options.ts'
 import { credentialFaults } from './users/credentials.ts'
@@ -57,4 +58,5 @@ export interface ControlPlaneOptions {
   readonly tokens: Static<typeof tokensOptions>
   readonly audit: Static<typeof auditOptions>
   readonly policies: PoliciesOptions
+  readonly compatibility: Compatibility
 }

@@ -1,6 +1,6 @@
 // What a reader answers, as schemas: the documentation of its API, and what its tests hold answers against.
 
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import { mediaTypes } from './media-type.ts'
 
 const always = {
@@ -10,6 +10,14 @@ const always = {
   Protocol: Type.String({ description: '`http`, `mqtt`, `kafka`.' }),
 }
 const time = Type.Number({ description: 'Seconds since 1970, to the microsecond.' })
+
+const older = 'With `compatibility`, beside the key in capitals.'
+const forOlderClients = {
+  update_time: Type.Optional(Type.Number({ description: older })),
+  string_value: Type.Optional(Type.String({ description: older })),
+  bool_value: Type.Optional(Type.Boolean({ description: older })),
+  data_value: Type.Optional(Type.String({ description: older })),
+}
 
 export const recordSchema = Type.Object(
   {
@@ -23,6 +31,7 @@ export const recordSchema = Type.Object(
     BoolValue: Type.Optional(Type.Boolean()),
     DataValue: Type.Optional(Type.String({ description: 'base64url without padding.' })),
     Sum: Type.Optional(Type.Number()),
+    ...forOlderClients,
   },
   { additionalProperties: false },
 )
@@ -50,6 +59,16 @@ export const bucketSchema = Type.Object(
   { additionalProperties: false },
 )
 
+/** With `keys=lower`. */
+const lowered = (properties: Record<string, TSchema>) =>
+  Type.Object(
+    Object.fromEntries(
+      Object.entries(properties).map(([name, schema]) => [name.replace(/(?<=[a-z])(?=[A-Z])/, '_').toLowerCase(), schema]),
+    ),
+    { additionalProperties: false },
+  )
+const rowSchemas = [recordSchema, documentSchema, bucketSchema]
+
 export const pageSchema = Type.Object(
   {
     total: Type.Optional(Type.Integer({ description: 'Absent with `count=none` and of an export.' })),
@@ -57,7 +76,7 @@ export const pageSchema = Type.Object(
     offset: Type.Integer(),
     limit: Type.Union([Type.Integer(), Type.Literal('all')]),
     format: Type.String(),
-    messages: Type.Array(Type.Union([recordSchema, documentSchema, bucketSchema])),
+    messages: Type.Array(Type.Union([...rowSchemas, ...rowSchemas.map(({ properties }) => lowered(properties))])),
     next_cursor: Type.Optional(Type.String({ description: 'Where there are more: the parameter `cursor` of the next page.' })),
   },
   { additionalProperties: false },

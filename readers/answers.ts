@@ -36,8 +36,8 @@ export interface Printing {
 export async function printAnswer(page: Page, { question, form, isCoded, url }: Printing, signal: AbortSignal): Promise<Printed> {
   const { total, nextCursor: sealCursor, hasMore } = 'rows' in page ? page.rows : page.buckets
   const nextCursor = sealCursor?.()
-  const { offset, selection, limit, csvSafe } = question
-  const frame: Frame = { total, offset, limit, format: selection.format, nextCursor }
+  const { offset, selection, limit, csvSafe, keys } = question
+  const frame: Frame = { total, offset, limit, format: selection.format, nextCursor, keys }
   const text =
     'rows' in page ? await printPage(form, frame, page.rows.items, csvSafe, signal) : bucketsText(form, frame, page.buckets.items, csvSafe)
   const bytes = isCoded ? await coded(text) : undefined
@@ -57,10 +57,10 @@ export function sendPrinted(reply: FastifyReply, { headers, body }: Printed, idl
 
 function bucketsText(form: Form, frame: Frame, buckets: readonly Bucket[], csvSafe: boolean): string {
   if (form === 'csv') {
-    const csv = openCsv('bucket', csvSafe)
+    const csv = openCsv('bucket', csvSafe, frame.keys)
     return csv.header() + csv.buckets(buckets)
   }
-  const items = bucketsJson(buckets, form === 'json' ? ',' : '\n')
+  const items = bucketsJson(buckets, form === 'json' ? ',' : '\n', frame.keys)
   if (form === 'json') return frameStart(frame) + items + frameEnd(frame)
   return items === '' ? '' : `${items}\n`
 }

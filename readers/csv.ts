@@ -4,10 +4,14 @@ import { secondsText } from './json-bytes.ts'
 import { canonicalPayload, numberText } from './payload-json.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
 import { base64url } from './record-json.ts'
+import { keyName, type RecordKeys } from './record-keys.ts'
 
-const recordColumns = 'Channel,Subtopic,Publisher,Protocol,Name,Unit,Time,UpdateTime,Value,StringValue,BoolValue,DataValue,Sum'
-const documentColumns = 'Channel,Subtopic,Publisher,Protocol,Created,Payload'
-const bucketColumns = 'Channel,Publisher,Subtopic,Name,Unit,Time,Value,Count'
+const head = ['channel', 'subtopic', 'publisher', 'protocol'] as const
+const columns = {
+  senml: [...head, 'name', 'unit', 'time', 'updateTime', 'value', 'stringValue', 'boolValue', 'dataValue', 'sum'],
+  document: [...head, 'created', 'payload'],
+  bucket: ['channel', 'publisher', 'subtopic', 'name', 'unit', 'time', 'value', 'count'],
+} as const
 const lineEnd = '\r\n'
 /** Spreadsheets trim blanks before they look at the first character, and some take the full-width signs for the others. */
 const formula = /^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/
@@ -22,7 +26,7 @@ export interface CsvWriter {
  * @param kind of the lines to come
  * @param safe texts that a spreadsheet may take for a formula get an apostrophe in front. Numbers of ours stay numbers
  */
-export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean): CsvWriter {
+export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean, keys?: RecordKeys): CsvWriter {
   const cell = (text: string): string => quoted(safe && formula.test(text) ? `'${text}` : text)
 
   const recordLine = (row: SenmlRow): string =>
@@ -67,7 +71,7 @@ export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean): CsvWriter 
     ].join(',') + lineEnd
 
   return {
-    header: () => (kind === 'senml' ? recordColumns : kind === 'document' ? documentColumns : bucketColumns) + lineEnd,
+    header: () => columns[kind].map(column => keyName(column, keys)).join(',') + lineEnd,
     rows: rows => rows.map(row => (row.kind === 'senml' ? recordLine(row) : documentLine(row))).join(''),
     buckets: buckets => buckets.map(bucketLine).join(''),
   }

@@ -45,11 +45,11 @@ export async function sendExport(reply: FastifyReply, parts: ExportParts): Promi
   if (isCoded) reply.header('content-encoding', 'gzip')
   // Fastify would read the whole export for it. An empty stream has no length, as the answer to GET has none.
   if (first === undefined) return reply.send(Readable.from([]))
-  const { offset, selection, csvSafe } = question
+  const { offset, selection, csvSafe, keys } = question
 
   async function* chunks(begun: IteratorResult<readonly Row[]>): AsyncGenerator<string | Buffer> {
     try {
-      const frame = { total: undefined, offset, limit: 'all', format: selection.format } as const
+      const frame = { total: undefined, offset, limit: 'all', format: selection.format, keys } as const
       yield* printPages(form, frame, begun, pages, csvSafe, signal)
     } finally {
       await pages.return(undefined)

@@ -95,6 +95,11 @@ export function parametersSchema(limitMax: number, offsetMax: number) {
           description: 'Length of the buckets of an aggregation.',
         }),
       ),
+      keys: Type.Optional(
+        Type.Enum(['lower'], {
+          description: 'The keys of records in lower case: `channel`, `update_time`, `string_value`; for scripts that read them so.',
+        }),
+      ),
       csv_safe: Type.Optional(
         Type.Enum(['true', 'false'], { description: "CSV: texts that a spreadsheet would take for a formula get a ' in front." }),
       ),

@@ -15,9 +15,10 @@ interface Printer {
 }
 
 function openPrinter(form: Form, frame: Frame, csvSafe: boolean): Printer {
-  if (form === 'json') return { start: frameStart(frame), rows: rowsBytes, end: frameEnd(frame) }
-  if (form === 'ndjson') return { start: '', rows: linesBytes, end: '' }
-  const csv = openCsv(frame.format === senmlFormat ? 'senml' : 'document', csvSafe)
+  if (form === 'json')
+    return { start: frameStart(frame), rows: (rows, isContinued) => rowsBytes(rows, isContinued, frame.keys), end: frameEnd(frame) }
+  if (form === 'ndjson') return { start: '', rows: rows => linesBytes(rows, frame.keys), end: '' }
+  const csv = openCsv(frame.format === senmlFormat ? 'senml' : 'document', csvSafe, frame.keys)
   return { start: csv.header(), rows: rows => csv.rows(rows), end: '' }
 }
 
@@ -36,7 +37,7 @@ export async function printPage(
   const slices = slicesOf(rows)
   const isWhole = slices.length === 1
   if (isWhole && form === 'json') return pageBytes(frame, rows)
-  if (isWhole && form === 'ndjson') return linesBytes(rows)
+  if (isWhole && form === 'ndjson') return linesBytes(rows, frame.keys)
   const printer = openPrinter(form, frame, csvSafe)
   if (isWhole) return printer.start + String(printer.rows(rows, false))
   const pieces: Buffer[] = [Buffer.from(printer.start)]

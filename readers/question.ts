@@ -8,6 +8,7 @@ import { nanosecondsOf } from './instants.ts'
 import type { Parameters } from './parameters.ts'
 import type { Aggregation, Direction, PayloadFilter, Selection } from './query.ts'
 import { senmlFormat } from './reader.ts'
+import type { RecordKeys } from './record-keys.ts'
 
 export type CountMode = 'bounded' | 'exact' | 'none'
 
@@ -19,6 +20,7 @@ export type Question = {
   readonly cursor: string | undefined
   readonly count: CountMode
   readonly csvSafe: boolean
+  readonly keys: RecordKeys
 } & (
   | { readonly kind: 'page' | 'latest'; readonly limit: number }
   | { readonly kind: 'export' }
@@ -27,6 +29,7 @@ export type Question = {
 
 /**
  * @param publisher whom alone the asker may read; undefined: the whole channel
+ * @param ownKeys where none are asked for
  * @returns undefined where the question is right and nothing can be in its answer: another publisher is asked for than may be read
  * @throws HttpError `malformed_request` that names each parameter at fault
  */
@@ -35,6 +38,7 @@ export function questionOf(
   channel: string,
   publisher: string | undefined,
   limitMax: number,
+  ownKeys: RecordKeys = 'capitals',
 ): { readonly question: Question; readonly isEmpty: boolean } {
   const faults: Fault[] = []
   const fault = (name: string, detail: string): void => void faults.push({ pointer: `/query/${pointerPart(name)}`, detail })
@@ -99,6 +103,7 @@ export function questionOf(
     cursor,
     count: parameters.count ?? 'bounded',
     csvSafe: parameters.csv_safe === 'true',
+    keys: parameters.keys ?? ownKeys,
   } as const
   const isForeign = publisher !== undefined && parameters.publisher !== undefined && parameters.publisher !== publisher
   const isEmpty = isForeign || isNever

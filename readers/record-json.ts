@@ -4,9 +4,10 @@
 // from, which is then printed once.
 
 import type { Total } from './cursor.ts'
-import { JsonBytes, part, secondsText } from './json-bytes.ts'
+import { JsonBytes, secondsText } from './json-bytes.ts'
 import { canonicalPayload, numberText } from './payload-json.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from './reader.ts'
+import { type KeyParts, keyName, keyParts, type RecordKeys } from './record-keys.ts'
 import { type Above, noHead, writeHead } from './row-head.ts'
 
 /** What stands before and behind the messages of an answer. */
@@ -16,6 +17,8 @@ export interface Frame {
   readonly limit: number | 'all'
   readonly format: string
   readonly nextCursor?: string | undefined
+  /** Capitals where it is left out. */
+  readonly keys?: RecordKeys
 }
 
 /**
@@ -25,7 +28,7 @@ export interface Frame {
 export function pageBytes(frame: Frame, rows: readonly Row[]): Buffer {
   const json = openJson(rows)
   json.json(frameStart(frame))
-  writeRows(json, rows, comma)
+  writeRows(json, rows, comma, frame.keys)
   json.json(frameEnd(frame))
   return json.finish()
 }
@@ -44,17 +47,17 @@ export function frameEnd({ nextCursor }: Pick<Frame, 'nextCursor'>): string {
  *
  * @param isContinued others come before them: a comma does, too
  */
-export function rowsBytes(rows: readonly Row[], isContinued = false): Buffer {
+export function rowsBytes(rows: readonly Row[], isContinued = false, keys?: RecordKeys): Buffer {
   const json = openJson(rows)
   if (isContinued) json.bytes[json.at++] = comma
-  writeRows(json, rows, comma)
+  writeRows(json, rows, comma, keys)
   return json.finish()
 }
 
 /** Each row as a line of JSON (NDJSON). */
-export function linesBytes(rows: readonly Row[]): Buffer {
+export function linesBytes(rows: readonly Row[], keys?: RecordKeys): Buffer {
   const json = openJson(rows)
-  writeRows(json, rows, lineEnd)
+  writeRows(json, rows, lineEnd, keys)
   if (rows.length > 0) json.bytes[json.at++] = lineEnd
   return json.finish()
 }
@@ -67,34 +70,28 @@ function openJson(rows: readonly Row[]): JsonBytes {
   return new JsonBytes(1024 + rows.length * 320)
 }
 
-function writeRows(json: JsonBytes, rows: readonly Row[], divider: number): void {
+function writeRows(json: JsonBytes, rows: readonly Row[], divider: number, keys: RecordKeys = 'capitals'): void {
   const above = noHead()
+  const parts = keyParts(keys)
+  const ofDocument = { created: `,"${keyName('created', keys)}":`, payload: `,"${keyName('payload', keys)}":` }
   for (const row of rows) {
     if (above.row !== undefined) json.bytes[json.at++] = divider
-    if (row.kind === 'senml') writeRecord(json, row, above)
-    else writeDocument(json, row, above)
+    if (row.kind === 'senml') writeRecord(json, row, above, parts)
+    else writeDocument(json, row, above, parts, ofDocument)
   }
 }
 
-export function bucketsJson(buckets: readonly Bucket[], divider = ','): string {
-  return buckets.map(bucketJson).join(divider)
+export function bucketsJson(buckets: readonly Bucket[], divider = ',', keys?: RecordKeys): string {
+  return buckets.map(bucket => bucketJson(bucket, keys)).join(divider)
 }
 
-function bucketJson({ channel, publisher, subtopic, name, unit, timeUs, value, count }: Bucket): string {
-  let text = `{"Channel":${JSON.stringify(channel)},"Publisher":${JSON.stringify(publisher)},"Subtopic":${JSON.stringify(subtopic)},"Name":${JSON.stringify(name)}`
-  if (unit !== undefined) text += `,"Unit":${JSON.stringify(unit)}`
-  return `${text},"Time":${secondsText(timeUs)},"Value":${numberText(value)},"Count":${count}}`
+function bucketJson({ channel, publisher, subtopic, name, unit, timeUs, value, count }: Bucket, keys: RecordKeys | undefined): string {
+  const key = (of: Parameters<typeof keyName>[0]): string => `"${keyName(of, keys)}":`
+  const texts = { channel, publisher, subtopic, name, ...(unit === undefined ? {} : { unit }) }
+  const head = Object.entries(texts).map(([of, text]) => key(of as keyof typeof texts) + JSON.stringify(text))
+  return `{${head.join(',')},${key('time')}${secondsText(timeUs)},${key('value')}${numberText(value)},${key('count')}${count}}`
 }
 
-const parts = {
-  updateTime: part(',"UpdateTime":'),
-  value: part(',"Value":'),
-  stringValue: part(',"StringValue":'),
-  true: part(',"BoolValue":true'),
-  false: part(',"BoolValue":false'),
-  dataValue: part(',"DataValue":"'),
-  sum: part(',"Sum":'),
-}
 const quote = 0x22
 const objectEnd = 0x7d
 
@@ -111,27 +108,34 @@ export function documentJson(row: DocumentRow): string {
   return rowsBytes([row]).toString()
 }
 
-function writeRecord(json: JsonBytes, row: SenmlRow, above: Above): void {
+function writeRecord(json: JsonBytes, row: SenmlRow, above: Above, parts: KeyParts): void {
   const { updateTime, value, stringValue, boolValue, dataValue, sum } = row
-  writeHead(json, row, above, (stringValue?.length ?? 0) + (dataValue?.length ?? 0))
+  const characters = (stringValue?.length ?? 0) + (dataValue?.length ?? 0)
+  writeHead(json, row, above, characters * parts.stringValue.length, parts)
   json.seconds(row.timeUs)
   if (updateTime !== undefined) {
-    json.put(parts.updateTime)
-    json.number(updateTime)
+    for (const key of parts.updateTime) {
+      json.put(key)
+      json.number(updateTime)
+    }
   }
   if (value !== undefined) {
     json.put(parts.value)
     json.number(value)
   }
   if (stringValue !== undefined) {
-    json.put(parts.stringValue)
-    json.text(stringValue)
+    for (const key of parts.stringValue) {
+      json.put(key)
+      json.text(stringValue)
+    }
   }
-  if (boolValue !== undefined) json.put(boolValue ? parts.true : parts.false)
+  if (boolValue !== undefined) for (const key of boolValue ? parts.true : parts.false) json.put(key)
   if (dataValue !== undefined) {
-    json.put(parts.dataValue)
-    json.at += json.bytes.write(base64url(dataValue), json.at, 'latin1')
-    json.bytes[json.at++] = quote
+    for (const key of parts.dataValue) {
+      json.put(key)
+      json.at += json.bytes.write(base64url(dataValue), json.at, 'latin1')
+      json.bytes[json.at++] = quote
+    }
   }
   if (sum !== undefined) {
     json.put(parts.sum)
@@ -140,9 +144,15 @@ function writeRecord(json: JsonBytes, row: SenmlRow, above: Above): void {
   json.bytes[json.at++] = objectEnd
 }
 
-function writeDocument(json: JsonBytes, row: DocumentRow, above: Above): void {
-  writeHead(json, row, above, 0)
-  json.json(`,"Created":${row.createdNs},"Payload":${canonicalPayload(row.payloadText)}}`)
+function writeDocument(
+  json: JsonBytes,
+  row: DocumentRow,
+  above: Above,
+  parts: KeyParts,
+  keys: { readonly created: string; readonly payload: string },
+): void {
+  writeHead(json, row, above, 0, parts)
+  json.json(`${keys.created}${row.createdNs}${keys.payload}${canonicalPayload(row.payloadText)}}`)
 }
 
 /** RFC 4648 §5, without padding, as SenML has it (RFC 8428 §4.3). */

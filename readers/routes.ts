@@ -28,6 +28,7 @@ import { openPrintedPages, type PrintedPages } from './printed-pages.ts'
 import { checkEscapes, dottedSubtopic } from './query-text.ts'
 import { questionOf } from './question.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from './reader.ts'
+import type { RecordKeys } from './record-keys.ts'
 import { openRoom } from './room.ts'
 import { openSharing } from './sharing.ts'
 
@@ -36,6 +37,8 @@ export interface ReaderParts {
   readonly access: AccessControl
   readonly cursors: Cursors
   readonly options: ReaderOptions
+  /** Of records; capitals where it is left out. */
+  readonly keys?: RecordKeys
 }
 
 /** Who asks, found out before the query is looked at. */
@@ -54,7 +57,7 @@ const headKey = 'read'
 const rightMsMax = 1000
 
 /** The routes of a reader. Errors are thrown as HttpError, for the server that they are registered with. */
-export function readerRoutes({ reader, access, cursors, options }: ReaderParts): FastifyPluginAsync {
+export function readerRoutes({ reader, access, cursors, options, keys }: ReaderParts): FastifyPluginAsync {
   const stored: PageParts = { reader, cursors, countMax: options.countMax }
   const idleMsMax = options.idleSeconds * 1000
   const sharing = openSharing<Printed>()
@@ -81,7 +84,7 @@ export function readerRoutes({ reader, access, cursors, options }: ReaderParts):
     const { channel, right, askedMs, signal } = request.getDecorator<ReadHead>(headKey)
     // Whom alone the asker may read is known after their rights; the shape of the question is not theirs.
     const publisher = right.allowed ? (right.publisher ?? undefined) : undefined
-    const { question, isEmpty } = questionOf(request.query as Parameters, channel, publisher, options.limitMax)
+    const { question, isEmpty } = questionOf(request.query as Parameters, channel, publisher, options.limitMax, keys)
     const form = formOf(request.headers.accept)
     if (form === undefined) throw new HttpError('not_acceptable', 'give application/json, application/x-ndjson or text/csv in Accept')
     if (!right.allowed) throw new HttpError('forbidden')

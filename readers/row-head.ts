@@ -1,18 +1,9 @@
 // The head of a row in the canonical answer: all that comes before its time or its payload, `{"Channel":…,"Subtopic":…,"Publisher":…,"Protocol":…` and of a
 // record name and unit. Rows that lie together mostly share it, or differ in their publisher alone: then it is a copy with another one in it.
 
-import { type JsonBytes, part } from './json-bytes.ts'
+import type { JsonBytes } from './json-bytes.ts'
 import type { Row, SenmlRow } from './reader.ts'
-
-const parts = {
-  channel: part('{"Channel":'),
-  subtopic: part(',"Subtopic":'),
-  publisher: part(',"Publisher":'),
-  protocol: part(',"Protocol":'),
-  name: part(',"Name":'),
-  unit: part(',"Unit":'),
-  time: part(',"Time":'),
-}
+import type { KeyParts } from './record-keys.ts'
 
 /** The head of the row above. Offsets are from `start` on. */
 export interface Above {
@@ -32,7 +23,7 @@ export function noHead(): Above {
 }
 
 /** Writes the head, and makes room for the row with so many characters more. */
-export function writeHead(json: JsonBytes, row: Row, above: Above, characters: number): void {
+export function writeHead(json: JsonBytes, row: Row, above: Above, characters: number, parts: KeyParts): void {
   const { channel, subtopic, publisher, protocol } = row
   const ownCharacters = row.kind === 'senml' ? row.name.length + (row.unit?.length ?? 0) : 0
   json.reserve(channel.length + subtopic.length + publisher.length + protocol.length + ownCharacters + characters)
@@ -62,13 +53,13 @@ export function writeHead(json: JsonBytes, row: Row, above: Above, characters: n
   above.publisherEnd = json.at - 1 - start
   json.put(parts.protocol)
   json.text(protocol)
-  if (row.kind === 'senml') writeName(json, row)
+  if (row.kind === 'senml') writeName(json, row, parts)
   above.row = row
   above.start = start
   above.end = json.at - start
 }
 
-function writeName(json: JsonBytes, { name, unit }: SenmlRow): void {
+function writeName(json: JsonBytes, { name, unit }: SenmlRow, parts: KeyParts): void {
   json.put(parts.name)
   json.text(name)
   if (unit !== undefined) {

@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { databaseUrlFaults, passwordOf } from '../config/database-url.ts'
+import { compatibilityOption } from '../config/http/older-clients.ts'
 import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
@@ -37,6 +38,7 @@ export const apiOptions = Type.Object({
     description: 'The key that all secrets in the database are kept under; the same for every instance.',
   }),
   http: httpOptions,
+  compatibility: compatibilityOption,
   internal: internalOptions,
   database: databaseOptions,
   admin: adminOptions,

@@ -76,6 +76,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
       logger,
       version,
       http: options.http,
+      compatibility: options.compatibility,
       routes: controlPlane.routes,
       internal: {
         address: options.internal.listen,

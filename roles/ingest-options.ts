@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { listenAddressOption } from '../config/http/listen-address.ts'
+import { compatibilityOption } from '../config/http/older-clients.ts'
 import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
@@ -14,6 +15,7 @@ import { kafkaFaults, kafkaLogOptions } from '../pipeline/kafka/options.ts'
 export const ingestRoleOptions = Type.Object({
   env: environmentOption,
   http: httpOptions,
+  compatibility: compatibilityOption,
   internal: Type.Object({
     listen: listenAddressOption('127.0.0.1:9081', 'Address for /metrics and the health of this process.'),
   }),

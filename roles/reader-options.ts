@@ -2,6 +2,7 @@
 
 import { type Static, type TObject, Type } from 'typebox'
 import { listenAddressOption, parseListenAddress } from '../config/http/listen-address.ts'
+import { compatibilityOption } from '../config/http/older-clients.ts'
 import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
@@ -16,6 +17,7 @@ import type { StoreKind } from './stores/store.ts'
 export const readerRoleOptions = Type.Object({
   env: environmentOption,
   http: Type.Object({ ...httpOptions.properties, port: Type.Integer({ ...httpOptions.properties.port, default: 9084 }) }),
+  compatibility: compatibilityOption,
   internal: Type.Object({
     listen: listenAddressOption('127.0.0.1:9085', 'Address for /metrics and the health of this process.'),
   }),
@@ -30,8 +32,8 @@ export type ReaderRoleOptions = Static<typeof readerRoleOptions> & { readonly st
 
 /** The options of `sluice reader <store>`. */
 export function readerOptionsOf({ readerOptions: store }: Pick<StoreKind, 'readerOptions'>): TObject {
-  const { env, http, internal, control, ...rest } = readerRoleOptions.properties
-  return Type.Object({ env, http, internal, control, store, ...rest })
+  const { env, http, compatibility, internal, control, ...rest } = readerRoleOptions.properties
+  return Type.Object({ env, http, compatibility, internal, control, store, ...rest })
 }
 
 /**

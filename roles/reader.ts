@@ -12,6 +12,7 @@ import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config
 import { SystemicError } from '../pipeline/systemic-error.ts'
 import { openCursors } from '../readers/cursor.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../readers/reader.ts'
+import { recordKeysOf } from '../readers/record-keys.ts'
 import { readerRoutes } from '../readers/routes.ts'
 import { SinkError } from '../sinks/sink-error.ts'
 import { cursorKeyOf } from './cursor-key.ts'
@@ -71,10 +72,19 @@ async function serve(
       logger,
       version,
       http: options.http,
+      compatibility: options.compatibility,
       routes: async app => {
         await app.register(async watched => {
           metrics.watch(watched)
-          await watched.register(readerRoutes({ reader: metrics.timed(store), access, cursors: openCursors(key), options: options.reader }))
+          await watched.register(
+            readerRoutes({
+              reader: metrics.timed(store),
+              access,
+              cursors: openCursors(key),
+              options: options.reader,
+              keys: recordKeysOf(options.compatibility),
+            }),
+          )
         })
         await app.register(async watched => {
           metrics.watchStreams(watched)

@@ -30,6 +30,9 @@ const Observation = Type.Object({
 const Health = Type.Object({
   status: Type.Enum(['pass', 'fail']),
   version: Type.String(),
+  commit: Type.String({ description: 'Always empty.' }),
+  description: Type.String(),
+  build_time: Type.String({ description: 'Always empty.' }),
   checks: Type.Record(Type.String(), Type.Array(Observation)),
 })
 
@@ -61,6 +64,10 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
         return reply.code(status === 'pass' ? 200 : 503).send({
           status,
           version,
+          // Clients of the origin read these as texts.
+          commit: '',
+          description: 'Sluice device messaging',
+          build_time: '',
           checks: Object.fromEntries(observed.map(([name, one]) => [name, [one]])),
         })
       })

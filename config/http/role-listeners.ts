@@ -8,6 +8,7 @@ import { healthRoutes } from './health.ts'
 import type { HealthCheck } from './health-checks.ts'
 import { closeServer, listen } from './listen.ts'
 import { parseListenAddress } from './listen-address.ts'
+import { type Compatibility, warnOfCompatibility } from './older-clients.ts'
 import { openapiRoutes } from './openapi.ts'
 import type { HttpOptions } from './options.ts'
 import { createServer, type HttpServer, type ServerTls } from './server.ts'
@@ -16,6 +17,8 @@ export interface RoleListenersOptions {
   readonly logger: Logger
   readonly version: string
   readonly http: HttpOptions
+  /** Of what users or devices ask for. */
+  readonly compatibility: Compatibility
   /** What users or devices ask for. */
   readonly routes: (app: HttpServer) => Promise<void>
   readonly internal: {
@@ -48,7 +51,8 @@ export interface RoleListeners {
  * @throws ListenError
  */
 export async function openRoleListeners(options: RoleListenersOptions, closeLater: ProcessScope['closeLater']): Promise<RoleListeners> {
-  const { logger, version, http, routes, internal, registry, checks, isServing = () => true } = options
+  const { logger, version, http, compatibility, routes, internal, registry, checks, isServing = () => true } = options
+  warnOfCompatibility(compatibility, logger)
   let started = false
   let isReady = false
   const health = { version, checks, ready: () => isReady && isServing() }
@@ -65,7 +69,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
   closeLater(() => closeServer(inside, internalDrainMsMax))
   const insideUrl = await listen(inside, parseListenAddress(internal.address), { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
 
-  const outside = createServer({ logger, ...http })
+  const outside = createServer({ logger, ...http, compatibility })
   openapiRoutes(outside, { version })
   healthRoutes(outside, health)
   outside.register(onceStarted(routes))

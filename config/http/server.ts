@@ -10,6 +10,7 @@ import { clientAddressesKey, openClientAddresses } from './client-address.ts'
 import { openErrorAnswer } from './error-answer.ts'
 import { HttpError } from './errors.ts'
 import { jsonParser, needsBody } from './json-body.ts'
+import { type Compatibility, plainAuthorization, plainUrl } from './older-clients.ts'
 import type { HttpOptions } from './options.ts'
 import { prepareQuery } from './query-string.ts'
 import { refuseConnection } from './refused-connection.ts'
@@ -24,6 +25,7 @@ export interface ServerOptions extends Partial<Omit<HttpOptions, 'host' | 'port'
   readonly logger: Logger
   /** HTTPS; with `ca` only for clients that show a certificate of that authority. */
   readonly tls?: ServerTls
+  readonly compatibility?: Compatibility
 }
 
 /** Each as PEM. */
@@ -52,6 +54,7 @@ export function createServer({
   keepAliveTimeoutMs = 72_000,
   trustedProxies = [],
   tls,
+  compatibility = 'none',
 }: ServerOptions): HttpServer {
   const answerError = openErrorAnswer(logger)
   // Fastify's own lines below warn say nothing that the process does not say itself.
@@ -72,6 +75,7 @@ export function createServer({
     // A missing host is answered by headFault: the answer of Node.js has no body.
     ...protocol(tls, { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000, requireHostHeader: false }),
     routerOptions: { maxParamLength: 1024 },
+    rewriteUrl: ({ url = '' }: IncomingMessage) => (compatibility === 'none' ? url : plainUrl(url)),
     clientErrorHandler: refuseConnection,
     frameworkErrors: (error, request, reply) => void answerError(error, request, reply),
     ajv: {
@@ -98,6 +102,8 @@ export function createServer({
   })
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(safety).header('x-request-id', request.id)
+    const { headers } = request
+    if (compatibility !== 'none' && headers.authorization !== undefined) headers.authorization = plainAuthorization(headers.authorization)
     if (closing) done(new HttpError('unavailable', 'this process is stopping: try again'))
     else done(headFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })

@@ -1,10 +1,12 @@
 // Channels: creating, finding, changing and deleting them (SPEC §4). Every user may have channels, and only their owner sees and changes them.
 
+import type { FastifyRequest } from 'fastify'
 import type { HttpServer } from '../../config/http/server.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
-import { checkEntities, parseMetadataFilter } from '../entity.ts'
+import { checkEntities, type NewEntity, parseMetadataFilter } from '../entity.ts'
+import type { Given, GivenIds } from '../given.ts'
 import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
 import { pageOf } from '../page.ts'
 import { type ChangeOutcome, changedSince, eTagOf, expectedVersions } from '../versions.ts'
@@ -16,15 +18,16 @@ import {
   updateChannelSchema,
   viewChannelSchema,
 } from './schema.ts'
-import type { Channels } from './store.ts'
+import type { Channel, Channels } from './store.ts'
 
 interface Parts {
   readonly channels: Channels
+  readonly givenIds: GivenIds
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function channelRoutes(app: HttpServer, { channels, authentication, authorization }: Parts): void {
+export function channelRoutes(app: HttpServer, { channels, givenIds, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   /** @returns the version now; throws HttpError where nothing was changed */
@@ -34,15 +37,23 @@ export function channelRoutes(app: HttpServer, { channels, authentication, autho
     return outcome.version
   }
 
+  const create = (request: FastifyRequest, bodies: readonly NewEntity[], given: readonly Given[]): Promise<Channel[]> =>
+    channels
+      .create(changerOf(request), bodies, given)
+      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
+
   app.post('/channels', { schema: createChannelSchema, onRequest: [deprecatedBy('/channels/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
-    const [channel] = await channels.create(changerOf(request), [request.body])
+    const given = await givenIds.read(request, [{ ...request.body, key: undefined }], () => '/body')
+    const [channel] = await create(request, [request.body], given)
     return reply.code(201).header('location', `/channels/${channel!.id}`).send()
   })
 
   app.post('/channels/bulk', { schema: createChannelsSchema, onRequest }, async (request, reply) => {
     checkEntities(request.body, index => `/body/${index}`)
-    const created = await channels.create(changerOf(request), request.body)
+    const bodies = request.body.map(body => ({ ...body, key: undefined }))
+    const given = await givenIds.read(request, bodies, index => `/body/${index}`)
+    const created = await create(request, request.body, given)
     return reply.code(201).header('access-control-expose-headers', 'Location').send({ channels: created })
   })
 

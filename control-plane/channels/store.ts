@@ -3,7 +3,8 @@
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
 import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
-import { type ChannelId, newChannelId, type ThingId, type UserId } from '../ids.ts'
+import { type Given, refuseUsed } from '../given.ts'
+import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import type { ChangeOutcome, Versions } from '../versions.ts'
 import type { Caller, Writes } from '../writes.ts'
@@ -24,8 +25,13 @@ export interface ChannelFilter {
 
 /** What is another's is `absent` here. */
 export interface Channels {
-  /** All or none; in the order given. */
-  create(by: Caller, channels: readonly NewEntity[]): Promise<Channel[]>
+  /**
+   * All or none; in the order given.
+   *
+   * @param given ids, by their channels' places; the others are made
+   * @throws HttpError `conflict` for one that is in use
+   */
+  create(by: Caller, channels: readonly NewEntity[], given?: readonly Given[]): Promise<Channel[]>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
   /** Whoever owns it. */
   exists(channel: ChannelId): Promise<boolean>
@@ -87,15 +93,20 @@ export function openChannels(database: Database, writes: Writes): Channels {
   }
 
   return {
-    async create(by, channels) {
-      const rows = channels.map(({ name, metadata }) => ({ id: newChannelId(), name, name_folded: foldedName(name), metadata }))
-      await writes(by, async write => {
+    async create(by, channels, given = []) {
+      const rows = channels.map(({ name, metadata }, index) => {
+        const givenId = given[index]?.id
+        const id = givenId === undefined ? newChannelId() : toChannelId(givenId)
+        return { id, name, name_folded: foldedName(name), metadata }
+      })
+      const isMade = writes(by, async write => {
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         write.note(
           'channel.create',
           rows.map(({ id }) => id),
         )
       })
+      await isMade.catch(refuseUsed)
       return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))
     },
 

@@ -11,15 +11,15 @@ const tagBytes = 16
 const headerBytes = keyIdBytes + nonceBytes + tagBytes
 
 export interface ThingKey {
-  /** A UUID; a secret, never logged. */
+  /** A UUID, or what a client gave; a secret, never logged. */
   readonly key: string
   readonly ciphertext: Buffer
   readonly lookup: Buffer
 }
 
 export interface ThingKeys {
-  /** A new key for a thing, in the three forms that are needed of it. */
-  issue(thing: ThingId): ThingKey
+  /** A key for a thing, in the three forms that are needed of it. @param given by a client; else a new one */
+  issue(thing: ThingId, given?: string): ThingKey
   /** @throws Error when the ciphertext is not this thing's, not whole, or written under another key */
   decrypt(thing: ThingId, ciphertext: Uint8Array): string
   /** What a key is looked up by: without the master key, a copy of the table tells nobody whether a key is in it. */
@@ -38,8 +38,8 @@ export function openThingKeys(masterKey: Uint8Array): ThingKeys {
   const lookup = (key: string): Buffer => createHmac('sha256', lookupKey).update(key).digest()
 
   return {
-    issue(thing) {
-      const key = randomUUID()
+    issue(thing, given) {
+      const key = given ?? randomUUID()
       const nonce = randomBytes(nonceBytes)
       const encryption = createCipheriv(cipher, encryptionKey, nonce).setAAD(Buffer.from(thing))
       const encrypted = Buffer.concat([encryption.update(key, 'utf8'), encryption.final()])

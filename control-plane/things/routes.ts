@@ -1,12 +1,14 @@
 // Things: creating, finding, changing and deleting them (SPEC §4, §5).
 
+import type { FastifyRequest } from 'fastify'
 import type { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
-import { checkEntities, checkMetadata, parseMetadataFilter } from '../entity.ts'
+import { checkEntities, checkMetadata, type NewEntity, parseMetadataFilter } from '../entity.ts'
+import type { Given, GivenIds } from '../given.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import { pageOf } from '../page.ts'
 import type { Relation } from '../policies/policy-store.ts'
@@ -21,18 +23,19 @@ import {
   updateThingSchema,
   viewThingSchema,
 } from './schema.ts'
-import type { Things } from './store.ts'
+import type { Thing, Things } from './store.ts'
 
 /** Answers with keys are in no cache, not even the client's own (RFC 9111 §5.2.2.5). */
 export const unstored = { 'cache-control': 'no-store' }
 
 interface Parts {
   readonly things: Things
+  readonly givenIds: GivenIds
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function thingRoutes(app: HttpServer, { things, authentication, authorization }: Parts): void {
+export function thingRoutes(app: HttpServer, { things, givenIds, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   /** @throws HttpError the refusal for who has not the relation on the thing */
@@ -48,19 +51,24 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     return outcome
   }
 
+  const create = (request: FastifyRequest, bodies: readonly NewEntity[], given: readonly Given[]): Promise<Thing[]> =>
+    things
+      .create(changerOf(request), bodies, given)
+      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
+
   app.post('/things', { schema: createThingSchema, onRequest: [deprecatedBy('/things/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
-    const caller = callerOf(request)
-    await authorization.demand(caller, 'member', 'users')
-    const [thing] = await things.create(changerOf(request), [request.body])
+    const given = await givenIds.read(request, [request.body], () => '/body')
+    await authorization.demand(callerOf(request), 'member', 'users')
+    const [thing] = await create(request, [request.body], given)
     return reply.code(201).header('location', `/things/${thing!.id}`).send()
   })
 
   app.post('/things/bulk', { schema: createThingsSchema, onRequest }, async (request, reply) => {
     checkEntities(request.body, index => `/body/${index}`)
-    const caller = callerOf(request)
-    await authorization.demand(caller, 'member', 'users')
-    const created = await things.create(changerOf(request), request.body)
+    const given = await givenIds.read(request, request.body, index => `/body/${index}`)
+    await authorization.demand(callerOf(request), 'member', 'users')
+    const created = await create(request, request.body, given)
     return reply
       .code(201)
       .headers({ ...unstored, 'access-control-expose-headers': 'Location' })
@@ -112,7 +120,10 @@ export function thingRoutes(app: HttpServer, { things, authentication, authoriza
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     if ((await things.ownerOf(id)) !== caller) throw await refusal(caller, id)
-    const outcome = await things.rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request))
+    const [given] = await givenIds.read(request, [{ ...request.body, id: undefined }], () => '/body')
+    const outcome = await things
+      .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), given?.key)
+      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
     const { key, version } = await changed(caller, id, outcome)
     return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })
   })

@@ -1,9 +1,12 @@
 // Things in the database: rows, their encrypted keys, and the policies that their creator gets.
+//
+// Longer than most files: every statement on things is here.
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
 import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
-import { type ChannelId, isId, newThingId, type ThingId, type UserId } from '../ids.ts'
+import { type Given, inUse, refuseUsed } from '../given.ts'
+import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { isDelivered, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
@@ -29,8 +32,13 @@ export interface ThingFilter {
 }
 
 export interface Things {
-  /** All or none; their creator owns them and gets read, write and delete on each (SPEC §5). In the order given. */
-  create(by: Caller, things: readonly NewEntity[]): Promise<Thing[]>
+  /**
+   * All or none; their creator owns them and gets read, write and delete on each (SPEC §5). In the order given.
+   *
+   * @param given ids and keys, by their things' places; the others are made
+   * @throws HttpError `conflict` for one that is in use
+   */
+  create(by: Caller, things: readonly NewEntity[], given?: readonly Given[]): Promise<Thing[]>
   find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
   /** Those of these that exist, in the order given. */
   findAll(things: readonly ThingId[]): Promise<Thing[]>
@@ -50,12 +58,16 @@ export interface Things {
   /**
    * A new key in place of the one that it has. The old one is good for `graceSeconds` more, and with 0 it opens nothing any more when
    * this resolves; one before it ends at once.
+   *
+   * @param given the new key; else one is made
+   * @throws HttpError `conflict` for one that is in use
    */
   rotateKey(
     by: Actor,
     thing: ThingId,
     graceSeconds: number,
     versions: Versions,
+    given?: string,
   ): Promise<{ readonly key: string; readonly version: number } | Unchanged>
 }
 
@@ -73,6 +85,13 @@ const insertSql = `
     json_to_recordset($2::json) AS (id uuid, name text, name_folded text, metadata jsonb, ciphertext text, lookup text)
   ) WITH ORDINALITY AS thing
   ORDER BY thing.ordinality`
+
+/** Things and groups have their policies under their ids, and an old key opens what it did until it ends. */
+const inUseSql = `
+  SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
+  UNION ALL SELECT FROM control_plane.users WHERE id = ANY($1::uuid[])
+  UNION ALL SELECT FROM control_plane.things
+  WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()`
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
@@ -136,21 +155,25 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
   }
 
   return {
-    async create(by, things) {
+    async create(by, things, given = []) {
       const created: Thing[] = []
-      const rows = things.map(({ name, metadata }) => {
-        const id = newThingId()
-        const { key, ciphertext, lookup } = keys.issue(id)
+      const rows = things.map(({ name, metadata }, index) => {
+        const { id: givenId, key: givenKey } = given[index] ?? {}
+        const id = givenId === undefined ? newThingId() : toThingId(givenId)
+        const { key, ciphertext, lookup } = keys.issue(id, givenKey)
         created.push({ id, name, key, ...(metadata === undefined ? {} : { metadata }) })
         const hex = { ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
         return { id, name, name_folded: foldedName(name), metadata, ...hex }
       })
       const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
-      await writes(by, async write => {
+      const lookups = rows.map(({ lookup }) => lookup)
+      const isMade = writes(by, async write => {
+        if (given.length > 0 && (await write.query(inUseSql, [idsOf(created), lookups])).length > 0) throw inUse()
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         await write.policies.add(granted, { kind: 'thing', ids: idsOf(created) })
         write.note('thing.create', idsOf(created))
       })
+      await isMade.catch(refuseUsed)
       return created
     },
 
@@ -225,10 +248,14 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       })
     },
 
-    async rotateKey(by, thing, graceSeconds, versions) {
-      const { key, ciphertext, lookup } = keys.issue(thing)
+    async rotateKey(by, thing, graceSeconds, versions, given) {
+      const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
-      const outcome = await change(by, thing, 'thing.rotate-key', write => write.query(rotateSql, values))
+      const work = async (write: Write): Promise<SqlRow[]> => {
+        if (given !== undefined && (await write.query(inUseSql, [[], [lookup.toString('hex')]])).length > 0) throw inUse()
+        return write.query(rotateSql, values)
+      }
+      const outcome = await change(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
     },
   }

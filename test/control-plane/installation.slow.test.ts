@@ -12,6 +12,7 @@ const options = {
   tokens: { lifetimeSeconds: 3600 },
   audit: { retentionDays: 365 },
   policies: ownPolicies,
+  compatibility: 'none' as const,
 }
 const credentials = { email: 'chief@sluice.example', password: 'the chief of them all' }
 

@@ -3,6 +3,7 @@
 import type { AddressInfo } from 'node:net'
 import { Writable } from 'node:stream'
 import { afterAll, beforeAll, describe } from 'vitest'
+import type { Compatibility } from '../../config/http/older-clients.ts'
 import { createServer, type HttpServer } from '../../config/http/server.ts'
 import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
@@ -82,17 +83,24 @@ export const ownPolicies: PoliciesOptions = {
 const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 let serial = 0
 
-export async function openPlatform(database: Database, { allowSelfRegister = true, policies = ownPolicies } = {}): Promise<Platform> {
+export async function openPlatform(
+  database: Database,
+  {
+    allowSelfRegister = true,
+    policies = ownPolicies,
+    compatibility = 'none',
+  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility } = {},
+): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
     masterKey,
-    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies },
+    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
     logger,
   })
   await plane.ensureAdministrator(administrator)
   // So that a test may come from any address.
-  const app = createServer({ logger, trustedProxies: ['127.0.0.1'] })
+  const app = createServer({ logger, trustedProxies: ['127.0.0.1'], compatibility })
   await app.register(plane.routes)
   await app.listen({ port: 0, host: '127.0.0.1' })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`

@@ -28,6 +28,14 @@ test('records have a header and a cell for each column', () => {
   expect(csv.rows([record, full])).toBe('c,,p,http,n,,1600000000.25,,,,,,\r\nc,,p,http,n,Cel,1600000000.25,0,-0.5,,false,aGk,0\r\n')
 })
 
+test('the header has the keys that were asked for', () => {
+  expect(openCsv('senml', false, 'lower').header()).toBe(
+    'channel,subtopic,publisher,protocol,name,unit,time,update_time,value,string_value,bool_value,data_value,sum\r\n',
+  )
+  expect(openCsv('document', false, 'lower').header()).toBe('channel,subtopic,publisher,protocol,created,payload\r\n')
+  expect(openCsv('document', false, 'both').header()).toBe(openCsv('document', false).header())
+})
+
 test('an empty text and no bytes are told from none', () => {
   const csv = openCsv('senml', false)
   expect(csv.rows([{ ...record, stringValue: '' }])).toBe('c,,p,http,n,,1600000000.25,,,"",,,\r\n')

@@ -103,7 +103,7 @@ export function deviation({ responses }: Operation, request: Request, { status, 
     const lines = body.split('\n').slice(0, -1)
     return lines.map(line => schemaFault(record, JSON.parse(line))).find(fault => fault !== undefined)
   }
-  return /^Channel,[A-Za-z,]+\r\n/.test(body) ? undefined : 'there is no header line'
+  return /^[Cc]hannel,[A-Za-z_,]+\r\n/.test(body) ? undefined : 'there is no header line'
 }
 
 const compiled = new WeakMap<Schema, ReturnType<typeof Compile>>()

@@ -4,7 +4,8 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { secondsText } from '../../readers/json-bytes.ts'
 import type { DocumentRow, SenmlRow } from '../../readers/reader.ts'
-import { documentJson, recordJson } from '../../readers/record-json.ts'
+import { bucketsJson, documentJson, linesBytes, recordJson, rowsBytes } from '../../readers/record-json.ts'
+import type { RecordKeys } from '../../readers/record-keys.ts'
 import { pageText, rowsText } from './page-text.ts'
 
 const origin = { channel: 'c', subtopic: '', publisher: 'p', protocol: 'http', position: 1n, index: 0 }
@@ -36,6 +37,35 @@ test('a record has its keys in one order', () => {
   }
   expect(recordJson(full)).toBe(
     `${head},"Unit":"Cel","Time":1600000000,"UpdateTime":30,"Value":21.5,"StringValue":"s","BoolValue":true,"DataValue":"_-8","Sum":4}`,
+  )
+})
+
+test('in lower case every key has one form; both are the capitals, and beside them what they do not match without regard to case', () => {
+  const full: SenmlRow = { ...bare, updateTime: 30, stringValue: 's\u00e9', boolValue: false, dataValue: new Uint8Array([0xff]) }
+  const body = (keys: RecordKeys): string => rowsBytes([full, full], false, keys).toString().split('},')[1]!
+  expect(body('lower')).toBe(
+    '{"channel":"c","subtopic":"","publisher":"p","protocol":"http","name":"n","time":1600000000,"update_time":30,"string_value":"s\u00e9","bool_value":false,"data_value":"_w"}',
+  )
+  expect(body('both')).toBe(
+    `${head},"Time":1600000000,"UpdateTime":30,"update_time":30,"StringValue":"s\u00e9","string_value":"s\u00e9","BoolValue":false,"bool_value":false,"DataValue":"_w","data_value":"_w"}`,
+  )
+})
+
+test.each(['capitals', 'lower', 'both'] as const)('texts of any size have room with keys %s', keys => {
+  const text = '\u0001'.repeat(70_000)
+  const [row] = JSON.parse(`[${rowsBytes([{ ...bare, stringValue: text, dataValue: Buffer.alloc(70_000) }], false, keys).toString()}]`)
+  for (const name of keys === 'both' ? ['StringValue', 'string_value'] : [keys === 'lower' ? 'string_value' : 'StringValue'])
+    expect(row[name]).toBe(text)
+})
+
+test('documents and buckets have their keys in lower case as well', () => {
+  const document: DocumentRow = { kind: 'document', ...origin, createdNs: 5n, payloadText: '{"A":1}' }
+  expect(linesBytes([document], 'lower').toString()).toBe(
+    '{"channel":"c","subtopic":"","publisher":"p","protocol":"http","created":5,"payload":{"A":1}}\n',
+  )
+  const bucket = { channel: 'c', publisher: 'p', subtopic: '', name: 'n', unit: 'V', timeUs: 1_000_000, value: 2, count: 3 }
+  expect(bucketsJson([bucket], ',', 'lower')).toBe(
+    '{"channel":"c","publisher":"p","subtopic":"","name":"n","unit":"V","time":1,"value":2,"count":3}',
   )
 })
 

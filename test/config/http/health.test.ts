@@ -22,6 +22,9 @@ test('healthy when every check passes, with what each says', async () => {
   expect(body).toMatchObject({
     status: 'pass',
     version: '1.2.3',
+    commit: '',
+    description: 'Sluice device messaging',
+    build_time: '',
     checks: { database: [{ status: 'pass', output: 'PostgreSQL 18' }], log: [{ status: 'pass' }] },
   })
 })

@@ -1,0 +1,51 @@
+// What clients of the origin's release 0.13 send in other forms, turned into ours before anything looks at it: the option `compatibility`.
+
+import { Type } from 'typebox'
+import type { Logger } from '../logger.ts'
+
+export const compatibilityOption = Type.Enum(['none', '0.13'], {
+  default: 'none',
+  description:
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, the path prefix `/http`, and records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals.",
+})
+export type Compatibility = 'none' | '0.13'
+
+/** One line at the start, for whoever reads the log of a process that takes more than it says elsewhere. */
+export function warnOfCompatibility(compatibility: Compatibility, logger: Pick<Logger, 'warn'>): void {
+  if (compatibility === 'none') return
+  logger.warn(
+    { compatibility },
+    'compatibility is 0.13: thing keys are also taken as Basic, Bearer and without a scheme, clients may give the ids and keys of what they create, and /http stands before paths; set SVC_COMPATIBILITY to none once no older client is left',
+  )
+}
+
+const prefix = '/http/'
+
+/** `/http/channels/…` is `/channels/…`. */
+export function plainUrl(url: string): string {
+  return url.startsWith(prefix) ? url.slice(prefix.length - 1) : url
+}
+
+/** A JWT, or an API key of ours; everything else that comes without its scheme, or under another's, is the key of a thing. */
+const token = /^(?:[\w-]+\.[\w-]+\.[\w-]+|sluice_.*)$/
+
+/** The header `Authorization` as we take it; what is none of their forms stays as it is. */
+export function plainAuthorization(header: string): string {
+  const [, scheme = '', secret = ''] = /^(?:(\w+) +)?([^\s,]+) *$/.exec(header) ?? []
+  switch (scheme.toLowerCase()) {
+    case '':
+      return secret === '' ? header : token.test(secret) ? `Bearer ${secret}` : `Thing ${secret}`
+    case 'bearer':
+      return token.test(secret) ? header : `Thing ${secret}`
+    case 'basic':
+      return `Thing ${passwordOf(secret)}`
+    default:
+      return header
+  }
+}
+
+/** RFC 7617 §2: what stands behind the first colon. */
+function passwordOf(credentials: string): string {
+  const pair = Buffer.from(credentials, 'base64').toString()
+  return pair.slice(pair.indexOf(':') + 1)
+}

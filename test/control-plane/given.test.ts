@@ -1,0 +1,99 @@
+// Ids and keys that older clients give: devices carry keys that were burnt in.
+
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { failuresMax } from '../../control-plane/failed-attempts.ts'
+import { type Answer, call } from '../up/operator.ts'
+import { describeOnDatabases, openPlatform, type Platform, type User } from './platform.ts'
+
+describeOnDatabases('given ids and keys', database => {
+  let platform: Platform
+  let user: User
+  beforeAll(async () => {
+    platform = await openPlatform(database(), { compatibility: '0.13' })
+    user = await platform.user()
+  })
+  afterAll(() => platform?.close())
+  const ask = (method: string, path: string, body?: object, by = user): Promise<Answer> =>
+    call(platform.url, method, path, { authorization: by.token, ...(body === undefined ? {} : { body }) })
+  const total = async (by: User): Promise<unknown> => (await ask('GET', '/things', undefined, by)).json?.total
+  const burntIn = (): string => `burnt-in:${randomUUID()}`
+
+  test('are what the thing has, and the others are made', async () => {
+    const [id, key] = [randomUUID(), burntIn()]
+    const { json } = await ask('POST', '/things/bulk', [{ id, key }, { id: '', key: null }, { name: 'own' }])
+    const things = json!.things as { id: string; key: string }[]
+    expect(things[0]).toMatchObject({ id, key })
+    expect(new Set(things.map(thing => thing.id)).size).toBe(3)
+    const site = { channel: randomUUID(), thing: id }
+    expect((await ask('POST', '/channels', { id: site.channel, key: 'x' })).headers.get('location')).toBe(`/channels/${site.channel}`)
+    expect((await ask('POST', '/connect', { channel_ids: [site.channel], thing_ids: [site.thing] })).status).toBe(200)
+    const access = await platform.plane.access.authorize({
+      credential: { scheme: 'Thing', secret: key },
+      channel: site.channel,
+      action: 'publish',
+    })
+    expect(access).toMatchObject({ allowed: true, publisher: id })
+    const next = burntIn()
+    expect((await ask('PATCH', `/things/${id}/key`, { key: next })).status).toBe(200)
+    expect((await ask('GET', `/things/${id}`)).json).toMatchObject({ id, key: next })
+  })
+
+  test('that are no id and no key change nothing, and say where', async () => {
+    const by = await platform.user()
+    const answer = await ask(
+      'POST',
+      '/things/bulk',
+      [{ name: 'right' }, { id: 'one', key: 'short' }, { key: 'with, a comma and blanks' }],
+      by,
+    )
+    expect([answer.status, (answer.json!.errors as { pointer: string }[]).map(({ pointer }) => pointer)]).toEqual([
+      400,
+      ['/body/1/id', '/body/1/key', '/body/2/key'],
+    ])
+    expect((await ask('POST', '/things', { key: `sluice_${'x'.repeat(40)}` }, by)).status).toBe(400)
+    expect((await ask('POST', '/channels', { id: '../things' }, by)).status).toBe(400)
+    expect(await total(by)).toBe(0)
+  })
+
+  test('that are in use are a conflict without a word of whose, and nothing of the batch stays', async () => {
+    const [id, key, channel] = [randomUUID(), burntIn(), randomUUID()]
+    await ask('POST', '/things', { id, key })
+    await ask('POST', '/channels', { id: channel })
+    const by = await platform.user()
+    const taken: [string, object][] = [
+      ['/things/bulk', [{ name: 'right' }, { id }]],
+      ['/things/bulk', [{ name: 'right' }, { key }]],
+      ['/things', { id: user.id }],
+      ['/channels/bulk', [{ name: 'right' }, { id: channel }]],
+    ]
+    for (const [path, body] of taken) {
+      const answer = await ask('POST', path, body, by)
+      expect([answer.status, answer.text.includes(key)]).toEqual([409, false])
+    }
+    expect([await total(by), (await ask('GET', '/channels', undefined, by)).json?.total]).toEqual([0, 0])
+    expect(platform.logged()).not.toContain(key)
+  })
+
+  test('twice in one request are a conflict', async () => {
+    const key = burntIn()
+    expect((await ask('POST', '/things/bulk', [{ key }, { key }])).status).toBe(409)
+  })
+
+  test('are not taken while an old key of that text lasts', async () => {
+    const [id, key] = [randomUUID(), burntIn()]
+    await ask('POST', '/things', { id, key })
+    await ask('PATCH', `/things/${id}/key`, { key: burntIn(), grace_seconds: 60 })
+    expect((await ask('POST', '/things', { key }, await platform.user())).status).toBe(409)
+  })
+
+  test('cannot be guessed: after too many conflicts a user may give none, and what gives none goes on', async () => {
+    const [key, guesser] = [burntIn(), await platform.user()]
+    await ask('POST', '/things', { key })
+    const statuses = []
+    for (let attempt = 0; attempt <= failuresMax; attempt++) statuses.push((await ask('POST', '/things', { key }, guesser)).status)
+    expect(statuses).toEqual([...Array.from({ length: failuresMax }, () => 409), 429])
+    expect((await ask('POST', '/things', {}, guesser)).status).toBe(201)
+    expect((await ask('POST', '/things', { key: burntIn() })).status).toBe(201)
+  })
+})
