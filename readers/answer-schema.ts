@@ -94,3 +94,36 @@ export const pageAnswer = {
     },
   },
 }
+
+const more = (what: string) => Type.Boolean({ description: what, examples: [false] })
+
+export const formatsSchema = Type.Object(
+  {
+    formats: Type.Array(
+      Type.Object(
+        {
+          format: Type.String({
+            description: 'What the parameter `format` of a page takes; SenML is `messages`.',
+            examples: ['temperature'],
+          }),
+          subtopics: Type.Array(
+            Type.Object(
+              {
+                subtopic: Type.String({ description: 'Dotted, may be empty.', examples: ['attic.temperature'] }),
+                last: Type.Number({ description: 'The time of its newest message, seconds since 1970.', examples: [1_793_491_199.25] }),
+              },
+              { additionalProperties: false },
+            ),
+            { description: 'The one that came last first.' },
+          ),
+          more: more('There may be more subtopics: more than these, or more messages than were looked at.'),
+        },
+        { additionalProperties: false },
+      ),
+      { description: 'SenML first, then the others by their names.' },
+    ),
+    more: more('There are more formats than these.'),
+    since: Type.Integer({ description: 'Only messages from this time on, seconds since 1970.', examples: [1_792_886_399] }),
+  },
+  { additionalProperties: false, description: 'The formats, with the subtopics of each.' },
+)

@@ -40,11 +40,16 @@ export async function printAnswer(page: Page, { question, form, isCoded, url }: 
   const frame: Frame = { total, offset, limit, format: selection.format, nextCursor, keys }
   const text =
     'rows' in page ? await printPage(form, frame, page.rows.items, csvSafe, signal) : bucketsText(form, frame, page.buckets.items, csvSafe)
+  const { headers, body } = await printText(form, text, isCoded)
+  if (!hasMore) return { headers, body }
+  // RFC 8288: the same question, further on.
+  const link = `<${furtherOn(url, nextCursor === undefined ? { offset: offset + limit } : { cursor: nextCursor })}>; rel="next"`
+  return { headers: { ...headers, link }, body }
+}
+
+export async function printText(form: Form, text: string | Buffer, isCoded: boolean): Promise<Printed> {
   const bytes = isCoded ? await coded(text) : undefined
   const headers = headersOf(form)
-  // RFC 8288: the same question, further on.
-  if (hasMore)
-    headers['link'] = `<${furtherOn(url, nextCursor === undefined ? { offset: offset + limit } : { cursor: nextCursor })}>; rel="next"`
   if (bytes !== undefined) headers['content-encoding'] = 'gzip'
   return { headers, body: bytes ?? text }
 }

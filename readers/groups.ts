@@ -106,7 +106,7 @@ export function bucketOrder(direction: AggregateQuery['direction']): (one: Bucke
 const surrogatesStart = 0xd800
 
 /** In the order of UTF-8, in which databases sort. */
-function byBytes(one: string, other: string): number {
+export function byBytes(one: string, other: string): number {
   const length = Math.min(one.length, other.length)
   for (let nth = 0; nth < length; nth++) {
     const unit = one.charCodeAt(nth)

@@ -17,13 +17,15 @@ const forms = Object.keys(mediaTypes) as Form[]
 /**
  * The form with the greatest quality, of equal ones the first of JSON, NDJSON and CSV; undefined where none is wanted. Without a header,
  * or with one that says nothing, JSON.
+ *
+ * @param offered those that there are of the answer, JSON among them
  */
-export function formOf(accept: string | undefined): Form | undefined {
+export function formOf(accept: string | undefined, offered: readonly Form[] = forms): Form | undefined {
   const ranges = weightedValues(accept ?? '').filter(({ value }) => /^[^/\s]+\/[^/\s]+$/.test(value))
   if (ranges.length === 0) return 'json'
   let best: Form | undefined
   let bestQuality = 0
-  for (const form of forms) {
+  for (const form of offered) {
     const quality = qualityOf(mediaTypes[form], ranges)
     if (quality > bestQuality) {
       best = form

@@ -116,3 +116,21 @@ export function parametersSchema(limitMax: number, offsetMax: number) {
   )
 }
 export type Parameters = Static<ReturnType<typeof parametersSchema>> & Readonly<Record<`payload.${string}`, string>>
+
+export const daysUsual = 7
+
+export const formatsParameters = Type.Object(
+  {
+    days: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 30,
+        default: daysUsual,
+        allowed: 'a whole number from 1 to 30',
+        description: 'Only what has messages of the last so many days.',
+        examples: [daysUsual],
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)

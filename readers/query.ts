@@ -71,6 +71,17 @@ export interface PageQuery extends Selection {
   readonly after: RowKey | undefined
 }
 
+/** What is asked of the formats of a channel. */
+export interface FormatsQuery extends Pick<Selection, 'channel' | 'publisher'> {
+  /** Only rows from this instant on: microseconds since 1970. */
+  readonly fromUs: number
+  /** So many rows of each format are looked at, the newest. */
+  readonly rowsMax: number
+  /** So many formats are wanted, and so many subtopics of each. */
+  readonly formatsMax: number
+  readonly subtopicsMax: number
+}
+
 export type Aggregation = 'min' | 'max' | 'avg' | 'sum' | 'count' | 'first' | 'last'
 
 /** Of SenML records with a number, by publisher, subtopic, name, unit and bucket of time. */

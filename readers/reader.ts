@@ -1,6 +1,6 @@
 // The contract of a reader: stored messages of one store, in one canonical form.
 
-import type { AggregateQuery, PageQuery, RowKey, Selection } from './query.ts'
+import type { AggregateQuery, FormatsQuery, PageQuery, RowKey, Selection } from './query.ts'
 
 /** The format under which SenML is stored and read. */
 export const senmlFormat = 'messages'
@@ -63,6 +63,22 @@ export interface Grouped<Group> {
   readonly total: number
 }
 
+/** A format that a channel has rows of, and the subtopics that they came by. */
+export interface FoundFormat {
+  readonly format: string
+  /** The one that came last first, of the same time by the bytes of their UTF-8. */
+  readonly subtopics: readonly FoundSubtopic[]
+  /** There are more subtopics, or as many rows as were looked at, behind which there may be more. */
+  readonly hasMore: boolean
+}
+
+export interface FoundSubtopic {
+  /** Dotted, may be empty. */
+  readonly subtopic: string
+  /** The microsecond since 1970 in which its newest row lies. */
+  readonly lastUs: number
+}
+
 /** The store cannot answer now; the caller may try again. */
 export class StoreUnavailableError extends Error {
   override readonly name = 'StoreUnavailableError'
@@ -93,6 +109,11 @@ export interface Reader {
   latest(query: PageQuery, signal: AbortSignal): Promise<Grouped<Row>>
   /** Buckets by time in the direction, then by publisher, subtopic, name and unit, each by the bytes of its UTF-8, no unit first. */
   aggregate(query: AggregateQuery, signal: AbortSignal): Promise<Grouped<Bucket>>
+  /**
+   * The formats that have rows: SenML, then the others by the bytes of their UTF-8. Which of the rows at one microsecond are looked at is the
+   * store's choice, where `rowsMax` ends among them.
+   */
+  formats(query: FormatsQuery, signal: AbortSignal): Promise<readonly FoundFormat[]>
   /** Resolves when the store answers; throws otherwise. */
   check(): Promise<void>
   close(): Promise<void>

@@ -1,11 +1,11 @@
-// The HTTP door for what is stored: GET /channels/<channel>/messages, the same on every store.
+// The HTTP door for what is stored: GET /channels/<channel>/messages and GET /channels/<channel>/formats, the same on every store.
 //
 // The order of checks: who asks (401), the shape of the request (400), then rights (403).
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { errorAnswers } from '../config/http/error-schema.ts'
-import { HttpError } from '../config/http/errors.ts'
+import { type ErrorCode, HttpError } from '../config/http/errors.ts'
 import {
   type Access,
   type AccessControl,
@@ -14,16 +14,17 @@ import {
   noChannel,
   parseChannel,
 } from '../control-plane/client.ts'
-import { pageAnswer } from './answer-schema.ts'
-import { type Printed, type Printing, printAnswer, sendPrinted } from './answers.ts'
+import { formatsSchema, pageAnswer } from './answer-schema.ts'
+import { type Printed, type Printing, printAnswer, printText, sendPrinted } from './answers.ts'
 import { authenticate, challenge } from './authenticate.ts'
 import { takesGzip } from './content-coding.ts'
 import type { Cursors } from './cursor.ts'
 import { sendExport } from './exports.ts'
+import { formatsAnswer } from './formats.ts'
 import { formOf } from './media-type.ts'
 import type { ReaderOptions } from './options.ts'
 import { answerBuckets, answerRows, exportPages, ofNothing, type PageParts } from './pages.ts'
-import { type Parameters, parametersSchema } from './parameters.ts'
+import { daysUsual, formatsParameters, type Parameters, parametersSchema } from './parameters.ts'
 import { openPrintedPages, type PrintedPages } from './printed-pages.ts'
 import { checkEscapes, dottedSubtopic } from './query-text.ts'
 import { questionOf } from './question.ts'
@@ -91,11 +92,7 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
     queries.hold(right.owner, reply.raw)
     const parts = isEmpty ? ofNothing(stored) : stored
 
-    /** A key may have gone to another thing meanwhile. */
-    const isAllowed = async (): Promise<boolean> => {
-      const now = await authenticate(access, request, channel)
-      return now.allowed && now.publisher === right.publisher
-    }
+    const isAllowed = (): Promise<boolean> => mayStill(request, channel, right)
     if (question.kind === 'export') {
       const pages = exportPages(parts, question, signal)
       return await sendExport(reply, { question, form, pages, isAllowed, signal, room, asker: right.publisher ?? right.owner, idleMsMax })
@@ -108,6 +105,23 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
     const printed = await sharing.ask(key, ofAll => answer(parts, printing, key, printedPages, ofAll), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
     return sendPrinted(reply, printed, idleMsMax)
+  }
+
+  async function readFormats(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { channel, right, askedMs, signal } = request.getDecorator<ReadHead>(headKey)
+    if (formOf(request.headers.accept, ['json']) === undefined) throw new HttpError('not_acceptable', 'give application/json in Accept')
+    if (!right.allowed) throw new HttpError('forbidden')
+    queries.hold(right.owner, reply.raw)
+    const { days = daysUsual } = request.query as Static<typeof formatsParameters>
+    const text = await formatsAnswer(reader, channel, right.publisher ?? undefined, days, signal)
+    if (performance.now() - askedMs > rightMsMax && !(await mayStill(request, channel, right))) throw new HttpError('forbidden')
+    return sendPrinted(reply, await printText('json', text, takesGzip(request.headers['accept-encoding'])), idleMsMax)
+  }
+
+  /** A key may have gone to another thing meanwhile. */
+  async function mayStill(request: FastifyRequest, channel: string, { publisher }: Access & { allowed: true }): Promise<boolean> {
+    const now = await authenticate(access, request, channel)
+    return now.allowed && now.publisher === publisher
   }
 
   return async app => {
@@ -134,27 +148,40 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
         querystring: parametersSchema(options.limitMax, options.offsetMax),
         response: {
           200: pageAnswer,
-          ...errorAnswers(
-            'malformed_request',
-            'unauthenticated',
-            'forbidden',
-            'not_acceptable',
-            'query_too_large',
-            'too_many_requests',
-            'unavailable',
-          ),
+          ...errorAnswers(...failures),
         },
       },
-      handler: async (request, reply) => {
-        try {
-          return await read(request, reply)
-        } catch (error) {
-          throw storeFailure(error)
-        }
+      handler: (request, reply) => read(request, reply).catch(throwStoreFailure),
+    })
+    app.get('/channels/:channel/formats', {
+      onRequest: readHead,
+      preValidation: checkEscapes,
+      schema: {
+        tags: ['messages'],
+        summary: 'List the formats and subtopics of a channel',
+        description:
+          'Which formats have messages of the last days, and by which subtopics they came: what the parameters `format` and `subtopic` of a page take. ' +
+          'With the key of a connected thing: of what this thing published. With the token of the owner: of the whole channel. The 10,000 newest messages ' +
+          'of each format are looked at, and 100 formats with 100 subtopics each are listed at most.',
+        security: [{ thing: [] }, { user: [] }],
+        params: Type.Object({ channel: channelParameter }),
+        querystring: formatsParameters,
+        response: { 200: formatsSchema, ...errorAnswers(...failures) },
       },
+      handler: (request, reply) => readFormats(request, reply).catch(throwStoreFailure),
     })
   }
 }
+
+const failures: readonly ErrorCode[] = [
+  'malformed_request',
+  'unauthenticated',
+  'forbidden',
+  'not_acceptable',
+  'query_too_large',
+  'too_many_requests',
+  'unavailable',
+]
 
 async function answer(
   { reader, ...parts }: PageParts,
@@ -186,9 +213,9 @@ const told = [
 ] as const
 
 /** Whatever else a store throws while it is asked, such as a password that has changed, says that it cannot answer now. */
-function storeFailure(error: unknown): unknown {
-  if (told.some(kind => error instanceof kind)) return error
-  return new StoreUnavailableError(error instanceof Error ? error.message : String(error), { cause: error })
+function throwStoreFailure(error: unknown): never {
+  if (told.some(kind => error instanceof kind)) throw error
+  throw new StoreUnavailableError(error instanceof Error ? error.message : String(error), { cause: error })
 }
 
 /** The error as the table of errors has it. What is foreign here stays as it is: the server answers it. */

@@ -34,7 +34,7 @@ export function openReaderMetrics(registry: Registry): ReaderMetrics {
   })
   const queries = new Histogram({
     name: 'store_query_duration_seconds',
-    help: 'Seconds that the store took for an answer, or until it was given up: a page of rows, a count, the newest of each series, buckets.',
+    help: 'Seconds that the store took for an answer, or until it was given up: a page of rows, a count, the newest of each series, buckets, the formats of a channel.',
     labelNames: [...componentLabels, 'query'],
     buckets,
     registers: [registry],
@@ -104,6 +104,7 @@ export function openReaderMetrics(registry: Registry): ReaderMetrics {
         count: (selection, max, signal) => time('count', signal, () => reader.count(selection, max, signal)),
         latest: (query, signal) => time('latest', signal, () => reader.latest(query, signal)),
         aggregate: (query, signal) => time('aggregate', signal, () => reader.aggregate(query, signal)),
+        formats: (query, signal) => time('formats', signal, () => reader.formats(query, signal)),
         check: () => reader.check(),
         close: () => reader.close(),
       }

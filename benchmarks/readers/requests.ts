@@ -78,6 +78,7 @@ function fromMemory(rows: readonly Row[], isAtRest: boolean): Reader {
     count: async (_selection, max) => max + 1,
     latest: nothing,
     aggregate: nothing,
+    formats: nothing,
     check: async () => undefined,
     close: async () => undefined,
   }

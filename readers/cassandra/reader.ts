@@ -1,15 +1,16 @@
 // The reader of a Cassandra store: what each question asks of its pages of rows, which it filters and groups in this process.
 
 import type { Connection } from '../../sinks/cassandra/connection.ts'
+import { formatsOf, type Seen, seeRows } from '../formats.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
 import { type AggregateQuery, type Direction, noFilters, type PageQuery, type RowKey, type Selection } from '../query.ts'
-import { type Bucket, type Grouped, keyOf, type Reader, type Row, senmlFormat } from '../reader.ts'
+import { type Bucket, type FoundFormat, type Grouped, keyOf, type Reader, type Row, senmlFormat } from '../reader.ts'
 import { type Ask, asking } from './asking.ts'
 import { comparePlaces, firstDayOfAll, keyRangeOf } from './key-range.ts'
 import type { ReaderStoreOptions } from './options.ts'
 import { openPages, type PageLimits, type RowsOfDay } from './pages.ts'
 import { placeOf } from './rows.ts'
-import { selectDayBefore, selectRows } from './select.ts'
+import { selectDayBefore, selectFormats, selectRows } from './select.ts'
 import { isStorable, type Source, sourceOf } from './source.ts'
 import { openTables } from './tables.ts'
 import { type FoundKey, wholeRows } from './whole-rows.ts'
@@ -19,6 +20,9 @@ export interface CassandraReaderParts {
   readonly connection: Connection
   readonly options: Pick<ReaderStoreOptions, 'queryTimeoutMs'>
 }
+
+/** Of one page of the registry. */
+const formatsTogether = 1_000
 
 /** Opens a reader over the tables that the Cassandra sink keeps. It makes none: before the first writer there is nothing to read. */
 export function openCassandraReader(
@@ -52,6 +56,12 @@ export function openCassandraReader(
       left -= rows.length
     }
     return undefined
+  }
+
+  /** A format without a listed day costs one request. */
+  async function seen(ask: Ask, selection: Selection, rowsMax: number): Promise<Seen> {
+    const source = sourceOf(keyspace, selection.format)
+    return await seeRows(eachOf(pagesOf(ask, source, selection, { columns: [source.key[0], 'subtopic'], limit: rowsMax })), rowsMax)
   }
 
   return {
@@ -105,6 +115,17 @@ export function openCassandraReader(
       within<Grouped<Bucket>>(query, signal, { groups: [], total: 0 }, async (ask, source) => {
         const columns = [source.key[0], 'publisher', 'subtopic', 'name', 'unit', 'value']
         return await aggregateRows(eachOf(pagesOf(ask, source, query, { columns })), query)
+      }),
+
+    formats: (query, signal) =>
+      within<readonly FoundFormat[]>({ ...noFilters, ...query, format: senmlFormat }, signal, [], async ask => {
+        const names: string[] = []
+        for (let from: string | undefined, isMore = true; isMore; isMore = from !== undefined) {
+          const page = await ask(selectFormats(keyspace), { rows: formatsTogether, from })
+          for (const row of page.rows) names.push(row['format'] as string)
+          from = page.next
+        }
+        return await formatsOf(names, query, selection => seen(ask, selection, query.rowsMax))
       }),
 
     async check() {

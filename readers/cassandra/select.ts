@@ -9,7 +9,7 @@ import type { Direction, Selection } from '../query.ts'
 import { firstDayOfAll, type KeyRange, type Place } from './key-range.ts'
 import type { Source } from './source.ts'
 
-/** The first value is the channel. */
+/** The first value is the channel, but for the formats that the store has. */
 export interface Statement {
   readonly cql: string
   readonly values: readonly unknown[]
@@ -91,6 +91,11 @@ export function selectRowsAt(source: Source, channel: string, day: number, place
     cql: `SELECT ${list(columns)} FROM ${table} WHERE channel = ? AND day = ? AND (${list(key)}) IN (${filled.map(() => '(?, ?, ?)').join(', ')})`,
     values: [channel, dateBytes(day), ...filled.flatMap(valuesOf)],
   }
+}
+
+/** All formats that the store has. */
+export function selectFormats(keyspace: string): Statement {
+  return { cql: `SELECT format FROM ${quoted(keyspace)}.${quoted('sluice_formats')}`, values: [] }
 }
 
 /** Whether there is the table is all that it says: the day is none on which a row is. */

@@ -8,6 +8,7 @@ import { type Bucket, type Grouped, type Reader, type Row, senmlFormat } from '.
 import { type Asking, ask } from './asking.ts'
 import { bucketsOf } from './buckets.ts'
 import { everyNumber, everyPoint, searchOf } from './finders.ts'
+import { findFormats } from './formats.ts'
 import { newestRows } from './newest.ts'
 import type { ReaderStoreOptions } from './options.ts'
 import { isBehind, rowOrder } from './order.ts'
@@ -57,6 +58,8 @@ export function openInfluxdbReader({ connection, options: { queryTimeoutMs } }: 
         if (search.isExact && finder?.field === 'value') return await bucketsOf(asking, query, finder)
         return await aggregateRows(allRows(asking, query), query)
       }),
+
+    formats: (query, signal) => question(signal, asking => findFormats(asking, query, paces)),
 
     check: () =>
       question(never, async asking => {

@@ -4,11 +4,11 @@
 // holds is read where its rows are needed. `group()` stands right behind the filter, since the storage itself then merges the series: without
 // it each series is a table, which costs more than its rows.
 
-import { exactText, fluxFrom, fluxOf, fluxText, type Range } from '../../sinks/influxdb/flux.ts'
+import { exactText, fluxFrom, fluxOf, fluxText, fluxWhere, type Range } from '../../sinks/influxdb/flux.ts'
 import { physicalName } from '../../sinks/influxdb/physical-name.ts'
 import type { Direction, Selection } from '../query.ts'
 import { senmlFormat } from '../reader.ts'
-import type { Finder, Search } from './finders.ts'
+import { everyPoint, type Finder, type Search } from './finders.ts'
 import { microsecond, type Span } from './span.ts'
 
 /** An id has 36 characters. */
@@ -53,13 +53,17 @@ type SeriesOf = Pick<Selection, 'channel' | 'format'> & Partial<Pick<Selection, 
 /** Channel and measurement are always there. */
 function pointsOf(bucket: string, selection: SeriesOf, range: RowRange, tags: SeriesTags = {}): string {
   const { channel, format, publisher, subtopic, name, unit } = selection
+  const ofSeries = tagged(channel, { publisher, subtopic, name, unit, ...tags })
+  return `${fluxFrom(bucket, nanosecondsOf(range))}${fluxOf([measurementOf(format)])}${ofSeries}`
+}
+
+function tagged(channel: string, tags: Readonly<Record<string, string | undefined>>): string {
   const terms = [`r["channel"] == ${fluxText(channel)}`]
-  const asked = { publisher, subtopic, name, unit, ...tags }
-  for (const [tag, text] of Object.entries(asked)) {
+  for (const [tag, text] of Object.entries(tags)) {
     // A tag is never empty: it is absent then.
     if (text !== undefined) terms.push(text === '' ? `not exists r["${tag}"]` : `r["${tag}"] == ${fluxText(text)}`)
   }
-  return `${fluxFrom(bucket, nanosecondsOf(range))}${fluxOf([measurementOf(format)])} |> filter(fn: (r) => ${terms.join(' and ')})`
+  return ` |> filter(fn: (r) => ${terms.join(' and ')})`
 }
 
 /** The storage knows the first and last point of several series together; where Flux filters them, they come one series after another. */
@@ -120,6 +124,12 @@ export function selectNewest(bucket: string, selection: Selection, { finders, mi
   // For the last point the storage also opens the shard that begins where the span ends, first, and takes the type that the field has there.
   const newest = mixesTypes ? `${kept} |> sort(columns: ["_time"]) |> last(column: "_time")` : undefined
   return yields(finders.map(finder => `${found(bucket, selection, finder, span)}${group}${newest ?? endOf(finder, 'last') + kept}`))
+}
+
+/** The time of the newest point of each measurement and subtopic, and both. */
+export function selectSubtopics(bucket: string, { channel, publisher }: Pick<Selection, 'channel' | 'publisher'>, span: Span): string {
+  const points = `${fluxFrom(bucket, nanosecondsOf(span))}${fluxWhere({ _field: everyPoint.field })}${tagged(channel, { publisher })}`
+  return `${points} |> group(columns: ["_measurement", "subtopic"]) |> last() |> keep(columns: ["_time", "_measurement", "subtopic"])`
 }
 
 export type StoreAggregate = 'count' | 'sum' | 'min' | 'max'

@@ -4,9 +4,10 @@ import type { Db } from 'mongodb'
 import type { Connection } from '../../sinks/mongodb/connection.ts'
 import { type FormatEntry, formatsCollection } from '../../sinks/mongodb/formats.ts'
 import { readVersion } from '../../sinks/mongodb/schema.ts'
+import { formatsOf, type Seen, seeRows } from '../formats.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
 import type { AggregateQuery, PageQuery, Selection } from '../query.ts'
-import { type Bucket, type Grouped, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../reader.ts'
+import { type Bucket, type FoundFormat, type Grouped, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../reader.ts'
 import { readError } from './errors.ts'
 import { countBy, type Place } from './found.ts'
 import { isExact, matchedCount, matchedPage, matchedRows, seriesRows } from './matched.ts'
@@ -22,6 +23,13 @@ export interface MongodbReaderParts {
 }
 
 const collectionsRememberedMax = 10_000
+
+/** By format. */
+async function registeredCollections(database: Db, limit: TimeLimit): Promise<Map<string, string>> {
+  const formats = database.collection<FormatEntry>(formatsCollection)
+  const found = formats.find({}, { maxTimeMS: limit.remainingMs(), signal: limit.signal, projection: { collection: 1 } })
+  return new Map((await limit.within(found.toArray())).map(({ _id, collection }) => [_id, collection]))
+}
 
 /** Opens a reader over the collections that the MongoDB sink keeps. It makes none, and asks nothing before it is asked. */
 export function openMongodbReader({ connection, options: { queryTimeoutMs } }: MongodbReaderParts): Reader {
@@ -54,27 +62,39 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs } }: M
     return entry.collection
   }
 
-  /** What `work` finds; `nothing` where the format has no collection, or no row can be meant. */
-  async function ask<Found>(
-    selection: Selection,
-    signal: AbortSignal,
-    nothing: Found,
-    work: (place: Place, filter: Filter) => Promise<Found>,
-  ): Promise<Found> {
+  async function limited<Found>(signal: AbortSignal, work: (database: Db, limit: TimeLimit) => Promise<Found>): Promise<Found> {
     const limit = openTimeLimit(signal, queryTimeoutMs)
     try {
       await limit.within(connection.connect())
-      const { database } = connection
-      await checkSchema(database, limit)
-      const filter = filterOf(selection)
-      const collection = filter === undefined ? undefined : await collectionOf(database, selection.format, limit)
-      if (filter === undefined || collection === undefined) return nothing
-      return await work({ database, collection, limit }, filter)
+      await checkSchema(connection.database, limit)
+      return await work(connection.database, limit)
     } catch (error) {
       throw limit.signal.aborted ? limit.signal.reason : readError(error)
     } finally {
       limit.end()
     }
+  }
+
+  /** What `work` finds; `nothing` where the format has no collection, or no row can be meant. */
+  function ask<Found>(
+    selection: Selection,
+    signal: AbortSignal,
+    nothing: Found,
+    work: (place: Place, filter: Filter) => Promise<Found>,
+  ): Promise<Found> {
+    return limited(signal, async (database, limit) => {
+      const filter = filterOf(selection)
+      const collection = filter === undefined ? undefined : await collectionOf(database, selection.format, limit)
+      if (filter === undefined || collection === undefined) return nothing
+      return await work({ database, collection, limit }, filter)
+    })
+  }
+
+  async function seen(database: Db, collection: string, selection: Selection, rowsMax: number, limit: TimeLimit): Promise<Seen> {
+    const filter = filterOf(selection)
+    if (filter === undefined) return { lastUs: new Map(), hasMore: false }
+    const find = { filter, sort: orderOf('desc', timeFieldOf(selection.format)), projection: seriesFields(selection), limit: rowsMax }
+    return await seeRows(seriesRows({ database, collection, limit }, selection, find), rowsMax)
   }
 
   return {
@@ -107,17 +127,17 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs } }: M
         return aggregateRows(matchedRows(place, query, find), query)
       }),
 
+    formats: (query, signal) =>
+      limited<readonly FoundFormat[]>(signal, async (database, limit) => {
+        const collections = await registeredCollections(database, limit)
+        return await formatsOf(collections.keys(), query, selection =>
+          seen(database, collections.get(selection.format) ?? senmlFormat, selection, query.rowsMax, limit),
+        )
+      }),
+
     async check() {
-      const limit = openTimeLimit(new AbortController().signal, queryTimeoutMs)
-      try {
-        await limit.within(connection.connect())
-        hasSchema = false
-        await checkSchema(connection.database, limit)
-      } catch (error) {
-        throw limit.signal.aborted ? limit.signal.reason : readError(error)
-      } finally {
-        limit.end()
-      }
+      hasSchema = false
+      await limited(new AbortController().signal, async () => undefined)
     },
     async close() {
       collections.clear()

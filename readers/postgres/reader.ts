@@ -1,10 +1,13 @@
 // The reader of a PostgreSQL store: runs the statements of select.ts and gives their rows the canonical form.
 
 import { type Database, DatabaseError, type SqlRow } from '../../config/postgres/database.ts'
+import { formatsOf, type Seen } from '../formats.ts'
 import { aggregateRows } from '../groups.ts'
 import { rowsOf } from '../parts.ts'
+import type { FormatsQuery, Selection } from '../query.ts'
 import {
   type Bucket,
+  type FoundFormat,
   type Grouped,
   groupsMax,
   QueryTooLargeError,
@@ -15,8 +18,9 @@ import {
   tooManyGroups,
 } from '../reader.ts'
 import { inPieces, type Questions, type Run } from './pieces.ts'
-import { type BucketColumns, toBucket, toRows } from './rows.ts'
+import { type BucketColumns, type FormatColumns, type SubtopicColumns, toBucket, toRows } from './rows.ts'
 import { selectBuckets, selectCount, selectLatest, selectPage, selectTable } from './select.ts'
+import { selectFilled, selectSubtopics, selectTables } from './select-formats.ts'
 
 export interface PostgresReaderParts {
   /**
@@ -37,6 +41,8 @@ const timedOut = '57014'
 /** A sum beyond the range of a double. */
 const outOfRange = '22003'
 const tablesRememberedMax = 10_000
+/** Of one statement, which plans a look at each: for 5 ms and, where their columns are not known to the connection, 12. */
+const tablesTogetherMax = 32
 
 /** Opens a reader over the tables that the PostgreSQL sink keeps. It makes none: before the first writer there is nothing to read. */
 export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRowsMax }: PostgresReaderParts): Reader {
@@ -93,6 +99,26 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
   }
   const asked = isEmbedded ? limited : <Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>) => work(signal)
 
+  /** By format, the tables that have rows; as many as are wanted. */
+  async function filledTables(query: FormatsQuery, signal: AbortSignal): Promise<Map<string, string>> {
+    const tables = await run<FormatColumns>(selectTables(), signal)
+    const filled = new Map<string, string>()
+    for (let at = 0; at < tables.length && filled.size < query.formatsMax; at += tablesTogetherMax) {
+      const some = tables.slice(at, at + tablesTogetherMax)
+      const names = some.map(({ table_name: name }) => name)
+      for (const { number } of await run<{ number: number }>(selectFilled(query, names), signal)) {
+        filled.set(some[number]!.format, names[number]!)
+      }
+    }
+    return filled
+  }
+
+  async function seen(selection: Selection, table: string | undefined, query: FormatsQuery, signal: AbortSignal): Promise<Seen> {
+    const found = await run<SubtopicColumns>(selectSubtopics(selection, table, query), signal)
+    const lastUs = new Map(found.map(({ subtopic, last_us: us }) => [subtopic, Number(us)]))
+    return { lastUs, hasMore: Number(found[0]?.rows ?? 0) >= query.rowsMax }
+  }
+
   const reader: Reader = {
     read: (query, signal) =>
       within<readonly Row[]>(query.format, signal, [], table => asked(signal, limit => questions.read(query, table, limit))),
@@ -115,6 +141,14 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
         // Doubles in this process go beyond their range without an error.
         return await limited(signal, limit => aggregateRows(rowsOf(reader, query, limit), query))
       }),
+
+    formats: (query, signal) =>
+      within<readonly FoundFormat[]>(senmlFormat, signal, [], () =>
+        limited(signal, async limit => {
+          const filled = await filledTables(query, limit)
+          return await formatsOf(filled.keys(), query, selection => seen(selection, filled.get(selection.format), query, limit))
+        }),
+      ),
 
     async check() {
       try {

@@ -51,6 +51,18 @@ export interface SeriesColumns {
   readonly index: number
 }
 
+export interface FormatColumns extends SqlRow {
+  format: string
+  table_name: string
+}
+
+export interface SubtopicColumns extends SqlRow {
+  subtopic: string
+  /** Of all subtopics that were found. */
+  rows: bigint
+  last_us: bigint
+}
+
 export function toRows(found: readonly SqlRow[], table: string | undefined, channel: string): Row[] {
   return table === undefined
     ? found.map(row => toSenmlRow(row as RecordColumns, channel))

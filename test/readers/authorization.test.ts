@@ -3,14 +3,16 @@
 
 import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { Database, SqlValue } from '../../config/postgres/database.ts'
 import { type Access, parseCredential } from '../../control-plane/client.ts'
+import { formatsAnswer } from '../../readers/formats.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
 import type { Aggregation } from '../../readers/query.ts'
 import type { Row } from '../../readers/reader.ts'
 import { bucketsJson, frameEnd, frameStart } from '../../readers/record-json.ts'
 import { bucketsOf, inOrder, latestOf, type StoredRow, selected, selectionOf } from '../conformance/reader/oracle.ts'
+import { openOracleReader } from './oracle-reader.ts'
 import { pageText, rowsText } from './page-text.ts'
 import { openEmbeddedSite, type PostgresSite } from './postgres/site.ts'
 import { options, serve } from './served.ts'
@@ -27,6 +29,7 @@ let recorded: Database
 let offset = 0
 
 beforeAll(async () => {
+  vi.spyOn(Date, 'now').mockReturnValue(startUs / 1000 + 2 * 86_400_000)
   site = await openEmbeddedSite()
   recorded = {
     ...site.database,
@@ -36,7 +39,10 @@ beforeAll(async () => {
     },
   }
 })
-afterAll(() => site.close())
+afterAll(async () => {
+  vi.restoreAllMocks()
+  await site.close()
+})
 
 /** By number of the world's; `nobody` has credentials that are none. */
 type Asker = { readonly thing: number } | { readonly user: number } | 'nobody'
@@ -52,11 +58,11 @@ interface Asked {
   readonly publisher: number | undefined
   readonly subtopic: string | undefined
   readonly fromHours: number | undefined
-  readonly kind: 'page' | 'latest' | 'export' | Aggregation
+  readonly kind: 'page' | 'latest' | 'export' | 'formats' | Aggregation
 }
 
 function isAggregation(kind: Asked['kind']): kind is Aggregation {
-  return kind !== 'page' && kind !== 'latest' && kind !== 'export'
+  return kind !== 'page' && kind !== 'latest' && kind !== 'export' && kind !== 'formats'
 }
 
 const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined, freq: 2 })
@@ -74,7 +80,7 @@ const askedOnes: fc.Arbitrary<Asked> = fc
     publisher: optional(fc.nat({ max: 4 })),
     subtopic: optional(fc.constantFrom('', 'a', 'a.b', 'a.weather')),
     fromHours: optional(fc.integer({ min: 0, max: 20 })),
-    kind: fc.constantFrom('page', 'page', 'page', 'latest', 'export', 'count', 'sum', 'last'),
+    kind: fc.constantFrom('page', 'page', 'page', 'latest', 'export', 'formats', 'count', 'sum', 'last'),
   })
   .map(asked => (isAggregation(asked.kind) ? { ...asked, format: 'messages' } : asked))
 
@@ -101,7 +107,8 @@ async function expectAnswer(world: World, url: string, asked: Asked): Promise<vo
   const publisher = asked.publisher === undefined ? undefined : (world.things[asked.publisher]?.id ?? 'nobody')
   const query = new URLSearchParams(queryOf(asked, publisher)).toString()
   const get = async (more = '', of = channel): Promise<Got> => {
-    const answer = await fetch(`${url}/channels/${of}/messages?${query}${more}`, { headers: { authorization } })
+    const question = asked.kind === 'formats' ? `formats?days=${daysOf(asked)}` : `messages?${query}${more}`
+    const answer = await fetch(`${url}/channels/${of}/${question}`, { headers: { authorization } })
     return { status: answer.status, text: await answer.text(), link: answer.headers.get('link') }
   }
   statements.length = 0
@@ -112,6 +119,12 @@ async function expectAnswer(world: World, url: string, asked: Asked): Promise<vo
     // Nor whether there is such a channel.
     expect(withoutId(first)).toEqual(withoutId(await get('', randomUUID())))
     expect(statements).toEqual([])
+    return
+  }
+  if (asked.kind === 'formats') {
+    const reader = openOracleReader(visibleTo(world, right, channel))
+    expect(first.text).toBe(await formatsAnswer(reader, channel, undefined, daysOf(asked), new AbortController().signal))
+    expectBound(right.publisher, channel, undefined)
     return
   }
   const selection = selectionOf({
@@ -169,6 +182,11 @@ function expectBound(own: string | null, channel: string, asked: string | undefi
     if (own !== null) expect(sql).toMatch(new RegExp(`m\\.publisher = \\$${values.indexOf(own) + 1}\\b`))
     expect(sql).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/)
   }
+}
+
+/** Not all of the two days on which messages were published. */
+function daysOf({ limit }: Asked): number {
+  return 1 + (limit % 3)
 }
 
 function withoutId({ status, text }: Got): unknown[] {

@@ -1,7 +1,7 @@
 // A reader that holds its rows in memory and answers by the plainest code there is: what others are compared with over HTTP.
 
 import type { Reader } from '../../readers/reader.ts'
-import { bucketsOf, latestOf, pageOf, type StoredRow, selected } from '../conformance/reader/oracle.ts'
+import { bucketsOf, formatsOf, latestOf, pageOf, type StoredRow, selected } from '../conformance/reader/oracle.ts'
 
 export function openOracleReader(stored: readonly StoredRow[]): Reader {
   return {
@@ -15,6 +15,7 @@ export function openOracleReader(stored: readonly StoredRow[]): Reader {
       const buckets = bucketsOf(selected(stored, query), query)
       return { groups: buckets.slice(query.offset, query.offset + query.limit), total: buckets.length }
     },
+    formats: async query => formatsOf(stored, query),
     check: async () => undefined,
     close: async () => undefined,
   }

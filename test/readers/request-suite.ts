@@ -2,14 +2,14 @@
 // bytes in which the plainest reader answers.
 
 import * as fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { openapiRoutes } from '../../config/http/openapi.ts'
 import { createServer, type HttpServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
 import type { Reader } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
-import { channel, documents, everyRow, type KeptOf, records } from '../conformance/reader/fixture.ts'
+import { channel, dayUs, documents, everyRow, type KeptOf, records, startUs } from '../conformance/reader/fixture.ts'
 import type { ReaderSite } from '../conformance/reader/index.ts'
 import { boundaryQueries, fieldQueries, type Query } from './boundary-texts.ts'
 import { type Answer, deviation, type Operation, type Request, requestsOf } from './described-requests.ts'
@@ -49,6 +49,7 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
   let app: HttpServer
   let plainest: HttpServer
   let operation: Operation
+  let formats: Operation
 
   beforeAll(async () => {
     site = await open()
@@ -62,8 +63,10 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
     const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, Record<string, Operation>> }>()
     expect(Object.entries(paths).map(([path, methods]) => [path, Object.keys(methods)])).toEqual([
       ['/channels/{channel}/messages', ['get']],
+      ['/channels/{channel}/formats', ['get']],
     ])
     operation = paths['/channels/{channel}/messages']!['get']!
+    formats = paths['/channels/{channel}/formats']!['get']!
   }, 240_000)
   afterAll(async () => {
     await plainest.close()
@@ -116,6 +119,25 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
     },
     240_000,
   )
+
+  test.each([
+    ['the owner', owner],
+    ['a thing', thing],
+  ])('%s is told the formats as described and as the plainest reader tells them', async (_who, headers) => {
+    vi.spyOn(Date, 'now').mockReturnValue((startUs + 3 * dayUs) / 1000)
+    try {
+      for (const days of ['', 'days=1', 'days=3', 'days=6', 'days=30']) {
+        const [found, right] = await Promise.all(
+          [app, plainest].map(one => one.inject({ url: `/channels/${channel}/formats?${days}`, headers })),
+        )
+        const answer = { status: found!.statusCode, contentType: String(found!.headers['content-type']), body: found!.body }
+        expect(deviation(formats, { query: [], accept: '*/*' }, answer), days).toBeUndefined()
+        expect([answer.status, answer.body], days).toEqual([200, right!.body])
+      }
+    } finally {
+      vi.restoreAllMocks()
+    }
+  })
 
   test('a text at a border, of an instant, a number or a length, is compared as it is or refused', async () => {
     const statuses = new Set<number>()

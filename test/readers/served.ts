@@ -53,6 +53,7 @@ export const unused = {
   count: () => Promise.resolve(0),
   latest: unexpected,
   aggregate: unexpected,
+  formats: unexpected,
   check: () => Promise.resolve(),
   close: () => Promise.resolve(),
 }

@@ -6,7 +6,7 @@ import { createServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
 import { openReaderMetrics } from '../../roles/reader-metrics.ts'
-import { aggregateQuery, pageQuery } from '../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery } from '../conformance/reader/index.ts'
 
 /** The values of a metric, by their labels without those of the component. */
 async function valuesOf(registry: Registry, name: string): Promise<Record<string, number>> {
@@ -20,7 +20,7 @@ async function valuesOf(registry: Registry, name: string): Promise<Record<string
 }
 
 function readerThat(answer: () => Promise<never>): Reader {
-  return { read: answer, count: answer, latest: answer, aggregate: answer, check: answer, close: answer }
+  return { read: answer, count: answer, latest: answer, aggregate: answer, formats: answer, check: answer, close: answer }
 }
 
 test('every question is timed under its own name, and what fails is counted by why', async () => {
@@ -31,21 +31,24 @@ test('every question is timed under its own name, and what fails is counted by w
     new StoreUnavailableError('away'),
     new QueryTooLargeError('slow'),
     new QueryTooLargeError('slow'),
+    new StoreUnavailableError('away'),
     new Error('a defect'),
   ]
   const reader = metrics.timed(readerThat(() => Promise.reject(failures.shift()!)))
   await expect(reader.read(pageQuery(), signal)).rejects.toThrow('away')
   await expect(reader.count(pageQuery(), 1, signal)).rejects.toThrow('slow')
   await expect(reader.latest(pageQuery(), signal)).rejects.toThrow('slow')
+  await expect(reader.formats(formatsQuery(), signal)).rejects.toThrow('away')
   await expect(reader.aggregate(aggregateQuery(), signal)).rejects.toThrow('a defect')
   expect(await valuesOf(registry, 'store_query_duration_seconds_count')).toEqual({
     'query="read"': 1,
     'query="count"': 1,
     'query="latest"': 1,
     'query="aggregate"': 1,
+    'query="formats"': 1,
   })
   expect(await valuesOf(registry, 'component_errors_total')).toEqual({
-    'stage="receiving",error_type="request_failed",error_code=""': 2,
+    'stage="receiving",error_type="request_failed",error_code=""': 3,
     'stage="receiving",error_type="timed_out",error_code=""': 2,
   })
 })

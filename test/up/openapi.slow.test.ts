@@ -39,6 +39,7 @@ test('every endpoint is described in /openapi.json, and /docs renders it', async
       'POST /channels/{channel}/messages',
       'POST /channels/{channel}/messages/{*}',
       'GET /channels/{channel}/messages',
+      'GET /channels/{channel}/formats',
       'GET /health',
     ]),
   )

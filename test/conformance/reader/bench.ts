@@ -1,7 +1,7 @@
 // What the suites of a reader share: the store at hand, and questions.
 
-import type { AggregateQuery, PageQuery, Selection } from '../../../readers/query.ts'
-import type { Bucket, Grouped, Reader, Row } from '../../../readers/reader.ts'
+import type { AggregateQuery, FormatsQuery, PageQuery, Selection } from '../../../readers/query.ts'
+import type { Bucket, FoundFormat, Grouped, Reader, Row } from '../../../readers/reader.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
 import { channel } from './fixture.ts'
 import { type StoredRow, selectionOf } from './oracle.ts'
@@ -25,6 +25,7 @@ export interface ReaderBench {
   count(selection: Partial<Selection>, max?: number): Promise<number>
   latest(query?: Partial<PageQuery>): Promise<Grouped<Row>>
   aggregate(query: Partial<AggregateQuery>): Promise<Grouped<Bucket>>
+  formats(query?: Partial<FormatsQuery>): Promise<readonly FoundFormat[]>
 }
 
 export const signal = new AbortController().signal
@@ -35,4 +36,9 @@ export function pageQuery(query: Partial<PageQuery> = {}): PageQuery {
 
 export function aggregateQuery(query: Partial<AggregateQuery> = {}): AggregateQuery {
   return { ...selectionOf({ channel }), aggregation: 'avg', intervalUs: 3_600_000_000, direction: 'desc', offset: 0, limit: 1000, ...query }
+}
+
+/** Of all times, where nothing else is said. */
+export function formatsQuery(query: Partial<FormatsQuery> = {}): FormatsQuery {
+  return { channel, publisher: undefined, fromUs: 0, rowsMax: 1000, formatsMax: 100, subtopicsMax: 100, ...query }
 }

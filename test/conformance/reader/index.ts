@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, test } from 'vitest'
 import type { Row } from '../../../readers/reader.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
-import { aggregateQuery, pageQuery, type ReaderBench, type ReaderSite, signal } from './bench.ts'
+import { aggregateQuery, formatsQuery, pageQuery, type ReaderBench, type ReaderSite, signal } from './bench.ts'
 import { filtersSuite } from './filters.ts'
 import { channel, documents, everyRow, type KeptOf, records } from './fixture.ts'
 import { groupsSuite } from './groups.ts'
@@ -13,7 +13,7 @@ import { type StoredRow, selectionOf } from './oracle.ts'
 import { pagesSuite } from './pages.ts'
 import { rowsSuite } from './rows.ts'
 
-export { aggregateQuery, pageQuery, type ReaderSite } from './bench.ts'
+export { aggregateQuery, formatsQuery, pageQuery, type ReaderSite } from './bench.ts'
 
 /** @param open a reader over an empty store */
 export function readerConformance(open: () => Promise<ReaderSite>): void {
@@ -42,6 +42,7 @@ export function readerConformance(open: () => Promise<ReaderSite>): void {
     count: (selection, max = 10_000) => site.reader.count({ ...selectionOf({ channel }), ...selection }, max, signal),
     latest: query => site.reader.latest(pageQuery(query), signal),
     aggregate: query => site.reader.aggregate(aggregateQuery(query), signal),
+    formats: query => site.reader.formats(formatsQuery(query), signal),
   }
 
   test('the store answers that it can be read', () => site.reader.check())

@@ -1,7 +1,7 @@
 // What a reader should answer, worked out from the rows themselves by the plainest code there is.
 
-import { type AggregateQuery, noFilters, type PageQuery, type RowKey, type Selection } from '../../../readers/query.ts'
-import { type Bucket, keyOf, type Row, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
+import { type AggregateQuery, type FormatsQuery, noFilters, type PageQuery, type RowKey, type Selection } from '../../../readers/query.ts'
+import { type Bucket, type FoundFormat, keyOf, type Row, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
 
 /** A row with its format, which a row as read does not name. */
 export interface StoredRow {
@@ -112,6 +112,23 @@ export function bucketsOf(rows: readonly Row[], { aggregation, intervalUs, direc
     const [left, right] = [bytes(one), bytes(other)]
     return left.map((text, at) => Buffer.compare(text, right[at]!)).find(difference => difference !== 0) ?? 0
   })
+}
+
+export function formatsOf(
+  stored: readonly StoredRow[],
+  { channel, publisher, fromUs, rowsMax, formatsMax, subtopicsMax }: FormatsQuery,
+): FoundFormat[] {
+  const names = [...new Set(stored.map(({ format }) => format))].filter(format => format !== senmlFormat)
+  const ordered = [senmlFormat, ...names.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)))]
+  const found = ordered.map((format): FoundFormat => {
+    const rows = inOrder(selected(stored, selectionOf({ channel, publisher, format, fromNs: BigInt(fromUs) * 1000n })), 'desc')
+    const newest = latestOf(rows.slice(0, rowsMax).map(row => ({ ...row, publisher: '', name: '' })))
+    const subtopics = newest
+      .map(row => ({ subtopic: row.subtopic, lastUs: Number((timeOf(row) - (((timeOf(row) % 1000n) + 1000n) % 1000n)) / 1000n) }))
+      .toSorted((one, other) => other.lastUs - one.lastUs || Buffer.compare(Buffer.from(one.subtopic), Buffer.from(other.subtopic)))
+    return { format, subtopics: subtopics.slice(0, subtopicsMax), hasMore: rows.length >= rowsMax || subtopics.length > subtopicsMax }
+  })
+  return found.filter(({ subtopics }) => subtopics.length > 0).slice(0, formatsMax)
 }
 
 export function selectionOf(some: Partial<Selection> & Pick<Selection, 'channel'>): Selection {

@@ -1,12 +1,13 @@
 // Rows of every kind come back as they were stored, and only those of whom and what is asked for.
 
 import { describe, expect, test } from 'vitest'
+import type { FormatsQuery } from '../../../readers/query.ts'
 import { senmlFormat } from '../../../readers/reader.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { pageText } from '../../readers/page-text.ts'
-import type { ReaderBench } from './bench.ts'
-import { channel, documentsAnswer, formats, neighbour, publishers, records, startUs } from './fixture.ts'
-import { inOrder, selected, selectionOf } from './oracle.ts'
+import { formatsQuery, type ReaderBench } from './bench.ts'
+import { channel, dayUs, documentsAnswer, formats, neighbour, publishers, records, startUs } from './fixture.ts'
+import { formatsOf, inOrder, selected, selectionOf } from './oracle.ts'
 
 export function rowsSuite(bench: ReaderBench): void {
   const frame = (format: string, total: number) => ({ total: { total, isExact: true }, offset: 0, limit: 1000, format })
@@ -101,6 +102,54 @@ export function rowsSuite(bench: ReaderBench): void {
 
     test('a format of one channel is empty in another', async () => {
       expect(await bench.read({ channel: neighbour, format: formats[0] })).toEqual([])
+    })
+  })
+
+  describe('the formats of a channel', () => {
+    async function expectFormats(some: Partial<FormatsQuery>): Promise<number> {
+      const found = await bench.formats(some)
+      expect(found, JSON.stringify(some)).toEqual(formatsOf(bench.stored, formatsQuery(some)))
+      return found.length
+    }
+
+    test('each has its subtopics and when its newest message came, SenML first', async () => {
+      const before = await bench.site.names()
+      expect(await expectFormats({})).toBe(1 + formats.length)
+      expect((await bench.formats())[0]).toEqual({
+        format: senmlFormat,
+        subtopics: [
+          { subtopic: 'a', lastUs: startUs + 300 * dayUs },
+          { subtopic: 'küche.温度', lastUs: startUs + 250_001 },
+          { subtopic: '', lastUs: startUs },
+          { subtopic: 'bedroom.temperature', lastUs: startUs },
+        ],
+        hasMore: false,
+      })
+      expect(await bench.site.names()).toEqual(before)
+    })
+
+    test('one publisher has those of what it published; what was published elsewhere, or by others, is not there', async () => {
+      for (const publisher of publishers) expect(await expectFormats({ publisher })).toBe(1 + formats.length)
+      expect(await bench.formats({ channel: neighbour })).toMatchObject([{ format: senmlFormat, subtopics: [{ subtopic: '' }] }])
+      for (const publisher of ['nobody', '', "' OR true --", '") |> yield() //']) expect(await bench.formats({ publisher })).toEqual([])
+      for (const unknown of ['unknown', '', "' OR true --", `${channel} `]) expect(await bench.formats({ channel: unknown })).toEqual([])
+    })
+
+    test('what came before an instant is not there, to the microsecond', async () => {
+      for (const near of [-1, 0, 1]) await expectFormats({ fromUs: startUs + near })
+      expect(await expectFormats({ fromUs: startUs + 2 * dayUs + 1 })).toBe(1)
+      expect(await expectFormats({ fromUs: startUs + 301 * dayUs })).toBe(0)
+    })
+
+    test('no more rows are looked at, and no more formats and subtopics given, than are asked for, and it is said', async () => {
+      for (const rowsMax of [1, 2, 4, 6, 7, 9, 14, 15, 16]) await expectFormats({ rowsMax })
+      for (const rowsMax of [1, 2, 7]) await expectFormats({ rowsMax, publisher: publishers[1] })
+      for (const subtopicsMax of [1, 3, 4]) await expectFormats({ subtopicsMax })
+      for (const formatsMax of [1, 2, 1 + formats.length]) expect(await expectFormats({ formatsMax })).toBe(formatsMax)
+    })
+
+    test('a caller that has gone is given no answer', async () => {
+      await expect(bench.site.reader.formats(formatsQuery(), AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' })
     })
   })
 }

@@ -6,7 +6,7 @@ import type { PageQuery } from '../../../readers/query.ts'
 import { keyOf, type Row, type SenmlRow } from '../../../readers/reader.ts'
 import { prepareIndexes } from '../../../sinks/cassandra/indexes.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
-import { pageQuery } from '../../conformance/reader/index.ts'
+import { formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { describeWithCassandra } from '../../servers/cassandra.ts'
 import { type CassandraSite, openSite } from './site.ts'
 
@@ -73,6 +73,20 @@ describeWithCassandra('the Cassandra reader', cassandra => {
       const [row] = (await site.reader.read(pageQuery({ channel: 'busy', offset: 5_100, limit: 1, direction }), signal)) as [Row]
       const deep = await costOf({ channel: 'busy', limit: 100, after: keyOf(row), direction })
       expect([deep.requests <= 3, deep.rows, deep.found.length]).toEqual([true, 100, 100])
+    }
+  })
+
+  test('the formats of a channel cost the newest rows, as many as may be looked at', async () => {
+    for (const [some, rows, hasMore] of [
+      [{}, 500, [true]],
+      // Two pages of everybody's, then the publisher's own by the index.
+      [{ publisher: 'rare' }, 64 + 128 + 5, [false]],
+      [{ fromUs: startUs + 6 * dayUs }, 0, []],
+    ] as const) {
+      site.sent.length = 0
+      const found = await site.reader.formats(formatsQuery({ channel: 'busy', rowsMax: 500, ...some }), signal)
+      expect(found.map(one => one.hasMore)).toEqual(hasMore)
+      expect([rowsSent(), site.sent.length < 8]).toEqual([rows, true])
     }
   })
 

@@ -9,7 +9,7 @@ import type { PageQuery, Selection } from '../../../readers/query.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
 import { ownTables } from '../../../sinks/cassandra/statements.ts'
-import { aggregateQuery, pageQuery } from '../../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { readerOptions } from './site.ts'
 
 type Execute = (
@@ -26,7 +26,7 @@ async function readerOver(execute: Execute, queryTimeoutMs = 30_000): Promise<Re
 
 const never = new AbortController().signal
 const day = { day: { toBuffer: () => Buffer.from([0x80, 0, 0x50, 0]) } }
-const row = { time_us: 1n, created: 1n, position: 1n, index: 0, publisher: 'p', subtopic: '', name: 'n', payload: '{}' }
+const row = { format: 'messages', time_us: 1n, created: 1n, position: 1n, index: 0, publisher: 'p', subtopic: '', name: 'n', payload: '{}' }
 const nothingMore = { pageState: null }
 
 describe('what is sent', () => {
@@ -46,8 +46,11 @@ describe('what is sent', () => {
     await reader.read(query, never)
     await reader.count(query, 3, never)
     await reader.latest({ ...query, offset: 0 }, never)
-    if (query.format === 'messages') await reader.aggregate(aggregateQuery(selection), never)
-    return sent
+    if (query.format === 'messages') {
+      await reader.aggregate(aggregateQuery(selection), never)
+      await reader.formats(formatsQuery({ channel: query.channel, publisher: query.publisher }), never)
+    }
+    return sent.filter(({ cql }) => cql !== 'SELECT format FROM "k"."sluice_formats"')
   }
 
   const text = fc.oneof(
@@ -77,7 +80,7 @@ describe('what is sent', () => {
     after: optional(fc.record({ timeNs: instant, position: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), index: fc.nat(1000) })),
   })
 
-  test('every statement has the channel as a value, finds by keys alone, and holds nothing of a text', async () => {
+  test('every statement has the channel as a value, but for the look at all formats, finds by keys alone, and holds nothing of a text', async () => {
     await fc.assert(
       fc.asyncProperty(selections, pages, async (selection, page) => {
         for (const { cql, values } of await sentFor(selection, page)) {

@@ -8,7 +8,7 @@ import { shardsOfLength } from '../../../readers/influxdb/shards.ts'
 import type { AggregateQuery, PageQuery, Selection } from '../../../readers/query.ts'
 import { keyOf, type Row, type SenmlRow } from '../../../readers/reader.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
-import { aggregateQuery, pageQuery } from '../../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { bucketsOf, latestOf, pageOf, type StoredRow, selected } from '../../conformance/reader/oracle.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
 import { type InfluxSite, openSite } from './site.ts'
@@ -172,6 +172,11 @@ describeWithInflux('hard questions', influx => {
     expectBelow(await costOf({ after: keyOf(edge!) }))
     expectBelow(await costOf({ publisher: 'rare', limit: 10 }))
     expectBelow(await costOf({ offset: 35_000, limit: 10 }).then(cost => ({ lines: cost.lines - 2_100, requests: cost.requests - 25 })))
+    // The newest rows reach over the first gap: no more is read than it takes to see how far.
+    const before = { lines: site.lines(), requests: site.asked.length }
+    const [found] = await site.reader.formats(formatsQuery({ channel: busy, fromUs: -20 * yearUs, rowsMax: 15_000 }), signal)
+    expect(found).toEqual({ format: 'messages', subtopics: [{ subtopic: '', lastUs: nowUs }], hasMore: true })
+    expectBelow({ lines: site.lines() - before.lines - 2_100, requests: site.asked.length - before.requests - 25 })
     const [firstRow] = head.rows as readonly SenmlRow[]
     expect(firstRow!.timeUs).toBe(nowUs)
   })

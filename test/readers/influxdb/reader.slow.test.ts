@@ -6,7 +6,7 @@ import { openInfluxdbReader } from '../../../readers/influxdb/reader.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/influxdb/connection.ts'
 import { fluxText } from '../../../sinks/influxdb/flux.ts'
-import { aggregateQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
 import { type InfluxSite, openSite, optionsFor } from './site.ts'
 
@@ -18,6 +18,7 @@ const questions: Readonly<Record<string, (reader: Reader, signal: AbortSignal) =
   count: (reader, signal) => reader.count(pageQuery(), 100, signal),
   latest: (reader, signal) => reader.latest(pageQuery(), signal),
   aggregate: (reader, signal) => reader.aggregate(aggregateQuery(), signal),
+  formats: (reader, signal) => reader.formats(formatsQuery(), signal),
 }
 
 /** A question of ours that Flux works at for minutes. */

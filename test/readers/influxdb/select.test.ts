@@ -10,7 +10,7 @@ import type { Comparator, PageQuery, Selection } from '../../../readers/query.ts
 import type { Answer } from '../../../sinks/influxdb/annotated-csv.ts'
 import type { Connection } from '../../../sinks/influxdb/connection.ts'
 import { fluxText } from '../../../sinks/influxdb/flux.ts'
-import { aggregateQuery, pageQuery } from '../../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 
 const signal = new AbortController().signal
 
@@ -77,10 +77,11 @@ async function everyQuestion(some: Partial<PageQuery>): Promise<string[]> {
   await reader.count(query, 100, signal)
   await reader.latest(query, signal)
   for (const aggregation of ['avg', 'last'] as const) await reader.aggregate(aggregateQuery({ channel: 'c', ...some, aggregation }), signal)
+  if (query.payload.length === 0) await reader.formats(formatsQuery({ channel: query.channel, publisher: query.publisher }), signal)
   return asked
 }
 
-test('every part of every question names the channel, and a measurement', async () => {
+test('every part of every question names the channel, and a measurement or the position', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(selections, documentSelections), hostile, async (some, channel) => {
       for (const flux of await everyQuestion({ ...some, channel })) {
@@ -88,7 +89,7 @@ test('every part of every question names the channel, and a measurement', async 
         expect(sources.length).toBeGreaterThan(0)
         for (const source of sources) {
           const [, measurement, series] = source.split(' |> filter(fn: (r) => ')
-          expect(measurement).toMatch(/^r\._measurement == "/)
+          expect(measurement).toMatch(/^r\._measurement == "|^r\["_field"\] == "\/position"/)
           expect(series!.startsWith(`r["channel"] == ${fluxText(channel)}`)).toBe(true)
         }
       }

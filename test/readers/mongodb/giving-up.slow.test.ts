@@ -6,7 +6,7 @@ import type { ReaderStoreOptions } from '../../../readers/mongodb/options.ts'
 import { openMongodbReader } from '../../../readers/mongodb/reader.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
-import { aggregateQuery, pageQuery } from '../../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { openProxy, type Proxy } from '../../servers/proxy.ts'
 import { plainBatch } from '../../sinks/batches.ts'
@@ -53,6 +53,7 @@ describeWithMongo('a question that is given up', mongo => {
     ['count', () => reader.count(query, Number.MAX_SAFE_INTEGER - 1, signal)],
     ['latest', () => reader.latest(query, signal)],
     ['aggregate', () => reader.aggregate(aggregateQuery({ channel: 'channel-1' }), signal)],
+    ['formats', () => reader.formats(formatsQuery({ channel: 'channel-1' }), signal)],
     ['read of a format', () => reader.read({ ...query, format: 'engine' }, signal)],
   ]
 

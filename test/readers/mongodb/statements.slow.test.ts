@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import type { CommandStartedEvent } from 'mongodb'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
-import { aggregateQuery, pageQuery } from '../../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { selectionOf } from '../../conformance/reader/oracle.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { batchOf } from '../../sinks/batches.ts'
@@ -66,6 +66,7 @@ describeWithMongo('the statements of a reader', mongo => {
         await site.reader.count(query, 10, signal)
         await site.reader.latest(query, signal)
         if (query.format === 'messages') await site.reader.aggregate(aggregateQuery({ ...query }), signal)
+        await site.reader.formats(formatsQuery({ channel, publisher: query.publisher, rowsMax: 100 }), signal)
       }),
       { numRuns: 10, examples: [[{ format: 'messages' }], [{ format: 'room' }]] as never },
     )
@@ -75,7 +76,7 @@ describeWithMongo('the statements of a reader', mongo => {
     for (const { commandName, command } of started) {
       if (commandName === 'getMore' || commandName === 'killCursors') continue
       if (command['find'] === 'sluice.schema') expect(command['filter']).toEqual({})
-      else if (command['find'] === 'sluice.formats') expect(Object.keys(command['filter'] as object)).toEqual(['_id'])
+      else if (command['find'] === 'sluice.formats') expect([[], ['_id']]).toContainEqual(Object.keys(command['filter'] as object))
       else {
         const filter = (command['filter'] ?? (command['pipeline'] as { $match: unknown }[])[0]!.$match) as object
         expect(filter).toMatchObject({ channel: { $eq: channel } })
@@ -98,6 +99,19 @@ describeWithMongo('the statements of a reader', mongo => {
       await site.reader.read(pageQuery({ channel, limit: 100, ...some }), signal)
       expect(commands()).toEqual(['find'])
     }
+  })
+
+  test('the formats of a channel are a statement each, of as many rows as may be looked at', async () => {
+    started.length = 0
+    expect(await site.reader.formats(formatsQuery({ channel, rowsMax: 100 }), signal)).toMatchObject([
+      { format: 'messages', subtopics: [{ subtopic: 'room', lastUs: rowCount - 1 }], hasMore: true },
+      { format: 'room', hasMore: true },
+    ])
+    expect(started.map(({ command }) => [command['find'] as string, command['limit'] as unknown])).toEqual([
+      ['sluice.formats', undefined],
+      ['messages', 100],
+      ['room', 100],
+    ])
   })
 
   test('an exact count is one statement', async () => {

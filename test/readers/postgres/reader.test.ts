@@ -5,11 +5,13 @@ import { type Database, DatabaseError } from '../../../config/postgres/database.
 import { openServer } from '../../../config/postgres/server.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
 import { selectBuckets, selectCount, selectLatest, selectPage } from '../../../readers/postgres/select.ts'
+import { selectFilled, selectSubtopics } from '../../../readers/postgres/select-formats.ts'
 import type { Statement } from '../../../readers/postgres/statement.ts'
 import type { PageQuery } from '../../../readers/query.ts'
 import { QueryTooLargeError, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
+import { tableStatements } from '../../../sinks/postgres/formats.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
-import { aggregateQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
+import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { openEmbeddedSite, openSite, type PostgresSite } from './site.ts'
@@ -102,11 +104,12 @@ describe('beside', () => {
       const query = pageQuery({ channel: 'c', format, limit: 1 })
       await expect(reader.read(query, signal)).rejects.toThrow(/start a writer/)
     }
+    await expect(reader.formats(formatsQuery(), signal)).rejects.toThrow(/start a writer/)
     await expect(reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
     await database.close()
   })
 
-  test('a format whose table was dropped is looked up anew', async () => {
+  test('a format whose table was dropped is looked up anew, and is listed where its table is there and may be read', async () => {
     const batch = new RecordBatch()
     batch.beginMessage({ partition: 5, offset: 0, channel: 'd', subtopic: 'weather', publisher: 'p', protocol: 'http' })
     batch.appendDocument(0, 'weather', 1_700_000_000_000_000, 0, { a: 1 })
@@ -116,13 +119,20 @@ describe('beside', () => {
     const query = pageQuery({ channel: 'd', format: 'weather', limit: 10 })
     expect(await site.reader.read(query, signal)).toHaveLength(1)
 
+    await site.database.execute(`CREATE ROLE limited; GRANT USAGE ON SCHEMA sluice, formats TO limited;
+      GRANT SELECT ON public.messages, sluice.formats TO limited; SET ROLE limited`)
+    expect(await site.reader.formats(formatsQuery({ channel: 'd' }), signal)).toEqual([])
+    await site.database.execute('RESET ROLE')
     const [table] = await site.database.query<{ table_name: string }>("SELECT table_name FROM sluice.formats WHERE format = 'weather'")
     await site.database.execute(
       `ALTER TABLE formats."${table!.table_name}" RENAME TO elsewhere; UPDATE sluice.formats SET table_name = 'elsewhere'`,
     )
     expect(await site.reader.read(query, signal)).toHaveLength(1)
 
-    await site.database.execute('DROP TABLE formats.elsewhere; DELETE FROM sluice.formats')
+    expect(await site.reader.formats(formatsQuery({ channel: 'd' }), signal)).toMatchObject([{ format: 'weather' }])
+    await site.database.execute('DROP TABLE formats.elsewhere')
+    expect(await site.reader.formats(formatsQuery({ channel: 'd' }), signal)).toEqual([])
+    await site.database.execute('DELETE FROM sluice.formats')
     expect(await site.reader.read(query, signal)).toEqual([])
   })
 
@@ -162,6 +172,7 @@ describe('beside', () => {
     } as Database
     const slow = openPostgresReader({ database })
     await expect(slow.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+    await expect(slow.formats(formatsQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
   })
 })
 
@@ -181,6 +192,29 @@ describe('of one publisher', () => {
       ANALYZE`)
   })
   afterAll(() => site.close())
+
+  test('the formats of a channel cost the newest rows of each, and others a look', async () => {
+    const query = formatsQuery({ channel: 'busy', rowsMax: 500 })
+    expect(await site.reader.formats(query, signal)).toMatchObject([{ format: senmlFormat, hasMore: true }])
+    expect(await site.reader.formats({ ...query, rowsMax: 40_001 }, signal)).toMatchObject([{ format: senmlFormat, hasMore: false }])
+    // Nearly all of the table is of the channel, and before the asked time.
+    await site.database.execute(`${tableStatements('old')}
+      INSERT INTO formats.old SELECT n, 'busy', 'old', 'p', 'http', '{}', n, 0 FROM generate_series(1, 20000) AS n; ANALYZE`)
+    const newest = selectSubtopics(pageQuery({ channel: 'busy' }), undefined, query)
+    for (const [statement, most] of [
+      [newest, 500],
+      [selectFilled({ ...query, fromUs: 10 }, ['old']), 1],
+      [selectFilled({ ...query, fromUs: 21 }, ['old']), 0],
+    ] as const) {
+      const [plan] = await site.database.query<{ 'QUERY PLAN': string }>(
+        `EXPLAIN (ANALYZE, FORMAT JSON, TIMING off) ${statement.sql}`,
+        statement.values,
+      )
+      const rows = [...plan!['QUERY PLAN'].matchAll(/"Actual Rows": (\d+)/g)].map(([, count]) => Number(count))
+      expect(Math.max(...rows)).toBe(most)
+      expect(await passedOver(statement)).toBe(0)
+    }
+  })
 
   /** How many rows a statement looks at that it does not want. */
   async function passedOver({ sql, values }: Statement): Promise<number> {
@@ -205,6 +239,7 @@ describe('of one publisher', () => {
       selectLatest(page, undefined, 100),
       selectBuckets(buckets, 100),
       selectBuckets({ ...buckets, aggregation: 'first' }, 100),
+      selectSubtopics(page, undefined, { rowsMax: 100, subtopicsMax: 10 }),
     ])
       expect(await passedOver(statement)).toBeLessThan(10)
     // Of the whole channel all are looked at.
