@@ -81,8 +81,8 @@ export function openGroupMembers(database: Database, policies: PolicyStore): Gro
     },
 
     async users(group, page) {
-      const found = await policies.list({ object: group })
-      const ids = found.filter(({ relation, subject }) => relation === 'member' && isId(subject)).map(({ subject }) => toUserId(subject))
+      const found = await policies.list({ object: group, relation: 'member' })
+      const ids = found.filter(({ subject }) => isId(subject)).map(({ subject }) => toUserId(subject))
       const sql = pageSql('SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])', 3, page)
       const rows = await database.query<{ id: UserId; email: string; total: bigint }>(sql, [ids, page.offset, page.limit])
       return toPage(rows, ({ id, email }) => ({ id, email }))

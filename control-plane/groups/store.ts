@@ -94,8 +94,8 @@ export function openGroups(database: Database, policies: PolicyStore): Groups {
 
   /** The groups that name the user as their member. */
   async function groupsOfUser(user: UserId): Promise<string[]> {
-    const found = await policies.list({ subject: user })
-    return found.filter(({ relation, object }) => relation === 'member' && isId(object)).map(({ object }) => object)
+    const found = await policies.list({ subject: user, relation: 'member' })
+    return found.filter(({ object }) => isId(object)).map(({ object }) => object)
   }
 
   return {

@@ -19,6 +19,9 @@ export interface Policy {
   readonly object: PolicyObject
 }
 
+/** Policies of one object, or that name one subject; with more given, those that have all of it. */
+export type PolicyFilter = Partial<Policy> & ({ readonly object: PolicyObject } | { readonly subject: Subject })
+
 export interface PolicyStore {
   /**
    * True where a policy says so of the subject itself, of everybody, or of the members of a group that the subject is a
@@ -40,10 +43,10 @@ export interface PolicyStore {
   removeAll(of: { readonly object: PolicyObject } | { readonly subject: Subject }, transaction: Transaction): Promise<void>
 
   /**
-   * The policies of one object, or those that name one subject, in no particular order and without what groups add. A store inside the
-   * database reads in the transaction, where one is given.
+   * In no particular order and without what groups add. Who owns many things is named by three policies on each: say which relation is wanted.
+   * A store inside the database reads in the transaction, where one is given.
    */
-  list(of: { readonly object: PolicyObject } | { readonly subject: Subject }, transaction?: Transaction): Promise<Policy[]>
+  list(of: PolicyFilter, transaction?: Transaction): Promise<Policy[]>
 }
 
 /** The subject that stands for whoever is a member of the group. */

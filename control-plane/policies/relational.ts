@@ -1,10 +1,11 @@
 // The policy store in the control plane's own database: a table of policies, and one query for each check.
 
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import type { Policy, PolicyStore } from './policy-store.ts'
+import type { Policy, PolicyFilter, PolicyStore } from './policy-store.ts'
 
 // From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen, so
-// groups that hold each other end.
+// groups that hold each other end. LIMIT makes it a look-up for each subject, in their order and no further than needed: a join would read all
+// who have the relation on the object, which on `users` are all users.
 const allowsSql = `
   WITH RECURSIVE subjects (subject) AS (
     SELECT unnest(ARRAY[$1::text, '*'])
@@ -13,7 +14,9 @@ const allowsSql = `
     FROM subjects JOIN control_plane.tuples ON tuples.subject = subjects.subject AND tuples.relation = 'member'
   )
   SELECT EXISTS (
-    SELECT FROM control_plane.tuples WHERE object = $3 AND relation = $2 AND subject IN (SELECT subject FROM subjects)
+    SELECT FROM subjects, LATERAL (
+      SELECT FROM control_plane.tuples WHERE object = $3 AND relation = $2 AND tuples.subject = subjects.subject LIMIT 1
+    ) AS policy
   ) AS allowed`
 
 // Sorted, so that two transactions that add the same policies wait for each other in one order.
@@ -42,22 +45,23 @@ export function openRelationalPolicies(database: Database): PolicyStore {
       await transaction.query(removeSql, columnsOf(policies))
     },
     async removeAll(of, transaction) {
-      const [column, value] = columnOf(of)
-      await transaction.query(`DELETE FROM control_plane.tuples WHERE ${column} = $1`, [value])
+      const [where, values] = conditionsOf(of)
+      await transaction.query(`DELETE FROM control_plane.tuples WHERE ${where}`, values)
     },
     async list(of, transaction) {
-      const [column, value] = columnOf(of)
+      const [where, values] = conditionsOf(of)
       const rows = await (transaction ?? database).query<PolicyRow>(
-        `SELECT object, relation, subject FROM control_plane.tuples WHERE ${column} = $1`,
-        [value],
+        `SELECT object, relation, subject FROM control_plane.tuples WHERE ${where}`,
+        values,
       )
       return rows.map(({ subject, relation, object }) => ({ subject, relation, object }))
     },
   }
 }
 
-function columnOf(of: Parameters<PolicyStore['list']>[0]): ['object' | 'subject', string] {
-  return 'object' in of ? ['object', of.object] : ['subject', of.subject]
+function conditionsOf(of: PolicyFilter): [string, string[]] {
+  const given = (['object', 'relation', 'subject'] as const).filter(column => of[column] !== undefined)
+  return [given.map((column, at) => `${column} = $${at + 1}`).join(' AND '), given.map(column => of[column]!)]
 }
 
 function columnsOf(policies: readonly Policy[]): [string[], string[], string[]] {
