@@ -24,7 +24,7 @@ export interface GroupMembers {
   removeMembers(group: GroupId, users: readonly UserId[], things: readonly ThingId[]): Promise<void>
   /** Of these ids, the things that are in the group, with their owners. */
   thingsIn(group: GroupId, ids: readonly string[]): Promise<ReadonlyMap<string, UserId>>
-  /** Members, as ids in their order. */
+  /** In the order of ids, as its things are. */
   users(group: GroupId, page: PageRequest): Promise<Page<GroupUser>>
   things(group: GroupId, page: PageRequest): Promise<Page<ThingId>>
   /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
@@ -89,12 +89,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore): Gro
     },
 
     async things(group, page) {
-      const sql = pageSql(
-        `SELECT things.ordinal, things.id, things.name
-         FROM control_plane.group_things JOIN control_plane.things ON things.id = group_things.thing WHERE group_id = $1`,
-        3,
-        page,
-      )
+      const sql = pageSql('SELECT thing AS ordinal, thing AS id FROM control_plane.group_things WHERE group_id = $1', 3, page)
       return toPage(await database.query<{ id: ThingId; total: bigint }>(sql, [group, page.offset, page.limit]), ({ id }) => id)
     },
 
