@@ -3,7 +3,7 @@
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, Transaction } from '../../config/postgres/database.ts'
 import type { Changes } from '../changes.ts'
-import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, newThingId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import type { Policy, PolicyStore, Relation } from '../policies/policy-store.ts'
@@ -19,13 +19,6 @@ export interface Thing {
   readonly metadata?: Metadata
 }
 
-export interface ThingFilter {
-  /** A part of the name, case ignored. */
-  readonly name?: string | undefined
-  /** A part of the stored metadata. */
-  readonly metadata?: Metadata | undefined
-}
-
 export interface Things {
   /** All or none; their creator owns them and gets read, write and delete on each (SPEC §5). In the order given. */
   create(owner: UserId, things: readonly NewEntity[]): Promise<Thing[]>
@@ -35,7 +28,7 @@ export interface Things {
   exists(thing: ThingId): Promise<boolean>
   ownerOf(thing: ThingId): Promise<UserId | undefined>
   /** Those of one owner. */
-  list(owner: UserId, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
+  list(owner: UserId, filter: EntityFilter, page: PageRequest): Promise<Page<Thing>>
   /** Those of one owner that are connected to the channel, or that are not. */
   listConnected(owner: UserId, channel: ChannelId, connected: boolean, page: PageRequest): Promise<Page<Thing>>
   /** Gives the users these relations, all or none. @returns false, with nothing given, where the thing or one of the users is absent */
@@ -73,9 +66,7 @@ const insertSql = `
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
-const ownSql = `
-  SELECT ordinal, ${columns} FROM control_plane.things
-  WHERE owner = $1 AND ($2::text IS NULL OR strpos(name_folded, $2) > 0) AND ($3::jsonb IS NULL OR metadata @> $3)`
+const ownSql = `SELECT ordinal, ${columns} FROM control_plane.things WHERE owner = $1`
 
 const isConnectedSql = 'SELECT FROM control_plane.connections WHERE connections.thing = things.id AND connections.channel = $2'
 const connectedSql = `
@@ -162,10 +153,10 @@ export function openThings({ database, policies, keys, changes }: Parts): Things
       return row?.owner
     },
 
-    async list(owner, { name, metadata }, page) {
-      const filter = metadata === undefined ? null : JSON.stringify(metadata)
-      const values = [owner, name === undefined ? null : foldedName(name), filter, page.offset, page.limit]
-      return toPage(await database.query<ListedRow>(pageSql(ownSql, 5, page), values), toThing)
+    async list(owner, filter, page) {
+      const [filtered, wanted] = filterSql(filter, 1)
+      const values = [owner, ...wanted, page.offset, page.limit]
+      return toPage(await database.query<ListedRow>(pageSql(ownSql + filtered, values.length, page), values), toThing)
     },
 
     async listConnected(owner, channel, connected, page) {
