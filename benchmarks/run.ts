@@ -1,4 +1,4 @@
-// `npm run bench -- <words>`: runs the benchmarks whose path holds every word, one after another, each in a process of its own.
+// `npm run bench -- <words> [options]`: runs the benchmarks whose path holds every word, one after another, each in a process of its own.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,21 +18,34 @@ async function benchmarks(): Promise<string[]> {
   return paths.filter(path => !indexed.has(dirname(path)) || path.endsWith('/index.ts')).sort()
 }
 
-const words = process.argv.slice(2)
+const given = process.argv.slice(2)
+const optionsFrom = given.findIndex(word => word.startsWith('-'))
+const words = optionsFrom === -1 ? given : given.slice(0, optionsFrom)
+const options = given.slice(words.length)
 const all = await benchmarks()
-if (words.length === 0 || words.includes('--help')) {
-  console.log(`Usage: npm run bench -- <words>     e.g. npm run bench -- transformers, npm run bench -- up publish, npm run bench -- all\n`)
+if (words.length === 0) {
+  console.log(`Usage: npm run bench -- <words> [options]
+
+  npm run bench -- transformers                        those whose path holds the word
+  npm run bench -- up publish                          ... and both words
+  npm run bench -- all
+  npm run bench -- control-plane --things 100000       options are the benchmark's own, where the words name a single one
+`)
   for (const path of all) console.log(`  ${path}`)
-  process.exit(words.length === 0 ? 2 : 0)
+  process.exit(options.includes('--help') ? 0 : 2)
 }
 const chosen = words.length === 1 && words[0] === 'all' ? all : all.filter(path => words.every(word => path.includes(word)))
 if (chosen.length === 0) {
   console.error(`no benchmark has ${words.join(' and ')} in its path; there are:\n  ${all.join('\n  ')}`)
   process.exit(2)
 }
+if (options.length > 0 && chosen.length > 1) {
+  console.error(`options are for a single benchmark, and these have ${words.join(' and ')} in their path:\n  ${chosen.join('\n  ')}`)
+  process.exit(2)
+}
 for (const path of chosen) {
   console.log(`\n${path}`)
-  const child = spawn(process.execPath, ['--expose-gc', `${folder}${path}`], { stdio: 'inherit' })
+  const child = spawn(process.execPath, ['--expose-gc', `${folder}${path}`, ...options], { stdio: 'inherit' })
   const [code] = await once(child, 'exit')
   if (code !== 0) process.exitCode = 1
 }

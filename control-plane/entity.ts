@@ -47,6 +47,27 @@ export const metadataQuery = Type.Optional(
   Type.String({ description: 'Only those whose metadata contains this JSON object.', examples: ['{"location":"roof"}'] }),
 )
 
+export interface EntityFilter {
+  /** A part of the name, case ignored. */
+  readonly name?: string | undefined
+  /** A part of the stored metadata. */
+  readonly metadata?: Metadata | undefined
+}
+
+/**
+ * Conditions to follow others, and their values. What is not filtered by is not in the text: a plan that is kept for a text then fits whatever is
+ * asked by it.
+ *
+ * @param values how many values the statement has before them
+ */
+export function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
+  const given = [
+    ...(name === undefined ? [] : [{ condition: (at: number) => `strpos(name_folded, $${at}) > 0`, value: foldedName(name) }]),
+    ...(metadata === undefined ? [] : [{ condition: (at: number) => `metadata @> $${at}::jsonb`, value: JSON.stringify(metadata) }]),
+  ]
+  return [given.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), given.map(({ value }) => value)]
+}
+
 /** @throws HttpError `malformed_request` with the place of each fault; `pointer` is where the entities stand: `/body` for a list */
 export function checkEntities(entities: readonly NewEntity[], pointer: (index: number) => string): void {
   const faults: Fault[] = []

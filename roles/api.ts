@@ -56,6 +56,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
     applicationName,
     connectionsMax,
     statementTimeoutMs: statementMsMax,
+    prepares: true,
     // The feed's own connection reports the outage.
     onConnectionLost: error => logger.debug({ reason: factOf(error) }, 'an idle connection to the database was lost'),
   })

@@ -32,6 +32,11 @@ export interface ServerOptions {
    * planned for its values, and none is compiled, which takes longer than it.
    */
   plansEach?: boolean
+  /**
+   * For questions that cost much the same whatever their values are: a text that is asked again is prepared once on each connection, and the server
+   * plans it for the values or once for all, as it finds cheaper. None is compiled either.
+   */
+  prepares?: boolean
   /** A statement whose connection was ended is cancelled by the server within a second, also while it has nothing to send. */
   watchesClients?: boolean
   /** Told of connections that broke while nobody used them. Those in use report to their user. */
@@ -53,15 +58,22 @@ const keepAliveInitialDelayMs = 10_000
 export async function openServer(options: ServerOptions): Promise<Database> {
   const { default: pg } = await import('pg')
   const { from: copyFrom } = await import('pg-copy-streams')
-  const { lockTimeoutMs = 0, statementTimeoutMs = 0, connectTimeoutMs = 10_000, watchesClients = false, plansEach = false } = options
+  const {
+    lockTimeoutMs = 0,
+    statementTimeoutMs = 0,
+    connectTimeoutMs = 10_000,
+    watchesClients = false,
+    plansEach = false,
+    prepares = plansEach,
+  } = options
   const where = locationOf(options.url)
   const gate = openGate(where)
-  const prepared = plansEach ? openPrepared() : undefined
+  const prepared = prepares ? openPrepared() : undefined
   /** How long an answer may take: 0 is for ever. */
   const answerMsMax = statementTimeoutMs === 0 ? 0 : statementTimeoutMs + answerGraceMs
   const settings = `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
     SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}; SET idle_in_transaction_session_timeout = ${answerMsMax}${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}
-    ${plansEach ? "; SET plan_cache_mode = 'force_custom_plan'; SET jit = off" : ''}`
+    ${plansEach ? "; SET plan_cache_mode = 'force_custom_plan'" : ''}${prepares ? '; SET jit = off' : ''}`
   const pool = new pg.Pool({
     connectionString: options.url,
     application_name: options.applicationName,

@@ -2,7 +2,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, refuseUsed } from '../given.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
@@ -14,13 +14,6 @@ export interface Channel {
   readonly name: string
   /** Absent where none was given. */
   readonly metadata?: Metadata
-}
-
-export interface ChannelFilter {
-  /** A part of the name, case ignored. */
-  readonly name?: string | undefined
-  /** A part of the stored metadata. */
-  readonly metadata?: Metadata | undefined
 }
 
 /** What is another's is `absent` here. */
@@ -37,7 +30,7 @@ export interface Channels {
   exists(channel: ChannelId): Promise<boolean>
   isOwner(user: UserId, channel: ChannelId): Promise<boolean>
   /** Those of one owner. */
-  list(owner: UserId, filter: ChannelFilter, page: PageRequest): Promise<Page<Channel>>
+  list(owner: UserId, filter: EntityFilter, page: PageRequest): Promise<Page<Channel>>
   /** Those of one owner that the thing is connected to, or is not. */
   listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
   /** Name and metadata become these. */
@@ -54,9 +47,7 @@ const insertSql = `
 
 const columns = 'channels.id, channels.name, channels.metadata'
 
-const ownSql = `
-  SELECT ordinal, ${columns} FROM control_plane.channels
-  WHERE owner = $1 AND ($2::text IS NULL OR strpos(name_folded, $2) > 0) AND ($3::jsonb IS NULL OR metadata @> $3)`
+const ownSql = `SELECT ordinal, ${columns} FROM control_plane.channels WHERE owner = $1`
 
 const connectedSql = `
   SELECT ordinal, ${columns} FROM control_plane.channels JOIN control_plane.connections ON connections.channel = channels.id
@@ -120,10 +111,10 @@ export function openChannels(database: Database, writes: Writes): Channels {
       return (await database.query('SELECT 1 FROM control_plane.channels WHERE id = $1 AND owner = $2', [channel, user])).length > 0
     },
 
-    async list(owner, { name, metadata }, page) {
-      const filter = metadata === undefined ? null : JSON.stringify(metadata)
-      const values = [owner, name === undefined ? null : foldedName(name), filter, page.offset, page.limit]
-      return toPage(await database.query<ListedRow>(pageSql(ownSql, 5, page), values), toChannel)
+    async list(owner, filter, page) {
+      const [filtered, wanted] = filterSql(filter, 1)
+      const values = [owner, ...wanted, page.offset, page.limit]
+      return toPage(await database.query<ListedRow>(pageSql(ownSql + filtered, values.length, page), values), toChannel)
     },
 
     async listConnected(owner, thing, connected, page) {

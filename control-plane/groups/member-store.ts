@@ -25,7 +25,7 @@ export interface GroupMembers {
   removeMembers(by: Actor, group: GroupId, users: readonly UserId[], things: readonly ThingId[]): Promise<void>
   /** Of these ids, the things that are in the group, with their owners. */
   thingsIn(group: GroupId, ids: readonly string[]): Promise<ReadonlyMap<string, UserId>>
-  /** Members, as ids in their order. */
+  /** In the order of ids, as its things are. */
   users(group: GroupId, page: PageRequest): Promise<Page<GroupUser>>
   things(group: GroupId, page: PageRequest): Promise<Page<ThingId>>
   /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
@@ -85,20 +85,15 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     },
 
     async users(group, page) {
-      const found = await policies.list({ object: group })
-      const ids = found.filter(({ relation, subject }) => relation === 'member' && isId(subject)).map(({ subject }) => toUserId(subject))
+      const found = await policies.list({ object: group, relation: 'member' })
+      const ids = found.filter(({ subject }) => isId(subject)).map(({ subject }) => toUserId(subject))
       const sql = pageSql('SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])', 3, page)
       const rows = await database.query<{ id: UserId; email: string; total: bigint }>(sql, [ids, page.offset, page.limit])
       return toPage(rows, ({ id, email }) => ({ id, email }))
     },
 
     async things(group, page) {
-      const sql = pageSql(
-        `SELECT things.ordinal, things.id, things.name
-         FROM control_plane.group_things JOIN control_plane.things ON things.id = group_things.thing WHERE group_id = $1`,
-        3,
-        page,
-      )
+      const sql = pageSql('SELECT thing AS ordinal, thing AS id FROM control_plane.group_things WHERE group_id = $1', 3, page)
       return toPage(await database.query<{ id: ThingId; total: bigint }>(sql, [group, page.offset, page.limit]), ({ id }) => id)
     },
 

@@ -2,7 +2,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { foldedName, type Metadata } from '../entity.ts'
+import { type EntityFilter, filterSql, foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
@@ -23,19 +23,12 @@ export interface Group extends NewGroup {
   readonly updatedAt: string
 }
 
-export interface GroupFilter {
-  /** A part of the name, case ignored. */
-  readonly name?: string | undefined
-  /** A part of the stored metadata. */
-  readonly metadata?: Metadata | undefined
-}
-
 export interface Groups {
   /** Its creator owns it, and is a member. */
   create(by: Caller, group: NewGroup): Promise<GroupId>
   find(group: GroupId): Promise<{ readonly group: Group; readonly version: number } | undefined>
   /** Those that the user made or is a member of. */
-  list(user: UserId, filter: GroupFilter, page: PageRequest): Promise<Page<Group>>
+  list(user: UserId, filter: EntityFilter, page: PageRequest): Promise<Page<Group>>
   /** Those that the user is a member of, or the thing is in. */
   listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest): Promise<Page<Group>>
   /** Name, description and metadata become these. */
@@ -48,9 +41,7 @@ export interface Groups {
 const instants = ['created_at', 'updated_at'].map(name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`)
 const shown = `id, owner, name, description, metadata, ${instants.join(', ')}`
 
-const memberSql = `
-  SELECT ordinal, ${shown} FROM control_plane.groups
-  WHERE (owner = $1 OR id = ANY($2::uuid[])) AND ($3::text IS NULL OR strpos(name_folded, $3) > 0) AND ($4::jsonb IS NULL OR metadata @> $4)`
+const memberSql = `SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY($2::uuid[]))`
 
 const updateSql = `
   UPDATE control_plane.groups
@@ -82,23 +73,16 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
     return (await find(group)) === undefined ? 'absent' : 'changed-since'
   }
 
-  async function listByIds(owner: UserId | null, ids: readonly string[], filter: GroupFilter, page: PageRequest): Promise<Page<Group>> {
-    const { name, metadata } = filter
-    const values: SqlValue[] = [
-      owner,
-      ids,
-      name === undefined ? null : foldedName(name),
-      metadata === undefined ? null : JSON.stringify(metadata),
-      page.offset,
-      page.limit,
-    ]
-    return toPage(await database.query<GroupRow & { total: bigint }>(pageSql(memberSql, 6, page), values), toGroup)
+  async function listByIds(owner: UserId | null, ids: readonly string[], filter: EntityFilter, page: PageRequest): Promise<Page<Group>> {
+    const [filtered, wanted] = filterSql(filter, 2)
+    const values: SqlValue[] = [owner, ids, ...wanted, page.offset, page.limit]
+    return toPage(await database.query<GroupRow & { total: bigint }>(pageSql(memberSql + filtered, values.length, page), values), toGroup)
   }
 
   /** The groups that name the user as their member. */
   async function groupsOfUser(user: UserId): Promise<string[]> {
-    const found = await policies.list({ subject: user })
-    return found.filter(({ relation, object }) => relation === 'member' && isId(object)).map(({ object }) => object)
+    const found = await policies.list({ subject: user, relation: 'member' })
+    return found.filter(({ object }) => isId(object)).map(({ object }) => object)
   }
 
   return {

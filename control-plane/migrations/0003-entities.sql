@@ -8,17 +8,23 @@ ALTER TABLE things
   -- The key before the last rotation, as long as it is still good.
   ADD COLUMN previous_key_lookup bytea CONSTRAINT things_previous_key_lookup_unique UNIQUE,
   ADD COLUMN previous_key_ends_at timestamptz;
-UPDATE things SET name_folded = lower(name);
-ALTER TABLE things ALTER COLUMN name_folded SET NOT NULL;
 DROP INDEX things_owner_name;
 CREATE INDEX things_owner_name ON things (owner, name COLLATE "C", ordinal);
 
 ALTER TABLE channels
   ADD COLUMN version integer NOT NULL DEFAULT 1,
   ADD COLUMN name_folded text;
-UPDATE channels SET name_folded = lower(name);
-ALTER TABLE channels ALTER COLUMN name_folded SET NOT NULL;
 CREATE INDEX channels_owner_name ON channels (owner, name COLLATE "C", ordinal);
+
+-- Rows from before: a database of the locale C knows the letters of ASCII alone, unless it is told otherwise.
+DO $$
+DECLARE unicode text := (SELECT ' COLLATE "und-x-icu"' FROM pg_collation WHERE collname = 'und-x-icu' LIMIT 1);
+BEGIN
+  EXECUTE 'UPDATE things SET name_folded = lower(name' || coalesce(unicode, '') || ')';
+  EXECUTE 'UPDATE channels SET name_folded = lower(name' || coalesce(unicode, '') || ')';
+END $$;
+ALTER TABLE things ALTER COLUMN name_folded SET NOT NULL;
+ALTER TABLE channels ALTER COLUMN name_folded SET NOT NULL;
 
 -- Down Migration
 

@@ -41,6 +41,9 @@ export interface MadeEntities {
 /** The policies of one object, or those that name one subject. */
 export type PoliciesOf = { readonly object: PolicyObject } | { readonly subject: Subject }
 
+/** Policies of one object, or that name one subject; with more given, those that have all of it. */
+export type PolicyFilter = Partial<Policy> & ({ readonly object: PolicyObject } | { readonly subject: Subject })
+
 export interface PolicyStore {
   /**
    * True where a policy says so of the subject itself, of everybody, or of the members of a group that the subject is a
@@ -52,12 +55,16 @@ export interface PolicyStore {
   transaction<Result>(work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>): Promise<Result>
 
   /**
-   * On what the subject has the relation, by itself, through groups or as everybody has. A store elsewhere may give fewer than there are.
+   * On what of others the subject has the relation, by itself, through groups or as everybody has: 10,000 at most. Their own things may be among them, and
+   * a store elsewhere may give fewer.
    */
   objects(subject: UserId, relation: Relation): Promise<PolicyObject[]>
 
-  /** In no particular order and without what groups add. A store inside the database reads in the transaction, where one is given. */
-  list(of: PoliciesOf, transaction?: Queries): Promise<Policy[]>
+  /**
+   * In no particular order and without what groups add. Who owns many things is named by three policies on each: say which relation is wanted.
+   * A store inside the database reads in the transaction, where one is given.
+   */
+  list(of: PolicyFilter, transaction?: Queries): Promise<Policy[]>
 }
 
 /** In SQL: whether the policies of an entity that was made hold. Until then it is there for nobody. */

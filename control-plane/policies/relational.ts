@@ -1,7 +1,10 @@
 // The policy store in the control plane's own database: a table of policies, and one query for each check.
 
 import type { Database, Queries, SqlRow } from '../../config/postgres/database.ts'
-import type { PoliciesOf, Policy, PolicyChanges, PolicyObject, PolicyStore } from './policy-store.ts'
+import type { Policy, PolicyChanges, PolicyFilter, PolicyObject, PolicyStore } from './policy-store.ts'
+
+/** Of what one user may read of others. */
+const objectsMax = 10_000
 
 // From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen, so
 // groups that hold each other end.
@@ -13,15 +16,24 @@ const subjectsSql = `
     FROM subjects JOIN control_plane.tuples ON tuples.subject = subjects.subject AND tuples.relation = 'member'
   )`
 
+// LIMIT makes it a look-up for each subject, in their order and no further than needed: a join would read all who have the relation on the object,
+// which on `users` are all users.
 const allowsSql = `
   ${subjectsSql}
   SELECT EXISTS (
-    SELECT FROM control_plane.tuples WHERE object = $3 AND relation = $2 AND subject IN (SELECT subject FROM subjects)
+    SELECT FROM subjects, LATERAL (
+      SELECT FROM control_plane.tuples WHERE object = $3 AND relation = $2 AND tuples.subject = subjects.subject LIMIT 1
+    ) AS policy
   ) AS allowed`
 
+// Without what the user owns, which may be a tenth of all.
 const objectsSql = `
   ${subjectsSql}
-  SELECT DISTINCT object FROM control_plane.tuples JOIN subjects USING (subject) WHERE relation = $2`
+  SELECT DISTINCT object FROM control_plane.tuples JOIN subjects USING (subject) WHERE relation = $2
+    AND $1 IS DISTINCT FROM (
+      SELECT owner::text FROM control_plane.things WHERE id = CASE WHEN object ~ '^[0-9a-f-]{36}$' THEN object::uuid END
+    )
+  LIMIT ${objectsMax}`
 
 // Sorted, so that two transactions that add the same policies wait for each other in one order.
 const addSql = `
@@ -48,10 +60,10 @@ export function openRelationalPolicies(database: Database): PolicyStore {
       return rows.map(({ object }) => object)
     },
     async list(of, transaction) {
-      const [column, value] = columnOf(of)
+      const [where, values] = conditionsOf(of)
       const rows = await (transaction ?? database).query<PolicyRow>(
-        `SELECT object, relation, subject FROM control_plane.tuples WHERE ${column} = $1`,
-        [value],
+        `SELECT object, relation, subject FROM control_plane.tuples WHERE ${where}`,
+        values,
       )
       return rows.map(({ subject, relation, object }) => ({ subject, relation, object }))
     },
@@ -67,14 +79,15 @@ function changesIn(transaction: Queries): PolicyChanges {
       await transaction.query(removeSql, columnsOf(policies))
     },
     async removeAll(of) {
-      const [column, value] = columnOf(of)
-      await transaction.query(`DELETE FROM control_plane.tuples WHERE ${column} = $1`, [value])
+      const [where, values] = conditionsOf(of)
+      await transaction.query(`DELETE FROM control_plane.tuples WHERE ${where}`, values)
     },
   }
 }
 
-function columnOf(of: PoliciesOf): ['object' | 'subject', string] {
-  return 'object' in of ? ['object', of.object] : ['subject', of.subject]
+function conditionsOf(of: PolicyFilter): [string, string[]] {
+  const given = (['object', 'relation', 'subject'] as const).filter(column => of[column] !== undefined)
+  return [given.map((column, at) => `${column} = $${at + 1}`).join(' AND '), given.map(column => of[column]!)]
 }
 
 function columnsOf(policies: readonly Policy[]): [string[], string[], string[]] {

@@ -40,7 +40,7 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       return writes(by, async write => {
         if (object === 'authorities' && relations.includes('member')) {
           await write.query(lockAuthoritiesSql)
-          const members = (await policies.list({ object }, write)).filter(({ relation }) => relation === 'member')
+          const members = await policies.list({ object, relation: 'member' }, write)
           if (members.length > 0 && members.every(({ subject }) => subjects.includes(subject))) return false
         }
         await write.policies.remove(policiesOf(subjects, relations, object))
@@ -56,11 +56,10 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       ])
       // Grows while it is walked: the groups of each subject come behind it.
       for (const [from, before] of paths) {
-        const own = await policies.list({ subject: from })
-        const last = own.find(policy => policy.relation === relation && policy.object === object)
+        const [last] = await policies.list({ subject: from, relation, object })
         if (last !== undefined) return [...before, last]
-        for (const policy of own) {
-          if (policy.relation !== 'member' || !isId(policy.object) || paths.size >= visitedMax) continue
+        for (const policy of await policies.list({ subject: from, relation: 'member' })) {
+          if (!isId(policy.object) || paths.size >= visitedMax) continue
           const members = membersOf(toGroupId(policy.object))
           if (!paths.has(members)) paths.set(members, [...before, policy])
         }

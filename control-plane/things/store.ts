@@ -4,7 +4,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import { foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
@@ -22,11 +22,7 @@ export interface Thing {
   readonly metadata?: Metadata
 }
 
-export interface ThingFilter {
-  /** A part of the name, case ignored. */
-  readonly name?: string | undefined
-  /** A part of the stored metadata. */
-  readonly metadata?: Metadata | undefined
+export interface ThingFilter extends EntityFilter {
   /** Also those of others that the user may read. */
   readonly shared?: boolean | undefined
 }
@@ -95,12 +91,9 @@ const inUseSql = `
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
-const listSql = (whose: string) => `
-  SELECT ordinal, ${columns} FROM control_plane.things
-  WHERE ${whose} AND ($2::text IS NULL OR strpos(name_folded, $2) > 0) AND ($3::jsonb IS NULL OR metadata @> $3)
-    AND ${isDelivered('things.id')}`
+const listSql = (whose: string) => `SELECT ordinal, ${columns} FROM control_plane.things WHERE ${whose} AND ${isDelivered('things.id')}`
 const ownSql = listSql('owner = $1')
-const readableSql = listSql('(owner = $1 OR id = ANY($4::uuid[]))')
+const readableSql = listSql('(owner = $1 OR id = ANY($2::uuid[]))')
 
 const isConnectedSql = 'SELECT FROM control_plane.connections WHERE connections.thing = things.id AND connections.channel = $2'
 const connectedSql = `
@@ -198,13 +191,14 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       return row?.owner
     },
 
-    async list(user, { name, metadata, shared = false }, page) {
-      const filter = metadata === undefined ? null : JSON.stringify(metadata)
-      const asked = [user, name === undefined ? null : foldedName(name), filter]
-      const last = [page.offset, page.limit]
-      if (!shared) return toPage(await database.query<ListedRow>(pageSql(ownSql, 5, page), [...asked, ...last]), toThing)
-      const readable = (await policies.objects(user, 'read')).filter(isId)
-      return toPage(await database.query<ListedRow>(pageSql(readableSql, 6, page), [...asked, readable, ...last]), toThing)
+    async list(user, { shared = false, ...filter }, page) {
+      const whose = shared ? [user, (await policies.objects(user, 'read')).filter(isId)] : [user]
+      const [filtered, wanted] = filterSql(filter, whose.length)
+      const values = [...whose, ...wanted, page.offset, page.limit]
+      return toPage(
+        await database.query<ListedRow>(pageSql((shared ? readableSql : ownSql) + filtered, values.length, page), values),
+        toThing,
+      )
     },
 
     async listConnected(owner, channel, connected, page) {

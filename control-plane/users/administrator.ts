@@ -8,8 +8,7 @@ import { type Credentials, checkNewCredentials } from './credentials.ts'
 import type { Users } from './store.ts'
 
 export async function hasAdministrator(policies: PolicyStore): Promise<boolean> {
-  const members = await policies.list({ object: 'authorities' })
-  return members.some(({ relation }) => relation === 'member')
+  return (await policies.list({ object: 'authorities', relation: 'member' })).length > 0
 }
 
 /**

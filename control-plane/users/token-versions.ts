@@ -20,9 +20,28 @@ export function openTokenVersions(database: Database): TokenVersions {
   const remembered = new Map<UserId, number>()
   let changes = 0
 
+  /** Of the question that is not sent yet, which waits for the answer to the one before: so no answer is older than who asked. */
+  let waiting: { readonly users: Set<UserId>; readonly answer: Promise<ReadonlyMap<UserId, number>> } | undefined
+  let before: Promise<unknown> = Promise.resolve()
+
   async function ask(user: UserId): Promise<number | undefined> {
-    const [row] = await database.query<{ token_version: number }>('SELECT token_version FROM control_plane.users WHERE id = $1', [user])
-    return row?.token_version
+    if (waiting === undefined) {
+      const users = new Set<UserId>()
+      const answer = before.then(() => {
+        waiting = undefined
+        return askAll([...users])
+      })
+      waiting = { users, answer }
+      before = answer.catch(() => undefined)
+    }
+    waiting.users.add(user)
+    return (await waiting.answer).get(user)
+  }
+
+  async function askAll(users: readonly UserId[]): Promise<ReadonlyMap<UserId, number>> {
+    const sql = 'SELECT id, token_version FROM control_plane.users WHERE id = ANY($1::uuid[])'
+    const rows = await database.query<{ id: UserId; token_version: number }>(sql, [users])
+    return new Map(rows.map(({ id, token_version }) => [id, token_version]))
   }
 
   return {

@@ -181,6 +181,20 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.list({ subject: membersOf(group) })).toEqual([onThing[1]])
     })
 
+    test('lists give those alone that have all of what is asked for', async () => {
+      const policies: Policy[] = [
+        { subject: user, relation: 'read', object: thing },
+        { subject: user, relation: 'write', object: thing },
+        { subject: other, relation: 'read', object: thing },
+        { subject: user, relation: 'member', object: group },
+      ]
+      await add(...policies)
+      expect(await store.list({ subject: user, relation: 'member' })).toEqual([policies[3]])
+      expect(new Set(await store.list({ object: thing, relation: 'read' }))).toEqual(new Set([policies[0], policies[2]]))
+      expect(await store.list({ subject: user, relation: 'write', object: thing })).toEqual([policies[1]])
+      expect(await store.list({ subject: other, relation: 'write', object: thing })).toEqual([])
+    })
+
     test('ten thousand policies in one call are all there', async () => {
       const things = Array.from({ length: 10_000 }, () => newThingId())
       await add(...things.map((object): Policy => ({ subject: user, relation: 'read', object })))

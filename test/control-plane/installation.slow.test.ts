@@ -1,11 +1,12 @@
 // Starting: the first time, again, at the same time, under another master key, and with or without an administrator.
 
-import { readdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, expect, test } from 'vitest'
 import { type ControlPlane, ControlPlaneStartError, isInstalled, openControlPlane } from '../../control-plane/index.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
-import { describeOnDatabases, masterKey, ownPolicies, recordingLogger } from './platform.ts'
+import { type Answer, call } from '../up/operator.ts'
+import { describeOnDatabases, masterKey, openPlatform, ownPolicies, recordingLogger } from './platform.ts'
 
 const options = {
   users: { allowSelfRegister: true },
@@ -16,7 +17,8 @@ const options = {
 }
 const credentials = { email: 'chief@sluice.example', password: 'the chief of them all' }
 
-const migrations = fileURLToPath(new URL('../../control-plane/migrations', import.meta.url))
+const firstRelease = fileURLToPath(new URL('first-release.sql', import.meta.url))
+const firstOwner = 'owner@sluice.example'
 
 describeOnDatabases('start', database => {
   beforeEach(() => database().execute('DROP SCHEMA IF EXISTS control_plane CASCADE'))
@@ -43,23 +45,22 @@ describeOnDatabases('start', database => {
     await (await open()).check()
   })
 
-  test('a database of the first version is brought up to date with what it holds', async () => {
-    const plane = await open()
-    await plane.ensureAdministrator(credentials)
-    for (const name of (await readdir(migrations)).toSorted().toReversed()) {
-      if (name.startsWith('0001')) continue
-      const down = (await readFile(`${migrations}/${name}`, 'utf8')).split('-- Down Migration')[1]!
-      await database().execute(`SET search_path TO control_plane; ${down}; RESET search_path`)
-      await database().query('DELETE FROM control_plane.migrations WHERE name = $1', [name.replace('.sql', '')])
-    }
-    const owner = (await database().query<{ id: string }>('SELECT id FROM control_plane.users'))[0]!.id
-    await database().query("INSERT INTO control_plane.channels (id, owner, name) VALUES (gen_random_uuid(), $1, 'From Before')", [owner])
-    const upgraded = await open()
-    expect(await upgraded.hasAdministrator()).toBe(true)
-    expect(await database().query('SELECT name, name_folded, version FROM control_plane.channels')).toEqual([
-      { name: 'From Before', name_folded: 'from before', version: 1 },
-    ])
-    expect(await database().query('SELECT * FROM control_plane.failed_attempts')).toEqual([])
+  test('a database of the first release is brought up to date with all that it holds', async () => {
+    await database().execute(await readFile(firstRelease, 'utf8'))
+    const platform = await openPlatform(database())
+    const { url, plane } = platform
+    const signedIn = await call(url, 'POST', '/tokens', { body: { email: firstOwner, password: 'correct horse battery' } })
+    const get = (path: string): Promise<Answer> => call(url, 'GET', path, { authorization: `Bearer ${String(signedIn.json?.['token'])}` })
+    const { things } = (await get('/things?name=\u00c9LAN&metadata={"floor":3}')).json as { things: { id: string; key: string }[] }
+    expect(things).toMatchObject([{ name: '\u00c9lan', metadata: { floor: 3 } }])
+    const [sensor] = (await get('/things?name=sensor')).json!['things'] as { id: string; key: string }[]
+    const [channel] = (await get(`/things/${sensor!.id}/channels`)).json!['channels'] as { id: string; name: string }[]
+    expect(channel).toMatchObject({ name: 'site' })
+    const access = (secret: string) =>
+      plane.access.authorize({ credential: { scheme: 'Thing', secret }, channel: channel!.id, action: 'publish' })
+    expect([await access(sensor!.key), await access(things[0]!.key)]).toMatchObject([{ allowed: true }, { allowed: false }])
+    expect((await get(`/things/${sensor!.id}`)).headers.get('etag')).toBe('"1"')
+    await platform.close()
   })
 
   test('a database tells before its key is asked for whether it was installed under one, and nothing is written by that', async () => {

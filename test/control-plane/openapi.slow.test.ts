@@ -28,6 +28,7 @@ describePlatform('openapi', platform => {
     expect(described).toEqual({
       'POST /users': '201 400 401 403 409 413 415 429 503',
       'POST /tokens': '201 400 401 413 415 429 503',
+      'GET /audit': '200 400 401 403 429 503',
       'GET /users': '200 400 401 429 503',
       'PUT /users': '200 400 401 413 429 503',
       'GET /users/profile': '200 401 429 503',

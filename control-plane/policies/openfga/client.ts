@@ -5,7 +5,7 @@
 //   members of a group                         entity:<group id>#member
 
 import type { GroupId, ThingId, UserId } from '../../ids.ts'
-import { type PoliciesOf, type Policy, type PolicyObject, type Relation, relations, type Subject } from '../policy-store.ts'
+import { type Policy, type PolicyFilter, type PolicyObject, type Relation, relations, type Subject } from '../policy-store.ts'
 import type { OpenFgaRequests } from './requests.ts'
 
 /** Where the policies are. */
@@ -18,7 +18,7 @@ export interface OpenFgaClient {
   /** Makes a store with our model in it. */
   makeStore(): Promise<OpenFgaStore>
   check(store: OpenFgaStore, subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
-  read(store: OpenFgaStore, of: PoliciesOf): Promise<Policy[]>
+  read(store: OpenFgaStore, of: PolicyFilter): Promise<Policy[]>
   /** Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done. */
   write(store: OpenFgaStore, change: { readonly add?: readonly Policy[]; readonly remove?: readonly Policy[] }): Promise<void>
   /** The objects on which the subject has the relation, also through groups; as many as the server gives. */
@@ -67,8 +67,12 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
       return allowed === true
     },
 
-    async read({ storeId }, of) {
-      const key = 'object' in of ? { object: toObject(of.object) } : { user: toUser(of.subject), object: 'entity:' }
+    async read({ storeId }, { subject, relation, object }) {
+      const key = {
+        object: object === undefined ? 'entity:' : toObject(object),
+        ...(relation === undefined ? {} : { relation }),
+        ...(subject === undefined ? {} : { user: toUser(subject) }),
+      }
       const found: Policy[] = []
       let token = ''
       do {

@@ -7,10 +7,10 @@ import type { Database } from '../../../config/postgres/database.ts'
 import { openServer } from '../../../config/postgres/server.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 
-describeWithPostgres('a server that plans each question', postgres => {
+describeWithPostgres('a server that prepares', postgres => {
   const opened: { close(): unknown }[] = []
-  const open = async (connectionsMax = 1, url = postgres.url): Promise<Database> => {
-    const database = await openServer({ url, applicationName: 'sluice test', connectionsMax, plansEach: true })
+  const open = async (connectionsMax = 1, url = postgres.url, how: object = { plansEach: true }): Promise<Database> => {
+    const database = await openServer({ url, applicationName: 'sluice test', connectionsMax, ...how })
     opened.push(database)
     return database
   }
@@ -33,6 +33,14 @@ describeWithPostgres('a server that plans each question', postgres => {
     const database = await open()
     await ask(database, 9)
     expect(await plansOf(database)).toEqual([{ custom_plans: 8n, generic_plans: 0n }])
+  })
+
+  test('it is planned once for all where that is asked for, and no plan is as good for some values as another', async () => {
+    const database = await open(1, postgres.url, { prepares: true })
+    await ask(database, 9)
+    // PostgreSQL plans five times for the values before it compares.
+    expect(await plansOf(database)).toEqual([{ custom_plans: 5n, generic_plans: 3n }])
+    expect(await database.query('SHOW jit')).toEqual([{ jit: 'off' }])
   })
 
   test('a statement that fails by itself fails each time', async () => {

@@ -1,0 +1,119 @@
+// How many GET /things/<id> one process serves, against bare fastify routes that run its statements over the same pool, in turns.
+
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { fastify } from 'fastify'
+import type { SqlValue } from '../../config/postgres/database.ts'
+import { groupMembers, isInGroup, ownerOfThing, thingAt } from '../../test/control-plane/population.ts'
+import { median } from '../median-time.ts'
+import type { LoadReport } from '../readers/load.ts'
+import { askedThings, type Site } from './site.ts'
+
+export interface LoadOptions {
+  readonly turns: number
+  readonly seconds: number
+  readonly connections: number
+}
+
+/** Medians over the turns. */
+export interface Throughput {
+  readonly name: string
+  readonly perSecond: number
+  /** Of the process that answers, for a request. */
+  readonly cpuUs: number
+  /** Requests/s of the product through those of this route, turn by turn; 1 for the product itself. */
+  readonly ratio: number
+}
+
+interface Route {
+  readonly name: string
+  readonly url: string
+  readonly paths: readonly string[]
+  close(): Promise<void>
+}
+
+/** Who asks: a member of the groups of those with the numbers before. */
+const caller = groupMembers + 1
+
+/** The product comes first, by a right of a group and of a thing of one's own. */
+export async function measureThroughput(site: Site, options: LoadOptions, progress: (what: string) => void): Promise<Throughput[]> {
+  const authorization = await site.authorizationOf(caller)
+  const pathsOf = (isWanted: (thing: number, owner: number) => boolean): string[] =>
+    askedThings(site.population)
+      .filter(nth => isWanted(nth, ownerOfThing(site.population, nth)))
+      .map(nth => `/things/${thingAt(nth)}`)
+  const ofGroups = pathsOf((thing, owner) => isInGroup(thing) && owner > 0 && owner < caller)
+  const own = pathsOf((_thing, owner) => owner === caller)
+  const statements = await statementsOf(site, ofGroups[0]!, authorization)
+  const routes: readonly Route[] = [
+    { name: 'GET /things/<id> with a token, by a right of a group', url: site.url, paths: ofGroups, close: async () => undefined },
+    { name: "... of a thing of one's own", url: site.url, paths: own, close: async () => undefined },
+    { ...(await serveBare(site, statements.slice(-1))), name: 'a bare route: the statement that reads the thing', paths: ofGroups },
+    { ...(await serveBare(site, statements)), name: `a bare route: all ${statements.length} statements of the first`, paths: ofGroups },
+  ]
+  const loads = routes.map(() => [] as Load[])
+  // The first turn of each warms up.
+  for (let turn = 0; turn <= options.turns; turn++) {
+    for (const [at, { name, url, paths }] of routes.entries()) {
+      progress(`${name}, turn ${turn} of ${options.turns}`)
+      const measured = await load({ ...options, url, paths, authorization })
+      if (turn > 0) loads[at]!.push(measured)
+    }
+  }
+  await Promise.all(routes.map(route => route.close()))
+  return routes.map(({ name }, at) => ({
+    name,
+    perSecond: median(loads[at]!.map(({ perSecond }) => perSecond)),
+    cpuUs: median(loads[at]!.map(({ cpuUs }) => cpuUs)),
+    ratio: median(loads[at]!.map(({ perSecond }, turn) => loads[0]![turn]!.perSecond / perSecond)),
+  }))
+}
+
+interface Statement {
+  readonly sql: string
+  /** What stands in the place of the thing's id is undefined. */
+  readonly values: readonly (SqlValue | undefined)[]
+}
+
+/** What the product asks of the database for one request, the reading of the thing last. */
+async function statementsOf(site: Site, path: string, authorization: string): Promise<Statement[]> {
+  const id = path.replace('/things/', '')
+  const asked = await site.recorded(async () => {
+    const answer = await fetch(site.url + path, { headers: { authorization } })
+    if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
+  })
+  return asked.map(({ sql, values }) => ({ sql, values: values.map(value => (value === id ? undefined : value)) }))
+}
+
+/** Neither a token nor an answer is looked at: one row of the last statement becomes JSON. */
+async function serveBare({ database }: Site, statements: readonly Statement[]): Promise<Pick<Route, 'url' | 'close'>> {
+  const app = fastify()
+  app.get<{ Params: { thing: string } }>('/things/:thing', async request => {
+    let rows: Record<string, SqlValue>[] = []
+    for (const { sql, values } of statements)
+      rows = await database.query(
+        sql,
+        values.map(value => value ?? request.params.thing),
+      )
+    const [{ id, name: ofThing, metadata } = {}] = rows
+    return { id, name: ofThing, key: id, metadata: JSON.parse(metadata as string) as unknown }
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`, close: () => app.close() }
+}
+
+interface Load {
+  readonly perSecond: number
+  readonly cpuUs: number
+}
+
+/** From another process. */
+async function load(options: LoadOptions & { url: string; paths: readonly string[]; authorization: string }): Promise<Load> {
+  const cpu = process.cpuUsage()
+  const child = fork(new URL('../readers/load.ts', import.meta.url), [JSON.stringify(options)])
+  const [report] = (await once(child, 'message')) as [LoadReport]
+  const { user, system } = process.cpuUsage(cpu)
+  if (report.failed > 0) throw new Error(`${report.failed} requests had no answer, or none that was wanted`)
+  return { perSecond: report.perSecond, cpuUs: (user + system) / report.total }
+}
