@@ -103,6 +103,41 @@ test('a disconnect ends the streams of that thing on that channel, and no other'
   expect(await platform.stop()).toBe(0)
 })
 
+test.each([
+  ['a channel that is deleted', 'DELETE', 'channel', ['owner', 'device']],
+  ['a thing that is deleted', 'DELETE', 'thing', ['device']],
+  ['a key that is replaced', 'PATCH', 'key', ['device']],
+] as const)('%s ends its streams, and what it opened is refused', async (_what, method, of, ended) => {
+  await using folder = await disposableFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const clients = { owner: await follow(platform.url, site), device: await follow(platform.url, site, undefined, site.device) }
+  await publishAll(platform.url, site, [1])
+  await clients.owner.until(1)
+  await clients.device.until(1)
+  const path = { channel: `/channels/${site.channel}`, thing: `/things/${site.thing}`, key: `/things/${site.thing}/key` }[of]
+  const body = method === 'PATCH' ? { body: {} } : {}
+  const { status } = await call(platform.url, method, path, { authorization: site.owner, ...body })
+  expect([200, 204]).toContain(status)
+  for (const who of ended) {
+    await clients[who].closed
+    expect(reasonOf(clients[who])).toBe('access_ended')
+  }
+  expect([401, 403]).toContain((await publish(platform.url, site, [{ n: 'count', v: 2 }])).status)
+  if (of === 'channel') {
+    const read = await call(platform.url, 'GET', `/channels/${site.channel}/messages`, { authorization: site.owner })
+    expect(read.status).toBe(403)
+  } else {
+    // The owner's stream goes on.
+    const { json } = await call(platform.url, 'POST', '/things/bulk', { authorization: site.owner, body: [{ name: 'next' }] })
+    const [next] = json!.things as [{ id: string; key: string }]
+    await call(platform.url, 'POST', '/connect', { authorization: site.owner, body: { channel_ids: [site.channel], thing_ids: [next.id] } })
+    await publishAll(platform.url, { ...site, device: `Thing ${next.key}` }, [3])
+    await clients.owner.until(2)
+  }
+  expect(await platform.stop()).toBe(0)
+})
+
 test('SIGTERM ends open streams with a reason before the process stops', async () => {
   await using folder = await disposableFolder()
   const platform = await startPlatform({ data: folder.path })
