@@ -9,6 +9,7 @@ import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
+import type { MasterKeys } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
@@ -89,12 +90,13 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
-  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility } = {},
+    masterKeys = [masterKey],
+  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility; masterKeys?: MasterKeys } = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
-    masterKey,
+    masterKeys,
     options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
     logger,
   })
