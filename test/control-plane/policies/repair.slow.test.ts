@@ -115,17 +115,22 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     const old = await stripped()
     const [{ instant: before } = { instant: '' }] = await database().query<{ instant: string }>('SELECT now()::text AS instant')
     const young = await stripped()
-    const inYoungGroup = { subject: `${young.group}#member`, relation: 'read', object: old.thing } as never as Policy
-    const body = { type: 'things', members: [old.thing] }
     const authorization = await platform.administrator()
-    expect((await call(platform.url, 'POST', `/groups/${young.group}/members`, { authorization, body })).status).toBe(200)
-    await remove([inYoungGroup])
+    const pairs = [
+      [old.thing, young.group],
+      [young.thing, old.group],
+    ] as const
+    for (const [thing, group] of pairs) {
+      const body = { type: 'things', members: [thing] }
+      expect((await call(platform.url, 'POST', `/groups/${group}/members`, { authorization, body })).status).toBe(200)
+      await remove([{ subject: `${group}#member` as never, relation: 'read', object: thing }])
+    }
     await repair({ before })
     expect([await createThing(old.owner), await view(old.owner, old.thing), await view(old.friend, old.thing)]).toEqual([201, 200, 200])
     expect([await createThing(young.owner), await view(young.owner, young.thing), await view(young.friend, young.thing)]).toEqual([
       403, 403, 403,
     ])
-    expect(await policiesOf(old.owner, [old.thing])).not.toContain(`${old.thing}#read@${young.group}#member`)
+    for (const [thing, group] of pairs) expect(await policiesOf(old.owner, [thing])).not.toContain(`${thing}#read@${group}#member`)
     await repair()
     expect([await createThing(young.owner), await view(young.owner, young.thing), await view(young.friend, young.thing)]).toEqual([
       201, 200, 200,
