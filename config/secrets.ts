@@ -112,7 +112,9 @@ export async function replaceSecretFile(path: string, text: string): Promise<voi
     await placeSecretFile(path, text, draft => rename(draft, path))
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    throw new SecretError(`${path} cannot be written (${code}): make room on its disk, or make its folder writable for this user`, { cause })
+    throw new SecretError(`${path} cannot be written (${code}): make room on its disk, or make its folder writable for this user`, {
+      cause,
+    })
   }
 }
 

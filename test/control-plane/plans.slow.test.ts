@@ -12,6 +12,7 @@ import { deriveKey } from '../../config/secrets.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { openTokens } from '../../control-plane/tokens/store.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
+import { call, expectStatus } from '../up/operator.ts'
 import { askEveryRoute, openAsk } from './every-route.ts'
 import { type Answered, largeTables, type Plan, plannedFor, planOf, recording, rowsRead, type Tables, tablesReadWhole } from './plans.ts'
 import { masterKey, openPlatform, type Platform, recordingLogger } from './platform.ts'
@@ -71,13 +72,17 @@ describeWithPostgres(
   postgres => {
     let database: Database
     let platform: Platform
+    /** While the master key is replaced, a thing's key has two look-ups. */
+    let withTwoKeys: Platform
     let route = 'start'
     const sent: (Answered & { readonly route: string })[] = []
     const asked = new Set<string>()
 
     beforeAll(async () => {
       database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
-      platform = await openPlatform(recording(database, statement => sent.push({ ...statement, route })))
+      const recorded = recording(database, statement => sent.push({ ...statement, route }))
+      platform = await openPlatform(recorded)
+      withTwoKeys = await openPlatform(recorded, { masterKeys: [Buffer.alloc(32, 8), masterKey], compatibility: '0.13' })
       await populate(database, population)
       const things = Array.from({ length: population.things }, (_, nth) => nth).filter(nth =>
         owners.includes(ownerOfThing(population, nth)),
@@ -87,6 +92,7 @@ describeWithPostgres(
     })
     afterAll(async () => {
       await platform?.close()
+      await withTwoKeys?.close()
       await database?.close()
     })
 
@@ -118,7 +124,11 @@ describeWithPostgres(
           { scheme: 'Bearer', secret: token },
           { scheme: 'Bearer', secret: 'sluice_none' },
         ] as const)
-          await platform.plane.access.authorize({ credential, channel: channelAt(channel), action: 'read', address })
+          for (const { plane } of [platform, withTwoKeys])
+            await plane.access.authorize({ credential, channel: channelAt(channel), action: 'read', address })
+        route = 'a given key'
+        const given = { authorization: `Bearer ${token}`, body: { key: `burnt-in-to-a-thing-of-${owner}` } }
+        await expectStatus(call(withTwoKeys.url, 'POST', '/things', given), 201)
       }
       const described = createServer({ logger: recordingLogger().logger })
       openapiRoutes(described, { version: '0' })
