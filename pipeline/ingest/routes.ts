@@ -1,7 +1,7 @@
 // The HTTP door for messages: POST /channels/<channel>/messages[/<subtopic…>], answered when the log has the message.
 //
 // The order of checks: who asks (401), the shape of the request (400, 413, 415; with `Prefer: handling=strict` that of the payload, too), then rights (403). Key and rights are asked for
-// before the body is read, so nobody unknown makes the platform read one.
+// before the body is read, so nobody unknown makes the platform read one; a thing that may publish and has no quota left is answered 429 then, too.
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -16,6 +16,7 @@ import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
+import { openQuotas, type Quotas } from './quotas.ts'
 import { openReceiptClock } from './receipt-clock.ts'
 import { checkDecodable, isStrict, openDefaultDecoder } from './strict-handling.ts'
 import { subtopicOf } from './subtopic.ts'
@@ -29,6 +30,8 @@ export interface IngestParts {
   readonly options: IngestOptions
   /** What strict handling decodes with; by default as a writer with default options does. */
   readonly decoder?: Decoder
+  /** By default those of the options. */
+  readonly quotas?: Quotas | undefined
 }
 
 /** What is known of a publish before its body is read. */
@@ -66,6 +69,7 @@ export function ingestRoutes({
   metrics,
   options,
   decoder = openDefaultDecoder(options.payloadBytesMax),
+  quotas = openQuotas(options),
 }: IngestParts): FastifyPluginAsync {
   const receiptUs = openReceiptClock()
 
@@ -78,6 +82,8 @@ export function ingestRoutes({
     const contentType = readContentType(request)
     const subtopic = subtopicOf(path)
     if (contentType === 'application/json') checkFormat(subtopic)
+    // Only looked at: what is wrong with the body is not known yet, and a message that is refused for it must not be counted.
+    if (publisher !== null) quotas?.check(channel, publisher)
     request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher })
   }
 
@@ -95,9 +101,15 @@ export function ingestRoutes({
       checkDecodable(decoder, message)
     }
     if (publisher === null) throw new HttpError('forbidden')
-    const [position] = await log.append([message])
-    metrics.accepted(payload.length)
-    return { id: `${logLabel()}-${position!.partition}-${position!.offset}` }
+    quotas?.take(channel, publisher)
+    try {
+      const [position] = await log.append([message])
+      metrics.accepted(payload.length)
+      return { id: `${logLabel()}-${position!.partition}-${position!.offset}` }
+    } catch (error) {
+      quotas?.giveBack(channel, publisher)
+      throw error
+    }
   }
 
   return async app => {
