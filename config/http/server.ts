@@ -16,7 +16,7 @@ import { prepareQuery } from './query-string.ts'
 import { refuseConnection } from './refused-connection.ts'
 import { encodedBodyFault, headFault } from './request-head.ts'
 import { safetyHeaders } from './safety-headers.ts'
-import { excessOf } from './validation.ts'
+import { longListIn } from './validation.ts'
 
 /** What route plugins take: `(app: HttpServer) => Promise<void>`. */
 export type HttpServer = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
@@ -115,8 +115,8 @@ export function createServer({
     try {
       prepareQuery(request)
       if (request.body === undefined && !needsBody(request)) request.body = {}
-      const faults = excessOf(request.body, request.routeOptions.schema?.body)
-      if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
+      const longList = longListIn(request.body, request.routeOptions.schema?.body ?? {})
+      if (longList !== undefined) throw new HttpError('malformed_request', undefined, { faults: [longList] })
       done()
     } catch (error) {
       done(error as Error)
