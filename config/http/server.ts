@@ -7,6 +7,7 @@ import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController, t
 import type { Logger } from '../logger.ts'
 import { trackRoutes } from './absent-route.ts'
 import { clientAddressesKey, openClientAddresses } from './client-address.ts'
+import { allowOrigins } from './cross-origin.ts'
 import { openErrorAnswer } from './error-answer.ts'
 import { HttpError } from './errors.ts'
 import { jsonParser, needsBody } from './json-body.ts'
@@ -53,6 +54,7 @@ export function createServer({
   requestTimeoutMs = 30_000,
   keepAliveTimeoutMs = 72_000,
   trustedProxies = [],
+  allowedOrigins = [],
   tls,
   compatibility = 'none',
 }: ServerOptions): HttpServer {
@@ -100,6 +102,7 @@ export function createServer({
   app.addHook('preClose', async () => {
     closing = true
   })
+  if (allowedOrigins.length > 0) allowOrigins(app, allowedOrigins)
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(safety).header('x-request-id', request.id)
     const { headers } = request

@@ -184,13 +184,13 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
 }
 
 /**
- * What is sent depends on who asks. nginx would keep events back without the last one. A connection kept for another request would hold
+ * What is sent depends on who asks, and from which page. nginx would keep events back without the last one. A connection kept for another request would hold
  * up a process that stops.
  */
 const streamHeaders = {
   'content-type': eventStreamType,
   'cache-control': 'private, no-store',
-  vary: 'accept, authorization',
+  vary: 'accept, authorization, origin',
   connection: 'close',
   'x-accel-buffering': 'no',
 } as const
