@@ -3,30 +3,30 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createSecretFile, deriveKey, generatePassword, openMasterKey, parseMasterKey } from '../../config/secrets.ts'
+import { createSecretFile, deriveKey, generatePassword, openMasterKeys, parseMasterKeys } from '../../config/secrets.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 test('a key is made once, readable by its owner only, and is the same afterwards', async () => {
   const path = join(temporaryFolder(), 'master-key')
-  const made = await openMasterKey(path)
-  expect(made).toHaveLength(32)
+  const [made, ...others] = await openMasterKeys(path)
+  expect([made.length, others]).toEqual([32, []])
   expect(statSync(path).mode & 0o777).toBe(0o600)
   expect(readFileSync(path, 'utf8')).toBe(`${made.toString('base64url')}\n`)
-  expect(await openMasterKey(path)).toEqual(made)
+  expect(await openMasterKeys(path)).toEqual([made])
 })
 
 test('two that make it at the same time get the same key, and leave nothing else behind', async () => {
   const place = temporaryFolder()
-  const keys = await Promise.all(Array.from({ length: 8 }, () => openMasterKey(join(place, 'master-key'))))
-  expect(new Set(keys.map(key => key.toString('hex')))).toHaveLength(1)
+  const keys = await Promise.all(Array.from({ length: 8 }, () => openMasterKeys(join(place, 'master-key'))))
+  expect(new Set(keys.map(([key]) => key.toString('hex')))).toHaveLength(1)
   expect(readdirSync(place)).toEqual(['master-key'])
 })
 
 test('a file that others can read is refused with what to do', async () => {
   const path = join(temporaryFolder(), 'master-key')
-  await openMasterKey(path)
+  await openMasterKeys(path)
   chmodSync(path, 0o640)
-  await expect(openMasterKey(path)).rejects.toThrow(`${path} has mode 0640, so that others can read it: run chmod 600 ${path}`)
+  await expect(openMasterKeys(path)).rejects.toThrow(`${path} has mode 0640, so that others can read it: run chmod 600 ${path}`)
 })
 
 test.each(['', 'short', `${'A'.repeat(42)}!`, 'A'.repeat(44)])(
@@ -34,13 +34,13 @@ test.each(['', 'short', `${'A'.repeat(42)}!`, 'A'.repeat(44)])(
   async text => {
     const path = join(temporaryFolder(), 'master-key')
     writeFileSync(path, text, { mode: 0o600 })
-    await expect(openMasterKey(path)).rejects.toThrow('does not hold a master key')
+    await expect(openMasterKeys(path)).rejects.toThrow('does not hold a master key')
     expect(readFileSync(path, 'utf8')).toBe(text)
   },
 )
 
 test('what is no key is not shown by the refusal', () => {
-  expect(() => parseMasterKey('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not hold a master key((?!hidden).)*$/)
+  expect(() => parseMasterKeys('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not hold a master key((?!hidden).)*$/)
 })
 
 test('a purpose has always the same key, and another purpose another (RFC 5869, HKDF-SHA256)', () => {

@@ -23,8 +23,8 @@ const firstOwner = 'owner@sluice.example'
 describeOnDatabases('start', database => {
   beforeEach(() => database().execute('DROP SCHEMA IF EXISTS control_plane CASCADE'))
 
-  const open = (key: Uint8Array = masterKey): Promise<ControlPlane> =>
-    openControlPlane({ database: database(), masterKey: key, options, logger: recordingLogger().logger })
+  const open = (key = masterKey): Promise<ControlPlane> =>
+    openControlPlane({ database: database(), masterKeys: [key], options, logger: recordingLogger().logger })
 
   test('four instances that start at once on an empty database all start, and everybody may register', async () => {
     const planes = await Promise.all([open(), open(), open(), open()])

@@ -82,7 +82,7 @@ describeWithPostgres(
       const things = Array.from({ length: population.things }, (_, nth) => nth).filter(nth =>
         owners.includes(ownerOfThing(population, nth)),
       )
-      await giveKeys(database, openThingKeys(masterKey), things.map(thingAt))
+      await giveKeys(database, openThingKeys([masterKey]), things.map(thingAt))
       await database.execute('VACUUM ANALYZE')
     })
     afterAll(async () => {
@@ -91,7 +91,7 @@ describeWithPostgres(
     })
 
     test('every route is asked, and what accesses of things and users ask', async () => {
-      const tokens = openTokens(deriveKey(masterKey, 'tokens'), { lifetimeSeconds: 3600 })
+      const tokens = openTokens([deriveKey(masterKey, 'tokens')], { lifetimeSeconds: 3600 })
       const administrator = await platform.administrator()
       for (const owner of owners) {
         const block = firstBlockOf(population, owner)

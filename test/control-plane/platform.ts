@@ -9,7 +9,7 @@ import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
-import { deriveKey } from '../../config/secrets.ts'
+import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
@@ -102,12 +102,18 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
-  }: { allowSelfRegister?: boolean; policies?: ControlPlaneOptions['policies']; compatibility?: Compatibility } = {},
+    masterKeys = [masterKey],
+  }: {
+    allowSelfRegister?: boolean
+    policies?: ControlPlaneOptions['policies']
+    compatibility?: Compatibility
+    masterKeys?: MasterKeys
+  } = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
-    masterKey,
+    masterKeys,
     options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
     logger,
   })

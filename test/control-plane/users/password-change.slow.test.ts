@@ -45,11 +45,11 @@ describePlatform('password change', platform => {
     }
   })
 
-  const tokens = openTokens(deriveKey(masterKey, 'tokens'), { lifetimeSeconds: 60 })
+  const tokens = openTokens([deriveKey(masterKey, 'tokens')], { lifetimeSeconds: 60 })
 
   test('the token works before and not after, the new password gives one that does, and listeners have heard', async () => {
     const { users, changes } = open()
-    const apiKeys = openApiKeys(platform().database, masterKey, writesOn(platform().database))
+    const apiKeys = openApiKeys(platform().database, writesOn(platform().database))
     const unknownKeys = openUnknownKeys(openFailedAttempts(platform().database, masterKey))
     const { userOf } = openAuthentication({ tokens, users, apiKeys, unknownKeys })
     const { id, email, password } = await platform().user()
