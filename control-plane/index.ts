@@ -105,7 +105,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
   const writes = openWrites({ policies, audit, changes })
-  const users = openUsers({ database, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
+  const users = openUsers({ database, policies, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
   const passwordQueue = openPasswordQueue()

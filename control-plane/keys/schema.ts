@@ -37,7 +37,7 @@ export const issueKeySchema = {
   ...needsToken,
   summary: 'Issue an API key',
   description:
-    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked or you are disabled.',
+    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked; while you are disabled it opens nothing.',
   body: Type.Object(
     {
       name: Type.String({ default: '', description: `At most ${keyNameBytesMax} bytes in UTF-8.`, examples: ['nightly export'] }),

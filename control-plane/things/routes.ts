@@ -119,7 +119,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     if ((await things.ownerOf(id)) !== caller) throw await refusal(caller, id)
-    const [given] = await givenIds.read(request, [{ ...request.body, id: undefined }], () => '/body')
+    const [given] = await givenIds.read(request, [{ ...request.body, id: undefined }], () => '/body', { emptyIsAbsent: false })
     const outcome = await things
       .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), given?.key)
       .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))

@@ -92,7 +92,7 @@ const inUseSql = `
   UNION ALL SELECT FROM control_plane.things
   WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()
   UNION ALL SELECT FROM control_plane.things
-  WHERE key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND id <> ALL($1::uuid[])`
+  WHERE key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)`
 /** Who gives a key while there are two master keys waits for who else does: each may write it under another, where no unique index sees both. */
 const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
@@ -265,7 +265,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<SqlRow[]> => {
-        if (given !== undefined) await refuseInUse(write, [thing], [given])
+        if (given !== undefined) await refuseInUse(write, [], [given])
         return write.query(rotateSql, values)
       }
       const outcome = await change(by, thing, 'thing.rotate-key', work).catch(refuseUsed)

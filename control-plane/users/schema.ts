@@ -3,13 +3,15 @@
 import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { emptyAnswer, tokenRequired } from '../answers.ts'
-import { metadataQuery, metadataSchema } from '../entity.ts'
+import { metadataBytesMax, metadataQuery, metadataSchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
 import { pageAnswer, pageDescription, pageQuery } from '../page.ts'
 import { emailBytesMax, passwordBytesMax, passwordCharactersMin } from './credentials.ts'
 
 /** Three times the longest email and password, for escapes; who asks is not known before the body is read. */
 export const credentialsBytesMax = 4_096
+/** With metadata. */
+export const registrationBytesMax = credentialsBytesMax + metadataBytesMax
 /** Of an email as it is sent: spaces around it do not count, but are read. */
 const emailCharactersMax = 1_024
 
@@ -91,7 +93,7 @@ export const changePasswordSchema = {
   summary: 'Change your password',
   description: 'Ends every token that you have. A wrong old password counts as a failed login.',
   security: tokenRequired,
-  body: Type.Object({ old_password: password, password }),
+  body: Type.Object({ old_password: Type.String({ ...password, minLength: 1 }), password }),
   response: {
     201: Type.Object({}, { description: 'It is changed: get a new token.' }),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'too_many_requests', 'unavailable'),
