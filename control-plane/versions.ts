@@ -28,4 +28,4 @@ export function changedSince(): HttpError {
 }
 
 /** The errors of a change to one entity. */
-export const changeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed', 'unavailable'] as const
+export const changeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed'] as const
