@@ -7,7 +7,7 @@ import { deprecationHeaders } from '../deprecation.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
-import { changeCodes, eTagHeader } from '../versions.ts'
+import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
 const id = idSchema('channel', "The channel's id.")
 export const channelSchema = Type.Object(
@@ -29,7 +29,7 @@ export const createChannelSchema = {
   body: newChannel,
   response: {
     201: emptyAnswer('The channel is created.', { Location: '/channels/<channel id>', ...deprecationHeaders }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'conflict'),
   },
 }
 
@@ -48,7 +48,7 @@ export const createChannelsSchema = {
         ...headersOf({ 'Access-Control-Expose-Headers': 'Location' }),
       },
     ),
-    ...errorAnswers(...bodyCodes, 'unauthenticated'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'conflict'),
   },
 }
 
@@ -80,6 +80,7 @@ export const updateChannelSchema = {
   summary: 'Replace name and metadata of a channel',
   description: 'Its owner may. What is left out is empty afterwards.',
   params,
+  headers: ifMatchHeaders,
   body: newChannel,
   response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
@@ -91,5 +92,6 @@ export const removeChannelSchema = {
   description:
     'Its owner may. Nobody publishes to it or reads it any more when this is answered, and live streams end; its messages stay until retention or `sluice erase`.',
   params,
+  headers: ifMatchHeaders,
   response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }

@@ -7,7 +7,7 @@ import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery } from '../entit
 import { exampleIds, idSchema } from '../ids.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
 import { thingSchema } from '../things/schema.ts'
-import { changeCodes, eTagHeader } from '../versions.ts'
+import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
 export const groupNameBytesMax = 254
 export const descriptionBytesMax = 1_024
@@ -93,6 +93,7 @@ export const updateGroupSchema = {
   summary: 'Replace name, description and metadata of a group',
   description: 'Who made it and the administrator may. What is left out is empty afterwards.',
   params,
+  headers: ifMatchHeaders,
   body: newGroup,
   response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
@@ -103,6 +104,7 @@ export const removeGroupSchema = {
   summary: 'Delete a group',
   description: 'Who made it and the administrator may. Access that was gained through it ends at once.',
   params,
+  headers: ifMatchHeaders,
   response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 

@@ -7,7 +7,7 @@ import { deprecationHeaders } from '../deprecation.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
-import { changeCodes, eTagHeader } from '../versions.ts'
+import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
 const id = idSchema('thing', "The thing's id.")
 const name = Type.String({ examples: ['weather station'] })
@@ -37,7 +37,7 @@ export const createThingSchema = {
   body: newThing,
   response: {
     201: emptyAnswer('The thing is created.', { Location: '/things/<thing id>', ...deprecationHeaders }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 
@@ -56,7 +56,7 @@ export const createThingsSchema = {
         ...headersOf({ 'Access-Control-Expose-Headers': 'Location' }),
       },
     ),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 
@@ -111,6 +111,7 @@ export const updateThingSchema = {
   summary: 'Replace name and metadata of a thing',
   description: 'Needs the relation write on the thing. What is left out is empty afterwards.',
   params,
+  headers: ifMatchHeaders,
   body: newThing,
   response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
@@ -121,6 +122,7 @@ export const removeThingSchema = {
   summary: 'Delete a thing',
   description: 'Needs the relation delete on the thing. Its key opens nothing any more when this is answered; its messages stay.',
   params,
+  headers: ifMatchHeaders,
   response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
@@ -165,6 +167,7 @@ export const rotateKeySchema = {
   summary: 'Give a thing another key',
   description: "The thing's owner may. The key before is good for as many seconds as asked, and ends at once without any.",
   params,
+  headers: ifMatchHeaders,
   body: Type.Object(
     {
       grace_seconds: Type.Integer({
@@ -179,6 +182,6 @@ export const rotateKeySchema = {
   ),
   response: {
     200: Type.Object({ key }, { title: 'RotatedKey', description: 'The new key.', ...headersOf(eTagHeader) }),
-    ...errorAnswers(...bodyCodes, ...changeCodes),
+    ...errorAnswers(...bodyCodes, ...changeCodes, 'conflict'),
   },
 }

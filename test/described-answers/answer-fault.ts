@@ -23,6 +23,9 @@ interface RouteSchema {
 /** Paths without a route have no schema, and answer errors as all others do. */
 const ofNoRoute: RouteSchema = { response: errorAnswers(...(Object.keys(errors) as ErrorCode[])) as Record<string, Described> }
 
+/** A 500 in the shape of all errors: nothing describes one. */
+export const defect = 'it is a defect, which the log tells'
+
 // Not strict: schemas hold keywords of descriptions.
 const ajv = new Ajv({ strict: false })
 addFormats.default(ajv)
@@ -36,7 +39,8 @@ const validators = new WeakMap<object, ValidateFunction>()
 export function answerFault(request: FastifyRequest, reply: FastifyReply, payload: unknown, sent: unknown): string | undefined {
   const route: RouteSchema = request.is404 ? ofNoRoute : ((request.routeOptions.schema ?? {}) as RouteSchema)
   if (route.hide === true || route.response === undefined) return undefined
-  const described = route.response[reply.statusCode]
+  const isDefect = reply.statusCode === 500
+  const described = (isDefect ? ofNoRoute : route).response![reply.statusCode]
   if (described === undefined) return `the status is not one of ${Object.keys(route.response).join(', ')}`
   const missing = Object.entries(described.headers ?? {}).find(([name, { optional }]) => optional !== true && !reply.hasHeader(name))
   if (missing !== undefined) return `the header ${missing[0]} is missing`
@@ -48,13 +52,14 @@ export function answerFault(request: FastifyRequest, reply: FastifyReply, payloa
   const listed = types.length > 0 ? types : (route.produces ?? ['application/json'])
   if (!listed.map(one => one.split(';')[0]).includes(type)) return `the content type ${type} is not one of ${listed.join(', ')}`
   if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return isEmpty ? 'there is no body' : undefined
-  return bodyFault(reply, type, described.content?.[type]?.schema ?? described, payload, sent)
+  return bodyFault(reply, type, described.content?.[type]?.schema ?? described, payload, sent) ?? (isDefect ? defect : undefined)
 }
 
 function bodyFault(reply: FastifyReply, type: string, schema: object, payload: string | Buffer, sent: unknown): string | undefined {
   const text = (reply.getHeader('content-encoding') === 'gzip' ? gunzipSync(payload) : payload).toString()
   const isJson = /^application\/(.+\+)?json$/.test(type)
-  const body: unknown = isJson ? JSON.parse(text) : text
+  const body = isJson ? parsed(text) : text
+  if (body === undefined) return 'the body is not JSON'
   const validate = validators.get(schema) ?? ajv.compile(schema)
   validators.set(schema, validate)
   if (!validate(body)) return ajv.errorsText(validate.errors, { dataVar: 'the body' })
@@ -63,6 +68,14 @@ function bodyFault(reply: FastifyReply, type: string, schema: object, payload: s
   const serialize = reply.compileSerializationSchema(schema as Record<string, unknown>)
   const unnamed = lostPlace(whole, JSON.parse(serialize(whole as Record<string, unknown>)))
   return unnamed === undefined ? undefined : `${unnamed} is sent, and the schema does not name it`
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 /** What a serializer without a schema would make of it. */

@@ -42,9 +42,9 @@ const answers: Readonly<Record<string, (reply: FastifyReply) => FastifyReply>> =
   'key-missing': reply => reply.code(202).type('application/json').send('{"size":1}'),
   'of-another-type': reply => reply.code(202).type('application/json').send('{"id":"a","size":"1"}'),
   coded: reply => reply.code(202).headers({ 'content-encoding': 'gzip', 'content-type': 'application/json' }).send(gzipSync('{"size":1}')),
-  'key-unnamed': reply => reply.header('etag', '"1"').send({ id: 'a', size: 1, key: 'secret' } as object),
+  'key-unnamed': reply => reply.header('etag', '"1"').send({ id: 'a', size: 1, key: 'secret' }),
   'key-unnamed-text': reply => reply.code(202).type('application/json').send('{"id":"a","key":"secret"}'),
-  'changed-by-serializer': reply => reply.header('etag', '"1"').send({ id: 7 } as object),
+  'changed-by-serializer': reply => reply.header('etag', '"1"').send({ id: 7 }),
 }
 
 const faults: Readonly<Record<string, RegExp>> = {

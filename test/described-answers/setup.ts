@@ -2,9 +2,10 @@
 
 import { afterAll, afterEach } from 'vitest'
 import { keepFaults, takeFaults } from './faults.ts'
-import './subscribe.ts'
 
 keepFaults()
+// Once in a process: it is a module like any other.
+await import('./subscribe.ts')
 afterEach(failForFaults)
 // Of hooks, and of processes that ended behind the last test.
 afterAll(failForFaults)
