@@ -8,6 +8,11 @@ export function emptyAnswer(description: string, headers: Record<string, string>
   return Type.Unsafe<undefined>(Type.Null({ description, ...headersOf(headers) }))
 }
 
+/** An answer with an empty object. */
+export function emptyObject(description: string) {
+  return Type.Object({}, { title: 'Empty', description })
+}
+
 export function headersOf(headers: Record<string, string>): { headers?: Record<string, { type: 'string'; description: string }> } {
   const entries = Object.entries(headers)
   if (entries.length === 0) return {}

@@ -14,20 +14,27 @@ export const bulkItemsMax = 1_000
 const faultsMax = 20
 
 export const metadataSchema = Type.Record(Type.String(), Type.Unknown(), {
+  title: 'Metadata',
   description: `A JSON object of at most ${metadataBytesMax} bytes and ${metadataDepthMax} levels.`,
   examples: [{ location: 'roof' }],
 })
 export type Metadata = Record<string, unknown>
 
-export const newEntitySchema = Type.Object({
-  name: Type.String({
-    default: '',
-    maxLength: nameBytesMax,
-    description: `At most ${nameBytesMax} bytes in UTF-8.`,
-    examples: ['weather station'],
-  }),
-  metadata: Type.Optional(metadataSchema),
-})
+/** @param example a name */
+export function newEntitySchema(title: string, example: string) {
+  return Type.Object(
+    {
+      name: Type.String({
+        default: '',
+        maxLength: nameBytesMax,
+        description: `At most ${nameBytesMax} bytes in UTF-8.`,
+        examples: [example],
+      }),
+      metadata: Type.Optional(metadataSchema),
+    },
+    { title },
+  )
+}
 
 /** What names are compared by where case is ignored: the same on every database, whatever its locale. */
 export function foldedName(name: string): string {

@@ -4,11 +4,9 @@
 // before the body is read, so nobody unknown makes the platform read one; a thing that may publish and has no quota left is answered 429 then, too.
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
 import { clientAddressOf } from '../../config/http/client-address.ts'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { HttpError } from '../../config/http/errors.ts'
-import { type AccessControl, channelParameter, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { Decoder } from '../decode.ts'
 import type { Log } from '../log.ts'
@@ -18,6 +16,7 @@ import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
 import { openQuotas, type Quotas } from './quotas.ts'
 import { openReceiptClock } from './receipt-clock.ts'
+import { publishSchema, publishUnderSchema } from './schema.ts'
 import { checkDecodable, isStrict, openDefaultDecoder } from './strict-handling.ts'
 import { subtopicOf } from './subtopic.ts'
 
@@ -44,22 +43,6 @@ interface Publish {
 }
 
 const publishKey = 'publish'
-
-const parameters = Type.Object({ channel: channelParameter })
-const subtopicParameters = Type.Object({
-  channel: channelParameter,
-  '*': Type.String({ description: 'The subtopic, its parts divided by / or . (at most 16 parts of 128 bytes).' }),
-})
-const anyBytes = { schema: Type.Unsafe<Buffer>({}) }
-const body = { content: Object.fromEntries(mediaTypes.map(mediaType => [mediaType, anyBytes])) }
-const accepted = Type.Object(
-  {
-    id: Type.String({
-      description: "The message's id, `<log>-<partition>-<offset>`; the log is its number in the store, or the topic's name.",
-    }),
-  },
-  { description: 'The message is durable.' },
-)
 
 /** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
 export function ingestRoutes({
@@ -128,19 +111,14 @@ export function ingestRoutes({
       metrics.refused(refusalCode(failure))
       throw failure
     })
-    const response = { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'too_many_requests', 'unavailable') }
-    const description =
-      'A JSON document needs a subtopic. With `Prefer: handling=strict` the payload is decoded first, and one that would be a dead letter is answered 400 with the rule that it breaks.'
-    const described = { tags: ['messages'], description, security: [{ thing: [] }], body, response }
-
     app.post('/channels/:channel/messages', {
       onRequest: readHead,
-      schema: { ...described, summary: 'Publish a message', params: parameters },
+      schema: publishSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
     app.post('/channels/:channel/messages/*', {
       onRequest: readHead,
-      schema: { ...described, summary: 'Publish a message under a subtopic', params: subtopicParameters },
+      schema: publishUnderSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
   }
