@@ -78,7 +78,7 @@ export const viewKeySchema = {
   ...needsToken,
   summary: 'View an API key of yours',
   params,
-  response: { 200: keySchema, ...errorAnswers('malformed_request', 'unauthenticated', 'not_found', 'unavailable') },
+  response: { 200: keySchema, ...errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'not_found', 'unavailable') },
 }
 
 export const revokeKeySchema = {
