@@ -80,7 +80,7 @@ export const ownPolicies: PoliciesOptions = {
   openfga: { url: 'http://127.0.0.1:8080', timeoutMs: 2_000 },
 }
 
-const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
+export const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 let serial = 0
 
 export async function openPlatform(
