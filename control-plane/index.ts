@@ -140,13 +140,13 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
         allowSelfRegister: options.users.allowSelfRegister,
         logger,
       })
-      keyRoutes(app, { keys: apiKeys, users, authentication })
+      keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
       tokenRoutes(app, { signIn, tokens })
       thingRoutes(app, { things, givenIds, authentication, authorization })
       channelRoutes(app, { channels, givenIds, authentication, authorization })
       sharingRoutes(app, { things, authentication, authorization })
       policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
-      groupRoutes(app, { groups, members, things, authentication, authorization })
+      groupRoutes(app, { groups, members, things, users, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
       auditRoutes(app, { audit, authentication, authorization })
     },

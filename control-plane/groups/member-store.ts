@@ -28,6 +28,8 @@ export interface GroupMembers {
   /** In the order of ids, as its things are. */
   users(group: GroupId, page: PageRequest): Promise<Page<GroupUser>>
   things(group: GroupId, page: PageRequest): Promise<Page<ThingId>>
+  /** Whether `share` has made the members of the first members of the second. */
+  areShared(users: GroupId, things: GroupId): Promise<boolean>
   /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
   share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
 }
@@ -97,16 +99,23 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
       return toPage(await database.query<{ id: ThingId; total: bigint }>(sql, [group, page.offset, page.limit]), ({ id }) => id)
     },
 
+    async areShared(users, things) {
+      return (await policies.list(sharing(users, things))).length > 0
+    },
+
     async share(by, users, things, isShared) {
-      const shared: Policy = { subject: membersOf(users), relation: 'member', object: things }
       return writes(by, async write => {
         if (!(await isLocked(write, lockGroupsSql, [...new Set([users, things])]))) return false
-        await write.policies[isShared ? 'add' : 'remove']([shared])
+        await write.policies[isShared ? 'add' : 'remove']([sharing(users, things)])
         write.note(isShared ? 'group.share' : 'group.unshare', [users, things])
         return true
       })
     },
   }
+}
+
+function sharing(users: GroupId, things: GroupId): Policy {
+  return { subject: membersOf(users), relation: 'member', object: things }
 }
 
 function memberships(group: GroupId, users: readonly UserId[]): Policy[] {

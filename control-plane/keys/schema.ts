@@ -90,7 +90,7 @@ export const viewKeySchema = {
   operationId: 'viewKey',
   summary: 'View an API key of yours',
   params,
-  response: { 200: keySchema, ...errorAnswers('unauthenticated', 'not_found') },
+  response: { 200: keySchema, ...errorAnswers('unauthenticated', 'forbidden', 'not_found') },
 }
 
 export const revokeKeySchema = {

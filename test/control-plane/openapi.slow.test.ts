@@ -31,7 +31,7 @@ describePlatform('openapi', platform => {
       'PATCH /password': '201 400 401 403 413 415 429 503',
       'POST /keys': '201 400 401 403 413 415 429 503',
       'GET /keys': '200 400 401 429 503',
-      'GET /keys/{key}': '200 400 401 404 429 503',
+      'GET /keys/{key}': '200 400 401 403 404 429 503',
       'DELETE /keys/{key}': '204 400 401 413 415 429 503',
       'POST /things': '201 400 401 403 409 413 415 429 503',
       'POST /things/bulk': '201 400 401 403 409 413 415 429 503',

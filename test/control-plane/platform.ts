@@ -93,7 +93,7 @@ export function controlPlaneOutage(logger: Logger): OutageReport {
 /** In the database. */
 export const ownPolicies = { store: 'relational' } as const
 
-const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
+export const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 let serial = 0
 
 export async function openPlatform(
