@@ -3,7 +3,15 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createSecretFile, deriveKey, generatePassword, openMasterKeys, parseMasterKeys } from '../../config/secrets.ts'
+import {
+  createSecretFile,
+  deriveKey,
+  generatePassword,
+  generateSecret,
+  openMasterKeys,
+  parseMasterKeys,
+  replaceSecretFile,
+} from '../../config/secrets.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 test('a key is made once, readable by its owner only, and is the same afterwards', async () => {
@@ -43,6 +51,15 @@ test('what is no key is not shown by the refusal', () => {
   expect(() => parseMasterKeys('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not hold a master key((?!hidden).)*$/)
 })
 
+test('several are divided by commas or line ends, in the order given', () => {
+  const [first, second] = [generateSecret(), generateSecret()]
+  const keys = [first, second].map(text => Buffer.from(text, 'base64url'))
+  for (const divider of [',', ', ', '\n', '\r\n', ',\n']) expect(parseMasterKeys(`${first}${divider}${second}\n`, 'it')).toEqual(keys)
+  for (const text of [`${first},`, `,${first}`, `${first},,${second}`, `${first} ${second}`])
+    expect(() => parseMasterKeys(text, 'it')).toThrow('it does not hold a master key')
+  expect(() => parseMasterKeys(`${first},${second},${first}`, 'it')).toThrow('it holds one master key twice')
+})
+
 test('a purpose has always the same key, and another purpose another (RFC 5869, HKDF-SHA256)', () => {
   const masterKey = Buffer.alloc(32, 7)
   expect(deriveKey(masterKey, 'tokens').toString('hex')).toBe('6920295d164f23abccd5ee2c53c9791367de2ae5f01bf54f0ca609c05ed70cd8')
@@ -60,4 +77,13 @@ test('a secret file is never replaced', async () => {
   expect(await createSecretFile(path, 'first')).toBe(true)
   expect(await createSecretFile(path, 'second')).toBe(false)
   expect(readFileSync(path, 'utf8')).toBe('first\n')
+})
+
+test('a secret file is replaced as a whole, with mode 0600, and leaves nothing beside it', async () => {
+  const folder = temporaryFolder()
+  const path = join(folder, 'master-key')
+  await createSecretFile(path, 'first')
+  await replaceSecretFile(path, 'second')
+  expect([readFileSync(path, 'utf8'), statSync(path).mode & 0o777, readdirSync(folder)]).toEqual(['second\n', 0o600, ['master-key']])
+  await expect(replaceSecretFile(join(folder, 'none', 'master-key'), 'x')).rejects.toThrow(/master-key cannot be written \(ENOENT\)/)
 })
