@@ -51,7 +51,7 @@ export const nameQuery = Type.Optional(
   Type.String({ maxLength: nameBytesMax, description: 'Only those with this in their name, case ignored.', examples: ['station'] }),
 )
 export const metadataQuery = Type.Optional(
-  Type.String({ description: 'Only those whose metadata contains this JSON object.', examples: ['{"location":"roof"}'] }),
+  Type.String({ description: 'Only those whose metadata contains this JSON object.', contentSchema: metadataSchema }),
 )
 
 export interface EntityFilter {

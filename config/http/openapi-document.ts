@@ -15,7 +15,7 @@ interface Schema {
   readonly items?: Schema
   readonly anyOf?: readonly Schema[]
   readonly additionalProperties?: Schema | boolean
-  /** Of bytes that a route takes as they are: what is in them. */
+  /** Of bytes that a route takes as they are, and of a parameter that is JSON: what is in them. */
   readonly contentSchema?: Schema
   /** Words for errors. */
   readonly allowed?: string
@@ -34,6 +34,11 @@ interface Shown {
   required?: boolean
 }
 
+interface Parameter extends Shown {
+  /** In place of a schema, of a text that is JSON. */
+  content?: Record<string, Shown>
+}
+
 interface Response {
   readonly description?: string
   readonly headers?: Readonly<Record<string, Shown>>
@@ -42,7 +47,7 @@ interface Response {
 
 interface Operation {
   readonly tags?: readonly string[]
-  readonly parameters?: readonly Shown[]
+  readonly parameters?: readonly Parameter[]
   readonly requestBody?: { required?: boolean; readonly content: Readonly<Record<string, Shown>> }
   readonly responses: Record<string, Response | { readonly $ref: string }>
 }
@@ -68,9 +73,17 @@ export function completeDocument(document: Document): Document {
     if (example !== undefined) one.example = example
     one.schema = named(schema, schemas)
   }
-  // The page fills in the example of a parameter, but not one that its schema has.
-  const showParameter = (one: Shown): void => {
+  const showParameter = (one: Parameter): void => {
+    const { default: preset, contentSchema } = one.schema as Schema
+    if (preset !== undefined) one.required = false
+    if (contentSchema !== undefined) {
+      one.content = { 'application/json': { schema: contentSchema } }
+      show(one.content['application/json']!)
+      delete one.schema
+      return
+    }
     show(one)
+    // The page fills in the example of a parameter, but not one that its schema has.
     if (one.required === true || one.example === undefined) return
     one.schema = { ...one.schema, examples: [one.example] }
     delete one.example
@@ -114,9 +127,12 @@ function named(schema: Schema, schemas: Record<string, Named>): Named {
   if (contentSchema !== undefined) return named(contentSchema, schemas)
   const inner = (one: Schema): Named => named(one, schemas)
   const { title, properties, items, anyOf, additionalProperties } = written
+  // What has a default may be left out: it is filled in before the check.
+  const required = written.required?.filter(name => properties?.[name]?.default === undefined)
   const whole = {
     ...(written.enum?.every(one => typeof one === 'string') === true ? { type: 'string' } : {}),
     ...written,
+    ...(required && { required }),
     ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, inner(one)])) }),
     ...(items && { items: inner(items) }),
     ...(anyOf && { anyOf: anyOf.map(inner) }),

@@ -23,7 +23,7 @@ export interface Operation {
   readonly tags?: readonly string[]
   readonly deprecated?: boolean
   readonly security?: readonly Readonly<Record<string, unknown>>[]
-  readonly parameters?: readonly Shown[]
+  readonly parameters?: readonly (Shown & { readonly content?: Readonly<Record<string, Shown>> })[]
   readonly requestBody?: { readonly required?: boolean; readonly content: Readonly<Record<string, Shown>> }
   readonly responses: Readonly<
     Record<
@@ -77,7 +77,8 @@ export async function documentFaults(document: Document): Promise<string[]> {
         if (!Object.hasOwn(components.securitySchemes ?? {}, one)) fault(`the security scheme ${one} is not declared`)
       const named = parameters.filter(one => one.in === 'path').map(({ name }) => `{${name}}`)
       if (named.sort().join() !== (path.match(/\{[^}]*\}/g) ?? []).sort().join()) fault('the path has other parameters than are described')
-      for (const one of parameters) exampleFaults(one).forEach(what => fault(`parameter ${one.name}: ${what}`))
+      for (const one of parameters)
+        exampleFaults(one.content?.['application/json'] ?? one).forEach(what => fault(`parameter ${one.name}: ${what}`))
       for (const [type, one] of Object.entries(requestBody?.content ?? {}))
         exampleFaults(one).forEach(what => fault(`body ${type}: ${what}`))
       for (const [status, { description, content = {} }] of Object.entries(responses)) {
