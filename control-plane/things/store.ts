@@ -82,12 +82,16 @@ const insertSql = `
   ) WITH ORDINALITY AS thing
   ORDER BY thing.ordinality`
 
-/** Things and groups have their policies under their ids, and an old key opens what it did until it ends. */
+/**
+ * Things and groups have their policies under their ids, and an old key opens what it did until it ends. Asked of things that are written already: who
+ * rotates a key away is waited for by then.
+ */
 const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.users WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
-  WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()`
+  WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()
+    AND id <> ALL($1::uuid[])`
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
@@ -115,6 +119,9 @@ const rotateSql = `
     key_ciphertext = $2, key_lookup = $3, version = version + 1
   WHERE id = $1 AND ($5::int4[] IS NULL OR version = ANY($5))
   RETURNING version`
+
+/** It is not deleted before the policies are committed, and changes of whom it is shared with wait for each other. */
+const lockSharedSql = 'SELECT FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE'
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
 type ListedRow = ThingRow & { total: bigint }
@@ -161,8 +168,8 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
       const lookups = rows.map(({ lookup }) => lookup)
       const isMade = writes(by, async write => {
-        if (given.length > 0 && (await write.query(inUseSql, [idsOf(created), lookups])).length > 0) throw inUse()
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
+        if (given.length > 0 && (await write.query(inUseSql, [idsOf(created), lookups])).length > 0) throw inUse()
         await write.policies.add(granted, { kind: 'thing', ids: idsOf(created) })
         write.note('thing.create', idsOf(created))
       })
@@ -209,8 +216,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     async share(by, thing, users, relations) {
       const set = [...new Set(users)]
       return writes(by, async write => {
-        // Neither is deleted before the policies are committed.
-        if ((await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])).length === 0) return false
+        if ((await write.query(lockSharedSql, [thing])).length === 0) return false
         if ((await write.query(lockUsersSql, [set])).length < set.length) return false
         await write.policies.add(policiesOf(thing, set, relations))
         write.note('thing.share', [thing, ...set], relations)
@@ -220,6 +226,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
 
     async unshare(by, thing, users, relations) {
       await writes(by, async write => {
+        await write.query(lockSharedSql, [thing])
         await write.policies.remove(policiesOf(thing, users, relations))
         write.note('thing.unshare', [thing, ...users], relations)
       })
@@ -246,8 +253,9 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<SqlRow[]> => {
-        if (given !== undefined && (await write.query(inUseSql, [[], [lookup.toString('hex')]])).length > 0) throw inUse()
-        return write.query(rotateSql, values)
+        const rotated = await write.query(rotateSql, values)
+        if (given !== undefined && (await write.query(inUseSql, [[thing], [lookup.toString('hex')]])).length > 0) throw inUse()
+        return rotated
       }
       const outcome = await change(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }

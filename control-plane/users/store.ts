@@ -39,7 +39,7 @@ export interface Users {
    * A user who is disabled cannot sign in, their tokens and API keys are refused, and their things publish and read nothing; all of that when
    * this resolves.
    *
-   * @returns false where there is no such user
+   * @returns false where there is no such user, or where `by` was disabled meanwhile
    */
   setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
 }
@@ -69,6 +69,9 @@ const uniqueViolation = '23505'
 
 /** Keeps users from being deleted until what names them is committed. */
 export const lockUsersSql = 'SELECT id FROM control_plane.users WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
+
+/** Whoever takes an administrator away waits for who is taking another: two of them must not leave none. */
+export const lockAuthoritiesSql = 'SELECT FROM control_plane.installation FOR UPDATE'
 
 const listSql = `
   SELECT email COLLATE "C" AS ordinal, id, email, email AS name, metadata FROM control_plane.users
@@ -158,9 +161,12 @@ export function openUsers({ database, writes, passwords, versions }: Parts): Use
       const sql = `
         UPDATE control_plane.users
         SET disabled_at = CASE WHEN $2::boolean THEN coalesce(disabled_at, now()) END, token_version = token_version + 1
-        WHERE id = $1 RETURNING id`
+        WHERE id = $1 AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = $3 AND disabled_at IS NOT NULL) RETURNING id`
       const action = isDisabled ? 'user.disable' : 'user.enable'
-      return endAccess(by, user, action, write => write.query(sql, [user, isDisabled]))
+      return endAccess(by, user, action, async write => {
+        await write.query(lockAuthoritiesSql)
+        return write.query(sql, [user, isDisabled, by.user ?? null])
+      })
     },
   }
 }
