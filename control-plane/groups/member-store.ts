@@ -35,6 +35,8 @@ export interface GroupMembers {
 }
 
 const lockGroupsSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
+/** Changes of one group's members wait for each other: rows and policies of one must not stand between those of another. */
+const lockMembersSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) FOR NO KEY UPDATE'
 const lockThingsSql = `
   SELECT id FROM control_plane.things WHERE id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR owner = $2) ORDER BY id FOR KEY SHARE`
 const addThingsSql = `
@@ -50,7 +52,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async addUsers(by, group, users) {
       const set = [...new Set(users)]
       return writes(by, async write => {
-        if (!(await isLocked(write, lockGroupsSql, [group]))) return false
+        if (!(await isLocked(write, lockMembersSql, [group]))) return false
         if (!(await isLocked(write, lockUsersSql, set))) return false
         await write.policies.add(memberships(group, set))
         write.note('group.add-members', [group, ...set])
@@ -61,7 +63,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async addThings(by, group, things, owner) {
       const set = [...new Set(things)]
       return writes(by, async write => {
-        if (!(await isLocked(write, lockGroupsSql, [group]))) return false
+        if (!(await isLocked(write, lockMembersSql, [group]))) return false
         if (!(await isLocked(write, lockThingsSql, set, owner ?? null))) return false
         await write.query(addThingsSql, [group, set])
         await write.policies.add(accesses(group, set))
@@ -72,6 +74,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
 
     async removeMembers(by, group, users, things) {
       await writes(by, async write => {
+        await write.query(lockMembersSql, [[group]])
         await write.query('DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[])', [group, things])
         await write.policies.remove([...memberships(group, users), ...accesses(group, things)])
         write.note('group.remove-members', [group, ...users, ...things])

@@ -15,9 +15,10 @@ export interface Policies {
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
+/** It is not deleted before the policies are committed, and changes of its policies wait for each other. */
 const lockObjectSql = `
-  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR KEY SHARE),
-       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR KEY SHARE)
+  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE),
+       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
 /** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
 const visitedMax = 1_000
@@ -38,6 +39,7 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
     async remove(by, subjects, relations, object) {
       await writes(by, async write => {
         if (object === 'authorities' && relations.includes('member')) await demandOtherAdministrator(write, policies, subjects)
+        if (isId(object)) await write.query(lockObjectSql, [object])
         await write.policies.remove(policiesOf(subjects, relations, object))
         write.note('policy.remove', [object, ...subjects], relations)
       })

@@ -45,7 +45,7 @@ export interface Users {
    * A user who is disabled cannot sign in, their tokens and API keys are refused, and their things publish and read nothing; all of that when
    * this resolves.
    *
-   * @returns false where there is no such user
+   * @returns false where there is no such user, or where `by` was disabled meanwhile
    * @throws HttpError `conflict` where no administrator would be left who can sign in
    */
   setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
@@ -168,11 +168,11 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
       const sql = `
         UPDATE control_plane.users
         SET disabled_at = CASE WHEN $2::boolean THEN coalesce(disabled_at, now()) END, token_version = token_version + 1
-        WHERE id = $1 RETURNING id`
+        WHERE id = $1 AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = $3 AND disabled_at IS NOT NULL) RETURNING id`
       const action = isDisabled ? 'user.disable' : 'user.enable'
       return endAccess(by, user, action, async write => {
         if (isDisabled) await demandOtherAdministrator(write, policies, [user])
-        return write.query(sql, [user, isDisabled])
+        return write.query(sql, [user, isDisabled, by.user ?? null])
       })
     },
   }

@@ -61,6 +61,8 @@ export interface Platform {
   logged(): string
   /** Registers a fresh user and signs them in. */
   user(): Promise<User>
+  /** `Bearer …`. */
+  signIn(credentials: Pick<User, 'email' | 'password'>): Promise<string>
   /** The token of the administrator. */
   administrator(): Promise<string>
   close(): Promise<void>
@@ -141,6 +143,7 @@ export async function openPlatform(
       const { headers } = await call(url, 'POST', '/users', { authorization, body: credentials })
       return { ...credentials, id: headers.get('location')!.replace('/users/', ''), token: await signIn(credentials) }
     },
+    signIn: ({ email, password }) => signIn({ email, password }),
     administrator: () => signIn(administrator),
     async close() {
       await app.close()

@@ -52,7 +52,7 @@ describePlatform('policies', platform => {
     expect((await ask('POST', '/policies', member, user.token)).status).toBe(403)
   })
 
-  test('the last administrator stays one, also when two are removed at once', async () => {
+  test('the last administrator who is not disabled stays one, also when two are removed at once', async () => {
     const own = (await explain(user.id, 'member', 'authorities'))['allowed']
     expect(own).toBe(false)
     const rows = await platform().database.query<{ subject: string }>(
@@ -63,6 +63,11 @@ describePlatform('policies', platform => {
       ask('PUT', '/policies', { subjects: [subject], object: 'authorities', policies: ['member', 'read'] }, by)
     const refused = await remove(chief!)
     expect([refused.status, refused.json?.detail]).toEqual([409, expect.stringContaining('make another user a member')])
+    await ask('POST', '/policies', { subjects: [user.id], object: 'authorities', policies: ['member'] })
+    await ask('PUT', `/users/${user.id}/disabled`, { disabled: true })
+    expect((await remove(chief!)).status).toBe(409)
+    await ask('PUT', `/users/${user.id}/disabled`, { disabled: false })
+    user = { ...user, token: await platform().signIn(user) }
     await ask('POST', '/policies', { subjects: [user.id], object: 'authorities', policies: ['member'] })
     const statuses = (await Promise.all([remove(chief!), remove(user.id)])).map(({ status }) => status)
     expect(statuses.filter(status => status === 204)).toHaveLength(1)
