@@ -105,7 +105,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
   const writes = openWrites({ policies, audit, changes })
-  const users = openUsers({ database, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
+  const users = openUsers({ database, policies, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
   const passwordQueue = openPasswordQueue()
@@ -140,13 +140,13 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
         allowSelfRegister: options.users.allowSelfRegister,
         logger,
       })
-      keyRoutes(app, { keys: apiKeys, users, authentication })
+      keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
       tokenRoutes(app, { signIn, tokens })
       thingRoutes(app, { things, givenIds, authentication, authorization })
       channelRoutes(app, { channels, givenIds, authentication, authorization })
       sharingRoutes(app, { things, authentication, authorization })
       policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
-      groupRoutes(app, { groups, members, things, authentication, authorization })
+      groupRoutes(app, { groups, members, things, users, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
       auditRoutes(app, { audit, authentication, authorization })
     },

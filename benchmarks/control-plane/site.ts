@@ -53,7 +53,7 @@ export async function openSite(databaseUrl: string, population: Population, prog
     users: { allowSelfRegister: true },
     tokens: { lifetimeSeconds },
     audit: { retentionDays: 365 },
-    policies: { store: 'relational', openfga: { url: '', timeoutMs: 1000 } },
+    policies: { store: 'relational' },
     compatibility: 'none',
   } as const
   const plane = await openControlPlane({ database: recorder, masterKeys, options, logger })

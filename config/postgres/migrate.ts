@@ -36,7 +36,8 @@ export async function migrate(database: Database, { folder, schema, table }: Mig
   if ((await pendingMigrations(database, { folder, schema, table })).length === 0) return []
   return database.transaction(async transaction => {
     // Others hold the lock for as long as their migrations take, which is no reason to fail.
-    await transaction.execute('SET LOCAL lock_timeout = 0')
+    // A large table is not changed within the limit of one request.
+    await transaction.execute('SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0')
     await transaction.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))::text', [`migrations of ${schema}.${table}`])
     const applied = (await tableExists(transaction, schema, table)) ? await namesRecorded(transaction, schema, table) : []
     const pending = pendingOf(known, applied, schema)
@@ -69,7 +70,7 @@ async function apply(transaction: Transaction, { folder, schema, table }: Migrat
       if (/^(BEGIN|COMMIT|ROLLBACK)$/.test(sql)) return { rows: [] }
       try {
         if (/^SELECT (table_name|constraint_name|name) FROM /.test(sql)) return { rows: await transaction.query(sql) }
-        await transaction.execute(sql)
+        await transaction.execute(sql, { unhurried: true })
         return { rows: [] }
       } catch (error) {
         if (error instanceof DatabaseError) failure ??= error

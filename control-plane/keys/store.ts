@@ -24,6 +24,8 @@ export interface ApiKeys {
   /** What a value is kept as. */
   lookup(value: string): Buffer
   find(owner: UserId, key: ApiKeyId): Promise<ApiKey | undefined>
+  /** Whoever owns it. */
+  exists(key: ApiKeyId): Promise<boolean>
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
   /** What was granted by it ends before this resolves. One that is absent, or another's, is no error. */
@@ -78,6 +80,10 @@ export function openApiKeys(database: Database, writes: Writes): ApiKeys {
     async find(owner, key) {
       const [row] = await database.query<KeyRow>(`SELECT ${columns} FROM control_plane.api_keys WHERE id = $1 AND owner = $2`, [key, owner])
       return row === undefined ? undefined : toApiKey(row)
+    },
+
+    async exists(key) {
+      return (await database.query('SELECT 1 FROM control_plane.api_keys WHERE id = $1', [key])).length > 0
     },
 
     async list(owner, { offset, limit }) {

@@ -84,13 +84,14 @@ const insertSql = `
 
 /**
  * Things and groups have their policies under their ids, and an old key opens what it did until it ends. A key that another thing has under another
- * master key, no unique index knows of.
+ * master key, no unique index knows of. Asked of things that are written already: who rotates a key away is waited for by then.
  */
 const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.users WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
   WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()
+    AND id <> ALL($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
   WHERE key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND id <> ALL($1::uuid[])`
 /** Who gives a key while there are two master keys waits for who else does: each may write it under another, where no unique index sees both. */
@@ -123,6 +124,9 @@ const rotateSql = `
     key_ciphertext = $2, key_lookup = $3, version = version + 1
   WHERE id = $1 AND ($5::int4[] IS NULL OR version = ANY($5))
   RETURNING version`
+
+/** It is not deleted before the policies are committed, and changes of whom it is shared with wait for each other. */
+const lockSharedSql = 'SELECT FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE'
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
 type ListedRow = ThingRow & { total: bigint }
@@ -175,13 +179,9 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       })
       const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
       const isMade = writes(by, async write => {
-        if (given.length > 0)
-          await refuseInUse(
-            write,
-            idsOf(created),
-            created.map(({ key }) => key),
-          )
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
+        const keysOf = created.map(({ key }) => key)
+        if (given.length > 0) await refuseInUse(write, idsOf(created), keysOf)
         await write.policies.add(granted, { kind: 'thing', ids: idsOf(created) })
         write.note('thing.create', idsOf(created))
       })
@@ -228,8 +228,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     async share(by, thing, users, relations) {
       const set = [...new Set(users)]
       return writes(by, async write => {
-        // Neither is deleted before the policies are committed.
-        if ((await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])).length === 0) return false
+        if ((await write.query(lockSharedSql, [thing])).length === 0) return false
         if ((await write.query(lockUsersSql, [set])).length < set.length) return false
         await write.policies.add(policiesOf(thing, set, relations))
         write.note('thing.share', [thing, ...set], relations)
@@ -239,6 +238,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
 
     async unshare(by, thing, users, relations) {
       await writes(by, async write => {
+        await write.query(lockSharedSql, [thing])
         await write.policies.remove(policiesOf(thing, users, relations))
         write.note('thing.unshare', [thing, ...users], relations)
       })
@@ -265,8 +265,11 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<SqlRow[]> => {
+        // Its own key counts before.
+        if (given !== undefined) await refuseInUse(write, [], [given])
+        const rotated = await write.query(rotateSql, values)
         if (given !== undefined) await refuseInUse(write, [thing], [given])
-        return write.query(rotateSql, values)
+        return rotated
       }
       const outcome = await change(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }

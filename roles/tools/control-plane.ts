@@ -100,7 +100,8 @@ async function inFolder<Result>(
   work: (site: ControlPlaneSite) => Promise<Result>,
 ): Promise<Result> {
   const { loadUpOptions } = await import('../../up-options.ts')
-  const options = loadUpOptions(await sources(config, { data: { folder: path } }))
+  const upOptions = loadUpOptions(await sources(config, { data: { folder: path } }))
+  const options = { ...upOptions, policies: { store: 'relational' } } as const
   // Before it is opened, which would make it.
   if (!existsSync(join(path, databaseFolder)))
     throw new ToolError(`there is no data of a \`sluice up\` in ${path}: name its folder with --data`)

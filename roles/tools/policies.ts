@@ -66,9 +66,9 @@ async function withPolicies<Result>(
   site: ControlPlaneSite,
   work: (writes: ReturnType<typeof writesOf>) => Promise<Result>,
 ): Promise<Result> {
-  const { store, openfga } = site.options.policies
-  if (store === 'relational') return work(writesOf(database, openRelationalPolicies(database), site))
-  const elsewhere = openOpenFga(database, openfga, site.logger)
+  const { policies } = site.options
+  if (policies.store === 'relational') return work(writesOf(database, openRelationalPolicies(database), site))
+  const elsewhere = openOpenFga(database, policies.openfga, site.logger)
   try {
     return await work(writesOf(database, elsewhere, site))
   } finally {

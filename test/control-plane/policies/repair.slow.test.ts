@@ -5,6 +5,7 @@ import type { Database } from '../../../config/postgres/database.ts'
 import { openAuditLog } from '../../../control-plane/audit/store.ts'
 import { openChanges } from '../../../control-plane/changes.ts'
 import type { ThingId } from '../../../control-plane/ids.ts'
+import type { ControlPlaneOptions } from '../../../control-plane/options.ts'
 import { openOpenFga } from '../../../control-plane/policies/openfga/index.ts'
 import type { Policy, PolicyObject, PolicyStore } from '../../../control-plane/policies/policy-store.ts'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
@@ -15,11 +16,11 @@ import { type Answer, call } from '../../up/operator.ts'
 import { describeOnDatabases, openPlatform, ownPolicies, type Platform, recordingLogger, type User } from '../platform.ts'
 import { optionsOf } from './openfga/openfga-options.ts'
 
-type Options = typeof ownPolicies
-const stores: Record<Options['store'], (database: Database, options: Options) => PolicyStore & { close?(): Promise<void> }> = {
-  relational: database => openRelationalPolicies(database),
-  openfga: (database, { openfga }) => openOpenFga(database, openfga, recordingLogger().logger),
-}
+type Options = ControlPlaneOptions['policies']
+type Store = PolicyStore & { close?(): Promise<void> }
+
+const openStore = (database: Database, options: Options): Store =>
+  options.store === 'relational' ? openRelationalPolicies(database) : openOpenFga(database, options.openfga, recordingLogger().logger)
 
 describeOnDatabases('repair of policies', database => repairSuite(database, () => ownPolicies))
 describeWithOpenFga('OpenFGA', openfga => {
@@ -28,10 +29,10 @@ describeWithOpenFga('OpenFGA', openfga => {
 
 function repairSuite(database: () => Database, policiesOptions: () => Options): void {
   let platform: Platform
-  let store: ReturnType<(typeof stores)['openfga']>
+  let store: Store
   beforeAll(async () => {
     platform = await openPlatform(database(), { policies: policiesOptions() })
-    store = stores[policiesOptions().store](database(), policiesOptions())
+    store = openStore(database(), policiesOptions())
   }, 60_000)
   afterAll(async () => {
     await platform?.close()
