@@ -137,6 +137,7 @@ test('the answer of an error stands once in the description', async () => {
   expect(paths['/things/{id}']!['post']!.responses['403']).toEqual({ $ref: '#/components/responses/forbidden' })
   expect(Object.keys((components as { responses?: object }).responses ?? {}).sort()).toEqual([
     'forbidden',
+    'headers_too_large',
     'malformed_request',
     'unavailable',
   ])
