@@ -184,6 +184,8 @@ const tools = {
   dlq: { summary: 'look at dead letters, replay or drop them', load: () => import('./roles/tools/dlq.ts') },
   verify: { summary: 'compare a store with its log, message by message', load: () => import('./roles/tools/verify.ts') },
   trace: { summary: 'tell what has become of one message', load: () => import('./roles/tools/trace.ts') },
+  policies: { summary: 'add automatic policies that are missing', load: () => import('./roles/tools/policies.ts') },
+  secrets: { summary: 'make secrets, and replace the master key', load: () => import('./roles/tools/secrets.ts') },
 }
 for (const [name, { summary, load }] of Object.entries(tools)) {
   const command = program.command(name).summary(summary)

@@ -110,8 +110,11 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     return reply.code(204).send()
   })
 
-  for (const path of ['/groups/:group/children', '/groups/:group/parents']) {
-    app.get(path, { schema: noGroupsSchema, onRequest }, async (request, reply) => {
+  for (const [path, operationId] of [
+    ['/groups/:group/children', 'listGroupChildren'],
+    ['/groups/:group/parents', 'listGroupParents'],
+  ] as const) {
+    app.get(path, { schema: { ...noGroupsSchema, operationId }, onRequest }, async (request, reply) => {
       await seen(request, toGroupId(request.params.group))
       return reply.send(groupsPageOf({ total: 0, items: [] }, request.query))
     })

@@ -1,20 +1,20 @@
 // Policies that an administrator sets: only about what exists, and never so that nobody is left to set any.
 
 import { isId, toGroupId } from '../ids.ts'
-import { lockAuthoritiesSql, lockUsersSql } from '../users/store.ts'
+import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
+import { demandOtherAdministrator } from './administrators.ts'
 import { membersOf, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
-  /** @returns false, with none removed, where no member of `authorities` would be left that is not disabled */
-  remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
+  /** @throws HttpError `conflict`, with none removed, where no administrator would be left who can sign in */
+  remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
   /** The policies that lead from the subject to the object, first to last; undefined where none do. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
-const enabledSql = 'SELECT FROM control_plane.users WHERE id = ANY($1::uuid[]) AND disabled_at IS NULL LIMIT 1'
 /** It is not deleted before the policies are committed, and changes of its policies wait for each other. */
 const lockObjectSql = `
   WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE),
@@ -37,18 +37,11 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
     },
 
     async remove(by, subjects, relations, object) {
-      return writes(by, async write => {
-        if (object === 'authorities' && relations.includes('member')) {
-          await write.query(lockAuthoritiesSql)
-          const members = await policies.list({ object, relation: 'member' }, write)
-          const left = members.map(({ subject }) => subject).filter(subject => !subjects.includes(subject))
-          const isAny = left.includes('*') || (await write.query(enabledSql, [left.filter(isId)])).length > 0
-          if (members.length > 0 && !isAny) return false
-        }
+      await writes(by, async write => {
+        if (object === 'authorities' && relations.includes('member')) await demandOtherAdministrator(write, policies, subjects)
         if (isId(object)) await write.query(lockObjectSql, [object])
         await write.policies.remove(policiesOf(subjects, relations, object))
         write.note('policy.remove', [object, ...subjects], relations)
-        return true
       })
     },
 

@@ -8,7 +8,7 @@ import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
-import { expectStatus } from '../up/operator.ts'
+import { call, expectStatus } from '../up/operator.ts'
 import { openAsker } from './isolation/asker.ts'
 import { ask, substitutionsOf } from './isolation/matrix.ts'
 import { controlPlaneRows, routesOf } from './isolation/rows.ts'
@@ -70,22 +70,27 @@ describeWithPostgres(
   postgres => {
     let database: Database
     let platform: Platform
+    /** While the master key is replaced, a thing's key has two look-ups. */
+    let withTwoKeys: Platform
     let route = 'start'
     const sent: (Answered & { readonly route: string })[] = []
     const asked = new Set<string>()
 
     beforeAll(async () => {
       database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
-      platform = await openPlatform(recording(database, statement => sent.push({ ...statement, route })))
+      const recorded = recording(database, statement => sent.push({ ...statement, route }))
+      platform = await openPlatform(recorded)
+      withTwoKeys = await openPlatform(recorded, { masterKeys: [Buffer.alloc(32, 8), masterKey], compatibility: '0.13' })
       await populate(database, population)
       const things = Array.from({ length: population.things }, (_, nth) => nth).filter(nth =>
         owners.includes(ownerOfThing(population, nth)),
       )
-      await giveKeys(database, openThingKeys(masterKey), things.map(thingAt))
+      await giveKeys(database, openThingKeys([masterKey]), things.map(thingAt))
       await database.execute('VACUUM ANALYZE')
     })
     afterAll(async () => {
       await platform?.close()
+      await withTwoKeys?.close()
       await database?.close()
     })
 
@@ -145,7 +150,11 @@ describeWithPostgres(
           { scheme: 'Bearer', secret: world.authorization('owner')!.replace('Bearer ', '') },
           { scheme: 'Bearer', secret: 'sluice_none' },
         ] as const)
-          await platform.plane.access.authorize({ credential, channel: world.site.channel, action: 'read', address })
+          for (const { plane } of [platform, withTwoKeys])
+            await plane.access.authorize({ credential, channel: world.site.channel, action: 'read', address })
+        route = 'a given key'
+        const given = { authorization: world.authorization('owner')!, body: { key: `burnt-in-to-a-thing-of-${owner}` } }
+        await expectStatus(call(withTwoKeys.url, 'POST', '/things', given), 201)
       }
       expect([...asked].sort()).toEqual(await routesOf(platform.plane.routes))
     })

@@ -9,10 +9,12 @@ import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
+import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
+import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
-import type { PoliciesOptions } from '../../control-plane/policies/options.ts'
+import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
@@ -66,6 +68,20 @@ export interface Platform {
   close(): Promise<void>
 }
 
+/** Counts as many sign-ins that failed as the platform does, without the delays of real ones. @param what the account, and the client's network or nothing */
+export async function failSignIns(database: Database, times: number, ...what: string[]): Promise<void> {
+  const failed = signInFailures(database)
+  for (let nth = 0; nth < times; nth++) await failed.note([failed.keyOf('sign-in', ...what)])
+}
+
+/** How many sign-ins failed within the minute. */
+export async function failedSignIns(database: Database, ...what: string[]): Promise<number> {
+  const failed = signInFailures(database)
+  return (await failed.count([failed.keyOf('sign-in', ...what)]))[0]!
+}
+
+const signInFailures = (database: Database): FailedAttempts => openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
+
 /** For stores that are opened by themselves. @param changes who hears of what ends */
 export function writesOn(database: Database, changes: Changes = openChanges(recordingLogger().logger)): Writes {
   return openWrites({ policies: openRelationalPolicies(database), audit: openAuditLog(database, { retentionDays: 365 }), changes })
@@ -77,10 +93,7 @@ export function controlPlaneOutage(logger: Logger): OutageReport {
 }
 
 /** In the database. */
-export const ownPolicies: PoliciesOptions = {
-  store: 'relational',
-  openfga: { url: 'http://127.0.0.1:8080', timeoutMs: 2_000 },
-}
+export const ownPolicies = { store: 'relational' } as const
 
 export const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 let serial = 0
@@ -91,12 +104,18 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
-  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility } = {},
+    masterKeys = [masterKey],
+  }: {
+    allowSelfRegister?: boolean
+    policies?: ControlPlaneOptions['policies']
+    compatibility?: Compatibility
+    masterKeys?: MasterKeys
+  } = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
-    masterKey,
+    masterKeys,
     options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
     logger,
   })

@@ -84,7 +84,7 @@ let serial = 0
 const fresh = (): string => `${process.pid}-${Date.now()}-${serial++}`
 
 export async function openWorld({ asker, administrator, masterKey, prepare = async () => undefined }: WorldParts): Promise<World> {
-  const tokens = openTokens(deriveKey(masterKey, 'tokens'), { lifetimeSeconds: -60 })
+  const tokens = openTokens([deriveKey(masterKey, 'tokens')], { lifetimeSeconds: -60 })
 
   async function signIn(credentials: { readonly email: string; readonly password: string }): Promise<string> {
     const { json } = await expectStatus(asker.call('POST', '/tokens', { body: credentials }), 201)
