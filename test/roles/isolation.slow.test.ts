@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { openServer } from '../../config/postgres/server.ts'
-import { parseMasterKey } from '../../config/secrets.ts'
+import { parseMasterKeys } from '../../config/secrets.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
 import { askEverybody } from '../control-plane/isolation/matrix.ts'
 import { nameOf } from '../control-plane/isolation/row.ts'
@@ -24,7 +24,7 @@ describeWithPostgres('an api', postgres => {
         SVC_POLICIES_OPENFGA_KEY: openfga.key,
       })
       const asker = openAsker(api.url)
-      const key = parseMasterKey(masterKey, 'the tests')
+      const [key] = parseMasterKeys(masterKey, 'the tests')
       const world = await openWorld({ asker, administrator, masterKey: key })
       for (const row of controlPlaneRows) {
         const { got, wanted } = await askEverybody(world, row)

@@ -95,8 +95,8 @@ export const messageRows: readonly Row[] = [
   },
   {
     ...publishing,
-    route: 'POST /channels/{channel}/messages/{*}',
-    request: ({ site }) => ({ parameters: { channel: site.channel, '*': 'roof/weather' }, body: { tmp: 3 } }),
+    route: 'POST /channels/{channel}/messages/{subtopic}',
+    request: ({ site }) => ({ parameters: { channel: site.channel, subtopic: 'roof/weather' }, body: { tmp: 3 } }),
   },
 ]
 

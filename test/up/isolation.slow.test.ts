@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openEmbedded } from '../../config/postgres/embedded.ts'
-import { parseMasterKey } from '../../config/secrets.ts'
+import { parseMasterKeys } from '../../config/secrets.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
 import { ask, askEverybody, asked, type Snapshot, seenOf } from '../control-plane/isolation/matrix.ts'
 import { nameOf } from '../control-plane/isolation/row.ts'
@@ -33,7 +33,7 @@ describe('a running platform', () => {
   beforeAll(async () => {
     folder = await disposableFolder()
     platform = await startPlatform({ data: folder.path, environment })
-    masterKey = parseMasterKey(await readFile(join(folder.path, 'master-key'), 'utf8'), 'master-key')
+    ;[masterKey] = parseMasterKeys(await readFile(join(folder.path, 'master-key'), 'utf8'), 'master-key')
     asker = openAsker(platform.url)
     let isOpen = false
     world = await openWorld({ asker, administrator, masterKey, prepare: async site => (isOpen ? undefined : publishTo(site)) })

@@ -35,7 +35,7 @@ export const asked = { cells: 0 }
 export async function ask(world: World, row: Row, caller: Caller, request: Asked): Promise<Answer> {
   asked.cells++
   const [method = '', template = ''] = row.route.split(' ')
-  const path = template.replace(/\{([*\w]+)\}/g, (_all, name: string) => request.parameters![name]!)
+  const path = template.replace(/\{(\w+)\}/g, (_all, name: string) => request.parameters![name]!)
   const query = request.query === undefined ? '' : `?${new URLSearchParams(request.query).toString()}`
   const authorization = world.authorization(caller)
   const { body, type, headers } = request
