@@ -240,17 +240,6 @@ describeOnDatabases('races', database => {
     }
   })
 
-  test('administrators who disable each other: one of them stays', async () => {
-    for (let round = 0; round < 4; round++) {
-      const both = [await platform.user(), await platform.user()] as const
-      await ask('POST', '/policies', { subjects: both.map(({ id }) => id), object: 'authorities', policies: ['member'] }, administrator)
-      const disable = (by: User, user: User) => () => ask('PUT', `/users/${user.id}/disabled`, { disabled: true }, by.token)
-      const statuses = await atOnce(round, disable(both[0], both[1]), disable(both[1], both[0]))
-      expect(statuses.filter(status => status === 204)).toHaveLength(1)
-      expect([401, 403]).toContain(statuses.find(status => status !== 204))
-    }
-  })
-
   describe('of a change that another one overtakes in its middle', () => {
     /** Runs the first up to its first policy of the right to write, the second as far as it comes meanwhile, and both to their ends. */
     async function overtaken(first: () => Promise<Answer>, second: () => Promise<Answer>): Promise<number[]> {
