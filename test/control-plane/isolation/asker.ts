@@ -4,7 +4,7 @@ import { type Answer, type CallOptions, call } from '../../up/operator.ts'
 
 export interface Asker {
   readonly url: string
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  readonly call: (method: string, path: string, options?: CallOptions) => Promise<Answer>
   /** Passwords, keys of things, values of API keys, and tokens with their signatures. */
   readonly secrets: Set<string>
   /** Headers and bodies of what was answered with an error. */
