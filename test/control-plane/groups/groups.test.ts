@@ -1,6 +1,6 @@
 // Groups over HTTP: who sees, changes and shares them, and which access is gained and lost through them (SPEC §5).
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
 import { absentId, describePlatform, type User } from '../platform.ts'
 
@@ -183,34 +183,6 @@ describePlatform('groups', platform => {
     expect(await status('GET', `/members/${thing}/groups`, undefined, member.token)).toBe(403)
     expect(await status('GET', `/members/${member.id}/groups`, undefined, owner.token)).toBe(403)
     expect(await status('GET', `/members/${absentId}/groups`, undefined, owner.token)).toBe(403)
-  })
-
-  describe('rights on a group', () => {
-    const asked: [string, string, object?][] = [
-      ['GET', ''],
-      ['GET', '/members'],
-      ['GET', '/children'],
-      ['PUT', '', { name: 'group' }],
-      ['POST', '/members', { type: 'users', members: [absentId] }],
-      ['DELETE', '/members', { members: [absentId] }],
-      ['DELETE', ''],
-    ]
-    test.each(asked)('%s /groups/<group>%s', async (method, suffix, body) => {
-      const group = await makeGroup()
-      await assign(group, 'users', [member.id])
-      const at = (id: string, by: string) => status(method, `/groups/${id}${suffix}`, body, by)
-      const isRead = method === 'GET'
-      expect(await at(group, stranger.token)).toBe(403)
-      expect(await at(absentId, stranger.token)).toBe(403)
-      expect(await at(absentId, administrator)).toBe(404)
-      expect(await at(group, member.token)).toBe(isRead ? 200 : 403)
-      expect(await at('no-id', owner.token)).toBe(400)
-      // An absent user is refused as what is not theirs.
-      expect(await at(group, owner.token)).toBe(method === 'POST' ? 403 : method === 'DELETE' ? 204 : 200)
-      await assign(group, 'users', [member.id])
-      await ask('DELETE', `/groups/${group}/members`, { members: [member.id] })
-      expect(await at(group, member.token)).toBe(403)
-    })
   })
 
   test('clients send members with a form’s content type, or none', async () => {
