@@ -50,7 +50,7 @@ export const listChannelsSchema = {
   ...needsToken,
   summary: 'List your channels',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
-  response: { 200: channelsPage, ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
+  response: { 200: channelsPage, ...errorAnswers('malformed_request', 'query_too_large', 'unauthenticated', 'unavailable') },
 }
 
 export const viewChannelSchema = {

@@ -63,7 +63,7 @@ export const listGroupsSchema = {
   summary: 'List your groups',
   description: 'Those that you made or are a member of.',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
-  response: { 200: groupsPage, ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
+  response: { 200: groupsPage, ...errorAnswers('malformed_request', 'query_too_large', 'unauthenticated', 'unavailable') },
 }
 
 export const viewGroupSchema = {

@@ -2,7 +2,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filterSql, foldedName, type Metadata } from '../entity.ts'
+import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
@@ -76,7 +76,8 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
   async function listByIds(owner: UserId | null, ids: readonly string[], filter: EntityFilter, page: PageRequest): Promise<Page<Group>> {
     const [filtered, wanted] = filterSql(filter, 2)
     const values: SqlValue[] = [owner, ids, ...wanted, page.offset, page.limit]
-    return toPage(await database.query<GroupRow & { total: bigint }>(pageSql(memberSql + filtered, values.length, page), values), toGroup)
+    const sql = pageSql(memberSql + filtered, values.length, page)
+    return toPage(await filteredRows<GroupRow & { total: bigint }>(database, filter, sql, values), toGroup)
   }
 
   /** The groups that name the user as their member. */

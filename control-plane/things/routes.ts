@@ -8,7 +8,7 @@ import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
-import { checkEntities, checkMetadata, type NewEntity, parseMetadataFilter } from '../entity.ts'
+import { checkEntities, checkMetadataFilter, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import type { Given, GivenIds } from '../given.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import { pageOf } from '../page.ts'
@@ -83,7 +83,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
 
   takeAnyType(app, scope => {
     scope.post('/things/search', { schema: searchThingsSchema, onRequest }, async (request, reply) => {
-      checkMetadata(request.body.metadata, '/body/metadata')
+      checkMetadataFilter(request.body.metadata, '/body/metadata')
       const { items, ...page } = pageOf(await things.list(callerOf(request), request.body, request.body), request.body)
       return reply.headers(unstored).send({ ...page, things: items })
     })

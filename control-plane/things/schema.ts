@@ -68,7 +68,7 @@ export const listThingsSchema = {
       }),
     ),
   }),
-  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
+  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'query_too_large', 'unauthenticated', 'unavailable') },
 }
 
 export const searchThingsSchema = {
@@ -76,7 +76,7 @@ export const searchThingsSchema = {
   summary: 'Search your things',
   description: 'As GET /things, with what is asked in the body, whose content type may be any.',
   body: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema) }, { optionalBody: true }),
-  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'too_large', 'unauthenticated', 'unavailable') },
+  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'query_too_large', 'too_large', 'unauthenticated', 'unavailable') },
 }
 
 export const viewThingSchema = {
