@@ -138,8 +138,8 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
       const caller = callerOf(request)
       const ids = request.body.members.map(id => id.toLowerCase())
       const inGroup = await members.thingsIn(group, ids)
-      // Their owner may always take things out.
-      const areOwn = ids.every(id => inGroup.get(id) === caller)
+      // Their owner may always take things out, and users leave.
+      const areOwn = ids.every(id => id === caller || inGroup.get(id) === caller)
       if (!areOwn) await demandControl(caller, group)
       const found = ids.filter(id => inGroup.has(id))
       if (type === 'users' && found.length > 0) refuseFaults([{ pointer: '/body/type', detail: 'is users, and a member is a thing' }])

@@ -6,6 +6,7 @@ import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery } from '../entity.ts'
 import { idSchema } from '../ids.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageDescription, pageQuery } from '../page.ts'
+import { chainMax, groupsOfMemberMax, membersOfGroupMax } from '../policies/policy-store.ts'
 import { changeCodes, eTagHeader } from '../versions.ts'
 
 export const groupNameBytesMax = 254
@@ -16,7 +17,7 @@ const member = idSchema("A user's or a thing's id.")
 const params = Type.Object({ group: id })
 const needsToken = { tags: ['groups'], security: tokenRequired }
 const toSee = ['malformed_request', 'unauthenticated', 'forbidden', 'not_found', 'unavailable'] as const
-const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'unavailable'] as const
+const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict', 'unavailable'] as const
 
 const newGroup = Type.Object({
   name: Type.String({ minLength: 1, description: `At most ${groupNameBytesMax} bytes in UTF-8.`, examples: ['night shift'] }),
@@ -50,11 +51,11 @@ const groupsPage = Type.Object(
 export const createGroupSchema = {
   ...needsToken,
   summary: 'Create a group',
-  description: 'You are its first member.',
+  description: `You are its first member. One user is a member of at most ${groupsOfMemberMax} groups.`,
   body: newGroup,
   response: {
     201: emptyAnswer('The group is created.', { Location: '/groups/<group id>' }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'unavailable'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'conflict', 'unavailable'),
   },
 }
 
@@ -106,8 +107,7 @@ const members = Type.Array(member, { minItems: 1, maxItems: bulkItemsMax })
 export const addMembersSchema = {
   ...needsToken,
   summary: 'Add members to a group',
-  description:
-    'Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. Who made the group and the administrator may; things are assigned by their owner.',
+  description: `Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. Who made the group and the administrator may; things are assigned by their owner. A group has at most ${membersOfGroupMax} users, and a user is in at most ${groupsOfMemberMax} groups.`,
   params,
   body: Type.Object({ members, type: kind }),
   response: { 200: emptyAnswer('They are members.'), ...errorAnswers(...toChange) },
@@ -117,7 +117,7 @@ export const removeMembersSchema = {
   ...needsToken,
   summary: 'Remove members from a group',
   description:
-    'Access that was gained through the group ends at once. Who made the group and the administrator may; a thing also its owner. Who is no member is no error.',
+    'Access that was gained through the group ends at once. Who made the group and the administrator may; a thing also its owner, and a user themselves. Who is no member is no error.',
   params,
   body: Type.Object({ members, type: Type.Optional(kind) }),
   response: { 204: emptyAnswer('They are no members.'), ...errorAnswers(...toChange) },
@@ -195,7 +195,7 @@ const share = Type.Object({ thing_group_id: idSchema("The things group's id.") }
 export const shareGroupSchema = {
   ...needsToken,
   summary: 'Give a users group access to a things group',
-  description: 'The members of this group become members of the other one. You have to have made both, or be the administrator.',
+  description: `The members of this group become members of the other one. You have to have made both, or be the administrator. At most ${chainMax} groups are shared on in a row.`,
   params,
   body: share,
   response: { 200: Type.Object({}, { description: 'They are shared.' }), ...errorAnswers(...toChange) },
