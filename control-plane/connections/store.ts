@@ -1,6 +1,7 @@
 // Which things are connected to which channels.
 
 import type { Database } from '../../config/postgres/database.ts'
+import type { AccessChange } from '../client.ts'
 import type { ChannelId, ThingId } from '../ids.ts'
 import { isDelivered } from '../policies/policy-store.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
@@ -56,6 +57,11 @@ const existSql = `
   SELECT (SELECT count(*) FROM control_plane.channels WHERE id = ANY($1::uuid[])) AS channels,
          (SELECT count(*) FROM control_plane.things WHERE id = ANY($2::uuid[])) AS things`
 
+/** A follower of changes is cut off when too many wait for it (`internal/routes.ts`). */
+const toldPairsMax = 500
+
+type Pair = { thing: string; channel: string }
+
 export function openConnections(database: Database, writes: Writes): Connections {
   /** `work` with each thing and each channel once, in a write that holds them all. @returns false where one is not theirs */
   async function withOwned(
@@ -83,9 +89,9 @@ export function openConnections(database: Database, writes: Writes): Connections
 
     disconnectAll: (by, channels, things) =>
       withOwned(by, channels, things, async (write, channelSet, thingSet) => {
-        const removed = await write.query<{ thing: string; channel: string }>(disconnectAllSql, [thingSet, channelSet])
+        const removed = await write.query<Pair>(disconnectAllSql, [thingSet, channelSet])
         write.note('disconnect', [...channelSet, ...thingSet])
-        write.ends(...removed.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }) as const))
+        write.ends(...changesOf(removed))
       }),
 
     async disconnect(by, channel, thing) {
@@ -105,4 +111,13 @@ export function openConnections(database: Database, writes: Writes): Connections
       return Number(row?.channels) === channelSet.length && Number(row?.things) === thingSet.length
     },
   }
+}
+
+/** What ends with these pairs. Many are told as all of their things, or of their channels: others then ask once more about what stays connected. */
+function changesOf(pairs: readonly Pair[]): AccessChange[] {
+  if (pairs.length <= toldPairsMax) return pairs.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }))
+  const [things, channels] = [new Set(pairs.map(({ thing }) => thing)), new Set(pairs.map(({ channel }) => channel))]
+  return things.size < channels.size
+    ? [...things].map(thing => ({ kind: 'thing', thing }))
+    : [...channels].map(channel => ({ kind: 'channel', channel }))
 }
