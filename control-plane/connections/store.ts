@@ -35,7 +35,8 @@ const connectSql = `
   INSERT INTO control_plane.connections (thing, channel)
   SELECT thing, channel FROM unnest($1::uuid[]) AS thing, unnest($2::uuid[]) AS channel
   ORDER BY thing, channel
-  ON CONFLICT DO NOTHING`
+  ON CONFLICT DO NOTHING
+  RETURNING thing, channel`
 
 const disconnectAllSql = `
   DELETE FROM control_plane.connections WHERE thing = ANY($1::uuid[]) AND channel = ANY($2::uuid[])
@@ -83,14 +84,14 @@ export function openConnections(database: Database, writes: Writes): Connections
   return {
     connect: (by, channels, things) =>
       withOwned(by, channels, things, async (write, channelSet, thingSet) => {
-        await write.query(connectSql, [thingSet, channelSet])
-        write.note('connect', [...channelSet, ...thingSet])
+        const made = await write.query<Pair>(connectSql, [thingSet, channelSet])
+        if (made.length > 0) write.note('connect', endsOf(made, channelSet, thingSet))
       }),
 
     disconnectAll: (by, channels, things) =>
       withOwned(by, channels, things, async (write, channelSet, thingSet) => {
         const removed = await write.query<Pair>(disconnectAllSql, [thingSet, channelSet])
-        write.note('disconnect', [...channelSet, ...thingSet])
+        if (removed.length > 0) write.note('disconnect', endsOf(removed, channelSet, thingSet))
         write.ends(...changesOf(removed))
       }),
 
@@ -111,6 +112,12 @@ export function openConnections(database: Database, writes: Writes): Connections
       return Number(row?.channels) === channelSet.length && Number(row?.things) === thingSet.length
     },
   }
+}
+
+/** The channels and the things of the pairs, in the order of these. */
+function endsOf(pairs: readonly Pair[], channels: readonly string[], things: readonly string[]): string[] {
+  const ends = new Set(pairs.flatMap(({ thing, channel }) => [thing, channel]))
+  return [...channels, ...things].filter(end => ends.has(end))
 }
 
 /** What ends with these pairs. Many are told as all of their things, or of their channels: others then ask once more about what stays connected. */

@@ -31,11 +31,12 @@ export interface PolicyChanges {
    * Those that exist already are no error.
    *
    * @throws HttpError `conflict` beyond the bounds above, in a store that keeps them
+   * @returns those that were not there before; all of them, from a store that does not know
    * @param entities of which the policies speak, where the transaction makes them: nobody sees them before their policies hold (`isDelivered`)
    */
-  add(policies: readonly Policy[], entities?: MadeEntities): Promise<void>
-  /** Those that do not exist are no error. */
-  remove(policies: readonly Policy[]): Promise<void>
+  add(policies: readonly Policy[], entities?: MadeEntities): Promise<readonly Policy[]>
+  /** Those that do not exist are no error. @returns those that were there; all of them, from a store that does not know */
+  remove(policies: readonly Policy[]): Promise<readonly Policy[]>
   /** Every policy of an object, or that names a subject. */
   removeAll(of: PoliciesOf): Promise<void>
 }
@@ -93,4 +94,9 @@ export function idIn(column: string): string {
 /** The subject that stands for whoever is a member of the group. */
 export function membersOf(group: GroupId): Subject {
   return `${group}#member`
+}
+
+/** Policies on an object as a line of the audit log names them: the object and who has them, and what they have. */
+export function namedBy(object: PolicyObject, policies: readonly Policy[]): [objects: string[], relations: Relation[]] {
+  return [[object, ...new Set(policies.map(({ subject }) => subject))], [...new Set(policies.map(({ relation }) => relation))]]
 }

@@ -84,7 +84,8 @@ const chainSql = `
 
 const removeSql = `
   DELETE FROM control_plane.tuples
-  WHERE (object, relation, subject) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`
+  WHERE (object, relation, subject) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))
+  RETURNING object, relation, subject`
 
 type PolicyRow = SqlRow & Policy
 
@@ -119,9 +120,10 @@ function changesIn(transaction: Queries): PolicyChanges {
         transaction,
         added.filter(({ relation, object }) => relation === 'member' && isId(object)),
       )
+      return inOrder(policies, added)
     },
     async remove(policies) {
-      await transaction.query(removeSql, columnsOf(policies))
+      return inOrder(policies, await transaction.query<PolicyRow>(removeSql, columnsOf(policies)))
     },
     async removeAll(of) {
       const [where, values] = conditionsOf(of)
@@ -146,6 +148,13 @@ async function refuseBeyond(transaction: Queries, memberships: readonly Policy[]
   const [chain] = await transaction.query<{ groups: number }>(chainSql, [from, to])
   if (chain!.groups <= chainMax) return
   throw new HttpError('conflict', `at most ${chainMax} groups are shared on in a row: share with fewer in between`)
+}
+
+/** Those of the policies that the rows are, as the caller named them. */
+function inOrder(policies: readonly Policy[], rows: readonly Policy[]): Policy[] {
+  const keyOf = ({ object, relation, subject }: Policy): string => `${object} ${relation} ${subject}`
+  const keys = new Set(rows.map(keyOf))
+  return policies.filter(policy => keys.has(keyOf(policy)))
 }
 
 function conditionsOf(of: PolicyFilter): [string, string[]] {

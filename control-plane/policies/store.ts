@@ -3,7 +3,7 @@
 import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
-import { membersOf, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
+import { membersOf, namedBy, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
@@ -30,8 +30,8 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       return writes(by, async write => {
         if ((await write.query(lockUsersSql, [users])).length < users.length) return false
         if (isId(object) && (await write.query(lockObjectSql, [object])).length === 0) return false
-        await write.policies.add(policiesOf(subjects, relations, object))
-        write.note('policy.add', [object, ...subjects], relations)
+        const added = await write.policies.add(policiesOf(subjects, relations, object))
+        if (added.length > 0) write.note('policy.add', ...namedBy(object, added))
         return true
       })
     },
@@ -43,8 +43,8 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
           const members = await policies.list({ object, relation: 'member' }, write)
           if (members.length > 0 && members.every(({ subject }) => subjects.includes(subject))) return false
         }
-        await write.policies.remove(policiesOf(subjects, relations, object))
-        write.note('policy.remove', [object, ...subjects], relations)
+        const removed = await write.policies.remove(policiesOf(subjects, relations, object))
+        if (removed.length > 0) write.note('policy.remove', ...namedBy(object, removed))
         return true
       })
     },

@@ -8,7 +8,7 @@ import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, 
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { isDelivered, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
+import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { ChangeOutcome, Unchanged, Versions } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
@@ -229,16 +229,16 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
         // Neither is deleted before the policies are committed.
         if ((await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])).length === 0) return false
         if ((await write.query(lockUsersSql, [set])).length < set.length) return false
-        await write.policies.add(policiesOf(thing, set, relations))
-        write.note('thing.share', [thing, ...set], relations)
+        const added = await write.policies.add(policiesOf(thing, set, relations))
+        if (added.length > 0) write.note('thing.share', ...namedBy(thing, added))
         return true
       })
     },
 
     async unshare(by, thing, users, relations) {
       await writes(by, async write => {
-        await write.policies.remove(policiesOf(thing, users, relations))
-        write.note('thing.unshare', [thing, ...users], relations)
+        const removed = await write.policies.remove(policiesOf(thing, users, relations))
+        if (removed.length > 0) write.note('thing.unshare', ...namedBy(thing, removed))
       })
     },
 

@@ -162,6 +162,55 @@ describePlatform('audit', platform => {
     expect((await read('')).total).toBe(before + 1)
   })
 
+  test('what changes nothing leaves no line, and a line names only what changed', async () => {
+    const ask = as(other.token)
+    const [thing, second] = [idOf(await ask('POST', '/things', { name: 't' })), idOf(await ask('POST', '/things', { name: 't' }))]
+    const [channel, group] = [idOf(await ask('POST', '/channels', { name: 'c' })), idOf(await ask('POST', '/groups', { name: 'g' }))]
+    const stranger = await platform().user()
+    const began = new Date().toISOString()
+    const pairs = (...things: string[]) => ({ channel_ids: [channel], thing_ids: things })
+    const share = (...users: string[]) => ({ user_ids: users, policies: ['read'] })
+    const policy = (...subjects: string[]) => ({ subjects, object: thing, policies: ['write'] })
+    const users = (...members: string[]) => ({ type: 'users', members })
+    const things = (...members: string[]) => ({ type: 'things', members })
+    const steps: [string, string, object][] = [
+      ['POST', '/connect', pairs(thing)],
+      ['POST', '/connect', pairs(thing, second)],
+      ['PUT', '/disconnect', pairs(thing)],
+      ['PUT', '/disconnect', pairs(thing, second)],
+      ['POST', `/things/${thing}/share`, share(stranger.id)],
+      ['DELETE', `/things/${thing}/share`, share(absentId, stranger.id)],
+      ['POST', `/groups/${group}/members`, users(other.id, stranger.id)],
+      ['POST', `/groups/${group}/members`, things(thing)],
+      ['POST', `/groups/${group}/members`, things(thing, second)],
+      ['DELETE', `/groups/${group}/members`, { members: [absentId, stranger.id, second] }],
+      ['POST', `/groups/${group}/share`, { thing_group_id: group }],
+      ['DELETE', `/groups/${group}/share`, { thing_group_id: group }],
+      ['POST', '/policies', policy(stranger.id)],
+      ['PUT', '/policies', policy(absentId, stranger.id)],
+    ]
+    for (const [method, path, body] of steps) {
+      const by = path === '/policies' ? as(administrator) : ask
+      for (const _time of ['first', 'again']) expect((await by(method, path, body)).status, `${method} ${path}`).toBeLessThan(300)
+    }
+    expect((await read(`from=${began}&limit=100`)).entries.toReversed().map(({ objects }) => objects)).toEqual([
+      [channel, thing],
+      [channel, second],
+      [channel, thing],
+      [channel, second],
+      [thing, stranger.id],
+      [thing, stranger.id],
+      [group, stranger.id],
+      [group, thing],
+      [group, second],
+      [group, stranger.id, second],
+      [group, group],
+      [group, group],
+      [thing, stranger.id],
+      [thing, stranger.id],
+    ])
+  })
+
   test('lines that are too old are shown no more, and removed by those who add some', async () => {
     const { database } = platform()
     const count = async (): Promise<number> =>
