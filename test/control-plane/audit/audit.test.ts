@@ -132,12 +132,16 @@ describePlatform('audit', platform => {
     expect((await read(`user_id=${other.id}&action=channel.create&from=${newest!.at}`)).total).toBe(1)
     expect((await read(`user_id=${other.id}&action=channel.create&to=${middle!.at}`)).total).toBe(1)
     expect((await read(`user_id=${other.id}&action=channel.create&offset=1&limit=1`)).entries).toEqual([middle])
+    // A day ahead of UTC, so the day before.
+    const dayBefore = `${middle!.at.slice(0, 10)}T00:00:00.000001%2B23:59`
+    expect((await read(`user_id=${other.id}&action=channel.create&from=${dayBefore}`)).total).toBe(3)
   })
 
   test('only the administrator reads it, and wrong filters are told', async () => {
     expect((await as(other.token)('GET', '/audit')).status).toBe(403)
     expect((await call(platform().url, 'GET', '/audit', {})).status).toBe(401)
-    for (const query of ['user_id=x', 'action=thing.stolen', 'from=yesterday', 'limit=0', 'offset=10001'])
+    const outside = ['from=0000-01-01T00:00:00Z', 'to=9999-12-31T23:59:59-23:59', 'from=1970-01-01T00:00:00%2B00:01']
+    for (const query of ['user_id=x', 'action=thing.stolen', 'from=yesterday', 'limit=0', 'offset=10001', ...outside])
       expect((await as(administrator)('GET', `/audit?${query}`)).status, query).toBe(400)
   })
 
