@@ -192,6 +192,7 @@ async function askAudit(ask: Ask, { administrator: token, ownerId, things: [thin
     `?user_id=${ownerId}`,
     `?object=${thing}`,
     '?action=thing.create',
+    '?action=key.issue',
     '?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z',
     '?offset=50&limit=100',
   ])
