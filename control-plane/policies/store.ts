@@ -10,7 +10,7 @@ export interface Policies {
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @returns false, with none removed, where nobody would be a member of `authorities` any more */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
-  /** The policies that lead from the subject to the object, first to last; undefined where none do. */
+  /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond `visitedMax` groups. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
@@ -21,7 +21,7 @@ const lockObjectSql = `
        member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR KEY SHARE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
 /** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
-const visitedMax = 1_000
+export const visitedMax = 1_000
 
 export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
   return {
