@@ -6,7 +6,7 @@ import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, 
 import { type Given, refuseUsed } from '../given.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import type { ChangeOutcome, Versions } from '../versions.ts'
+import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Caller, Writes } from '../writes.ts'
 
 export interface Channel {
@@ -78,10 +78,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
     return row === undefined ? undefined : { channel: toChannel(row), version: row.version }
   }
 
-  async function outcomeOf(owner: UserId, channel: ChannelId, row: VersionRow | undefined): Promise<ChangeOutcome> {
-    if (row !== undefined) return { version: row.version }
-    return (await find(owner, channel)) === undefined ? 'absent' : 'changed-since'
-  }
+  const isTheirs = async (owner: UserId, channel: ChannelId): Promise<boolean> => (await find(owner, channel)) !== undefined
 
   return {
     async create(by, channels, given = []) {
@@ -129,7 +126,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
         if (updated !== undefined) write.note('channel.update', [channel])
         return updated
       })
-      return outcomeOf(by.user, channel, row)
+      return outcomeOf(row, () => isTheirs(by.user, channel))
     },
 
     async remove(by, channel, versions) {
@@ -140,7 +137,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
         write.ends({ kind: 'channel', channel })
         return removed
       })
-      return outcomeOf(by.user, channel, row)
+      return outcomeOf(row, () => isTheirs(by.user, channel))
     },
   }
 }

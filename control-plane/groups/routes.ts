@@ -12,7 +12,7 @@ import { type PageRequest, pageOf } from '../page.ts'
 import { refuseFaults, textFault } from '../text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
-import { type ChangeOutcome, changedSince, eTagOf, expectedVersions } from '../versions.ts'
+import { changed, eTagOf, expectedVersions } from '../versions.ts'
 import type { GroupMembers } from './member-store.ts'
 import {
   addMembersSchema,
@@ -68,13 +68,6 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     return { ...found, isMember, controls: isOwner || isAdministrator }
   }
 
-  /** @returns the version now; throws HttpError where nothing was changed */
-  async function changed(caller: UserId, group: GroupId, outcome: ChangeOutcome): Promise<number> {
-    if (outcome === 'changed-since') throw changedSince()
-    if (outcome === 'absent') throw await refusal(caller, group)
-    return outcome.version
-  }
-
   app.post('/groups', { schema: createGroupSchema, onRequest }, async (request, reply) => {
     checkGroup(request.body)
     const id = await groups.create(changerOf(request), request.body)
@@ -97,7 +90,8 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    const version = await changed(caller, id, await groups.update(changerOf(request), id, request.body, expectedVersions(request)))
+    const outcome = await groups.update(changerOf(request), id, request.body, expectedVersions(request))
+    const { version } = await changed(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -105,7 +99,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    await changed(caller, id, await groups.remove(changerOf(request), id, expectedVersions(request)))
+    await changed(await groups.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 

@@ -6,7 +6,7 @@ import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata }
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
-import type { ChangeOutcome, Versions } from '../versions.ts'
+import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
 
 export interface NewGroup {
@@ -71,10 +71,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
     return row === undefined ? undefined : { group: toGroup(row), version: row.version }
   }
 
-  async function outcomeOf(group: GroupId, row: VersionRow | undefined): Promise<ChangeOutcome> {
-    if (row !== undefined) return { version: row.version }
-    return (await find(group)) === undefined ? 'absent' : 'changed-since'
-  }
+  const exists = async (group: GroupId): Promise<boolean> => (await find(group)) !== undefined
 
   /** Those of the owner, and those of the ids: a list of them, or the SQL that finds them by `$2`. */
   async function listWith(
@@ -134,7 +131,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
         if (updated !== undefined) write.note('group.update', [group])
         return updated
       })
-      return outcomeOf(group, row)
+      return outcomeOf(row, () => exists(group))
     },
 
     async remove(by, group, versions) {
@@ -149,7 +146,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
         write.note('group.delete', [group])
         return rows
       })
-      return outcomeOf(group, row)
+      return outcomeOf(row, () => exists(group))
     },
   }
 }

@@ -56,7 +56,8 @@ export const explainPolicySchema = {
       {
         allowed: Type.Boolean(),
         because: Type.Array(Type.Object({ subject: Type.String(), relation, object: Type.String() }), {
-          description: 'The policies that lead from the subject to the object, in this order; empty where there are none, or where too many groups would have to be looked through: the explanation says which.',
+          description:
+            'The policies that lead from the subject to the object, in this order; empty where there are none, or where too many groups would have to be looked through: the explanation says which.',
         }),
         explanation: Type.String({ description: 'The same in words.' }),
       },

@@ -10,7 +10,7 @@ import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId 
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
-import type { ChangeOutcome, Unchanged, Versions } from '../versions.ts'
+import { type ChangeOutcome, outcomeOf, type Unchanged, type Versions } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { ThingKeys } from './keys.ts'
 
@@ -125,6 +125,7 @@ const rotateSql = `
   RETURNING version`
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
+type VersionRow = SqlRow & { version: number }
 type ListedRow = ThingRow & { total: bigint }
 
 export function openThings({ database, policies, writes, keys }: Parts): Things {
@@ -148,7 +149,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     by: Actor,
     thing: ThingId,
     action: 'thing.update' | 'thing.delete' | 'thing.rotate-key',
-    work: (write: Write) => Promise<SqlRow[]>,
+    work: (write: Write) => Promise<VersionRow[]>,
   ): Promise<ChangeOutcome> {
     const [row] = await writes(by, async write => {
       const rows = await work(write)
@@ -158,8 +159,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       if (action !== 'thing.update') write.ends({ kind: 'thing', thing })
       return rows
     })
-    if (row === undefined) return (await exists(thing)) ? 'changed-since' : 'absent'
-    return { version: row['version'] as number }
+    return outcomeOf(row, () => exists(thing))
   }
 
   return {
@@ -190,8 +190,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     },
 
     async find(thing) {
-      type FoundRow = ThingRow & { version: number }
-      const [row] = await database.query<FoundRow>(findSql, [thing])
+      const [row] = await database.query<ThingRow & VersionRow>(findSql, [thing])
       return row === undefined ? undefined : { thing: toThing(row), version: row.version }
     },
 
@@ -251,7 +250,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       return change(by, thing, 'thing.delete', async write => {
         // The lock comes first: who shares the thing waits, and then finds it gone.
         const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
-        const rows = await write.query(lockSql, [thing, versions ?? null])
+        const rows = await write.query<VersionRow>(lockSql, [thing, versions ?? null])
         if (rows.length === 0) return []
         await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
         await write.policies.removeAll({ object: thing })
@@ -262,7 +261,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     async rotateKey(by, thing, graceSeconds, versions, given) {
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
-      const work = async (write: Write): Promise<SqlRow[]> => {
+      const work = async (write: Write): Promise<VersionRow[]> => {
         if (given !== undefined) await refuseInUse(write, [thing], [given])
         return write.query(rotateSql, values)
       }
