@@ -195,7 +195,7 @@ describePlatform('audit', platform => {
     ]
     for (const [method, path, body] of steps) {
       const by = path === '/policies' ? as(administrator) : ask
-      for (const _time of ['first', 'again']) expect((await by(method, path, body)).status, `${method} ${path}`).toBeLessThan(300)
+      for (const time of ['first', 'again']) expect((await by(method, path, body)).status, `${method} ${path} ${time}`).toBeLessThan(300)
     }
     expect((await read(`from=${began}&limit=100`)).entries.toReversed().map(({ objects }) => objects)).toEqual([
       [channel, thing],

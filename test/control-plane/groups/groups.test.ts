@@ -300,6 +300,6 @@ describePlatform('groups', platform => {
     }
     const [before, behind] = [await row(5), await row(5)]
     const joined = await Promise.all([share(before[4]!, behind[0]!), share(behind[4]!, more)])
-    expect(joined.map(answer => answer.status).sort()).toEqual([200, 409])
+    expect(new Set(joined.map(answer => answer.status))).toEqual(new Set([200, 409]))
   })
 })
