@@ -72,15 +72,31 @@ const addSql = `
   INSERT INTO control_plane.audit (actor, address, request, action, objects, relations)
   VALUES ($1, $2, $3, $4, $5::text[], $7::text[])`
 
-const matchingSql = `
-  FROM control_plane.audit
-  WHERE at >= now() - make_interval(days => $1::int4)
-    AND ($2::uuid IS NULL OR actor = $2) AND ($3::text IS NULL OR objects @> ARRAY[$3]) AND ($4::text IS NULL OR action = $4)
-    AND ($5::float8 IS NULL OR at >= to_timestamp($5)) AND ($6::float8 IS NULL OR at < to_timestamp($6))`
-const countSql = `SELECT count(*) AS total FROM (SELECT ${matchingSql} LIMIT ${countedMax}) AS matching`
-const pageSql = `
+/**
+ * The lines that match, as `matching`, and the values. What is not filtered by is not in the text, so that a kept plan fits whatever is asked by it.
+ * With an object they are found before they are put in order: from the newest on, the whole log may be looked through for a few.
+ */
+function matchingSql({ actor, object, action, from, to }: AuditFilter, retentionDays: number): [sql: string, values: SqlValue[]] {
+  const given = (
+    [
+      ['at >= now() - make_interval(days => $::int4)', retentionDays],
+      ['actor = $::uuid', actor],
+      ['objects @> ARRAY[$::text]', object],
+      ['action = $', action],
+      ['at >= to_timestamp($::float8)', secondsOf(from)],
+      ['at < to_timestamp($::float8)', secondsOf(to)],
+    ] as const
+  ).filter(([, value]) => value !== undefined)
+  const conditions = given.map(([condition], at) => condition.replace('$', `$${at + 1}`)).join(' AND ')
+  const materialized = object === undefined ? 'NOT MATERIALIZED' : 'MATERIALIZED'
+  const sql = `WITH matching AS ${materialized} (SELECT * FROM control_plane.audit WHERE ${conditions})`
+  return [sql, given.map(([, value]) => value!)]
+}
+
+const countSql = `SELECT count(*) AS total FROM (SELECT FROM matching ORDER BY matching.at DESC LIMIT ${countedMax}) AS counted`
+const pageSql = (values: number) => `
   SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, actor, address, request, action, objects, relations
-  ${matchingSql} ORDER BY audit.at DESC, id DESC OFFSET $7 LIMIT $8`
+  FROM matching ORDER BY matching.at DESC, id DESC OFFSET $${values + 1} LIMIT $${values + 2}`
 
 type EntryRow = SqlRow & {
   at: string
@@ -100,10 +116,10 @@ export function openAuditLog(database: Database, { retentionDays }: { readonly r
       await transaction.query(addSql, [...who, action, objects, retentionDays, relations])
     },
 
-    async list({ actor, object, action, from, to }, { offset, limit }) {
-      const values = [retentionDays, actor ?? null, object ?? null, action ?? null, secondsOf(from), secondsOf(to)]
-      const [counted] = await database.query<{ total: bigint }>(countSql, values)
-      const rows = await database.query<EntryRow>(pageSql, [...values, offset, limit])
+    async list(filter, { offset, limit }) {
+      const [matching, values] = matchingSql(filter, retentionDays)
+      const [counted] = await database.query<{ total: bigint }>(`${matching} ${countSql}`, values)
+      const rows = await database.query<EntryRow>(matching + pageSql(values.length), [...values, offset, limit])
       return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
     },
   }

@@ -4,14 +4,14 @@ import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 import { demandOtherAdministrator } from './administrators.ts'
-import { membersOf, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
+import { membersOf, namedBy, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @throws HttpError `conflict`, with none removed, where no administrator would be left who can sign in */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
-  /** The policies that lead from the subject to the object, first to last; undefined where none do. */
+  /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond `visitedMax` groups. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
@@ -21,7 +21,7 @@ const lockObjectSql = `
        member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
 /** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
-const visitedMax = 1_000
+export const visitedMax = 1_000
 
 export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
   return {
@@ -30,8 +30,8 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       return writes(by, async write => {
         if ((await write.query(lockUsersSql, [users])).length < users.length) return false
         if (isId(object) && (await write.query(lockObjectSql, [object])).length === 0) return false
-        await write.policies.add(policiesOf(subjects, relations, object))
-        write.note('policy.add', [object, ...subjects], relations)
+        const added = await write.policies.add(policiesOf(subjects, relations, object))
+        if (added.length > 0) write.note('policy.add', ...namedBy(object, added))
         return true
       })
     },
@@ -40,8 +40,8 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       await writes(by, async write => {
         if (object === 'authorities' && relations.includes('member')) await demandOtherAdministrator(write, policies, subjects)
         if (isId(object)) await write.query(lockObjectSql, [object])
-        await write.policies.remove(policiesOf(subjects, relations, object))
-        write.note('policy.remove', [object, ...subjects], relations)
+        const removed = await write.policies.remove(policiesOf(subjects, relations, object))
+        if (removed.length > 0) write.note('policy.remove', ...namedBy(object, removed))
       })
     },
 

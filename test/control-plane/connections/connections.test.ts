@@ -133,6 +133,22 @@ describePlatform('connections', platform => {
     expect((await put(Array(6).fill(absentId), Array(1000).fill(absentId))).status).toBe(400)
   })
 
+  test('a disconnect of more than 500 pairs is told as one change for each of its things, or channels, whichever are fewer', async () => {
+    const many = 501
+    for (const [kind, things, channels] of [
+      ['thing', await make(platform(), 'things', owner, 1), await make(platform(), 'channels', owner, many)],
+      ['channel', await make(platform(), 'things', owner, many), await make(platform(), 'channels', owner, 1)],
+    ] as const) {
+      await connect(channels, things)
+      const ended: unknown[] = []
+      const forget = platform().plane.access.onChange(change => ended.push(change))
+      const body = { channel_ids: channels, thing_ids: things }
+      expect((await call(platform().url, 'PUT', '/disconnect', { authorization: owner, body })).status).toBe(200)
+      forget()
+      expect(ended).toEqual([{ kind, [kind]: kind === 'thing' ? things[0] : channels[0] }])
+    }
+  })
+
   test('the things of a channel and the channels of a thing, connected and not, page by page', async () => {
     const user = (await platform().user()).token
     const things = await make(platform(), 'things', user, 5)

@@ -141,4 +141,19 @@ describePlatform('policies', platform => {
       explanation: expect.stringMatching(/: everybody has create on users$/),
     })
   })
+
+  test('what is allowed through more groups than are looked through is said to be', async () => {
+    const [thing, crowded] = [await makeThing(), await platform().user()]
+    await platform().database.execute(`
+      WITH ids AS (SELECT gen_random_uuid()::text AS id FROM generate_series(1, 1100))
+      INSERT INTO control_plane.tuples (object, relation, subject)
+      SELECT id, 'member', '${crowded.id}' FROM ids UNION ALL SELECT '${absentId}', 'member', id || '#member' FROM ids
+      UNION ALL VALUES ('${thing}', 'read', '${absentId}#member')`)
+    expect(await explain(crowded.id, 'read', thing)).toEqual({
+      allowed: true,
+      because: [],
+      explanation: `${crowded.id} has read on ${thing}: it is given through groups beyond the first 1000 that were looked through`,
+    })
+    await platform().database.query('DELETE FROM control_plane.tuples WHERE object = $1', [absentId])
+  })
 })

@@ -41,7 +41,7 @@ describeWithPostgres('a new master key', postgres => {
       await instance.database.close()
     }
     const restartAll = async (masterKeys: MasterKeys): Promise<void> => {
-      for (const instance of [...serving]) {
+      for (const instance of serving.slice()) {
         await stop(instance)
         serving.push(await start(masterKeys))
         await clients.rounds(3)
@@ -49,11 +49,14 @@ describeWithPostgres('a new master key', postgres => {
     }
     const isRefused = async (masterKeys: MasterKeys): Promise<boolean> => {
       const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 1 })
-      const refused = openPlatform(database, { masterKeys }).then(
-        platform => platform.close().then(() => false),
-        (error: Error) => /written under another master key/.test(error.message),
-      )
-      return refused.finally(() => database.close())
+      try {
+        return await openPlatform(database, { masterKeys }).then(
+          platform => platform.close().then(() => false),
+          (error: Error) => /written under another master key/.test(error.message),
+        )
+      } finally {
+        await database.close()
+      }
     }
 
     serving.push(await start([oldKey]), await start([oldKey]))
@@ -87,7 +90,7 @@ describeWithPostgres('a new master key', postgres => {
     expect([await isRefused([oldKey]), await isRefused([newKey])]).toEqual([true, false])
     const sql = `SELECT objects FROM control_plane.audit WHERE action = 'secrets.rotate'`
     expect(await serving[0]!.database.query(sql)).toEqual([{ objects: [masterKeyId] }])
-    for (const instance of [...serving]) await stop(instance)
+    for (const instance of serving.slice()) await stop(instance)
   })
 })
 
@@ -165,7 +168,8 @@ function startClients(serving: readonly Serving[], { user, thing, key, channel }
   }
 
   async function run(kind: string): Promise<void> {
-    while (!stopping) {
+    for (;;) {
+      if (stopping) return
       await kinds[kind]!().catch((error: unknown) => failures.push(`${kind}: ${String(error)}`))
       rounds++
     }
