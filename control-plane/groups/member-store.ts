@@ -7,7 +7,7 @@
 import type { Database, Queries, SqlValue } from '../../config/postgres/database.ts'
 import { type GroupId, isId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { idIn, membersOf, namedBy, type Policy, type PolicyStore } from '../policies/policy-store.ts'
+import { idIn, isDelivered, membersOf, namedBy, type Policy, type PolicyStore } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 
@@ -34,11 +34,14 @@ export interface GroupMembers {
   share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
 }
 
-const lockGroupsSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
+const lockGroupsSql = `
+  SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} ORDER BY id FOR KEY SHARE`
 /** Changes of one group's members wait for each other: rows and policies of one must not stand between those of another. */
-const lockMembersSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) FOR NO KEY UPDATE'
+const lockMembersSql = `
+  SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} FOR NO KEY UPDATE`
 const lockThingsSql = `
-  SELECT id FROM control_plane.things WHERE id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR owner = $2) ORDER BY id FOR KEY SHARE`
+  SELECT id FROM control_plane.things
+  WHERE id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR owner = $2) AND ${isDelivered('things.id')} ORDER BY id FOR KEY SHARE`
 const addThingsSql = `
   INSERT INTO control_plane.group_things (group_id, thing) SELECT $1, thing FROM unnest($2::uuid[]) AS thing ORDER BY thing
   ON CONFLICT DO NOTHING

@@ -41,7 +41,8 @@ export interface Groups {
 const instants = ['created_at', 'updated_at'].map(name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`)
 const shown = `id, owner, name, description, metadata, ${instants.join(', ')}`
 
-const memberSql = (ids: string) => `SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids}))`
+const memberSql = (ids: string) => `
+  SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
 /** An array, so that the two conditions are two look-ups in indexes. */
 const ofUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
 const givenIdsSql = '$2::uuid[]'

@@ -4,7 +4,7 @@ import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 import { demandOtherAdministrator } from './administrators.ts'
-import { membersOf, namedBy, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
+import { isDelivered, membersOf, namedBy, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
@@ -17,8 +17,8 @@ export interface Policies {
 
 /** It is not deleted before the policies are committed, and changes of its policies wait for each other. */
 const lockObjectSql = `
-  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE),
-       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR NO KEY UPDATE)
+  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')} FOR NO KEY UPDATE),
+       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')} FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
 /** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
 export const visitedMax = 1_000

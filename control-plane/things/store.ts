@@ -195,7 +195,9 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     },
 
     async findAll(things) {
-      const sql = `SELECT ${columns} FROM control_plane.things WHERE id = ANY($1::uuid[]) ORDER BY array_position($1::uuid[], id)`
+      const sql = `
+        SELECT ${columns} FROM control_plane.things WHERE id = ANY($1::uuid[]) AND ${isDelivered('things.id')}
+        ORDER BY array_position($1::uuid[], id)`
       return (await database.query<ThingRow>(sql, [things])).map(toThing)
     },
 

@@ -81,7 +81,7 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
             },
             removeAll: async of => void removed.push(...(await client.read(to, of))),
           })
-          // Where the commit fails behind it, less is allowed than is stored, and never more.
+          // Where the commit fails behind it, or a part of a write, what was sent holds: repeating the request, or its opposite, settles it.
           await client.write(to, { remove: removed, add: added })
           return result
         }),
