@@ -82,8 +82,8 @@ function matchingSql({ actor, object, action, from, to }: AuditFilter, retention
       ['at >= now() - make_interval(days => $::int4)', retentionDays],
       ['actor = $::uuid', actor],
       ['objects @> ARRAY[$::text]', object],
-      ['at >= to_timestamp($::float8)', secondsOf(from)],
-      ['at < to_timestamp($::float8)', secondsOf(to)],
+      ['at >= $::timestamptz', from],
+      ['at < $::timestamptz', to],
     ] as const
   ).filter(([, value]) => value !== undefined)
   const conditions = given.map(([condition], at) => condition.replace('$', `$${at + 1}`))
@@ -124,17 +124,6 @@ export function openAuditLog(database: Database, { retentionDays }: { readonly r
       return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
     },
   }
-}
-
-/**
- * Seconds since 1970, to the microsecond, of an instant in RFC 3339. PostgreSQL would refuse offsets beyond 15:59 and the year 0.
- */
-function secondsOf(instant: string | undefined): number | undefined {
-  const form = /^(.{10}).(.{6})(..)(\.\d+)?(?:z|([+-])(..):?(..)?)$/i
-  const [, day, minute, second, fraction = '', sign, hours = '0', minutes = '0'] = form.exec(instant ?? '') ?? []
-  if (day === undefined) return undefined
-  const offset = (Number(hours) * 60 + Number(minutes)) * 60 * (sign === '-' ? -1 : 1)
-  return Date.parse(`${day}T${minute}00Z`) / 1000 + Number(second + fraction) - offset
 }
 
 function toEntry({ at, actor, address, request, action, objects, relations }: EntryRow): AuditEntry {
