@@ -8,10 +8,11 @@ const [yearMin, yearMax] = [1970, 9999]
  * @param text of the format `date-time`
  * @param pointer where it stands
  * @returns the same instant in UTC, to the microsecond
- * @throws HttpError `malformed_request` for a leap second, and outside the years from 1970 to 9999
+ * @throws HttpError `malformed_request` outside the years from 1970 to 9999
  */
 export function toUtc(text: string, pointer: string): string {
-  const instant = new Date(text)
+  // A leap second is the second before it: Date knows none.
+  const instant = new Date(text.replace(/(?<=^.{17})60/, '59'))
   const year = instant.getUTCFullYear()
   if (!(year >= yearMin && year <= yearMax)) {
     const detail = `is no instant of the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`

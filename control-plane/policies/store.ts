@@ -4,7 +4,16 @@ import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 import { demandOtherAdministrator } from './administrators.ts'
-import { isDelivered, membersOf, namedBy, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
+import {
+  isDelivered,
+  membersOf,
+  namedBy,
+  type Policy,
+  type PolicyObject,
+  type PolicyStore,
+  type Relation,
+  type Subject,
+} from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
