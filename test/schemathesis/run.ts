@@ -46,7 +46,7 @@ use_after_free.enabled = false
 ensure_resource_availability.enabled = false
 object_level_authorization.enabled = false
 positive_data_acceptance.enabled = false
-negative_data_rejection.expected-statuses = ["400", "401", "403", "404", "406", "409", "412", "413", "415", "422", "429"]
+negative_data_rejection.expected-statuses = ["400", "401", "403", "404", "406", "409", "412", "413", "415", "422", "429", "431"]
 [[operations]]
 include-operation-id = ${text(leftOut)}
 enabled = false
