@@ -53,7 +53,9 @@ async function opening<Result>(data: string, work: (platform: Platform) => Promi
   return withControlPlane({ data }, sources, folder =>
     folder.withDatabase(async database => {
       const platform = await openPlatform(database, { masterKeys: await folder.masterKeys() })
-      return work(platform).finally(() => platform.close())
+      const result = await work(platform)
+      await platform.close()
+      return result
     }),
   )
 }

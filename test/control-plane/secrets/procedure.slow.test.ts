@@ -41,7 +41,7 @@ describeWithPostgres('a new master key', postgres => {
       await instance.database.close()
     }
     const restartAll = async (masterKeys: MasterKeys): Promise<void> => {
-      for (const instance of [...serving]) {
+      for (const instance of serving.slice()) {
         await stop(instance)
         serving.push(await start(masterKeys))
         await clients.rounds(3)
@@ -53,7 +53,9 @@ describeWithPostgres('a new master key', postgres => {
         platform => platform.close().then(() => false),
         (error: Error) => /written under another master key/.test(error.message),
       )
-      return refused.finally(() => database.close())
+      const answer = await refused
+      await database.close()
+      return answer
     }
 
     serving.push(await start([oldKey]), await start([oldKey]))
@@ -87,7 +89,7 @@ describeWithPostgres('a new master key', postgres => {
     expect([await isRefused([oldKey]), await isRefused([newKey])]).toEqual([true, false])
     const sql = `SELECT objects FROM control_plane.audit WHERE action = 'secrets.rotate'`
     expect(await serving[0]!.database.query(sql)).toEqual([{ objects: [masterKeyId] }])
-    for (const instance of [...serving]) await stop(instance)
+    for (const instance of serving.slice()) await stop(instance)
   })
 })
 
@@ -112,7 +114,7 @@ interface Clients {
 /** Whatever a device and a user ask, of any instance that serves; what one instance made is asked of another. */
 function startClients(serving: readonly Serving[], { user, thing, key, channel }: Owned): Clients {
   const failures: string[] = []
-  let stopping = false
+  const stopping = new AbortController()
   let rounds = 0
   let { token } = user
 
@@ -165,7 +167,7 @@ function startClients(serving: readonly Serving[], { user, thing, key, channel }
   }
 
   async function run(kind: string): Promise<void> {
-    while (!stopping) {
+    while (!stopping.signal.aborted) {
       await kinds[kind]!().catch((error: unknown) => failures.push(`${kind}: ${String(error)}`))
       rounds++
     }
@@ -181,7 +183,7 @@ function startClients(serving: readonly Serving[], { user, thing, key, channel }
       token = await signIn()
     },
     async stop() {
-      stopping = true
+      stopping.abort()
       await Promise.all(running)
       return failures
     },
