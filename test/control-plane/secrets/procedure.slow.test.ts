@@ -115,7 +115,7 @@ interface Clients {
 /** Whatever a device and a user ask, of any instance that serves; what one instance made is asked of another. */
 function startClients(serving: readonly Serving[], { user, thing, key, channel }: Owned): Clients {
   const failures: string[] = []
-  let stopping = false
+  const stopping = new AbortController()
   let rounds = 0
   let { token } = user
 
@@ -185,7 +185,7 @@ function startClients(serving: readonly Serving[], { user, thing, key, channel }
       token = await signIn()
     },
     async stop() {
-      stopping = true
+      stopping.abort()
       await Promise.all(running)
       return failures
     },
