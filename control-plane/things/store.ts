@@ -90,10 +90,10 @@ const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.users WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
-  WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()
+  WHERE previous_key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND previous_key_ends_at > now()
     AND id <> ALL($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
-  WHERE key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND id <> ALL($1::uuid[])`
+  WHERE key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND id <> ALL($1::uuid[])`
 /** Who gives a key while there are two master keys waits for who else does: each may write it under another, where no unique index sees both. */
 const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
