@@ -20,7 +20,8 @@ const member = idSchema('user', "A user's or a thing's id.")
 const params = Type.Object({ group: id })
 const needsToken = { tags: ['groups'], security: tokenRequired }
 const toSee = ['unauthenticated', 'forbidden', 'not_found'] as const
-const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'] as const
+const toRemove = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'] as const
+const toAdd = [...toRemove, 'conflict'] as const
 
 const name = { examples: ['night shift'] }
 const description = { examples: ['Who is called at night'] }
@@ -128,7 +129,7 @@ export const addMembersSchema = {
   description: `Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. Who made the group and the administrator may; things are assigned by their owner. A group has at most ${membersOfGroupMax} users, and a user is in at most ${groupsOfMemberMax} groups.`,
   params,
   body: Type.Object({ members, type: kind }, { title: 'NewMembers' }),
-  response: { 200: emptyAnswer('They are members.'), ...errorAnswers(...toChange) },
+  response: { 200: emptyAnswer('They are members.'), ...errorAnswers(...toAdd) },
 }
 
 export const removeMembersSchema = {
@@ -139,7 +140,7 @@ export const removeMembersSchema = {
     'Access that was gained through the group ends at once. Who made the group and the administrator may; a thing also its owner, and a user themselves. Who is no member is no error.',
   params,
   body: Type.Object({ members, type: Type.Optional(kind) }, { title: 'FormerMembers' }),
-  response: { 204: emptyAnswer('They are no members.'), ...errorAnswers(...toChange) },
+  response: { 204: emptyAnswer('They are no members.'), ...errorAnswers(...toRemove) },
 }
 
 export const listMembersSchema = {
@@ -233,7 +234,7 @@ export const shareGroupSchema = {
   description: `The members of this group become members of the other one. You have to have made both, or be the administrator. At most ${chainMax} groups are shared on in a row.`,
   params,
   body: share,
-  response: { 200: emptyObject('They are shared.'), ...errorAnswers(...toChange) },
+  response: { 200: emptyObject('They are shared.'), ...errorAnswers(...toAdd) },
 }
 
 export const unshareGroupSchema = {
@@ -243,5 +244,5 @@ export const unshareGroupSchema = {
   description: 'Who made either group, and the administrator, may.',
   params,
   body: share,
-  response: { 204: emptyAnswer('They are not shared.'), ...errorAnswers(...toChange) },
+  response: { 204: emptyAnswer('They are not shared.'), ...errorAnswers(...toRemove) },
 }

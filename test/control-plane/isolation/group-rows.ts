@@ -160,7 +160,8 @@ export const groupRows: readonly Row[] = [
     ...route,
     route: 'DELETE /groups/{group}/members',
     what: 'users',
-    allowed: mayControl,
+    // A user leaves a group by themselves.
+    allowed: [...mayControl, 'member'],
     status: 204,
     changes: 'site',
     request: at => ({ ...group(at), body: { members: [at.world.users.member.id] } }),
