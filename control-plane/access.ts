@@ -4,7 +4,7 @@ import { type Database, DatabaseError, type SqlRow } from '../config/postgres/da
 import type { Changes } from './changes.ts'
 import { type Access, type AccessControl, AccessUnavailableError } from './client.ts'
 import { isId } from './ids.ts'
-import { type ApiKeys, isApiKey } from './keys/store.ts'
+import { type ApiKeys, isApiKey, validKeySql } from './keys/store.ts'
 import type { ThingKeys } from './things/keys.ts'
 import type { Tokens } from './tokens/store.ts'
 import type { UnknownKeys } from './unknown-keys.ts'
@@ -25,8 +25,7 @@ const userSql = `
 const apiKeySql = `
   SELECT users.id, users.id AS owner, extract(epoch FROM expires_at - now())::float8 * 1000 AS left_ms,
          EXISTS (SELECT FROM control_plane.channels WHERE channels.id = $2::uuid AND channels.owner = users.id) AS allowed
-  FROM control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
-  WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`
+  FROM ${validKeySql}`
 
 type AccessRow = SqlRow & { id: string; owner: string; allowed: boolean; left_ms: number | null }
 

@@ -12,7 +12,6 @@ export interface Changes {
    * Called by a store in the transaction of the change: with its commit, and not before, the other instances on the database hear of it.
    * Nothing where there are no others.
    */
-  announce(change: AccessChange, transaction: Queries): Promise<void>
   announceAll(changes: readonly AccessChange[], transaction: Queries): Promise<void>
   /** Called by a store after its commit and before its caller answers; the listeners in this process have run when it returns. */
   emit(change: AccessChange): void
@@ -30,7 +29,6 @@ export function openChanges(logger: Logger, { shared = false }: { shared?: boole
   }
 
   return {
-    announce: (change, transaction) => announceAll([change], transaction),
     announceAll,
     emit(change) {
       for (const { call } of listeners) {

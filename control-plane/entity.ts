@@ -3,11 +3,17 @@
 import { Type } from 'typebox'
 import { type Fault, HttpError } from '../config/http/errors.ts'
 import { parseJsonText, pointerPart, unstorable } from '../config/http/json-body.ts'
+import { type Database, DatabaseError, type SqlRow, type SqlValue } from '../config/postgres/database.ts'
 import { refuseFaults, textFault } from './text.ts'
 
 export const nameBytesMax = 1_024
 export const metadataBytesMax = 65_536
 export const metadataDepthMax = 16
+/** Each element of an array in a filter is compared with each element of the stored one. */
+export const filterBytesMax = 4_096
+export const filterElementsMax = 16
+/** What a server may take to find what a metadata filter matches: a connection is held meanwhile, and there are few. */
+const filteredMsMax = 3_000
 /** Also the largest number of ids that one list of a body may hold. */
 export const bulkItemsMax = 1_000
 /** More faults help nobody, and the answer to a hostile bulk stays small. */
@@ -51,7 +57,10 @@ export const nameQuery = Type.Optional(
   Type.String({ maxLength: nameBytesMax, description: 'Only those with this in their name, case ignored.', examples: ['station'] }),
 )
 export const metadataQuery = Type.Optional(
-  Type.String({ description: 'Only those whose metadata contains this JSON object.', contentSchema: metadataSchema }),
+  Type.String({
+    description: `Only those whose metadata contains this JSON object, of at most ${filterBytesMax} bytes and ${filterElementsMax} array elements.`,
+    contentSchema: metadataSchema,
+  }),
 )
 
 export interface EntityFilter {
@@ -76,6 +85,33 @@ export function filterSql({ name, metadata }: EntityFilter, values: number): [sq
   ]
   return [given.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), given.map(({ value }) => value)]
 }
+
+/**
+ * The rows of a list with these filters. The embedded database has no time limits: there the bounds of the filter keep it short, and others go first.
+ *
+ * @throws HttpError `query_too_large` where a server takes too long to look into all the metadata
+ */
+export async function filteredRows<Row extends SqlRow>(
+  database: Database,
+  { metadata }: EntityFilter,
+  sql: string,
+  values: readonly SqlValue[],
+): Promise<Row[]> {
+  if (metadata === undefined) return database.query<Row>(sql, values)
+  if (database.kind === 'embedded') return database.query<Row>(sql, values, { priority: 'reader' })
+  try {
+    return await database.transaction(async transaction => {
+      await transaction.execute(`SET LOCAL statement_timeout = ${filteredMsMax}`)
+      return transaction.query<Row>(sql, values)
+    })
+  } catch (error) {
+    if (!(error instanceof DatabaseError && error.sqlState === queryCanceled)) throw error
+    const detail = `the metadata filter takes longer than ${filteredMsMax / 1000} s: narrow the list by name too`
+    throw new HttpError('query_too_large', detail, { cause: error })
+  }
+}
+
+const queryCanceled = '57014'
 
 /** @throws HttpError `malformed_request` with the place of each fault; `pointer` is where the entities stand: `/body` for a list */
 export function checkEntities(entities: readonly NewEntity[], pointer: (index: number) => string): void {
@@ -137,7 +173,7 @@ function writtenOutBytes(value: number): number {
 /**
  * The metadata filter of a list, given as JSON in the query: it matches where it is a part of what is stored (SPEC §2).
  *
- * @throws HttpError `malformed_request` for what is no JSON object
+ * @throws HttpError `malformed_request` for what is no JSON object; `query_too_large`
  */
 export function parseMetadataFilter(json: string): Metadata {
   const pointer = '/query/metadata'
@@ -150,12 +186,29 @@ export function parseMetadataFilter(json: string): Metadata {
   }
   if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
     refuseFaults([{ pointer, detail: 'is not a JSON object: give one such as {"location":"roof"}' }])
-  checkMetadata(filter as Metadata, pointer)
+  checkMetadataFilter(filter as Metadata, pointer)
   return filter as Metadata
 }
 
-/** @throws HttpError `malformed_request` for what no metadata can contain */
-export function checkMetadata(filter: Metadata | undefined, pointer: string): void {
-  const fault = filter === undefined ? undefined : metadataFault(filter, pointer)
+/** @throws HttpError `malformed_request` for what no metadata can contain; `query_too_large` for what takes long to compare */
+export function checkMetadataFilter(filter: Metadata | undefined, pointer: string): void {
+  if (filter === undefined) return
+  checkMetadata(filter, pointer)
+  const [bytes, elements] = [Buffer.byteLength(JSON.stringify(filter)), arrayElements(filter)]
+  if (bytes <= filterBytesMax && elements <= filterElementsMax) return
+  const detail = `has ${bytes} bytes and ${elements} array elements: filter by at most ${filterBytesMax} bytes and ${filterElementsMax} elements`
+  throw new HttpError('query_too_large', undefined, { faults: [{ pointer, detail }] })
+}
+
+/** Of all arrays in it. */
+function arrayElements(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const within = Object.values(value).reduce<number>((sum, inner) => sum + arrayElements(inner), 0)
+  return Array.isArray(value) ? within + value.length : within
+}
+
+/** @throws HttpError `malformed_request` for what cannot be stored */
+export function checkMetadata(metadata: Metadata | undefined, pointer: string): void {
+  const fault = metadata === undefined ? undefined : metadataFault(metadata, pointer)
   if (fault !== undefined) refuseFaults([fault])
 }

@@ -30,8 +30,23 @@ export function expectedVersions(request: FastifyRequest): Versions {
     .map(Number)
 }
 
-export function changedSince(): HttpError {
-  return new HttpError('precondition_failed', 'it has changed since it was read: read it again, and repeat the change with the new ETag')
+/**
+ * @param row of the change, undefined where it changed none
+ * @param exists asked only then
+ */
+export async function outcomeOf(row: { readonly version: number } | undefined, exists: () => Promise<boolean>): Promise<ChangeOutcome> {
+  if (row !== undefined) return { version: row.version }
+  return (await exists()) ? 'changed-since' : 'absent'
+}
+
+/**
+ * @param refusal of what is gone since the right to it was looked up
+ * @throws HttpError where nothing was changed: that, or `precondition_failed`
+ */
+export async function changed<Outcome extends object>(outcome: Outcome | Unchanged, refusal: () => Promise<HttpError>): Promise<Outcome> {
+  if (outcome === 'absent') throw await refusal()
+  if (outcome !== 'changed-since') return outcome
+  throw new HttpError('precondition_failed', 'it has changed since it was read: read it again, and repeat the change with the new ETag')
 }
 
 /** The errors of a change to one entity. */

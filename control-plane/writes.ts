@@ -28,7 +28,7 @@ export interface Caller extends Actor {
 /** The transaction that a write is. */
 export interface Write extends Queries {
   readonly policies: PolicyChanges
-  /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret. */
+  /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret, and nothing where nothing changed. */
   note(action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): void
   /** Accesses that may end with it: other instances hear of them with the commit, and this process before the write resolves. */
   ends(...changes: AccessChange[]): void

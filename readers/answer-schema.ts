@@ -1,6 +1,7 @@
 // What a reader answers, as schemas: the documentation of its API, and what its tests hold answers against.
 
 import { type TSchema, Type } from 'typebox'
+import { exampleOf } from '../config/http/openapi-document.ts'
 import { exampleIds } from '../control-plane/client.ts'
 import { mediaTypes } from './media-type.ts'
 
@@ -85,7 +86,8 @@ export const pageSchema = Type.Object(
   { title: 'MessagesPage', additionalProperties: false },
 )
 
-const exampleLines = `{"Channel":"${exampleIds.channel}","Subtopic":"house.attic","Publisher":"${exampleIds.thing}","Protocol":"http","Name":"temperature","Unit":"Cel","Time":${exampleTime},"Value":21.5}\n`
+const exampleRecord = exampleOf(recordSchema)
+const examplePage = (format: string, message: unknown) => ({ value: { total: 1, offset: 0, limit: 10, format, messages: [message] } })
 const exampleTable = `Channel,Subtopic,Publisher,Protocol,Name,Unit,Time,UpdateTime,Value,StringValue,BoolValue,DataValue,Sum\r\n${exampleIds.channel},house.attic,${exampleIds.thing},http,temperature,Cel,${exampleTime},,21.5,,,,\r\n`
 
 /** The answer in each form that there is, as the description of the route names them. */
@@ -93,8 +95,18 @@ export const pageAnswer = {
   description: 'The page, in the order that was asked for; in gzip where `Accept-Encoding` takes it.',
   headers: { Link: { type: 'string', optional: true, description: 'Where there are more: `<the next page>; rel="next"` (RFC 8288).' } },
   content: {
-    [mediaTypes.json]: { schema: pageSchema },
-    [mediaTypes.ndjson]: { schema: Type.String({ description: 'A record on each line, as in `messages`.' }), example: exampleLines },
+    [mediaTypes.json]: {
+      schema: pageSchema,
+      examples: {
+        'SenML records': examplePage('messages', exampleRecord),
+        'JSON documents': examplePage('weather', { ...exampleOf(documentSchema)!, Subtopic: 'house.attic.weather' }),
+        'averages of an hour': examplePage('messages', exampleOf(bucketSchema)),
+      },
+    },
+    [mediaTypes.ndjson]: {
+      schema: Type.String({ description: 'A record on each line, as in `messages`.' }),
+      example: `${JSON.stringify(exampleRecord)}\n`,
+    },
     [mediaTypes.csv]: {
       schema: Type.String({ description: 'RFC 4180: a header line with the keys of the records, and a line for each.' }),
       example: exampleTable,

@@ -46,6 +46,7 @@ const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   precondition_failed: 'it has changed since it was read: read it again, and repeat the change with the new ETag',
   too_large: 'the body may have at most 1048576 bytes: send less at once',
   unsupported_media_type: 'send application/json and say so in the header content-type',
+  headers_too_large: 'the path and the headers may have at most 16384 bytes together: send fewer or shorter ones',
   query_too_large: 'the store took longer than one query may: give a shorter time with from and to',
   too_many_requests: 'too many failed logins: wait as long as Retry-After says',
 }
@@ -66,8 +67,8 @@ export function errorAnswer(code: ErrorCode) {
     },
   }
 }
-/** What the server itself may answer on any route: of a head or a query that is wrong, and while it starts or stops. */
-const always: readonly ErrorCode[] = ['malformed_request', 'unavailable']
+/** What the server itself may answer on any route: of a head or a query that is wrong or too long, and while it starts or stops. */
+const always: readonly ErrorCode[] = ['malformed_request', 'headers_too_large', 'unavailable']
 
 /**
  * Answers by status for the codes that a route may give, beside those that any may. They are thrown and never sent, so the type has none of

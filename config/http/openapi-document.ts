@@ -65,54 +65,58 @@ export interface Document {
  */
 export function completeDocument(document: Document): Document {
   const schemas: Record<string, Named> = {}
-  const responses: Record<string, Response> = {}
-  const used = new Set<string>()
-  const show = (one: Shown): void => {
-    const schema = one.schema as Schema
-    const example = one.examples === undefined ? (one.example ?? exampleOf(schema)) : undefined
-    if (example !== undefined) one.example = example
-    one.schema = named(schema, schemas)
-  }
-  const showParameter = (one: Parameter): void => {
-    const { default: preset, contentSchema } = one.schema as Schema
-    if (preset !== undefined) one.required = false
-    if (contentSchema !== undefined) {
-      one.content = { 'application/json': { schema: contentSchema } }
-      show(one.content['application/json']!)
-      delete one.schema
-      return
-    }
-    show(one)
-    // The page fills in the example of a parameter, but not one that its schema has.
-    if (one.required === true || one.example === undefined) return
-    one.schema = { ...one.schema, examples: [one.example] }
-    delete one.example
-  }
-  for (const operation of Object.values(document.paths).flatMap(methods => Object.values(methods))) {
-    for (const tag of operation.tags ?? []) used.add(tag)
-    operation.parameters?.forEach(showParameter)
-    const { requestBody } = operation
+  const shared: Record<string, Response> = {}
+  const operations = Object.values(document.paths).flatMap(methods => Object.values(methods))
+  for (const { parameters = [], requestBody, responses } of operations) {
+    for (const parameter of parameters) completeParameter(parameter, schemas)
     for (const body of Object.values(requestBody?.content ?? {})) {
       if ((body.schema as Schema).optionalBody === true) requestBody!.required = false
-      show(body)
+      show(body, schemas)
     }
-    for (const [status, response] of Object.entries(operation.responses as Record<string, Response>)) {
-      const { headers = {}, content = {} } = response
-      for (const header of Object.values(headers)) {
-        header.required = (header.schema as Schema).optional !== true
-        header.schema = named(header.schema as Schema, schemas)
-      }
-      Object.values(content).forEach(show)
+    for (const [status, response] of Object.entries(responses as Record<string, Response>)) {
+      completeResponse(response, schemas)
       const code = errorCodeOf(response)
       if (code === undefined) continue
-      responses[code] = response
-      operation.responses[status] = { $ref: `#/components/responses/${code}` }
+      shared[code] = response
+      responses[status] = { $ref: `#/components/responses/${code}` }
     }
   }
-  document.components.schemas = Object.fromEntries(Object.entries(schemas).sort(([one], [other]) => (one < other ? -1 : 1)))
-  document.components.responses = responses
+  const sorted = Object.entries(schemas).sort(([one], [other]) => (one < other ? -1 : 1))
+  Object.assign(document.components, { schemas: Object.fromEntries(sorted), responses: shared })
+  const used = new Set(operations.flatMap(({ tags = [] }) => tags))
   document.tags = (document.tags ?? []).filter(({ name }) => used.has(name))
   return document
+}
+
+function completeParameter(parameter: Parameter, schemas: Record<string, Named>): void {
+  const { default: preset, contentSchema } = parameter.schema as Schema
+  if (preset !== undefined) parameter.required = false
+  const shown: Shown = contentSchema === undefined ? parameter : { schema: contentSchema }
+  show(shown, schemas)
+  // The page fills in the example of a parameter, but not one that its schema has.
+  if (parameter.required !== true && shown.example !== undefined) {
+    shown.schema = { ...shown.schema, examples: [shown.example] }
+    delete shown.example
+  }
+  if (contentSchema === undefined) return
+  parameter.content = { 'application/json': shown }
+  delete parameter.schema
+}
+
+function completeResponse({ headers = {}, content = {} }: Response, schemas: Record<string, Named>): void {
+  for (const header of Object.values(headers)) {
+    header.required = (header.schema as Schema).optional !== true
+    header.schema = named(header.schema as Schema, schemas)
+  }
+  for (const body of Object.values(content)) show(body, schemas)
+}
+
+/** Gives it an example, where it has none, and its schema the form of the document. */
+function show(one: Shown, schemas: Record<string, Named>): void {
+  const schema = one.schema as Schema
+  const example = one.examples === undefined ? (one.example ?? exampleOf(schema)) : undefined
+  if (example !== undefined) one.example = example
+  one.schema = named(schema, schemas)
 }
 
 /** Of the answer that every route gives in such a case, and which stands once in the document. */
@@ -149,7 +153,7 @@ function named(schema: Schema, schemas: Record<string, Named>): Named {
 }
 
 /** Made from the examples of the parts: what must be there, and what has an example of its own. */
-function exampleOf({ examples, default: preset, enum: choices, anyOf, type, properties, required = [], items }: Schema): unknown {
+export function exampleOf({ examples, default: preset, enum: choices, anyOf, type, properties, required = [], items }: Schema): unknown {
   const own = examples?.[0] ?? preset ?? choices?.[0]
   if (own !== undefined) return own
   if (anyOf !== undefined) return exampleOf(anyOf[0]!)

@@ -3,6 +3,7 @@
 import type { HttpServer } from '../../config/http/server.ts'
 import { type Authentication, callerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
+import { toUtc } from '../instant.ts'
 import { listAuditSchema } from './schema.ts'
 import type { AuditEntry, AuditLog } from './store.ts'
 
@@ -16,7 +17,8 @@ export function auditRoutes(app: HttpServer, { audit, authentication, authorizat
   app.get('/audit', { schema: listAuditSchema, onRequest: authentication.required }, async (request, reply) => {
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { offset, limit, user_id: actor, object, action, from, to } = request.query
-    const { total, items } = await audit.list({ actor, object: object?.toLowerCase(), action, from, to }, { offset, limit })
+    const time = { from: from && toUtc(from, '/query/from'), to: to && toUtc(to, '/query/to') }
+    const { total, items } = await audit.list({ actor, object: object?.toLowerCase(), action, ...time }, { offset, limit })
     return reply.send({ total, offset, limit, entries: items.map(answerOf) })
   })
 }

@@ -72,15 +72,32 @@ const addSql = `
   INSERT INTO control_plane.audit (actor, address, request, action, objects, relations)
   VALUES ($1, $2, $3, $4, $5::text[], $7::text[])`
 
-const matchingSql = `
-  FROM control_plane.audit
-  WHERE at >= now() - make_interval(days => $1::int4)
-    AND ($2::uuid IS NULL OR actor = $2) AND ($3::text IS NULL OR objects @> ARRAY[$3]) AND ($4::text IS NULL OR action = $4)
-    AND ($5::float8 IS NULL OR at >= to_timestamp($5)) AND ($6::float8 IS NULL OR at < to_timestamp($6))`
-const countSql = `SELECT count(*) AS total FROM (SELECT ${matchingSql} LIMIT ${countedMax}) AS matching`
-const pageSql = `
+/**
+ * The lines that match, as `matching`, and the values. What is not filtered by is not in the text, so that a kept plan fits whatever is asked by it.
+ * With an object they are found before they are put in order: from the newest on, the whole log may be looked through for a few.
+ */
+function matchingSql({ actor, object, action, from, to }: AuditFilter, retentionDays: number): [sql: string, values: SqlValue[]] {
+  const given = (
+    [
+      ['at >= now() - make_interval(days => $::int4)', retentionDays],
+      ['actor = $::uuid', actor],
+      ['objects @> ARRAY[$::text]', object],
+      ['at >= $::timestamptz', from],
+      ['at < $::timestamptz', to],
+    ] as const
+  ).filter(([, value]) => value !== undefined)
+  const conditions = given.map(([condition], at) => condition.replace('$', `$${at + 1}`))
+  // One of our own words, in the text: one plan for all of them would look for a rare one among all lines.
+  if (action !== undefined) conditions.push(`action = '${action}'`)
+  const materialized = object === undefined ? 'NOT MATERIALIZED' : 'MATERIALIZED'
+  const sql = `WITH matching AS ${materialized} (SELECT * FROM control_plane.audit WHERE ${conditions.join(' AND ')})`
+  return [sql, given.map(([, value]) => value!)]
+}
+
+const countSql = `SELECT count(*) AS total FROM (SELECT FROM matching ORDER BY matching.at DESC LIMIT ${countedMax}) AS counted`
+const pageSql = (values: number) => `
   SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, actor, address, request, action, objects, relations
-  ${matchingSql} ORDER BY audit.at DESC, id DESC OFFSET $7 LIMIT $8`
+  FROM matching ORDER BY matching.at DESC, id DESC OFFSET $${values + 1} LIMIT $${values + 2}`
 
 type EntryRow = SqlRow & {
   at: string
@@ -100,24 +117,13 @@ export function openAuditLog(database: Database, { retentionDays }: { readonly r
       await transaction.query(addSql, [...who, action, objects, retentionDays, relations])
     },
 
-    async list({ actor, object, action, from, to }, { offset, limit }) {
-      const values = [retentionDays, actor ?? null, object ?? null, action ?? null, secondsOf(from), secondsOf(to)]
-      const [counted] = await database.query<{ total: bigint }>(countSql, values)
-      const rows = await database.query<EntryRow>(pageSql, [...values, offset, limit])
+    async list(filter, { offset, limit }) {
+      const [matching, values] = matchingSql(filter, retentionDays)
+      const [counted] = await database.query<{ total: bigint }>(`${matching} ${countSql}`, values)
+      const rows = await database.query<EntryRow>(matching + pageSql(values.length), [...values, offset, limit])
       return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
     },
   }
-}
-
-/**
- * Seconds since 1970, to the microsecond, of an instant in RFC 3339. PostgreSQL would refuse offsets beyond 15:59 and the year 0.
- */
-function secondsOf(instant: string | undefined): number | null {
-  const form = /^(.{10}).(.{6})(..)(\.\d+)?(?:z|([+-])(..):?(..)?)$/i
-  const [, day, minute, second, fraction = '', sign, hours = '0', minutes = '0'] = form.exec(instant ?? '') ?? []
-  if (day === undefined) return null
-  const offset = (Number(hours) * 60 + Number(minutes)) * 60 * (sign === '-' ? -1 : 1)
-  return Date.parse(`${day}T${minute}00Z`) / 1000 + Number(second + fraction) - offset
 }
 
 function toEntry({ at, actor, address, request, action, objects, relations }: EntryRow): AuditEntry {

@@ -10,7 +10,7 @@ import { checkEntities, type NewEntity, parseMetadataFilter } from '../entity.ts
 import type { Given, GivenIds } from '../given.ts'
 import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
 import { pageOf } from '../page.ts'
-import { type ChangeOutcome, changedSince, eTagOf, expectedVersions } from '../versions.ts'
+import { changed, eTagOf, expectedVersions } from '../versions.ts'
 import {
   createChannelSchema,
   createChannelsSchema,
@@ -31,12 +31,7 @@ interface Parts {
 export function channelRoutes(app: HttpServer, { channels, givenIds, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** @returns the version now; throws HttpError where nothing was changed */
-  async function changed(caller: UserId, channel: ChannelId, outcome: ChangeOutcome): Promise<number> {
-    if (outcome === 'changed-since') throw changedSince()
-    if (outcome === 'absent') throw await authorization.refusal(caller, () => channels.exists(channel))
-    return outcome.version
-  }
+  const refusal = (caller: UserId, channel: ChannelId) => authorization.refusal(caller, () => channels.exists(channel))
 
   const create = (request: FastifyRequest, bodies: readonly NewEntity[], given: readonly Given[]): Promise<Channel[]> =>
     channels
@@ -70,7 +65,7 @@ export function channelRoutes(app: HttpServer, { channels, givenIds, authenticat
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
     const found = await channels.find(caller, id)
-    if (found === undefined) throw await authorization.refusal(caller, () => channels.exists(id))
+    if (found === undefined) throw await refusal(caller, id)
     return reply.header('etag', eTagOf(found.version)).send(found.channel)
   })
 
@@ -78,14 +73,15 @@ export function channelRoutes(app: HttpServer, { channels, givenIds, authenticat
     checkEntities([request.body], () => '/body')
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
-    const version = await changed(caller, id, await channels.update(changerOf(request), id, request.body, expectedVersions(request)))
+    const outcome = await channels.update(changerOf(request), id, request.body, expectedVersions(request))
+    const { version } = await changed(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
   app.delete('/channels/:channel', { schema: removeChannelSchema, onRequest }, async (request, reply) => {
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
-    await changed(caller, id, await channels.remove(changerOf(request), id, expectedVersions(request)))
+    await changed(await channels.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 }

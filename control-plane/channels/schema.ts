@@ -59,7 +59,7 @@ export const listChannelsSchema = {
   operationId: 'listChannels',
   summary: 'List your channels',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
-  response: { 200: channelsPage, ...errorAnswers('unauthenticated') },
+  response: { 200: channelsPage, ...errorAnswers('query_too_large', 'unauthenticated') },
 }
 
 export const viewChannelSchema = {

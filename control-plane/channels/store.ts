@@ -2,11 +2,11 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import type { ChangeOutcome, Versions } from '../versions.ts'
+import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Caller, Writes } from '../writes.ts'
 
 export interface Channel {
@@ -86,10 +86,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
     return row === undefined ? undefined : { channel: toChannel(row), version: row.version }
   }
 
-  async function outcomeOf(owner: UserId, channel: ChannelId, row: VersionRow | undefined): Promise<ChangeOutcome> {
-    if (row !== undefined) return { version: row.version }
-    return (await find(owner, channel)) === undefined ? 'absent' : 'changed-since'
-  }
+  const isTheirs = async (owner: UserId, channel: ChannelId): Promise<boolean> => (await find(owner, channel)) !== undefined
 
   return {
     async create(by, channels, given = []) {
@@ -121,7 +118,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
     async list(owner, filter, page) {
       const [filtered, wanted] = filterSql(filter, 1)
       const values = [owner, ...wanted, page.offset, page.limit]
-      return toPage(await database.query<ListedRow>(pageSql(ownSql + filtered, values.length, page), values), toChannel)
+      return toPage(await filteredRows<ListedRow>(database, filter, pageSql(ownSql + filtered, values.length, page), values), toChannel)
     },
 
     async listConnected(owner, thing, connected, page) {
@@ -136,7 +133,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
         if (updated !== undefined) write.note('channel.update', [channel])
         return updated
       })
-      return outcomeOf(by.user, channel, row)
+      return outcomeOf(row, () => isTheirs(by.user, channel))
     },
 
     async remove(by, channel, versions) {
@@ -147,7 +144,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
         write.ends({ kind: 'channel', channel })
         return removed
       })
-      return outcomeOf(by.user, channel, row)
+      return outcomeOf(row, () => isTheirs(by.user, channel))
     },
   }
 }

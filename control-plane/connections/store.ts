@@ -1,6 +1,7 @@
 // Which things are connected to which channels.
 
 import type { Database } from '../../config/postgres/database.ts'
+import type { AccessChange } from '../client.ts'
 import type { ChannelId, ThingId } from '../ids.ts'
 import { isDelivered } from '../policies/policy-store.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
@@ -34,7 +35,8 @@ const connectSql = `
   INSERT INTO control_plane.connections (thing, channel)
   SELECT thing, channel FROM unnest($1::uuid[]) AS thing, unnest($2::uuid[]) AS channel
   ORDER BY thing, channel
-  ON CONFLICT DO NOTHING`
+  ON CONFLICT DO NOTHING
+  RETURNING thing, channel`
 
 const disconnectAllSql = `
   DELETE FROM control_plane.connections WHERE thing = ANY($1::uuid[]) AND channel = ANY($2::uuid[])
@@ -55,6 +57,11 @@ const disconnectSql = `
 const existSql = `
   SELECT (SELECT count(*) FROM control_plane.channels WHERE id = ANY($1::uuid[])) AS channels,
          (SELECT count(*) FROM control_plane.things WHERE id = ANY($2::uuid[])) AS things`
+
+/** A follower of changes is cut off when too many wait for it (`internal/routes.ts`). */
+const toldPairsMax = 500
+
+type Pair = { thing: string; channel: string }
 
 export function openConnections(database: Database, writes: Writes): Connections {
   /** `work` with each thing and each channel once, in a write that holds them all. @returns false where one is not theirs */
@@ -77,15 +84,15 @@ export function openConnections(database: Database, writes: Writes): Connections
   return {
     connect: (by, channels, things) =>
       withOwned(by, channels, things, async (write, channelSet, thingSet) => {
-        await write.query(connectSql, [thingSet, channelSet])
-        write.note('connect', [...channelSet, ...thingSet])
+        const made = await write.query<Pair>(connectSql, [thingSet, channelSet])
+        if (made.length > 0) write.note('connect', endsOf(made, channelSet, thingSet))
       }),
 
     disconnectAll: (by, channels, things) =>
       withOwned(by, channels, things, async (write, channelSet, thingSet) => {
-        const removed = await write.query<{ thing: string; channel: string }>(disconnectAllSql, [thingSet, channelSet])
-        write.note('disconnect', [...channelSet, ...thingSet])
-        write.ends(...removed.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }) as const))
+        const removed = await write.query<Pair>(disconnectAllSql, [thingSet, channelSet])
+        if (removed.length > 0) write.note('disconnect', endsOf(removed, channelSet, thingSet))
+        write.ends(...changesOf(removed))
       }),
 
     async disconnect(by, channel, thing) {
@@ -105,4 +112,19 @@ export function openConnections(database: Database, writes: Writes): Connections
       return Number(row?.channels) === channelSet.length && Number(row?.things) === thingSet.length
     },
   }
+}
+
+/** The channels and the things of the pairs, in the order of these. */
+function endsOf(pairs: readonly Pair[], channels: readonly string[], things: readonly string[]): string[] {
+  const ends = new Set(pairs.flatMap(({ thing, channel }) => [thing, channel]))
+  return [...channels, ...things].filter(end => ends.has(end))
+}
+
+/** What ends with these pairs. Many are told as all of their things, or of their channels: others then ask once more about what stays connected. */
+function changesOf(pairs: readonly Pair[]): AccessChange[] {
+  if (pairs.length <= toldPairsMax) return pairs.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }))
+  const [things, channels] = [new Set(pairs.map(({ thing }) => thing)), new Set(pairs.map(({ channel }) => channel))]
+  return things.size < channels.size
+    ? [...things].map(thing => ({ kind: 'thing', thing }))
+    : [...channels].map(channel => ({ kind: 'channel', channel }))
 }

@@ -5,9 +5,9 @@
 //   users group U shared with G    G member for the members of U
 
 import type { Database, Queries, SqlValue } from '../../config/postgres/database.ts'
-import { type GroupId, isId, type ThingId, toUserId, type UserId } from '../ids.ts'
+import { type GroupId, isId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { membersOf, type Policy, type PolicyStore } from '../policies/policy-store.ts'
+import { idIn, isDelivered, membersOf, namedBy, type Policy, type PolicyStore } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 
@@ -34,14 +34,26 @@ export interface GroupMembers {
   share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
 }
 
-const lockGroupsSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
+const lockGroupsSql = `
+  SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} ORDER BY id FOR KEY SHARE`
 /** Changes of one group's members wait for each other: rows and policies of one must not stand between those of another. */
-const lockMembersSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) FOR NO KEY UPDATE'
+const lockMembersSql = `
+  SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} FOR NO KEY UPDATE`
 const lockThingsSql = `
-  SELECT id FROM control_plane.things WHERE id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR owner = $2) ORDER BY id FOR KEY SHARE`
+  SELECT id FROM control_plane.things
+  WHERE id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR owner = $2) AND ${isDelivered('things.id')} ORDER BY id FOR KEY SHARE`
 const addThingsSql = `
   INSERT INTO control_plane.group_things (group_id, thing) SELECT $1, thing FROM unnest($2::uuid[]) AS thing ORDER BY thing
-  ON CONFLICT DO NOTHING`
+  ON CONFLICT DO NOTHING
+  RETURNING thing`
+const removeThingsSql = 'DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[]) RETURNING thing'
+
+// A page follows the index of policies, and the total is counted in it alone: a LEFT JOIN that gives no column is left out.
+const usersSql = `
+  SELECT subject AS ordinal, subject AS id, email, email AS name
+  FROM control_plane.tuples LEFT JOIN control_plane.users ON users.id = ${idIn('subject')}
+  WHERE object = $1 AND relation = 'member' AND ${idIn('subject')} IS NOT NULL`
+const givenUsersSql = 'SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])'
 
 export function openGroupMembers(database: Database, policies: PolicyStore, writes: Writes): GroupMembers {
   async function isLocked(queries: Queries, sql: string, ids: readonly string[], ...values: SqlValue[]): Promise<boolean> {
@@ -54,8 +66,8 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
       return writes(by, async write => {
         if (!(await isLocked(write, lockMembersSql, [group]))) return false
         if (!(await isLocked(write, lockUsersSql, set))) return false
-        await write.policies.add(memberships(group, set))
-        write.note('group.add-members', [group, ...set])
+        const added = await write.policies.add(memberships(group, set))
+        if (added.length > 0) write.note('group.add-members', namedBy(group, added)[0])
         return true
       })
     },
@@ -65,9 +77,9 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
       return writes(by, async write => {
         if (!(await isLocked(write, lockMembersSql, [group]))) return false
         if (!(await isLocked(write, lockThingsSql, set, owner ?? null))) return false
-        await write.query(addThingsSql, [group, set])
+        const added = await write.query<{ thing: ThingId }>(addThingsSql, [group, set])
         await write.policies.add(accesses(group, set))
-        write.note('group.add-members', [group, ...set])
+        if (added.length > 0) write.note('group.add-members', [group, ...thingsOf(added, set)])
         return true
       })
     },
@@ -75,9 +87,11 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async removeMembers(by, group, users, things) {
       await writes(by, async write => {
         await write.query(lockMembersSql, [[group]])
-        await write.query('DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[])', [group, things])
-        await write.policies.remove([...memberships(group, users), ...accesses(group, things)])
-        write.note('group.remove-members', [group, ...users, ...things])
+        const rows = await write.query<{ thing: ThingId }>(removeThingsSql, [group, things])
+        await write.policies.remove(accesses(group, things))
+        const removed = await write.policies.remove(memberships(group, users))
+        const named = [...namedBy(group, removed)[0], ...thingsOf(rows, things)]
+        if (named.length > 1) write.note('group.remove-members', named)
       })
     },
 
@@ -90,10 +104,10 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     },
 
     async users(group, page) {
-      const found = await policies.list({ object: group, relation: 'member' })
-      const ids = found.filter(({ subject }) => isId(subject)).map(({ subject }) => toUserId(subject))
-      const sql = pageSql('SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])', 3, page)
-      const rows = await database.query<{ id: UserId; email: string; total: bigint }>(sql, [ids, page.offset, page.limit])
+      const found = policies.isInDatabase ? undefined : await policies.list({ object: group, relation: 'member' })
+      const of = found?.filter(({ subject }) => isId(subject)).map(({ subject }) => subject) ?? group
+      const sql = pageSql(found === undefined ? usersSql : givenUsersSql, 3, page)
+      const rows = await database.query<{ id: UserId; email: string; total: bigint }>(sql, [of, page.offset, page.limit])
       return toPage(rows, ({ id, email }) => ({ id, email }))
     },
 
@@ -109,8 +123,8 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async share(by, users, things, isShared) {
       return writes(by, async write => {
         if (!(await isLocked(write, lockGroupsSql, [...new Set([users, things])]))) return false
-        await write.policies[isShared ? 'add' : 'remove']([sharing(users, things)])
-        write.note(isShared ? 'group.share' : 'group.unshare', [users, things])
+        const changed = await write.policies[isShared ? 'add' : 'remove']([sharing(users, things)])
+        if (changed.length > 0) write.note(isShared ? 'group.share' : 'group.unshare', [users, things])
         return true
       })
     },
@@ -119,6 +133,12 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
 
 function sharing(users: GroupId, things: GroupId): Policy {
   return { subject: membersOf(users), relation: 'member', object: things }
+}
+
+/** The things of the rows, in the order of these. */
+function thingsOf(rows: readonly { readonly thing: ThingId }[], things: readonly ThingId[]): ThingId[] {
+  const found = new Set(rows.map(({ thing }) => thing))
+  return things.filter(thing => found.has(thing))
 }
 
 function memberships(group: GroupId, users: readonly UserId[]): Policy[] {

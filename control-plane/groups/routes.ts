@@ -12,7 +12,7 @@ import { refuseFaults, textFault } from '../text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
 import type { Users } from '../users/store.ts'
-import { type ChangeOutcome, changedSince, eTagOf, expectedVersions } from '../versions.ts'
+import { changed, eTagOf, expectedVersions } from '../versions.ts'
 import type { GroupMembers } from './member-store.ts'
 import {
   addMembersSchema,
@@ -69,13 +69,6 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     return { ...found, isMember, controls: isOwner || isAdministrator }
   }
 
-  /** @returns the version now; throws HttpError where nothing was changed */
-  async function changed(caller: UserId, group: GroupId, outcome: ChangeOutcome): Promise<number> {
-    if (outcome === 'changed-since') throw changedSince()
-    if (outcome === 'absent') throw await refusal(caller, group)
-    return outcome.version
-  }
-
   app.post('/groups', { schema: createGroupSchema, onRequest }, async (request, reply) => {
     checkGroup(request.body)
     const id = await groups.create(changerOf(request), request.body)
@@ -98,7 +91,8 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    const version = await changed(caller, id, await groups.update(changerOf(request), id, request.body, expectedVersions(request)))
+    const outcome = await groups.update(changerOf(request), id, request.body, expectedVersions(request))
+    const { version } = await changed(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -106,7 +100,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    await changed(caller, id, await groups.remove(changerOf(request), id, expectedVersions(request)))
+    await changed(await groups.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 
@@ -142,8 +136,8 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
       const caller = callerOf(request)
       const ids = request.body.members.map(id => id.toLowerCase())
       const inGroup = await members.thingsIn(group, ids)
-      // Their owner may always take things out.
-      const areOwn = ids.every(id => inGroup.get(id) === caller)
+      // Their owner may always take things out, and users leave.
+      const areOwn = ids.every(id => id === caller || inGroup.get(id) === caller)
       if (!areOwn) await demandControl(caller, group)
       const found = ids.filter(id => inGroup.has(id))
       if (type === 'users' && found.length > 0) refuseFaults([{ pointer: '/body/type', detail: 'is users, and a member is a thing' }])

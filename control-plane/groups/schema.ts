@@ -6,6 +6,7 @@ import { emptyAnswer, emptyObject, headersOf, tokenRequired } from '../answers.t
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery } from '../entity.ts'
 import { exampleIds, idSchema } from '../ids.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { chainMax, groupsOfMemberMax, membersOfGroupMax } from '../policies/policy-store.ts'
 import { thingSchema } from '../things/schema.ts'
 import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
@@ -19,7 +20,7 @@ const member = idSchema('user', "A user's or a thing's id.")
 const params = Type.Object({ group: id })
 const needsToken = { tags: ['groups'], security: tokenRequired }
 const toSee = ['unauthenticated', 'forbidden', 'not_found'] as const
-const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'] as const
+const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'] as const
 
 const name = { examples: ['night shift'] }
 const description = { examples: ['Who is called at night'] }
@@ -61,11 +62,11 @@ export const createGroupSchema = {
   ...needsToken,
   operationId: 'createGroup',
   summary: 'Create a group',
-  description: 'You are its first member.',
+  description: `You are its first member. One user is a member of at most ${groupsOfMemberMax} groups.`,
   body: newGroup,
   response: {
     201: emptyAnswer('The group is created.', { Location: '/groups/<group id>' }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'conflict'),
   },
 }
 
@@ -75,7 +76,7 @@ export const listGroupsSchema = {
   summary: 'List your groups',
   description: 'Those that you made or are a member of.',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
-  response: { 200: groupsPage, ...errorAnswers('unauthenticated') },
+  response: { 200: groupsPage, ...errorAnswers('query_too_large', 'unauthenticated') },
 }
 
 export const viewGroupSchema = {
@@ -124,8 +125,7 @@ export const addMembersSchema = {
   ...needsToken,
   operationId: 'addGroupMembers',
   summary: 'Add members to a group',
-  description:
-    'Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. Who made the group and the administrator may; things are assigned by their owner.',
+  description: `Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. Who made the group and the administrator may; things are assigned by their owner. A group has at most ${membersOfGroupMax} users, and a user is in at most ${groupsOfMemberMax} groups.`,
   params,
   body: Type.Object({ members, type: kind }, { title: 'NewMembers' }),
   response: { 200: emptyAnswer('They are members.'), ...errorAnswers(...toChange) },
@@ -136,7 +136,7 @@ export const removeMembersSchema = {
   operationId: 'removeGroupMembers',
   summary: 'Remove members from a group',
   description:
-    'Access that was gained through the group ends at once. Who made the group and the administrator may; a thing also its owner. Who is no member is no error.',
+    'Access that was gained through the group ends at once. Who made the group and the administrator may; a thing also its owner, and a user themselves. Who is no member is no error.',
   params,
   body: Type.Object({ members, type: Type.Optional(kind) }, { title: 'FormerMembers' }),
   response: { 204: emptyAnswer('They are no members.'), ...errorAnswers(...toChange) },
@@ -230,7 +230,7 @@ export const shareGroupSchema = {
   ...needsToken,
   operationId: 'shareGroup',
   summary: 'Give a users group access to a things group',
-  description: 'The members of this group become members of the other one. You have to have made both, or be the administrator.',
+  description: `The members of this group become members of the other one. You have to have made both, or be the administrator. At most ${chainMax} groups are shared on in a row.`,
   params,
   body: share,
   response: { 200: emptyObject('They are shared.'), ...errorAnswers(...toChange) },

@@ -2,11 +2,11 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filterSql, foldedName, type Metadata } from '../entity.ts'
+import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
-import type { ChangeOutcome, Versions } from '../versions.ts'
+import { idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
+import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
 
 export interface NewGroup {
@@ -41,7 +41,11 @@ export interface Groups {
 const instants = ['created_at', 'updated_at'].map(name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`)
 const shown = `id, owner, name, description, metadata, ${instants.join(', ')}`
 
-const memberSql = `SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY($2::uuid[]))`
+const memberSql = (ids: string) => `
+  SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
+/** An array, so that the two conditions are two look-ups in indexes. */
+const ofUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
+const givenIdsSql = '$2::uuid[]'
 
 const updateSql = `
   UPDATE control_plane.groups
@@ -68,21 +72,26 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
     return row === undefined ? undefined : { group: toGroup(row), version: row.version }
   }
 
-  async function outcomeOf(group: GroupId, row: VersionRow | undefined): Promise<ChangeOutcome> {
-    if (row !== undefined) return { version: row.version }
-    return (await find(group)) === undefined ? 'absent' : 'changed-since'
-  }
+  const exists = async (group: GroupId): Promise<boolean> => (await find(group)) !== undefined
 
-  async function listByIds(owner: UserId | null, ids: readonly string[], filter: EntityFilter, page: PageRequest): Promise<Page<Group>> {
+  /** Those of the owner, and those of the ids: a list of them, or the SQL that finds them by `$2`. */
+  async function listWith(
+    owner: UserId | null,
+    [ids, value]: [sql: string, value: SqlValue],
+    filter: EntityFilter,
+    page: PageRequest,
+  ): Promise<Page<Group>> {
     const [filtered, wanted] = filterSql(filter, 2)
-    const values: SqlValue[] = [owner, ids, ...wanted, page.offset, page.limit]
-    return toPage(await database.query<GroupRow & { total: bigint }>(pageSql(memberSql + filtered, values.length, page), values), toGroup)
+    const values: SqlValue[] = [owner, value, ...wanted, page.offset, page.limit]
+    const sql = pageSql(memberSql(ids) + filtered, values.length, page)
+    return toPage(await filteredRows<GroupRow & { total: bigint }>(database, filter, sql, values), toGroup)
   }
 
   /** The groups that name the user as their member. */
-  async function groupsOfUser(user: UserId): Promise<string[]> {
+  async function ofUser(user: UserId): Promise<[string, SqlValue]> {
+    if (policies.isInDatabase) return [ofUserSql, user]
     const found = await policies.list({ subject: user, relation: 'member' })
-    return found.filter(({ object }) => isId(object)).map(({ object }) => object)
+    return [givenIdsSql, found.filter(({ object }) => isId(object)).map(({ object }) => object)]
   }
 
   return {
@@ -102,18 +111,11 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
 
     find,
 
-    list: async (user, filter, page) => listByIds(user, await groupsOfUser(user), filter, page),
+    list: async (user, filter, page) => listWith(user, await ofUser(user), filter, page),
 
     async listOf(member, page) {
-      if ('user' in member) return listByIds(null, await groupsOfUser(member.user), {}, page)
-      const sql = 'SELECT group_id FROM control_plane.group_things WHERE thing = $1'
-      const rows = await database.query<{ group_id: string }>(sql, [member.thing])
-      return listByIds(
-        null,
-        rows.map(row => row.group_id),
-        {},
-        page,
-      )
+      if ('user' in member) return listWith(null, await ofUser(member.user), {}, page)
+      return listWith(null, ['ARRAY(SELECT group_id FROM control_plane.group_things WHERE thing = $2)', member.thing], {}, page)
     },
 
     async update(by, group, { name, description = null, metadata }, versions) {
@@ -130,7 +132,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
         if (updated !== undefined) write.note('group.update', [group])
         return updated
       })
-      return outcomeOf(group, row)
+      return outcomeOf(row, () => exists(group))
     },
 
     async remove(by, group, versions) {
@@ -145,7 +147,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
         write.note('group.delete', [group])
         return rows
       })
-      return outcomeOf(group, row)
+      return outcomeOf(row, () => exists(group))
     },
   }
 }

@@ -4,6 +4,7 @@ import type { HttpServer } from '../../config/http/server.ts'
 import { type Authentication, callerOf, changerOf, demandToken } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { toApiKeyId } from '../ids.ts'
+import { toUtc } from '../instant.ts'
 import { refuseFaults, textFault } from '../text.ts'
 import type { Users } from '../users/store.ts'
 import { apiKeyType, issueKeySchema, keyNameBytesMax, listKeysSchema, revokeKeySchema, viewKeySchema } from './schema.ts'
@@ -65,7 +66,7 @@ function endOf({ expires_at: expiresAt, duration }: { readonly expires_at?: stri
     if (duration === undefined || duration === 0) return undefined
     return Date.now() + (duration >= nanosecondsFrom ? duration / 1e6 : duration * 1000)
   }
-  const endsMs = Date.parse(expiresAt)
+  const endsMs = Date.parse(toUtc(expiresAt, '/body/expires_at'))
   if (!(endsMs > Date.now()))
     refuseFaults([{ pointer: '/body/expires_at', detail: 'is not in the future: give a later instant, in RFC 3339' }])
   return endsMs

@@ -41,8 +41,9 @@ export const isApiKey = (credential: string): boolean => credential.startsWith(p
 const instant = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS ${column}`
 const columns = `id, owner, name, ${instant('issued_at')}, ${instant('expires_at')}`
 
-const verifySql = `
-  SELECT api_keys.owner FROM control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
+/** The key of the look-up `$1` and its user, as long as it opens anything. */
+export const validKeySql = `
+  control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
   WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`
 
 const insertSql = `
@@ -71,7 +72,7 @@ export function openApiKeys(database: Database, writes: Writes): ApiKeys {
     },
 
     async verify(value) {
-      const [row] = await database.query<{ owner: UserId }>(verifySql, [lookup(value)])
+      const [row] = await database.query<{ owner: UserId }>(`SELECT api_keys.owner FROM ${validKeySql}`, [lookup(value)])
       return row
     },
 

@@ -8,7 +8,7 @@ CREATE TABLE deleted_channels (
 
 -- A key whose time of grace is over may be another thing's by then.
 ALTER TABLE things DROP CONSTRAINT things_previous_key_lookup_unique;
-CREATE INDEX things_previous_key_lookup ON things (previous_key_lookup) WHERE previous_key_lookup IS NOT NULL;
+CREATE INDEX things_previous_key_lookup ON things (previous_key_lookup);
 
 -- An instance of the first release that still runs during an upgrade makes rows without it; entity.ts folds their names when it looks.
 ALTER TABLE things ALTER COLUMN name_folded DROP NOT NULL;

@@ -19,16 +19,24 @@ export interface Policy {
   readonly object: PolicyObject
 }
 
+/** Bounds of what one check walks through, and of what one list counts. */
+export const groupsOfMemberMax = 1_000
+export const membersOfGroupMax = 10_000
+/** Groups that lead from a user to a thing. */
+export const chainMax = 10
+
 /** The policies that a transaction changes; what it added or removed holds at the latest when it is committed, and none of it when it fails. */
 export interface PolicyChanges {
   /**
    * Those that exist already are no error.
    *
+   * @throws HttpError `conflict` beyond the bounds above, in a store that keeps them
+   * @returns those that were not there before; all of them, from a store that does not know
    * @param entities of which the policies speak, where the transaction makes them: nobody sees them before their policies hold (`isDelivered`)
    */
-  add(policies: readonly Policy[], entities?: MadeEntities): Promise<void>
-  /** Those that do not exist are no error. */
-  remove(policies: readonly Policy[]): Promise<void>
+  add(policies: readonly Policy[], entities?: MadeEntities): Promise<readonly Policy[]>
+  /** Those that do not exist are no error. @returns those that were there; all of them, from a store that does not know */
+  remove(policies: readonly Policy[]): Promise<readonly Policy[]>
   /** Every policy of an object, or that names a subject. */
   removeAll(of: PoliciesOf): Promise<void>
 }
@@ -48,9 +56,12 @@ export type PolicyFilter = Partial<Policy> & ({ readonly object: PolicyObject } 
 export const objectsMax = 10_000
 
 export interface PolicyStore {
+  /** True where policies are rows of `control_plane.tuples`: lists of members join them, and others ask for the ids first. */
+  readonly isInDatabase?: boolean
+
   /**
    * True where a policy says so of the subject itself, of everybody, or of the members of a group that the subject is a
-   * member of, be it through further groups. Groups that hold each other are no error. One question to the store.
+   * member of, be it through further groups, `chainMax` in all. Groups that hold each other are no error. One question to the store.
    */
   allows(subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
 
@@ -75,7 +86,17 @@ export function isDelivered(id: string): string {
   return `NOT EXISTS (SELECT FROM control_plane.policy_outbox WHERE policy_outbox.entity = ${id})`
 }
 
+/** In SQL: a subject or an object of a policy as the id that it is, else NULL. */
+export function idIn(column: string): string {
+  return `CASE WHEN ${column} ~ '^[0-9a-f-]{36}$' THEN ${column}::uuid END`
+}
+
 /** The subject that stands for whoever is a member of the group. */
 export function membersOf(group: GroupId): Subject {
   return `${group}#member`
+}
+
+/** Policies on an object as a line of the audit log names them: the object and who has them, and what they have. */
+export function namedBy(object: PolicyObject, policies: readonly Policy[]): [objects: string[], relations: Relation[]] {
+  return [[object, ...new Set(policies.map(({ subject }) => subject))], [...new Set(policies.map(({ relation }) => relation))]]
 }

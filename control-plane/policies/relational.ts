@@ -1,16 +1,30 @@
 // The policy store in the control plane's own database: a table of policies, and one query for each check.
 
+import { HttpError } from '../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../config/postgres/database.ts'
-import { objectsMax, type Policy, type PolicyChanges, type PolicyFilter, type PolicyObject, type PolicyStore } from './policy-store.ts'
+import { isId } from '../ids.ts'
+import {
+  chainMax,
+  groupsOfMemberMax,
+  idIn,
+  membersOfGroupMax,
+  objectsMax,
+  type Policy,
+  type PolicyChanges,
+  type PolicyFilter,
+  type PolicyObject,
+  type PolicyStore,
+} from './policy-store.ts'
 
-// From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen, so
-// groups that hold each other end.
+// From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen at the same depth, so
+// groups that hold each other cost no more than a chain.
 const subjectsSql = `
-  WITH RECURSIVE subjects (subject) AS (
-    SELECT unnest(ARRAY[$1::text, '*'])
+  WITH RECURSIVE subjects (subject, depth) AS (
+    SELECT unnest(ARRAY[$1::text, '*']), 0
     UNION
-    SELECT tuples.object || '#member'
+    SELECT tuples.object || '#member', depth + 1
     FROM subjects JOIN control_plane.tuples ON tuples.subject = subjects.subject AND tuples.relation = 'member'
+    WHERE depth < ${chainMax}
   )`
 
 // LIMIT makes it a look-up for each subject, in their order and no further than needed: a join would read all who have the relation on the object,
@@ -28,7 +42,7 @@ const objectsSql = `
   ${subjectsSql}
   SELECT DISTINCT object FROM control_plane.tuples JOIN subjects USING (subject) WHERE relation = $2
     AND $1 IS DISTINCT FROM (
-      SELECT owner::text FROM control_plane.things WHERE id = CASE WHEN object ~ '^[0-9a-f-]{36}$' THEN object::uuid END
+      SELECT owner::text FROM control_plane.things WHERE id = ${idIn('object')}
     )
   LIMIT ${objectsMax}`
 
@@ -37,16 +51,47 @@ const addSql = `
   INSERT INTO control_plane.tuples (object, relation, subject)
   SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS policy (object, relation, subject)
   ORDER BY object, relation, subject
-  ON CONFLICT DO NOTHING`
+  ON CONFLICT DO NOTHING
+  RETURNING object, relation, subject`
+
+// Which of the members are in too many groups, and which of the groups have too many members. No more is counted than decides it.
+const crowdedSql = `
+  SELECT member FROM unnest($1::text[]) AS member WHERE ${groupsOfMemberMax} < (SELECT count(*) FROM (
+    SELECT FROM control_plane.tuples WHERE subject = member AND relation = 'member' AND object NOT IN ('users', 'authorities')
+    LIMIT ${groupsOfMemberMax + 1}) AS counted)
+  UNION ALL
+  SELECT joined FROM unnest($2::text[]) AS joined WHERE ${membersOfGroupMax} < (SELECT count(*) FROM (
+    SELECT FROM control_plane.tuples WHERE object = joined AND relation = 'member' LIMIT ${membersOfGroupMax + 1}) AS counted)
+  LIMIT 1`
+
+/** Whoever joins groups waits for who is joining others: two short chains may make a long one. */
+const lockChainsSql = `SELECT pg_advisory_xact_lock(hashtextextended('chains of groups', 0))::text`
+// How far the farthest group is that leads to the one, and the farthest that the other leads to, each on its shortest way: a circle is as long as it is.
+const chainSql = `
+  WITH RECURSIVE before (subject, depth) AS (
+    SELECT unnest($1::text[]), 1
+    UNION
+    SELECT tuples.subject, depth + 1 FROM before JOIN control_plane.tuples ON object = replace(before.subject, '#member', '')
+    WHERE relation = 'member' AND tuples.subject LIKE '%#member' AND depth <= ${chainMax}
+  ), behind (object, depth) AS (
+    SELECT unnest($2::text[]), 1
+    UNION
+    SELECT tuples.object, depth + 1 FROM behind JOIN control_plane.tuples ON subject = behind.object || '#member'
+    WHERE relation = 'member' AND depth <= ${chainMax}
+  )
+  SELECT (SELECT max(depth) FROM (SELECT min(depth) AS depth FROM before GROUP BY subject) AS nearest)
+       + (SELECT max(depth) FROM (SELECT min(depth) AS depth FROM behind GROUP BY object) AS nearest) AS groups`
 
 const removeSql = `
   DELETE FROM control_plane.tuples
-  WHERE (object, relation, subject) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`
+  WHERE (object, relation, subject) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))
+  RETURNING object, relation, subject`
 
 type PolicyRow = SqlRow & Policy
 
 export function openRelationalPolicies(database: Database): PolicyStore {
   return {
+    isInDatabase: true,
     async allows(subject, relation, object) {
       const [row] = await database.query<{ allowed: boolean }>(allowsSql, [subject, relation, object])
       return row?.allowed === true
@@ -70,16 +115,46 @@ export function openRelationalPolicies(database: Database): PolicyStore {
 function changesIn(transaction: Queries): PolicyChanges {
   return {
     async add(policies) {
-      await transaction.query(addSql, columnsOf(policies))
+      const added = await transaction.query<PolicyRow>(addSql, columnsOf(policies))
+      await refuseBeyond(
+        transaction,
+        added.filter(({ relation, object }) => relation === 'member' && isId(object)),
+      )
+      return inOrder(policies, added)
     },
     async remove(policies) {
-      await transaction.query(removeSql, columnsOf(policies))
+      return inOrder(policies, await transaction.query<PolicyRow>(removeSql, columnsOf(policies)))
     },
     async removeAll(of) {
       const [where, values] = conditionsOf(of)
       await transaction.query(`DELETE FROM control_plane.tuples WHERE ${where}`, values)
     },
   }
+}
+
+/** @throws HttpError `conflict` where a check would have to walk too far through these memberships, which are in the table */
+async function refuseBeyond(transaction: Queries, memberships: readonly Policy[]): Promise<void> {
+  if (memberships.length === 0) return
+  const [groups, , members] = columnsOf(memberships)
+  const [crowded] = await transaction.query(crowdedSql, [[...new Set(members)], [...new Set(groups)]])
+  if (crowded !== undefined) {
+    const detail = `a user or a group is a member of at most ${groupsOfMemberMax} groups, and a group has at most ${membersOfGroupMax} members: leave some groups, or make another one`
+    throw new HttpError('conflict', detail)
+  }
+  const joined = memberships.filter(({ subject }) => subject.endsWith('#member'))
+  if (joined.length === 0) return
+  await transaction.query(lockChainsSql)
+  const [to, , from] = columnsOf(joined)
+  const [chain] = await transaction.query<{ groups: number }>(chainSql, [from, to])
+  if (chain!.groups <= chainMax) return
+  throw new HttpError('conflict', `at most ${chainMax} groups are shared on in a row: share with fewer in between`)
+}
+
+/** Those of the policies that the rows are, as the caller named them. */
+function inOrder(policies: readonly Policy[], rows: readonly Policy[]): Policy[] {
+  const keyOf = ({ object, relation, subject }: Policy): string => `${object} ${relation} ${subject}`
+  const keys = new Set(rows.map(keyOf))
+  return policies.filter(policy => keys.has(keyOf(policy)))
 }
 
 function conditionsOf(of: PolicyFilter): [string, string[]] {

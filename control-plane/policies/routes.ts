@@ -8,7 +8,7 @@ import type { Authorization } from '../authorization.ts'
 import { refuseFaults } from '../text.ts'
 import type { Policy, PolicyObject, Subject } from './policy-store.ts'
 import { addPoliciesSchema, explainPolicySchema, removePoliciesSchema } from './schema.ts'
-import type { Policies } from './store.ts'
+import { type Policies, visitedMax } from './store.ts'
 
 interface Parts {
   readonly policies: Policies
@@ -42,10 +42,11 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const [subject, { relation }, object] = [toSubject(request.query.subject), request.query, toObject(request.query.object)]
     const allowed = await authorization.allows(subject, relation, object)
-    const path = allowed ? ((await policies.path(subject, relation, object)) ?? []) : []
+    const path = allowed ? await policies.path(subject, relation, object) : []
     const asked = `${nameOf(subject)} ${allowed ? 'has' : 'does not have'} ${relation} on ${object}`
-    const why = allowed ? path.map(inWords).join('; ') : `no policy gives it to them, to everybody, or to a group that they are a member of`
-    return reply.send({ allowed, because: path, explanation: `${asked}: ${why}` })
+    const why = path?.map(inWords).join('; ') ?? `it is given through groups beyond the first ${visitedMax} that were looked through`
+    const whyNot = 'no policy gives it to them, to everybody, or to a group that they are a member of'
+    return reply.send({ allowed, because: path ?? [], explanation: `${asked}: ${allowed ? why : whyNot}` })
   })
 }
 

@@ -4,24 +4,33 @@ import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 import { demandOtherAdministrator } from './administrators.ts'
-import { membersOf, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
+import {
+  isDelivered,
+  membersOf,
+  namedBy,
+  type Policy,
+  type PolicyObject,
+  type PolicyStore,
+  type Relation,
+  type Subject,
+} from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @throws HttpError `conflict`, with none removed, where no administrator would be left who can sign in */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
-  /** The policies that lead from the subject to the object, first to last; undefined where none do. */
+  /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond `visitedMax` groups. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
 /** It is not deleted before the policies are committed, and changes of its policies wait for each other. */
 const lockObjectSql = `
-  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE),
-       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR NO KEY UPDATE)
+  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')} FOR NO KEY UPDATE),
+       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')} FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
 /** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
-const visitedMax = 1_000
+export const visitedMax = 1_000
 
 export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
   return {
@@ -30,8 +39,8 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       return writes(by, async write => {
         if ((await write.query(lockUsersSql, [users])).length < users.length) return false
         if (isId(object) && (await write.query(lockObjectSql, [object])).length === 0) return false
-        await write.policies.add(policiesOf(subjects, relations, object))
-        write.note('policy.add', [object, ...subjects], relations)
+        const added = await write.policies.add(policiesOf(subjects, relations, object))
+        if (added.length > 0) write.note('policy.add', ...namedBy(object, added))
         return true
       })
     },
@@ -40,8 +49,8 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       await writes(by, async write => {
         if (object === 'authorities' && relations.includes('member')) await demandOtherAdministrator(write, policies, subjects)
         if (isId(object)) await write.query(lockObjectSql, [object])
-        await write.policies.remove(policiesOf(subjects, relations, object))
-        write.note('policy.remove', [object, ...subjects], relations)
+        const removed = await write.policies.remove(policiesOf(subjects, relations, object))
+        if (removed.length > 0) write.note('policy.remove', ...namedBy(object, removed))
       })
     },
 

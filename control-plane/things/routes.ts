@@ -8,12 +8,12 @@ import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
-import { checkEntities, checkMetadata, type NewEntity, parseMetadataFilter } from '../entity.ts'
+import { checkEntities, checkMetadataFilter, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import type { Given, GivenIds } from '../given.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import { pageOf } from '../page.ts'
 import type { Relation } from '../policies/policy-store.ts'
-import { changedSince, eTagOf, expectedVersions, type Unchanged } from '../versions.ts'
+import { changed, eTagOf, expectedVersions } from '../versions.ts'
 import {
   createThingSchema,
   createThingsSchema,
@@ -44,13 +44,6 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     if (!(await authorization.allows(caller, relation, thing))) throw await refusal(caller, thing)
   }
   const refusal = (caller: UserId, thing: ThingId): Promise<HttpError> => authorization.refusal(caller, () => things.exists(thing))
-
-  /** @throws HttpError where nothing was changed: the thing is gone since the right to it was looked up, or is of another version */
-  async function changed<Outcome extends object>(caller: UserId, thing: ThingId, outcome: Outcome | Unchanged): Promise<Outcome> {
-    if (outcome === 'changed-since') throw changedSince()
-    if (outcome === 'absent') throw await refusal(caller, thing)
-    return outcome
-  }
 
   const create = (request: FastifyRequest, bodies: readonly NewEntity[], given: readonly Given[]): Promise<Thing[]> =>
     things
@@ -83,7 +76,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
 
   takeAnyType(app, scope => {
     scope.post('/things/search', { schema: searchThingsSchema, onRequest }, async (request, reply) => {
-      checkMetadata(request.body.metadata, '/body/metadata')
+      checkMetadataFilter(request.body.metadata, '/body/metadata')
       const { items, ...page } = pageOf(await things.list(callerOf(request), request.body, request.body), request.body)
       return reply.headers(unstored).send({ ...page, things: items })
     })
@@ -103,7 +96,8 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'write', id)
-    const { version } = await changed(caller, id, await things.update(changerOf(request), id, request.body, expectedVersions(request)))
+    const outcome = await things.update(changerOf(request), id, request.body, expectedVersions(request))
+    const { version } = await changed(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -111,7 +105,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'delete', id)
-    await changed(caller, id, await things.remove(changerOf(request), id, expectedVersions(request)))
+    await changed(await things.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 
@@ -123,7 +117,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const outcome = await things
       .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), given?.key)
       .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
-    const { key, version } = await changed(caller, id, outcome)
+    const { key, version } = await changed(outcome, () => refusal(caller, id))
     return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })
   })
 }

@@ -78,7 +78,7 @@ export const listThingsSchema = {
       }),
     ),
   }),
-  response: { 200: thingsPage, ...errorAnswers('unauthenticated') },
+  response: { 200: thingsPage, ...errorAnswers('query_too_large', 'unauthenticated') },
 }
 
 export const searchThingsSchema = {
@@ -90,7 +90,7 @@ export const searchThingsSchema = {
     { ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema) },
     { title: 'ThingsSearch', optionalBody: true },
   ),
-  response: { 200: thingsPage, ...errorAnswers(...bodyCodes, 'unauthenticated') },
+  response: { 200: thingsPage, ...errorAnswers(...bodyCodes, 'query_too_large', 'unauthenticated') },
 }
 
 export const viewThingSchema = {

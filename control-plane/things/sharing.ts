@@ -18,12 +18,13 @@ interface Parts {
 export function sharingRoutes(app: HttpServer, { things, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** Who has write on the thing; and who does not own it gives and takes only what they hold. @throws HttpError for everybody else */
-  async function demandShare(caller: UserId, thing: ThingId, relations: readonly Relation[]): Promise<void> {
-    const isOwner = (await things.ownerOf(thing)) === caller
-    for (const relation of new Set<Relation>(['write', ...(isOwner ? [] : relations)])) {
+  /** Who has write on the thing; and who does not own it gives and takes only what they hold. @returns the owner; throws HttpError for everybody else */
+  async function demandShare(caller: UserId, thing: ThingId, relations: readonly Relation[]): Promise<UserId | undefined> {
+    const owner = await things.ownerOf(thing)
+    for (const relation of new Set<Relation>(['write', ...(owner === caller ? [] : relations)])) {
       if (!(await authorization.allows(caller, relation, thing))) throw await authorization.refusal(caller, () => things.exists(thing))
     }
+    return owner
   }
 
   app.post('/things/:thing/share', { schema: shareThingSchema, onRequest }, async (request, reply) => {
@@ -41,8 +42,7 @@ export function sharingRoutes(app: HttpServer, { things, authentication, authori
     const caller = callerOf(request)
     const { policies } = request.body
     const users = request.body.user_ids.map(toUserId)
-    await demandShare(caller, thing, policies)
-    const owner = await things.ownerOf(thing)
+    const owner = await demandShare(caller, thing, policies)
     if (owner !== undefined && users.includes(owner))
       throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: name the others')
     await things.unshare(changerOf(request), thing, users, policies)

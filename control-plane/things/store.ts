@@ -4,13 +4,13 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import { type EntityFilter, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { isDelivered, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
+import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
-import type { ChangeOutcome, Unchanged, Versions } from '../versions.ts'
+import { type ChangeOutcome, outcomeOf, type Unchanged, type Versions } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { ThingKeys } from './keys.ts'
 
@@ -90,10 +90,10 @@ const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.users WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
-  WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()
+  WHERE previous_key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND previous_key_ends_at > now()
     AND id <> ALL($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
-  WHERE key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND id <> ALL($1::uuid[])`
+  WHERE key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND id <> ALL($1::uuid[])`
 /** Who gives a key while there are two master keys waits for who else does: each may write it under another, where no unique index sees both. */
 const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
@@ -129,6 +129,7 @@ const rotateSql = `
 const lockSharedSql = 'SELECT FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE'
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
+type VersionRow = SqlRow & { version: number }
 type ListedRow = ThingRow & { total: bigint }
 
 export function openThings({ database, policies, writes, keys }: Parts): Things {
@@ -152,7 +153,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     by: Actor,
     thing: ThingId,
     action: 'thing.update' | 'thing.delete' | 'thing.rotate-key',
-    work: (write: Write) => Promise<SqlRow[]>,
+    work: (write: Write) => Promise<VersionRow[]>,
   ): Promise<ChangeOutcome> {
     const [row] = await writes(by, async write => {
       const rows = await work(write)
@@ -162,8 +163,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       if (action !== 'thing.update') write.ends({ kind: 'thing', thing })
       return rows
     })
-    if (row === undefined) return (await exists(thing)) ? 'changed-since' : 'absent'
-    return { version: row['version'] as number }
+    return outcomeOf(row, () => exists(thing))
   }
 
   return {
@@ -190,13 +190,14 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     },
 
     async find(thing) {
-      type FoundRow = ThingRow & { version: number }
-      const [row] = await database.query<FoundRow>(findSql, [thing])
+      const [row] = await database.query<ThingRow & VersionRow>(findSql, [thing])
       return row === undefined ? undefined : { thing: toThing(row), version: row.version }
     },
 
     async findAll(things) {
-      const sql = `SELECT ${columns} FROM control_plane.things WHERE id = ANY($1::uuid[]) ORDER BY array_position($1::uuid[], id)`
+      const sql = `
+        SELECT ${columns} FROM control_plane.things WHERE id = ANY($1::uuid[]) AND ${isDelivered('things.id')}
+        ORDER BY array_position($1::uuid[], id)`
       return (await database.query<ThingRow>(sql, [things])).map(toThing)
     },
 
@@ -214,10 +215,8 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       const whose = shared ? [user, (await policies.objects(user, 'read')).filter(isId)] : [user]
       const [filtered, wanted] = filterSql(filter, whose.length)
       const values = [...whose, ...wanted, page.offset, page.limit]
-      return toPage(
-        await database.query<ListedRow>(pageSql((shared ? readableSql : ownSql) + filtered, values.length, page), values),
-        toThing,
-      )
+      const sql = pageSql((shared ? readableSql : ownSql) + filtered, values.length, page)
+      return toPage(await filteredRows<ListedRow>(database, filter, sql, values), toThing)
     },
 
     async listConnected(owner, channel, connected, page) {
@@ -230,8 +229,8 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       return writes(by, async write => {
         if ((await write.query(lockSharedSql, [thing])).length === 0) return false
         if ((await write.query(lockUsersSql, [set])).length < set.length) return false
-        await write.policies.add(policiesOf(thing, set, relations))
-        write.note('thing.share', [thing, ...set], relations)
+        const added = await write.policies.add(policiesOf(thing, set, relations))
+        if (added.length > 0) write.note('thing.share', ...namedBy(thing, added))
         return true
       })
     },
@@ -239,8 +238,8 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     async unshare(by, thing, users, relations) {
       await writes(by, async write => {
         await write.query(lockSharedSql, [thing])
-        await write.policies.remove(policiesOf(thing, users, relations))
-        write.note('thing.unshare', [thing, ...users], relations)
+        const removed = await write.policies.remove(policiesOf(thing, users, relations))
+        if (removed.length > 0) write.note('thing.unshare', ...namedBy(thing, removed))
       })
     },
 
@@ -253,7 +252,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       return change(by, thing, 'thing.delete', async write => {
         // The lock comes first: who shares the thing waits, and then finds it gone.
         const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
-        const rows = await write.query(lockSql, [thing, versions ?? null])
+        const rows = await write.query<VersionRow>(lockSql, [thing, versions ?? null])
         if (rows.length === 0) return []
         await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
         await write.policies.removeAll({ object: thing })
@@ -264,10 +263,10 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     async rotateKey(by, thing, graceSeconds, versions, given) {
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
-      const work = async (write: Write): Promise<SqlRow[]> => {
+      const work = async (write: Write): Promise<VersionRow[]> => {
         // Its own key counts before.
         if (given !== undefined) await refuseInUse(write, [], [given])
-        const rotated = await write.query(rotateSql, values)
+        const rotated = await write.query<VersionRow>(rotateSql, values)
         if (given !== undefined) await refuseInUse(write, [thing], [given])
         return rotated
       }

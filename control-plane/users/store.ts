@@ -76,7 +76,8 @@ interface Parts {
 const uniqueViolation = '23505'
 
 /** Keeps users from being deleted until what names them is committed. */
-export const lockUsersSql = 'SELECT id FROM control_plane.users WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
+export const lockUsersSql = `
+  SELECT id FROM control_plane.users WHERE id = ANY($1::uuid[]) AND ${isDelivered('users.id')} ORDER BY id FOR KEY SHARE`
 
 const listSql = `
   SELECT email COLLATE "C" AS ordinal, id, email, email AS name, metadata FROM control_plane.users
@@ -128,7 +129,8 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
 
     async recognise({ email, password }) {
       const [row] = await database.query<{ id: UserId; password_hash: string; token_version: number; disabled: boolean }>(
-        'SELECT id, password_hash, token_version, disabled_at IS NOT NULL AS disabled FROM control_plane.users WHERE email = $1',
+        `SELECT id, password_hash, token_version, disabled_at IS NOT NULL AS disabled
+         FROM control_plane.users WHERE email = $1 AND ${isDelivered('users.id')}`,
         [normaliseEmail(email)],
       )
       const matches = await passwords.matches(password, row?.password_hash)

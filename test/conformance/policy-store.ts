@@ -26,8 +26,8 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       thing = newThingId()
       group = newGroupId()
     })
-    const add = (...policies: Policy[]): Promise<void> => store.transaction((_, changes) => changes.add(policies))
-    const remove = (...policies: Policy[]): Promise<void> => store.transaction((_, changes) => changes.remove(policies))
+    const add = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, changes) => changes.add(policies))
+    const remove = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, changes) => changes.remove(policies))
 
     test('without a policy everything is denied', async () => {
       for (const relation of relations) expect(await store.allows(user, relation, thing)).toBe(false)

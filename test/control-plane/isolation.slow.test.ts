@@ -1,20 +1,23 @@
 // Nobody sees or changes what is not theirs: every route of the control plane, asked by everybody (SPEC §5).
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openAsker } from './isolation/asker.ts'
+import { type Asker, openAsker } from './isolation/asker.ts'
 import { ask, askEverybody, asked, mixturesOf, openSnapshot, type Snapshot, seenOf, substitutionsOf } from './isolation/matrix.ts'
 import { nameOf } from './isolation/row.ts'
 import { controlPlaneRows, routesOf } from './isolation/rows.ts'
+import { askWithHiddenSecrets, formsOf, leaksOf } from './isolation/secrets.ts'
 import { openWorld, type World } from './isolation/world.ts'
 import { administrator, describePlatform, masterKey } from './platform.ts'
 
 const rows = controlPlaneRows.map(row => ({ name: nameOf(row), row }))
 
 describePlatform('isolation', platform => {
+  let asker: Asker
   let world: World
   let snapshot: Snapshot
   beforeAll(async () => {
-    world = await openWorld({ asker: openAsker(platform().url), administrator, masterKey })
+    asker = openAsker(platform().url)
+    world = await openWorld({ asker, administrator, masterKey })
     snapshot = await openSnapshot(platform().database)
   })
   afterAll(() => console.log(`${asked.cells} cells asked`))
@@ -63,5 +66,13 @@ describePlatform('isolation', platform => {
       }
       for (const other of seen) expect(other).toEqual(seen[0])
     })
+  })
+
+  test('nothing secret of all this is in the log, in a refusal or in the audit log', async () => {
+    await askWithHiddenSecrets(asker)
+    const audit = await platform().database.query<{ line: string }>('SELECT audit::text AS line FROM control_plane.audit AS audit')
+    const texts = { log: platform().logged(), refusals: asker.refusals.join('\n'), audit: audit.map(({ line }) => line).join('\n') }
+    for (const text of Object.values(texts)) expect(text).not.toBe('')
+    expect(leaksOf(texts, [...asker.secrets, ...formsOf(masterKey)])).toEqual([])
   })
 })

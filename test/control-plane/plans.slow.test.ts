@@ -6,6 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
+import { countedMax } from '../../control-plane/audit/store.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { call, expectStatus } from '../up/operator.ts'
@@ -34,6 +35,7 @@ const largeRows = 10_000
 const population = { ...populationOf(1_000_000), owners: 10_000 }
 /** What a request asks for at most. */
 const pageRowsMax = 100
+const auditLines = 300_000
 /** What of others one may read. */
 const sharedRowsMax = 10_000
 /** The owner of a tenth of the things, and one with a hundred. */
@@ -86,6 +88,11 @@ describeWithPostgres(
         owners.includes(ownerOfThing(population, nth)),
       )
       await giveKeys(database, openThingKeys([masterKey]), things.map(thingAt))
+      // A year of it; who changes their things is any of them, and keys are rarely issued.
+      await database.execute(`
+        INSERT INTO control_plane.audit (at, actor, action, objects, relations)
+        SELECT now() - n * interval '100 seconds', owner, CASE WHEN n % 1000 = 0 THEN 'key.issue' ELSE 'thing.update' END, ARRAY[id::text], '{}'
+        FROM (SELECT row_number() OVER () AS n, id, owner FROM control_plane.things LIMIT ${auditLines}) AS lines`)
       await database.execute('VACUUM ANALYZE')
     })
     afterAll(async () => {
@@ -172,10 +179,21 @@ describeWithPostgres(
       }
     })
 
+    test('a page of the audit log reads what it shows, and by an object what is told of that', async () => {
+      const pages = sent.filter(({ route: of, sql }) => of === 'GET /audit' && sql.includes('matching'))
+      expect(pages.filter(({ sql }) => sql.includes('objects @>'))).not.toEqual([])
+      for (const page of pages) {
+        const most = page.sql.includes('count(*)') ? countedMax : page.sql.includes('objects @>') ? 50 : pageRowsMax + 100
+        for (const planned of plannedFor)
+          expect(await rowsRead(database, page, planned, 'audit'), `${oneLine(page.sql)} ${planned}`).toBeLessThanOrEqual(most)
+      }
+    })
+
     test('no statement reads a whole large table', async () => {
       const tables = await largeTables(database, largeRows)
       expect([...tables.keys()].sort()).toEqual([
         'api_keys',
+        'audit',
         'channels',
         'connections',
         'group_things',

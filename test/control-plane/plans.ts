@@ -39,6 +39,8 @@ export interface Plan {
   /** Where the statement was run: the rows of one of its loops. */
   readonly 'Actual Rows'?: number
   readonly 'Actual Loops'?: number
+  /** Of one loop, too: read, and not given on. */
+  readonly 'Rows Removed by Filter'?: number
   readonly Plans?: readonly Plan[]
 }
 
@@ -51,10 +53,11 @@ export function planOf(database: Database, statement: Statement, planned: Planne
   return explain(database, statement, planned, '')
 }
 
-/** Runs a SELECT. @returns how many rows the scans of a table gave on */
+/** Runs a SELECT. @returns how many rows the scans of a table looked at */
 export async function rowsRead(database: Database, statement: Statement, planned: PlannedFor, table: string): Promise<number> {
   const rowsOf = (plan: Plan): number => {
-    const own = plan['Relation Name'] === table ? plan['Actual Rows']! * plan['Actual Loops']! : 0
+    const ofLoop = plan['Actual Rows']! + (plan['Rows Removed by Filter'] ?? 0)
+    const own = plan['Relation Name'] === table ? ofLoop * plan['Actual Loops']! : 0
     return (plan.Plans ?? []).reduce((sum, below) => sum + rowsOf(below), own)
   }
   return rowsOf(await explain(database, statement, planned, 'ANALYZE, '))

@@ -48,7 +48,7 @@ const answers: Readonly<Record<string, (reply: FastifyReply) => FastifyReply>> =
 }
 
 const faults: Readonly<Record<string, RegExp>> = {
-  status: /^GET \/:what answers 201 otherwise than described: the status is not one of 200, 202, 204, 400, 403, 503$/,
+  status: /^GET \/:what answers 201 otherwise than described: the status is not one of 200, 202, 204, 400, 403, 431, 503$/,
   conflict: /answers 409 .*the status is not one of/,
   header: /the header ETag is missing/,
   type: /the content type text\/html is not one of application\/json, text\/csv/,

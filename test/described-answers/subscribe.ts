@@ -5,13 +5,14 @@
 import { subscribe } from 'node:diagnostics_channel'
 import { createRequire } from 'node:module'
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import type * as AnswerFault from './answer-fault.ts'
 import { noteFault } from './faults.ts'
 
 subscribe('fastify.initialization', message => holdAnswers((message as { readonly fastify: FastifyInstance }).fastify))
 
 function holdAnswers(app: FastifyInstance): void {
   // Only where there is a server, since most commands have none and start sooner; and at once, so that no answer comes later than it would.
-  const { answerFault, defect } = createRequire(import.meta.url)('./answer-fault.ts') as typeof import('./answer-fault.ts')
+  const { answerFault, defect } = createRequire(import.meta.url)('./answer-fault.ts') as typeof AnswerFault
   /** What a handler sent, before the serializer leaves out what the schema does not name. */
   const sent = new WeakMap<FastifyReply, unknown>()
   app.addHook('preSerialization', (_request, reply, payload, done) => {

@@ -190,7 +190,7 @@ test('the description names the errors, and an error is answered whole, whatever
   await described.register(readerRoutes({ reader: served.store.reader, access, cursors, options }))
   const { paths } = (await described.inject('/openapi.json')).json<{ paths: Record<string, { get: { responses: object } }> }>()
   await described.close()
-  const statuses = ['200', '400', '401', '403', '406', '422', '429', '503']
+  const statuses = ['200', '400', '401', '403', '406', '422', '429', '431', '503']
   expect(Object.values(paths).map(({ get }) => Object.keys(get.responses))).toEqual([statuses, statuses])
 
   const answer = await get('?limit=0', { ...owner, accept: 'application/problem+json' })

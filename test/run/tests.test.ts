@@ -12,6 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 async function run(
   files: Readonly<Record<string, string>>,
   environment: Record<string, string> = {},
+  setupFiles: readonly string[] = [],
 ): Promise<{ code: number | null; last: string }> {
   const folder = temporaryFolder()
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
@@ -19,7 +20,7 @@ async function run(
   const config = join(folder, 'vitest.config.ts')
   writeFileSync(
     config,
-    `export default { test: { projects: [{ test: { name: 'quick', root: ${JSON.stringify(folder)}, include: ['*.test.ts'] } }] } }`,
+    `export default { test: { projects: [{ test: { name: 'quick', root: ${JSON.stringify(folder)}, include: ['*.test.ts'], setupFiles: ${JSON.stringify(setupFiles)} } }] } }`,
   )
   const script = `
     import { resultOf } from ${JSON.stringify(join(root, 'test/run/count.ts'))}
@@ -66,4 +67,20 @@ test('a skipped test is told, and is a failure in continuous integration', async
 
 test('a run of no test is a failure', async () => {
   expect(await run({ 'a.ts': '' })).toEqual({ code: 1, last: '0 passed, 0 failed' })
+})
+
+test('an answer that is otherwise than its route describes is a failure, whatever its test looks at', async () => {
+  const files = {
+    'a.test.ts': `import { fastify } from 'fastify'
+      test('looks at nothing', async () => {
+        const app = fastify()
+        app.get('/', { schema: { response: { 204: { type: 'null' } } } }, async () => ({}))
+        await app.inject('/')
+        await app.close()
+      })
+      ${passing}`,
+  }
+  const setupFiles = [join(root, 'test/described-answers/setup.ts')]
+  expect(await run(files, {}, setupFiles)).toEqual({ code: 1, last: '1 passed, 1 failed' })
+  expect(await run(files)).toEqual({ code: 0, last: '2 passed, 0 failed' })
 })

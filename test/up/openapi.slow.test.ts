@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { type Document, documentFaults } from '../config/http/document-faults.ts'
-import { call } from './operator.ts'
+import { call, makeSite } from './operator.ts'
 import { disposableFolder, startPlatform } from './platform.ts'
 
 test('every endpoint is described in /openapi.json, with names and examples, and /docs renders it', async () => {
@@ -37,8 +37,30 @@ test('every endpoint is described in /openapi.json, with names and examples, and
       'GET /health',
     ]),
   )
+  await publishExamples(platform.url, document)
   const page = await call(platform.url, 'GET', '/docs/')
   expect(page.status).toBe(200)
   expect(page.text).toContain('swagger-ui')
   expect(await platform.stop()).toBe(0)
 })
+
+/** What is shown as a payload can be decoded. */
+async function publishExamples(url: string, { paths }: Document): Promise<void> {
+  const { channel, device: authorization } = await makeSite(url)
+  const published: string[] = []
+  for (const path of ['/channels/{channel}/messages', '/channels/{channel}/messages/{subtopic}']) {
+    const { requestBody, parameters = [] } = paths[path]!['post']!
+    const subtopic = String(parameters.find(({ name }) => name === 'subtopic')?.example)
+    for (const [type, { example }] of Object.entries(requestBody!.content)) {
+      // Of CBOR the example tells the bytes in hexadecimal digits.
+      const body = type.endsWith('cbor') ? Buffer.from(String(example).replace(/^\(.*?\)|\s/g, ''), 'hex') : (example as object)
+      const headers = { prefer: 'handling=strict' }
+      const to = path.replace('{channel}', channel).replace('{subtopic}', subtopic)
+      const { status, text } = await call(url, 'POST', to, { authorization, type, headers, body })
+      expect([status, type], text).toEqual([202, type])
+      published.push(type)
+    }
+  }
+  const senml = ['application/senml+json', 'application/senml+cbor']
+  expect(published).toEqual([...senml, 'application/json', ...senml])
+}

@@ -30,7 +30,7 @@ export async function call(base: string, method: string, path: string, options: 
     return { status: response.status, headers: response.headers, text: '', json: undefined }
   }
   const text = await response.text()
-  const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== ''
+  const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '') && text !== ''
   return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }
 }
 

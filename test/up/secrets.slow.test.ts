@@ -53,9 +53,11 @@ async function opening<Result>(data: string, work: (platform: Platform) => Promi
   return withControlPlane({ data }, sources, folder =>
     folder.withDatabase(async database => {
       const platform = await openPlatform(database, { masterKeys: await folder.masterKeys() })
-      const result = await work(platform)
-      await platform.close()
-      return result
+      try {
+        return await work(platform)
+      } finally {
+        await platform.close()
+      }
     }),
   )
 }

@@ -52,7 +52,8 @@ const undoSql = `
   ), groups AS (
     DELETE FROM control_plane.groups WHERE id IN (SELECT entity FROM undone)
   ), lines AS (
-    DELETE FROM control_plane.audit WHERE objects && ARRAY(SELECT entity::text FROM undone)
+    DELETE FROM control_plane.audit
+    WHERE objects && ARRAY(SELECT entity::text FROM undone) AND action IN ('thing.create', 'group.create', 'user.register')
   )
   DELETE FROM control_plane.users WHERE id IN (SELECT entity FROM undone)`
 const leftOverSql = `

@@ -73,11 +73,15 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
             async add(policies, entities) {
               if (entities === undefined) added.push(...policies)
               else made.push(...(await outbox.put(transaction, policies, entities)))
+              return policies
             },
-            remove: async policies => void removed.push(...policies),
+            async remove(policies) {
+              removed.push(...policies)
+              return policies
+            },
             removeAll: async of => void removed.push(...(await client.read(to, of))),
           })
-          // Where the commit fails behind it, less is allowed than is stored, and never more.
+          // Where the commit fails behind it, or a part of a write, what was sent holds: repeating the request, or its opposite, settles it.
           await client.write(to, { remove: removed, add: added })
           return result
         }),

@@ -63,7 +63,7 @@ test('the page and everything it loads are served here, under a policy that allo
 })
 
 /** The description of one route. */
-async function describe(schema: object, path = '/things/:id'): Promise<Document> {
+async function documentOf(schema: object, path = '/things/:id'): Promise<Document> {
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(app, { version: '1.2.3' })
   app.register(async (app: HttpServer) => void app.post(path, { schema }, async () => undefined as never))
@@ -78,7 +78,7 @@ const thing = Type.Object(
 )
 
 test('a schema with a title stands once, by its name; its places may say something else of it', async () => {
-  const { components, paths } = await describe({
+  const { components, paths } = await documentOf({
     body: thing,
     response: {
       200: { ...thing, headers: { ETag: { type: 'string' } } },
@@ -97,12 +97,12 @@ test('a schema with a title stands once, by its name; its places may say somethi
 })
 
 test('two schemas of one name are a mistake, and the description is not given', async () => {
-  const answer = await describe({ body: Type.Array(thing), response: { 200: Type.Object({}, { title: 'Thing' }) } })
+  const answer = await documentOf({ body: Type.Array(thing), response: { 200: Type.Object({}, { title: 'Thing' }) } })
   expect(answer).toMatchObject({ code: 'internal', status: 500 })
 })
 
 test('bodies and headers that may be left out are said to be; words for errors are not shown', async () => {
-  const { paths } = await describe({
+  const { paths } = await documentOf({
     body: Type.Object({ name: Type.String({ examples: ['a'], allowed: 'a name' }) }, { optionalBody: true }),
     response: { 200: { type: 'null', headers: { Link: { type: 'string', optional: true }, ETag: { type: 'string' } } } },
   })
@@ -115,8 +115,31 @@ test('bodies and headers that may be left out are said to be; words for errors a
   expect(JSON.stringify(requestBody)).not.toMatch(/allowed|optionalBody/)
 })
 
+test('what has a default may be left out, an example is not filled in for it, and a parameter that is JSON is described as such', async () => {
+  const { paths } = await documentOf({
+    querystring: Type.Object({
+      limit: Type.Integer({ default: 10 }),
+      filter: Type.Optional(Type.String({ contentSchema: thing })),
+      name: Type.String({ examples: ['a'] }),
+    }),
+    body: Type.Object({ name: Type.String({ default: '', examples: ['a'] }), size: Type.Integer({ examples: [1] }) }),
+  })
+  const { parameters, requestBody } = paths['/things/{id}']!['post']!
+  expect(parameters?.filter(one => one.in === 'query')).toEqual([
+    { name: 'limit', in: 'query', required: false, schema: { type: 'integer', default: 10, examples: [10] } },
+    {
+      name: 'filter',
+      in: 'query',
+      required: false,
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/Thing', examples: [{ id: 'a' }] } } },
+    },
+    { name: 'name', in: 'query', required: true, schema: { type: 'string' }, example: 'a' },
+  ])
+  expect(requestBody!.content['application/json']).toMatchObject({ schema: { required: ['size'] }, example: { name: 'a', size: 1 } })
+})
+
 test('the rest of a path has a name, and bytes are described by what is in them', async () => {
-  const { paths } = await describe(
+  const { paths } = await documentOf(
     {
       params: Type.Object({ id: Type.String(), '*': Type.String({ examples: ['a.b'] }) }),
       body: { content: { 'application/senml+json': { schema: { contentSchema: thing, examples: [{ id: 'b' }] } } } },
@@ -133,10 +156,11 @@ test('the rest of a path has a name, and bytes are described by what is in them'
 })
 
 test('the answer of an error stands once in the description', async () => {
-  const { components, paths } = await describe({ response: { 200: Type.Null(), ...errorAnswers('forbidden') } })
+  const { components, paths } = await documentOf({ response: { 200: Type.Null(), ...errorAnswers('forbidden') } })
   expect(paths['/things/{id}']!['post']!.responses['403']).toEqual({ $ref: '#/components/responses/forbidden' })
   expect(Object.keys((components as { responses?: object }).responses ?? {}).sort()).toEqual([
     'forbidden',
+    'headers_too_large',
     'malformed_request',
     'unavailable',
   ])

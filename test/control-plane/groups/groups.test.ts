@@ -1,6 +1,6 @@
 // Groups over HTTP: who sees, changes and shares them, and which access is gained and lost through them (SPEC §5).
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
 import { absentId, describePlatform, type User } from '../platform.ts'
 
@@ -185,34 +185,6 @@ describePlatform('groups', platform => {
     expect(await status('GET', `/members/${absentId}/groups`, undefined, owner.token)).toBe(403)
   })
 
-  describe('rights on a group', () => {
-    const asked: [string, string, object?][] = [
-      ['GET', ''],
-      ['GET', '/members'],
-      ['GET', '/children'],
-      ['PUT', '', { name: 'group' }],
-      ['POST', '/members', { type: 'users', members: [absentId] }],
-      ['DELETE', '/members', { members: [absentId] }],
-      ['DELETE', ''],
-    ]
-    test.each(asked)('%s /groups/<group>%s', async (method, suffix, body) => {
-      const group = await makeGroup()
-      await assign(group, 'users', [member.id])
-      const at = (id: string, by: string) => status(method, `/groups/${id}${suffix}`, body, by)
-      const isRead = method === 'GET'
-      expect(await at(group, stranger.token)).toBe(403)
-      expect(await at(absentId, stranger.token)).toBe(403)
-      expect(await at(absentId, administrator)).toBe(404)
-      expect(await at(group, member.token)).toBe(isRead ? 200 : 403)
-      expect(await at('no-id', owner.token)).toBe(400)
-      // An absent user is refused as what is not theirs.
-      expect(await at(group, owner.token)).toBe(method === 'POST' ? 403 : method === 'DELETE' ? 204 : 200)
-      await assign(group, 'users', [member.id])
-      await ask('DELETE', `/groups/${group}/members`, { members: [member.id] })
-      expect(await at(group, member.token)).toBe(403)
-    })
-  })
-
   test('clients send members with a form’s content type, or none', async () => {
     const group = await makeGroup()
     for (const method of ['POST', 'DELETE']) {
@@ -220,5 +192,70 @@ describePlatform('groups', platform => {
       const body = JSON.stringify({ type: 'users', members: [member.id] })
       expect((await fetch(`${platform().url}/groups/${group}/members`, { method, headers, body })).ok).toBe(true)
     }
+  })
+
+  const fill = (object: string, subject: string, count: number) =>
+    platform().database.query(
+      `INSERT INTO control_plane.tuples (object, relation, subject) SELECT ${object}, 'member', ${subject} FROM generate_series(1, $1::int4)`,
+      [count],
+    )
+
+  test('a user is in a thousand groups at most, whoever adds them, and may leave them', async () => {
+    const user = await platform().user()
+    const [first, second] = [await makeGroup(), await makeGroup()]
+    await fill('gen_random_uuid()', `'${user.id}'`, 998)
+    expect((await assign(first, 'users', [user.id])).status).toBe(200)
+    expect(await status('POST', '/groups', { name: 'own' }, user.token)).toBe(201)
+    const policy = { subjects: [user.id], object: second, policies: ['member'] }
+    for (const refused of [
+      await assign(second, 'users', [user.id]),
+      await ask('POST', '/groups', { name: 'own' }, user.token),
+      await ask('POST', '/policies', policy, administrator),
+    ])
+      expect([refused.status, refused.json?.code, refused.json?.detail]).toEqual([
+        409,
+        'conflict',
+        expect.stringContaining('at most 1000 groups'),
+      ])
+    expect((await assign(first, 'users', [user.id])).status).toBe(200)
+    expect((await ask('GET', '/groups?limit=1', undefined, user.token)).json?.total).toBe(2)
+    expect(await status('DELETE', `/groups/${first}/members`, { members: [user.id, member.id] }, user.token)).toBe(403)
+    expect(await status('DELETE', `/groups/${first}/members`, { members: [user.id] }, user.token)).toBe(204)
+    expect((await assign(second, 'users', [user.id])).status).toBe(200)
+  })
+
+  test('a group has ten thousand members at most, and its pages are read from the index', async () => {
+    const group = await makeGroup()
+    await fill(`'${group}'`, 'gen_random_uuid()', 9_998)
+    expect((await assign(group, 'users', [member.id, stranger.id])).status).toBe(409)
+    expect((await assign(group, 'users', [member.id])).status).toBe(200)
+    expect((await assign(group, 'users', [stranger.id])).json?.detail).toContain('at most 10000 members')
+    const page = (await ask('GET', `/groups/${group}/members?offset=9999&limit=10`)).json as { total: number; members: string[] }
+    expect([page.total, page.members.length]).toEqual([10_000, 1])
+  })
+
+  test('ten groups in a row are shared on, eleven are not, and two at once make none', async () => {
+    const share = (users: string, things: string) => ask('POST', `/groups/${users}/share`, { thing_group_id: things })
+    const row = async (count: number): Promise<string[]> => {
+      const groups: string[] = []
+      while (groups.length < count) groups.push(await makeGroup())
+      for (const [nth, group] of groups.slice(1).entries()) expect((await share(groups[nth]!, group)).status).toBe(200)
+      return groups
+    }
+    const [ten, thing, more] = [await row(10), await makeThing(), await makeGroup()]
+    await assign(ten[0]!, 'users', [member.id])
+    await assign(ten[9]!, 'things', [thing])
+    expect(await rights(member, thing)).toEqual(['read', 'write'])
+    for (const [from, to] of [
+      [ten[9], more],
+      [more, ten[0]],
+      [ten[9], ten[0]],
+    ] as const) {
+      const refused = await share(from!, to!)
+      expect([refused.status, refused.json?.detail]).toEqual([409, expect.stringContaining('at most 10 groups')])
+    }
+    const [before, behind] = [await row(5), await row(5)]
+    const joined = await Promise.all([share(before[4]!, behind[0]!), share(behind[4]!, more)])
+    expect(new Set(joined.map(answer => answer.status))).toEqual(new Set([200, 409]))
   })
 })

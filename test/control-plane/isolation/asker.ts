@@ -4,10 +4,10 @@ import { type Answer, type CallOptions, call } from '../../up/operator.ts'
 
 export interface Asker {
   readonly url: string
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  readonly call: (method: string, path: string, options?: CallOptions) => Promise<Answer>
   /** Passwords, keys of things, values of API keys, and tokens with their signatures. */
   readonly secrets: Set<string>
-  /** Methods, paths without queries and bodies of what was answered with an error. */
+  /** Headers and bodies of what was answered with an error. */
   readonly refusals: string[]
 }
 
@@ -46,7 +46,7 @@ export function openAsker(url: string): Asker {
       const answer = await call(url, method, path, options)
       // The key of a dead letter is its channel.
       if (!path.startsWith('/admin/')) noteFields(answer.json)
-      if (answer.status >= 400) refusals.push(`${method} ${path.split('?')[0]}: ${answer.text}`)
+      if (answer.status >= 400) refusals.push(`${JSON.stringify([...answer.headers])} ${answer.text}`)
       return answer
     },
   }

@@ -23,7 +23,8 @@ export async function openSnapshot(database: Database): Promise<Snapshot> {
 export interface Cell {
   readonly status: number
   readonly body: unknown
-  readonly isChanged: boolean
+  /** undefined where nobody looked. */
+  readonly isChanged: boolean | undefined
 }
 
 const forbidden = 'failed to perform authorization over the entity'
@@ -34,7 +35,7 @@ export const asked = { cells: 0 }
 export async function ask(world: World, row: Row, caller: Caller, request: Asked): Promise<Answer> {
   asked.cells++
   const [method = '', template = ''] = row.route.split(' ')
-  const path = template.replace(/\{([*\w]+)\}/g, (_all, name: string) => request.parameters![name]!)
+  const path = template.replace(/\{(\w+)\}/g, (_all, name: string) => request.parameters![name]!)
   const query = request.query === undefined ? '' : `?${new URLSearchParams(request.query).toString()}`
   const authorization = world.authorization(caller)
   const { body, type, headers } = request
@@ -53,29 +54,29 @@ export async function ask(world: World, row: Row, caller: Caller, request: Asked
 export async function askEverybody(
   world: World,
   row: Row,
-  snapshot: Snapshot,
+  snapshot?: Snapshot,
 ): Promise<{ got: Record<string, Cell>; wanted: Record<string, Cell> }> {
   const got: Record<string, Cell> = {}
   const wanted: Record<string, Cell> = {}
-  let before = await snapshot()
+  let before = await snapshot?.()
   for (const caller of callers) {
     const status = statusFor(row, caller)
     const isSuccess = status < 300
     const isChanged = isSuccess && row.changes !== undefined && row.unchanged?.includes(caller) !== true
     const isFresh = isChanged && row.changes === 'site'
     const site = isFresh ? await world.freshSite() : world.site
-    if (isFresh) before = await snapshot()
+    if (isFresh) before = await snapshot?.()
     const at = { world, site, caller }
     const answer = await ask(world, row, caller, row.request(at))
-    const after = await snapshot()
-    got[caller] = { status: answer.status, body: bodyOf(answer), isChanged: !isSame(before, after) }
-    wanted[caller] = { status, body: isSuccess ? row.answer(at) : refusalOf(status, got[caller].body), isChanged }
+    const after = await snapshot?.()
+    got[caller] = { status: answer.status, body: bodyOf(answer), isChanged: snapshot && !isSame(before, after) }
+    wanted[caller] = { status, body: isSuccess ? row.answer(at) : refusalOf(status, got[caller].body), isChanged: snapshot && isChanged }
     before = after
   }
   return { got, wanted }
 }
 
-const isSame = (left: object, right: object): boolean => JSON.stringify(left) === JSON.stringify(right)
+const isSame = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)
 const bodyOf = ({ json, text }: Answer): unknown => json ?? text
 
 /** A refusal of rights says nothing else, but to an API key that it is one. */

@@ -204,6 +204,12 @@ export const userRows: readonly Row[] = [
         {},
       ),
     tolerates: ['apiKey'],
-    queries: ['', '?action=thing.create', '?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z', '?offset=50&limit=100'],
+    queries: [
+      '',
+      '?action=thing.create',
+      '?action=key.issue',
+      '?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z',
+      '?offset=50&limit=100',
+    ],
   },
 ]

@@ -57,7 +57,7 @@ export interface World {
   readonly site: Site
   /** The stranger's. */
   readonly foreign: Site
-  authorization(caller: Caller): string | undefined
+  readonly authorization: (caller: Caller) => string | undefined
   /** Another site of the owner, with the same relations. */
   freshSite(): Promise<Site>
   /** Signs a user in again. */

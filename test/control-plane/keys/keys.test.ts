@@ -58,6 +58,7 @@ describePlatform('API keys', platform => {
     { duration: 1, expires_at: '2099-01-01T00:00:00Z' },
     { expires_at: '2020-01-01T00:00:00Z' },
     { expires_at: 'tomorrow' },
+    { expires_at: '9999-12-31T23:59:59-23:59' },
     { name: 'x'.repeat(255) },
   ])('%o is malformed', async body => {
     expect((await ask('POST', '/keys', body)).status).toBe(400)

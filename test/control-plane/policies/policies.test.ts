@@ -114,6 +114,31 @@ describePlatform('policies', platform => {
     expect((await ask('PUT', '/policies', { ...everybody, object: 'users' }, key)).status).toBe(204)
   })
 
+  test('a thing, a group and a user whose policies are on their way are there for nobody', async () => {
+    const made = await platform().user()
+    const makeGroup = async () =>
+      (await ask('POST', '/groups', { name: 'on its way' }, owner.token)).headers.get('location')!.replace('/groups/', '')
+    const [thing, group, other] = [await makeThing(), await makeGroup(), await makeGroup()]
+    const asks: [number, () => Promise<Answer>][] = [
+      [403, () => ask('POST', `/groups/${other}/members`, { type: 'things', members: [thing] }, owner.token)],
+      [403, () => ask('POST', `/groups/${other}/members`, { type: 'users', members: [made.id] }, owner.token)],
+      [403, () => ask('POST', `/groups/${group}/members`, { type: 'users', members: [user.id] }, owner.token)],
+      [403, () => ask('POST', `/groups/${other}/share`, { thing_group_id: group }, owner.token)],
+      [404, () => ask('POST', '/policies', { subjects: [user.id], object: thing, policies: ['read'] })],
+      [404, () => ask('POST', '/policies', { subjects: [made.id], object: 'users', policies: ['member'] })],
+      [401, () => call(platform().url, 'POST', '/tokens', { body: { email: made.email, password: made.password } })],
+    ]
+    const sql = `INSERT INTO control_plane.policy_outbox (entity, kind, policies) SELECT entity, 'thing', '[]' FROM unnest($1::uuid[]) AS entity`
+    const listed = async (): Promise<unknown> => (await ask('GET', '/groups?name=on%20its', undefined, owner.token)).json?.total
+    expect(await listed()).toBe(2)
+    await platform().database.query(sql, [[thing, group, made.id]])
+    for (const [nth, [status, asked]] of asks.entries()) expect([nth, (await asked()).status]).toEqual([nth, status])
+    expect(await listed()).toBe(1)
+    await platform().database.query('DELETE FROM control_plane.policy_outbox')
+    expect(await listed()).toBe(2)
+    for (const [nth, [status, asked]] of asks.entries()) expect([nth, (await asked()).status]).not.toEqual([nth, status])
+  })
+
   test('why something is allowed is told by the policies that lead to it, and in words', async () => {
     const thing = await makeThing()
     const makeGroup = async () =>
@@ -140,5 +165,20 @@ describePlatform('policies', platform => {
       allowed: true,
       explanation: expect.stringMatching(/: everybody has create on users$/),
     })
+  })
+
+  test('what is allowed through more groups than are looked through is said to be', async () => {
+    const [thing, crowded] = [await makeThing(), await platform().user()]
+    await platform().database.execute(`
+      WITH ids AS (SELECT gen_random_uuid()::text AS id FROM generate_series(1, 1100))
+      INSERT INTO control_plane.tuples (object, relation, subject)
+      SELECT id, 'member', '${crowded.id}' FROM ids UNION ALL SELECT '${absentId}', 'member', id || '#member' FROM ids
+      UNION ALL VALUES ('${thing}', 'read', '${absentId}#member')`)
+    expect(await explain(crowded.id, 'read', thing)).toEqual({
+      allowed: true,
+      because: [],
+      explanation: `${crowded.id} has read on ${thing}: it is given through groups beyond the first 1000 that were looked through`,
+    })
+    await platform().database.query('DELETE FROM control_plane.tuples WHERE object = $1', [absentId])
   })
 })

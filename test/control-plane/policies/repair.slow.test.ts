@@ -54,7 +54,7 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     const repaired = await repairPolicies(database(), writes, parts)
     return Object.fromEntries(repaired.map(({ name, policies }) => [name, policies]))
   }
-  const remove = (policies: readonly Policy[]): Promise<void> => store.transaction((_, changes) => changes.remove(policies))
+  const remove = (policies: readonly Policy[]): Promise<unknown> => store.transaction((_, changes) => changes.remove(policies))
   /** Of these objects, and of `users` those of the user. */
   async function policiesOf(user: User, objects: readonly string[]): Promise<string[]> {
     const lists = await Promise.all(objects.map(object => store.list({ object: object as PolicyObject })))

@@ -49,13 +49,14 @@ describeWithPostgres('a new master key', postgres => {
     }
     const isRefused = async (masterKeys: MasterKeys): Promise<boolean> => {
       const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 1 })
-      const refused = openPlatform(database, { masterKeys }).then(
-        platform => platform.close().then(() => false),
-        (error: Error) => /written under another master key/.test(error.message),
-      )
-      const answer = await refused
-      await database.close()
-      return answer
+      try {
+        return await openPlatform(database, { masterKeys }).then(
+          platform => platform.close().then(() => false),
+          (error: Error) => /written under another master key/.test(error.message),
+        )
+      } finally {
+        await database.close()
+      }
     }
 
     serving.push(await start([oldKey]), await start([oldKey]))
@@ -167,7 +168,8 @@ function startClients(serving: readonly Serving[], { user, thing, key, channel }
   }
 
   async function run(kind: string): Promise<void> {
-    while (!stopping.signal.aborted) {
+    for (;;) {
+      if (stopping) return
       await kinds[kind]!().catch((error: unknown) => failures.push(`${kind}: ${String(error)}`))
       rounds++
     }

@@ -56,4 +56,22 @@ describePlatform('search of things', platform => {
   ])('a search with %o is malformed', async body => {
     expect((await search(await platform().user(), body)).status).toBe(400)
   })
+
+  const elements = (count: number) => ({ a: { b: [Array.from({ length: count - 1 }, (_, nth) => nth)] } })
+  test.each([
+    ['16 array elements', elements(16), 200],
+    ['17 array elements', elements(17), 422],
+    ['4,096 bytes', { a: 'x'.repeat(4_096 - 8) }, 200],
+    ['4,097 bytes', { a: 'x'.repeat(4_097 - 8) }, 422],
+  ])('a metadata filter of %s is compared where that takes no time, in every list', async (_name, metadata, status) => {
+    const user = await platform().user()
+    const query = `metadata=${encodeURIComponent(JSON.stringify(metadata))}`
+    const answers = [await search(user, { metadata })]
+    for (const path of ['things', 'channels', 'groups'])
+      answers.push(await call(platform().url, 'GET', `/${path}?${query}`, { authorization: user.token }))
+    expect(answers.map(answer => answer.status)).toEqual(answers.map(() => status))
+    if (status === 422) expect(answers[0]!.json).toMatchObject({ code: 'query_too_large', errors: [{ pointer: '/body/metadata' }] })
+    // What is stored may be larger.
+    expect((await create(user, [{ metadata }])).status).toBe(201)
+  })
 })

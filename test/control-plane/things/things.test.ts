@@ -19,10 +19,8 @@ const thingsOf = (answer: Answer): Thing[] => answer.json?.things as Thing[]
 
 describePlatform('things', platform => {
   let owner: User
-  let stranger: User
   beforeAll(async () => {
     owner = await platform().user()
-    stranger = await platform().user()
   })
   const create = (things: unknown, authorization = owner.token): Promise<Answer> =>
     call(platform().url, 'POST', '/things/bulk', { authorization, body: typeof things === 'string' ? things : JSON.stringify(things) })
@@ -299,26 +297,6 @@ describePlatform('things', platform => {
 
   test('an unknown parameter is ignored', async () => {
     expect((await get('/things?unknown=1&limit=1')).status).toBe(200)
-  })
-
-  test("another user's things are not listed, also not for the administrator, who has their own", async () => {
-    await create([{ name: 'private' }])
-    const administrator = await platform().administrator()
-    expect((await get('/things', stranger.token)).json).toMatchObject({ total: 0, things: [] })
-    expect((await get('/things', administrator)).json).toMatchObject({ total: 0, things: [] })
-    expect((await create([{ name: 'of the administrator' }], administrator)).status).toBe(201)
-    expect((await get('/things', administrator)).json).toMatchObject({ total: 1, things: [{ name: 'of the administrator' }] })
-  })
-
-  test("an absent thing and another user's are the same 403; the administrator is told what is absent", async () => {
-    const [thing] = thingsOf(await create([{ name: 'hidden' }]))
-    const bodyOf = async (path: string, token: string): Promise<object> => ({ ...(await get(path, token)).json, request_id: '' })
-    const foreign = await bodyOf(`/things/${thing!.id}`, stranger.token)
-    expect(foreign).toEqual({ error: 'failed to perform authorization over the entity', code: 'forbidden', status: 403, request_id: '' })
-    expect(await bodyOf(`/things/${absentId}`, stranger.token)).toEqual(foreign)
-    const administrator = await platform().administrator()
-    expect((await get(`/things/${absentId}`, administrator)).status).toBe(404)
-    expect((await get(`/things/${thing!.id}`, administrator)).status).toBe(403)
   })
 
   test('who is given read may see a thing and does not list it', async () => {

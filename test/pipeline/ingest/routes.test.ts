@@ -374,7 +374,7 @@ test('the description names the errors, and an error is answered whole, whatever
   const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, { post: { responses: object } }> }>()
   await app.close()
   const answers = Object.values(paths).map(({ post }) => Object.keys(post.responses))
-  const statuses = ['202', '400', '401', '403', '413', '415', '429', '503']
+  const statuses = ['202', '400', '401', '403', '413', '415', '429', '431', '503']
   expect(answers).toEqual([statuses, statuses])
 
   const answer = await site.publish(`${path}/a%20b`, pack, { accept: 'application/problem+json' })

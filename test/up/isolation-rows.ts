@@ -1,0 +1,156 @@
+// The routes of `sluice up` beside those of the control plane, as rows of the isolation matrix: messages, the administrator's tools, and what is open.
+
+import { expect } from 'vitest'
+import { type At, isAdministrator, isOwner, type Row, text } from '../control-plane/isolation/row.ts'
+import { callers, type Site } from '../control-plane/isolation/world.ts'
+
+/** What was published to a site's channel before it is asked for, by its thing and then by its left thing. */
+export interface Published {
+  /** Of a message that is stored. */
+  readonly good: string
+  /** Of one that became a dead letter. */
+  readonly bad: string
+}
+
+const channel = ({ site }: At) => ({ parameters: { channel: site.channel } })
+const senml = 'application/senml+json'
+
+/** Both things' records to who owns the channel, and its own to the thing that is connected: newest first. */
+function publishersOf({ caller, site }: At): string[] {
+  return isOwner.includes(caller) ? [site.leftThing.id, site.thing.id] : [site.thing.id]
+}
+
+function recordsOf(at: At, fields: object = {}): unknown[] {
+  return publishersOf(at).map(
+    publisher => expect.objectContaining({ Channel: at.site.channel, Publisher: publisher, ...fields }) as unknown,
+  )
+}
+
+const sized = (length: number) => expect.toSatisfy((items: readonly unknown[]) => items.length === length) as unknown
+
+const reading = { takes: 'both', allowed: [...isOwner, 'connectedThing'], status: 200 } as const
+const publishing = { takes: 'thing keys', allowed: ['connectedThing'], status: 202, changes: 'more', answer: () => ({ id: text }) } as const
+
+export const messageRows: readonly Row[] = [
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/messages',
+    request: at => channel(at),
+    answer: at => expect.objectContaining({ total: publishersOf(at).length, format: 'messages', messages: recordsOf(at, { Name: 'a' }) }),
+  },
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/messages',
+    what: 'of a format',
+    request: at => ({ ...channel(at), query: { format: 'weather' } }),
+    answer: at => expect.objectContaining({ total: publishersOf(at).length, format: 'weather', messages: recordsOf(at) }),
+  },
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/messages',
+    what: 'of the thing that left',
+    request: at => ({ ...channel(at), query: { publisher: at.site.leftThing.id } }),
+    answer: at => expect.objectContaining({ total: publishersOf(at).length - 1 }),
+  },
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/messages',
+    what: 'the latest of each',
+    request: at => ({ ...channel(at), query: { latest: 'true' } }),
+    answer: at => expect.objectContaining({ messages: recordsOf(at) }),
+  },
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/messages',
+    what: 'aggregated',
+    request: at => ({ ...channel(at), query: { aggregation: 'count', interval: '1d' } }),
+    answer: at => expect.objectContaining({ messages: sized(publishersOf(at).length) }),
+  },
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/messages',
+    what: 'as CSV',
+    request: at => ({ ...channel(at), headers: { accept: 'text/csv' } }),
+    // Below the names of the columns.
+    answer: at => expect.toSatisfy((csv: string) => csv.trimEnd().split('\n').length === 1 + publishersOf(at).length),
+  },
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/messages/stream',
+    isStream: true,
+    request: at => ({ ...channel(at), headers: { accept: 'text/event-stream' } }),
+    answer: () => '',
+  },
+  {
+    ...reading,
+    route: 'GET /channels/{channel}/formats',
+    request: at => channel(at),
+    // The thing that left has one of its own.
+    answer: at => expect.objectContaining({ formats: sized(1 + publishersOf(at).length) }),
+  },
+  {
+    ...publishing,
+    route: 'POST /channels/{channel}/messages',
+    request: at => ({ ...channel(at), type: senml, body: [{ n: 'b', v: 2 }] }),
+  },
+  {
+    ...publishing,
+    route: 'POST /channels/{channel}/messages/{subtopic}',
+    request: ({ site }) => ({ parameters: { channel: site.channel, subtopic: 'roof/weather' }, body: { tmp: 3 } }),
+  },
+]
+
+const tool = { takes: 'tokens', allowed: isAdministrator, status: 200 } as const
+/** Nothing is replayed or dropped for it. */
+const noLetter = { body: { rule: 'no such rule' } }
+const nothingSettled = () => expect.objectContaining({ settled: 0 }) as unknown
+
+export function toolRows(published: (site: Site) => Published): Row[] {
+  return [
+    {
+      ...tool,
+      route: 'GET /admin/dead-letters',
+      request: () => ({}),
+      answer: ({ site }) => expect.objectContaining({ letters: expect.arrayContaining([letterOf(published(site).bad)]) as unknown }),
+    },
+    {
+      ...tool,
+      route: 'GET /admin/dead-letters/export',
+      request: () => ({}),
+      answer: ({ site }) => expect.stringContaining(`"id":"${published(site).bad}"`),
+    },
+    {
+      ...tool,
+      route: 'GET /admin/dead-letters/{id}',
+      request: ({ site }) => ({ parameters: { id: published(site).bad } }),
+      answer: ({ site }) => ({ letters: [letterOf(published(site).bad)] }),
+    },
+    { ...tool, route: 'POST /admin/dead-letters/replay', request: () => noLetter, answer: nothingSettled },
+    { ...tool, route: 'POST /admin/dead-letters/drop', request: () => noLetter, answer: nothingSettled },
+    { ...tool, route: 'GET /admin/verify', request: () => ({}), answer: () => expect.objectContaining({ holds: true }) },
+    {
+      ...tool,
+      route: 'GET /admin/messages/{id}/trace',
+      request: ({ site }) => ({ parameters: { id: published(site).good } }),
+      answer: ({ site }) => expect.objectContaining({ id: published(site).good, state: 'stored' }),
+    },
+  ]
+}
+
+const letterOf = (id: string) => expect.objectContaining({ id, state: 'open', rule: 'one-value' }) as unknown
+
+const open = { takes: 'tokens', allowed: callers, status: 200, request: () => ({}) } as const
+const passes = () => expect.objectContaining({ status: 'pass' }) as unknown
+
+export const openRows: readonly Row[] = [
+  { ...open, route: 'GET /health', answer: passes },
+  { ...open, route: 'GET /livez', answer: passes },
+  { ...open, route: 'GET /readyz', answer: passes },
+  { ...open, route: 'GET /metrics', answer: () => text },
+]
+
+/** Those that the description leaves out. */
+export const undescribedRows: readonly Row[] = [
+  { ...open, route: 'GET /openapi.json', answer: () => expect.objectContaining({ openapi: '3.1.0' }) },
+  { ...open, route: 'GET /docs/', answer: () => expect.stringContaining('swagger-ui') },
+]

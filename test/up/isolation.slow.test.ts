@@ -1,0 +1,168 @@
+// Nobody reads, publishes or administers what is not theirs: every route of a running platform, asked by everybody; and nothing of it tells a secret.
+
+import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { openEmbedded } from '../../config/postgres/embedded.ts'
+import { parseMasterKeys } from '../../config/secrets.ts'
+import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
+import { ask, askEverybody, asked, type Snapshot, seenOf } from '../control-plane/isolation/matrix.ts'
+import { nameOf } from '../control-plane/isolation/row.ts'
+import { controlPlaneRows, inOrder } from '../control-plane/isolation/rows.ts'
+import { askWithHiddenSecrets, formsOf, leaksOf } from '../control-plane/isolation/secrets.ts'
+import { openWorld, type Site, type Thing, type World } from '../control-plane/isolation/world.ts'
+import { absentId } from '../control-plane/platform.ts'
+import { messageRows, openRows, type Published, toolRows, undescribedRows } from './isolation-rows.ts'
+import { expectStatus } from './operator.ts'
+import { disposableFolder, type Platform, startPlatform } from './platform.ts'
+
+const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
+const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password, SVC_LOGGING_LEVEL: 'trace' }
+/** By the channel of a site. */
+const published = new Map<string, Published>()
+const ownRows = inOrder([...messageRows, ...toolRows(({ channel }) => published.get(channel)!), ...openRows])
+const rows = [...ownRows, ...undescribedRows].map(row => ({ name: nameOf(row), row }))
+
+describe('a running platform', () => {
+  let folder: Awaited<ReturnType<typeof disposableFolder>>
+  let platform: Platform
+  let masterKey: Buffer
+  let asker: Asker
+  let world: World
+  beforeAll(async () => {
+    folder = await disposableFolder()
+    platform = await startPlatform({ data: folder.path, environment })
+    ;[masterKey] = parseMasterKeys(await readFile(join(folder.path, 'master-key'), 'utf8'), 'master-key')
+    asker = openAsker(platform.url)
+    let isOpen = false
+    world = await openWorld({ asker, administrator, masterKey, prepare: async site => (isOpen ? undefined : publishTo(site)) })
+    isOpen = true
+    await vi.waitFor(async () => expect(await totals()).toEqual({ letters: 2, owner: 2, stranger: 2 }), { timeout: 30_000 })
+  })
+  afterAll(async () => {
+    await platform.stop()
+    await folder[Symbol.asyncDispose]()
+    console.log(`${asked.cells} cells asked`)
+  })
+
+  /** One record of each of its things, one document of each, one that its left thing alone has a format for, and one that cannot be decoded. */
+  async function publishTo({ channel, thing, leftThing }: Site): Promise<void> {
+    const publish = async ({ key }: Thing, format: string, body: object): Promise<string> => {
+      const type = format === '' ? 'application/senml+json' : 'application/json'
+      const path = `/channels/${channel}/messages${format}`
+      const { json } = await expectStatus(asker.call('POST', path, { authorization: `Thing ${key}`, type, body }), 202)
+      return json!['id'] as string
+    }
+    const good = await publish(thing, '', [{ n: 'a', v: 1 }])
+    const bad = await publish(thing, '', [{ n: 'a', v: 1, vs: 'two' }])
+    await publish(leftThing, '', [{ n: 'a', v: 2 }])
+    for (const one of [thing, leftThing]) await publish(one, '/weather', { tmp: 1 })
+    await publish(leftThing, '/fog', { dense: true })
+    published.set(channel, { good, bad })
+  }
+
+  async function totals(): Promise<object> {
+    const total = async (path: string, authorization: string): Promise<unknown> =>
+      (await asker.call('GET', path, { authorization })).json?.['total']
+    const { owner, stranger, administrator: chief } = world.users
+    return {
+      owner: await total(`/channels/${world.site.channel}/messages?format=weather`, owner.token),
+      stranger: await total(`/channels/${world.foreign.channel}/messages?format=weather`, stranger.token),
+      letters: await total('/admin/dead-letters', chief.token),
+    }
+  }
+
+  /** How many messages the log holds. */
+  const snapshot: Snapshot = async () => {
+    const { json } = await asker.call('GET', '/admin/verify', { authorization: world.users.administrator.token })
+    const partitions = json!['partitions'] as { checked: { to: number }; in_flight: number }[]
+    return { messages: String(partitions.reduce((sum, { checked, in_flight: inFlight }) => sum + checked.to + inFlight, 0)) }
+  }
+
+  test('every route has a row, and every row a route', async () => {
+    const { json } = await asker.call('GET', '/openapi.json')
+    const routes = Object.entries(json!['paths'] as object).flatMap(([path, methods]) =>
+      Object.keys(methods as object).map(method => `${method.toUpperCase()} ${path}`),
+    )
+    expect([...new Set([...controlPlaneRows, ...ownRows].map(({ route }) => route))].sort()).toEqual(routes.sort())
+  })
+
+  describe('each caller is answered as is their right, and who is refused changes nothing', () => {
+    test.each(rows)('$name', async ({ row }) => {
+      const { got, wanted } = await askEverybody(world, row, snapshot)
+      expect(got).toEqual(wanted)
+    })
+  })
+
+  test('a channel that is absent and one of others are the same to who may not read and publish there', async () => {
+    for (const row of messageRows) {
+      for (const caller of ['stranger', 'otherThing', 'administrator'] as const) {
+        const of = (channel: string) => ({ ...world.site, channel })
+        const seen = []
+        for (const site of [world.site, of(absentId)])
+          seen.push(seenOf(await ask(world, row, caller, row.request({ world, site, caller }))))
+        expect(seen[1], nameOf(row)).toEqual(seen[0])
+      }
+    }
+  })
+
+  test('nothing secret is in the log, in a refusal, in the metrics or in the audit log of who was asked everything', async () => {
+    for (const row of controlPlaneRows) {
+      const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
+      const site = row.changes === 'site' ? await world.freshSite() : world.site
+      await expectStatus(ask(world, row, caller, row.request({ world, site, caller })), row.status)
+      for (const other of ['stranger', 'anonymous', 'garbage', 'connectedThing'] as const)
+        await ask(world, row, other, row.request({ world, site: world.site, caller: other }))
+    }
+    await askWithHiddenSecrets(asker)
+    const metrics = (await asker.call('GET', '/metrics')).text
+    let audit = ''
+    const authorization = world.users.administrator.token
+    for (let offset = 0, total = 1; offset < total; offset += 100) {
+      const page = await asker.call('GET', `/audit?limit=100&offset=${offset}`, { authorization })
+      total = page.json!['total'] as number
+      audit += page.text
+    }
+    expect(await platform.stop()).toBe(0)
+    const texts = {
+      log: platform.printed(),
+      refusals: asker.refusals.join('\n'),
+      metrics,
+      audit,
+      'audit table': await auditTable(folder.path),
+    }
+    expect(platform.printed()).toMatch(/"level":"debug"/)
+    expect(leaksOf(texts, [...asker.secrets, ...formsOf(masterKey)])).toEqual([])
+  })
+
+  test('nothing secret is told of the keys that older clients give, in the forms that they send', async () => {
+    platform = await startPlatform({ data: folder.path, environment: { ...environment, SVC_COMPATIBILITY: '0.13' } })
+    const older = openAsker(platform.url)
+    const token = await expectStatus(older.call('POST', '/tokens', { body: administrator }), 201)
+    const authorization = `Bearer ${String(token.json!['token'])}`
+    const key = `burnt-in:${randomUUID()}`
+    const body = [{ name: 'old', key }]
+    await expectStatus(older.call('POST', '/things/bulk', { authorization, body }), 201)
+    await expectStatus(older.call('POST', '/things/bulk', { authorization, body }), 409)
+    await expectStatus(older.call('POST', '/things', { authorization, body: { key: `${key}, and more` } }), 400)
+    const path = `/channels/${world.site.channel}/messages`
+    const basic = Buffer.from(`thing:${key}`).toString('base64')
+    for (const shown of [`Basic ${basic}`, `Bearer ${key}`, `Thing ${key}`, key])
+      await expectStatus(older.call('POST', path, { authorization: shown, type: 'application/senml+json', body: [{ n: 'a', v: 1 }] }), 403)
+    await askWithHiddenSecrets(older)
+    const metrics = (await older.call('GET', '/metrics')).text
+    expect(await platform.stop()).toBe(0)
+    const texts = { log: platform.printed(), refusals: older.refusals.join('\n'), metrics, 'audit table': await auditTable(folder.path) }
+    expect(leaksOf(texts, [...older.secrets, basic])).toEqual([])
+  })
+})
+
+/** Of a platform that has stopped. */
+async function auditTable(folder: string): Promise<string> {
+  const database = await openEmbedded({ folder: join(folder, 'postgres') })
+  const rows = await database.query<{ line: string }>('SELECT audit::text AS line FROM control_plane.audit AS audit')
+  await database.close()
+  expect(rows).not.toEqual([])
+  return rows.map(({ line }) => line).join('\n')
+}
