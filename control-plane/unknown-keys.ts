@@ -7,7 +7,7 @@ export interface UnknownKeys {
   /**
    * Counts one that was shown.
    *
-   * @param lookup its HMAC
+   * @param lookup what it is looked up by, never the key itself
    * @returns 0, or the milliseconds for which it is limited from that address
    */
   note(kind: 'thing-key' | 'api-key', lookup: Buffer, address: string): Promise<number>
