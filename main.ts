@@ -184,6 +184,7 @@ const tools = {
   dlq: { summary: 'look at dead letters, replay or drop them', load: () => import('./roles/tools/dlq.ts') },
   verify: { summary: 'compare a store with its log, message by message', load: () => import('./roles/tools/verify.ts') },
   trace: { summary: 'tell what has become of one message', load: () => import('./roles/tools/trace.ts') },
+  provision: { summary: 'map a fleet of devices on a running platform', load: () => import('./roles/tools/provision.ts') },
 }
 for (const [name, { summary, load }] of Object.entries(tools)) {
   const command = program.command(name).summary(summary)
