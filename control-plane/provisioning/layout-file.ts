@@ -1,13 +1,14 @@
 // The layout file (SPEC §2, provisioning layout): what it may hold, and the layout that it makes.
 
 import { type Static, Type } from 'typebox'
+import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Compatibility } from '../../config/http/older-clients.ts'
 import { type OptionFile, OptionFileError, placeInFile, readOptionFile } from '../../config/option-file.ts'
 import { loadOptions, type OptionFault, OptionsError } from '../../config/options.ts'
 import { nameBytesMax } from '../entity.ts'
 import { textFault } from '../text.ts'
 import { contentFaults, plainFaults, type TreeFault } from './content.ts'
-import { type ContentTree, defaultLayout, type Layout } from './layout.ts'
+import { defaultLayout, type Layout } from './layout.ts'
 import { fileOfToday, type Notes, olderPathVariable, olderVariables } from './older-names.ts'
 
 const entitiesMax = 100
@@ -106,7 +107,7 @@ function readFile(path: string): OptionFile {
 
 function parseContent(text: string, faults: OptionFault[]): unknown {
   try {
-    return JSON.parse(text)
+    return parseJsonText(text)
   } catch {
     // Without what the parser says: it quotes the text.
     faults.push({ place: 'MF_PROVISION_BS_CONTENT', problem: 'is not JSON: give an object' })
@@ -178,7 +179,7 @@ function secondsOf(duration: string): number | undefined {
 
 /** Agents take no channel by its type, but for two that are the other way round. */
 function agentWarnings({ channels, bootstrap: { content } }: Layout, place: string): string[] {
-  if (!Object.hasOwn((content ?? {}) as ContentTree, 'agent')) return []
+  if (!Object.hasOwn(content ?? {}, 'agent')) return []
   const [first, second] = channels.map(({ metadata }) => metadata['type'])
   if ((first === 'control' && second === 'data') || (first === 'data' && second === 'control')) return []
   return [

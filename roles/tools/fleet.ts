@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer'
 import { extname } from 'node:path'
 import { readInput, ToolError } from '../../bin/streams.ts'
+import { parseJsonText } from '../../config/http/json-body.ts'
 import { jsonFaultOffset } from '../../config/http/json-fault.ts'
 import { nearest } from '../../config/nearest.ts'
 import { CsvError, parseCsv } from './csv.ts'
@@ -95,7 +96,7 @@ function jsonEntries(file: string, text: string): Entry[] {
   const json = text.replace(/^\uFEFF/, '')
   const fault = jsonFaultOffset(json)
   if (fault !== undefined) throw new ToolError(`${file}:${lineAt(json, fault)}: this is not JSON`)
-  const values = arrayOf(file, JSON.parse(json))
+  const values = arrayOf(file, parseJsonText(json))
   const lines = elementLines(json)
   return values.map((value, at) => ({ line: lines[at]!, value }))
 }

@@ -14,7 +14,11 @@ const guide = readFileSync(join(root, 'docs/guides/from-0.13.md'), 'utf8')
 
 /** A platform that older clients are served by; also plays the old one, whose requests it takes. */
 async function start(): Promise<string> {
-  const platform = await startPlatform({ data: temporaryFolder(), environment: { SVC_COMPATIBILITY: '0.13' } })
+  const platform = await startPlatform({
+    data: temporaryFolder(),
+    environment: { SVC_COMPATIBILITY: '0.13', MF_PROVISION_LOG_LEVEL: 'info' },
+  })
+  expect(platform.printed()).toContain('MF_PROVISION_LOG_LEVEL: it is ignored: set SVC_LOGGING_LEVEL')
   onTestFinished(async () => void (await platform.stop()))
   return platform.url
 }

@@ -1,7 +1,8 @@
 // The content of a bootstrap configuration: which placeholders there are, what fills them, and what the edge agent is given besides.
 
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { parseJsonText } from '../../../config/http/json-body.ts'
 import { type ContentValues, fillContent } from '../../../control-plane/provisioning/layout.ts'
 import { faultsOf, layoutOf } from './layouts.ts'
 
@@ -154,22 +155,24 @@ const valuesOfAll = fc.record({ externalId: hostile, id: hostile, key: hostile, 
   }),
 )
 /** Each placeholder, and what it stands for. */
-const meaning: Readonly<Record<string, (values: ContentValues) => string>> = {
-  '{{external_id}}': ({ externalId }) => externalId,
-  '{{thing.id}}': ({ thing }) => thing.id,
-  '{{thing.key}}': ({ thing }) => thing.key,
-  '{{thing.name}}': ({ thing }) => thing.name,
-  '{{channel.0.id}}': ({ channels }) => channels[0]!.id,
-  '{{channel.data.name}}': ({ channels }) => channels[0]!.name,
-  '{{certificate.client_cert}}': ({ certificate }) => certificate!.clientCert,
-  '{{certificate.ca_cert}}': ({ certificate }) => certificate!.caCert,
-}
-const parts = fc.array(fc.oneof(hostile, fc.constantFrom(...Object.keys(meaning))))
+const meaning = new Map<string, (values: ContentValues) => string>(
+  Object.entries({
+    '{{external_id}}': ({ externalId }) => externalId,
+    '{{thing.id}}': ({ thing }) => thing.id,
+    '{{thing.key}}': ({ thing }) => thing.key,
+    '{{thing.name}}': ({ thing }) => thing.name,
+    '{{channel.0.id}}': ({ channels }) => channels[0]!.id,
+    '{{channel.data.name}}': ({ channels }) => channels[0]!.name,
+    '{{certificate.client_cert}}': ({ certificate }) => certificate!.clientCert,
+    '{{certificate.ca_cert}}': ({ certificate }) => certificate!.caCert,
+  }),
+)
+const parts = fc.array(fc.oneof(hostile, fc.constantFrom(...meaning.keys())))
 
 test('whatever the values are, a text becomes what its parts stand for, and nothing else', () => {
   fc.assert(
     fc.property(parts, valuesOfAll, (parts, values) => {
-      const expected = parts.map(part => meaning[part]?.(values) ?? part).join('')
+      const expected = parts.map(part => meaning.get(part)?.(values) ?? part).join('')
       expect(filled({ a: parts.join('') }, values)).toEqual({ a: expected })
     }),
   )
@@ -192,7 +195,7 @@ test('whatever the content is, it becomes JSON of its shape, without a placehold
     fc.property(trees, valuesOfAll, (content, values) => {
       const written = fillContent(content, values)
       expect(written).not.toContain('{{')
-      expect(shapeOf(JSON.parse(written))).toEqual(shapeOf(content))
+      expect(shapeOf(parseJsonText(written))).toEqual(shapeOf(content))
     }),
   )
 })

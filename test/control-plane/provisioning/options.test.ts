@@ -190,9 +190,9 @@ test('with compatibility the variables of release 0.13 work below the file, each
 test('without compatibility every older name stops the start, and says what to write', () => {
   const ofFile = faultsOf(() => load({}, olderFile))
   expect(ofFile).toHaveLength(20)
-  expect(ofFile).toContain('config.toml:17: server.mf_user is a name of release 0.13: write svc_user, or set SVC_COMPATIBILITY=0.13')
+  expect(ofFile).toContain('config.toml:16: server.mf_user is a name of release 0.13: write svc_user, or set SVC_COMPATIBILITY=0.13')
   expect(ofFile).toContain(
-    'config.toml:10: server.http_port is a name of release 0.13: leave it out (set SVC_HTTP_PORT), or set SVC_COMPATIBILITY=0.13',
+    'config.toml:11: server.http_port is a name of release 0.13: leave it out (set SVC_HTTP_PORT), or set SVC_COMPATIBILITY=0.13',
   )
   expect(ofFile.join()).not.toContain('x7kq2m3p')
   const ofVariables = faultsOf(() => load(olderVariables))

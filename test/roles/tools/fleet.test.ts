@@ -41,7 +41,7 @@ test.each([
   ['f.yml', '%YAML 1.2\n---\n- external_id: d-1\n  external_key: key-of-one\n- {external_id: d-2, external_key: "0002"}\n', undefined],
 ])('%s %j is read', async (name, text, called) => {
   const devices = await readFleet(fileOf(name, text))
-  expect(devices.map(({ line: _, ...device }) => device)).toEqual([
+  expect(devices).toMatchObject([
     { externalId: 'd-1', externalKey: 'key-of-one', ...(called === undefined ? {} : { name: called }) },
     { externalId: 'd-2', externalKey: '0002' },
   ])
