@@ -104,9 +104,9 @@ function jsonEntries(file: string, text: string): Entry[] {
 async function yamlEntries(file: string, text: string): Promise<Entry[]> {
   const { isSeq, LineCounter, parseDocument } = await import('yaml')
   const lineCounter = new LineCounter()
-  // Pretty errors would show the line, which may hold a key.
-  const document = parseDocument(text, { lineCounter, prettyErrors: false })
+  const document = parseDocument(text, { lineCounter })
   const [fault] = document.errors
+  // Without its message, which shows the line: it may hold a key.
   if (fault !== undefined) throw new ToolError(`${file}:${lineCounter.linePos(fault.pos[0]).line}: this is not YAML (${fault.code})`)
   const nodes = isSeq(document.contents) ? document.contents.items : []
   const lines = nodes.map(node => lineCounter.linePos(node.range[0]).line)

@@ -107,6 +107,18 @@ test.each([
   expect(found.join()).not.toContain('hidden')
 })
 
+test('elements of JSON that are no devices are named with their lines, whatever they hold', async () => {
+  const text = '[\n"hidden",\n{"external_id":"a","external_key":[\n{"b":[]}, 1]},\n[{"c":{}}],\n\n null, {}\n]'
+  expect((await faultsOf('f.json', text)).map(fault => fault.slice(0, 9))).toEqual([
+    'f.json:2:',
+    'f.json:3:',
+    'f.json:5:',
+    'f.json:7:',
+    'f.json:7:',
+    'nothing w',
+  ])
+})
+
 test('of many bad rows the first twenty are named', async () => {
   const found = await faultsOf('f.csv', `external_id,external_key\n${'d,\n'.repeat(30)}`)
   expect(found).toHaveLength(22)
