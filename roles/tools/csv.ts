@@ -1,5 +1,7 @@
 // CSV as tools read and write it (RFC 4180): rows with the line that each begins on.
 
+import { ToolError } from '../../bin/streams.ts'
+
 export interface CsvRow {
   readonly line: number
   readonly cells: readonly string[]
@@ -8,23 +10,13 @@ export interface CsvRow {
 /** A quoted cell, or a plain one, and what ends it. */
 const cell = /(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n|\r|\n|$)/y
 
-/** Text that is no CSV; never holds what stands there. */
-export class CsvError extends Error {
-  override readonly name = 'CsvError'
-  readonly line: number
-
-  constructor(line: number, message: string) {
-    super(message)
-    this.line = line
-  }
-}
-
 /**
  * Lines without anything are no rows.
  *
- * @throws CsvError for quotes within a cell that does not begin with one, and for a quoted cell that does not end
+ * @param file for the message, which never holds what stands there
+ * @throws ToolError for quotes within a cell that does not begin with one, and for a quoted cell that does not end
  */
-export function parseCsv(text: string): CsvRow[] {
+export function parseCsv(file: string, text: string): CsvRow[] {
   const rows: CsvRow[] = []
   let cells: string[] = []
   let [at, line, first] = [text.startsWith('\uFEFF') ? 1 : 0, 1, 1]
@@ -32,7 +24,7 @@ export function parseCsv(text: string): CsvRow[] {
     cell.lastIndex = at
     const match = cell.exec(text)
     if (match === null)
-      throw new CsvError(line, 'a quote here has no other: a cell that holds quotes stands in quotes, each of them doubled')
+      throw new ToolError(`${file}:${line}: a quote here has no other: a cell that holds quotes stands in quotes, each of them doubled`)
     const [whole, quoted, plain = '', end = ''] = match
     at += whole.length
     cells.push(quoted?.replaceAll('""', '"') ?? plain)

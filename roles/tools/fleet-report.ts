@@ -48,19 +48,16 @@ export async function openFleetReport(path: string, { platform, withKeys }: { pl
   const done = new Set<string>()
   try {
     const written = await file.readFile('utf8')
-    const whole = written.slice(0, written.lastIndexOf('\n') + 1)
-    if (whole !== '' && !whole.startsWith(header)) {
+    if (!written.startsWith(header) && !header.startsWith(written)) {
       throw new ToolError(
-        `${JSON.stringify(path)} is not a report of this command${withKeys ? ' with keys' : ' without keys'}: name another with --report, or move it away`,
+        `${JSON.stringify(path)} is not a report with${withKeys ? '' : 'out'} keys: name another with --report, or move it away`,
       )
     }
-    if (whole === '' && written !== '' && !header.startsWith(written))
-      throw new ToolError(`${JSON.stringify(path)} is not a report: name another with --report`)
+    const whole = written.startsWith(header) ? written.slice(0, written.lastIndexOf('\n') + 1) : ''
     if (whole.length < written.length) await file.truncate(Buffer.byteLength(whole))
     if (whole === '') await file.appendFile(header)
-    for (const {
-      cells: [externalId = '', outcome = '', , , of],
-    } of parseCsv(whole.slice(header.length))) {
+    for (const { cells } of parseCsv(path, whole.slice(header.length))) {
+      const [externalId = '', outcome = '', , , of] = cells
       if (doneOutcomes.has(outcome) && of === platform) done.add(externalId)
     }
     await file.datasync()

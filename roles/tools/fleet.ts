@@ -6,7 +6,7 @@ import { readInput, ToolError } from '../../bin/streams.ts'
 import { parseJsonText } from '../../config/http/json-body.ts'
 import { jsonFaultOffset } from '../../config/http/json-fault.ts'
 import { nearest } from '../../config/nearest.ts'
-import { CsvError, parseCsv } from './csv.ts'
+import { parseCsv } from './csv.ts'
 import { short } from './text.ts'
 
 /** One device, as POST /mapping takes it (SPEC §4). */
@@ -73,23 +73,18 @@ const readers: Readonly<Record<string, (file: string, text: string) => Entry[] |
 
 /** An empty cell is none. */
 function csvEntries(file: string, text: string): Entry[] {
-  try {
-    const [header, ...rows] = parseCsv(text)
-    const names = header?.cells.map(name => name.trim()) ?? []
-    const missing = required.filter(name => !names.includes(name))
-    if (missing.length > 0) {
-      throw new ToolError(`${file}:1: the first line names no ${missing.join(' and no ')}: begin with a line such as ${columns.join(',')}`)
-    }
-    const unknown = names.find(name => !isColumn(name))
-    if (unknown !== undefined) throw new ToolError(`${file}:1: ${unknownName(unknown)}`)
-    return rows.map(({ line, cells }) => {
-      const fault = cells.length > names.length ? { fault: `it has ${cells.length} cells, and the first line names ${names.length}` } : {}
-      return { line, value: Object.fromEntries(names.map((name, at) => [name, cells[at]] as const).filter(([, cell]) => cell)), ...fault }
-    })
-  } catch (error) {
-    if (error instanceof CsvError) throw new ToolError(`${file}:${error.line}: ${error.message}`, { cause: error })
-    throw error
+  const [header, ...rows] = parseCsv(file, text)
+  const names = header?.cells.map(name => name.trim()) ?? []
+  const missing = required.filter(name => !names.includes(name))
+  if (missing.length > 0) {
+    throw new ToolError(`${file}:1: the first line names no ${missing.join(' and no ')}: begin with a line such as ${columns.join(',')}`)
   }
+  const unknown = names.find(name => !isColumn(name))
+  if (unknown !== undefined) throw new ToolError(`${file}:1: ${unknownName(unknown)}`)
+  return rows.map(({ line, cells }) => {
+    const fault = cells.length > names.length ? { fault: `it has ${cells.length} cells, and the first line names ${names.length}` } : {}
+    return { line, value: Object.fromEntries(names.map((name, at) => [name, cells[at]] as const).filter(([, cell]) => cell)), ...fault }
+  })
 }
 
 function jsonEntries(file: string, text: string): Entry[] {

@@ -1,6 +1,6 @@
 // One mapping sent to a platform: what its answers mean, and what is tried again.
 
-import { type Dispatcher, request } from 'undici'
+import { request } from 'undici'
 import { ToolError } from '../../bin/streams.ts'
 import type { Device } from './fleet.ts'
 import type { ReportLine } from './fleet-report.ts'
@@ -23,8 +23,10 @@ const outcomes: Readonly<Record<number, ReportLine['outcome']>> = {
   413: 'refused',
   422: 'refused',
 }
+/** Stands for a connection that broke, or was not made. */
+const broken = 0
 /** 429 may be of one device alone; the others say that the platform is not there. */
-const passing: ReadonlySet<number> = new Set([429, 502, 503, 504])
+const passing: ReadonlySet<number> = new Set([broken, 429, 502, 503, 504])
 
 export interface MappingTarget {
   /** Of the platform, without a slash at its end. */
@@ -43,27 +45,25 @@ export interface MappingTarget {
  */
 export async function sendMapping({ base, token, dryRun, wait }: MappingTarget, device: Device): Promise<ReportLine> {
   const { externalId, externalKey, name } = device
-  const body = JSON.stringify({ external_id: externalId, external_key: externalKey, ...(name === undefined ? {} : { name }) })
-  const line = (rest: Omit<ReportLine, 'externalId'>): ReportLine => ({ externalId, ...rest })
+  const body = JSON.stringify({ external_id: externalId, external_key: externalKey, name })
+  const url = `${base}/mapping${dryRun ? '?dry_run=true' : ''}`
   for (let attempt = 1; ; attempt++) {
-    const answer = await answered(`${base}/mapping${dryRun ? '?dry_run=true' : ''}`, body, token)
-    if ('status' in answer && !passing.has(answer.status)) {
-      const outcome = outcomes[answer.status]
-      if (outcome === 'created' || outcome === 'present')
-        return line(dryRun ? { outcome: 'valid' } : { outcome, things: thingsOf(base, answer.said) })
-      if ([401, 403, 404, 405].includes(answer.status))
-        throw new ToolError(`${refusals[answer.status]} (${base}/mapping: ${wordsOf(answer)})`)
-      return line({ outcome: outcome ?? 'failed', error: wordsOf(answer) })
+    const answer = await answerTo(url, body, token)
+    const { status } = answer
+    if (passing.has(status) && attempt < attemptsMax) {
+      await wait(answer.retryAfterMs ?? Math.min(waitMsFirst * 2 ** (attempt - 1), waitMsMax) * (0.5 + Math.random() / 2))
+      continue
     }
-    if (attempt === attemptsMax) {
-      if ('status' in answer && answer.status === 429) return line({ outcome: 'failed', error: wordsOf(answer) })
-      const reason = 'status' in answer ? wordsOf(answer) : answer.broken
-      throw new ToolError(`${base} does not answer (${reason}): give the same command again once it does, and it goes on where it was`)
+    const outcome = outcomes[status] ?? 'failed'
+    const error = wordsOf(answer)
+    if (outcome === 'created' || outcome === 'present') {
+      const things = thingsOf(base, answer.said)
+      return dryRun ? { externalId, outcome: 'valid' } : { externalId, outcome, things }
     }
-    await wait(
-      ('status' in answer ? answer.retryAfterMs : undefined) ??
-        Math.min(waitMsFirst * 2 ** (attempt - 1), waitMsMax) * (0.5 + Math.random() / 2),
-    )
+    if (Object.hasOwn(refusals, status)) throw new ToolError(`${refusals[status]} (${url}: ${error})`)
+    if (passing.has(status) && status !== 429)
+      throw new ToolError(`${base} does not answer (${error}): give the same command again once it does, and it goes on where it was`)
+    return { externalId, outcome, error }
   }
 }
 
@@ -74,23 +74,26 @@ const refusals: Readonly<Record<number, string>> = {
   405: 'there is no provisioning service at this address: look at --url',
 }
 
-type Answer = { readonly status: number; readonly said: unknown; readonly retryAfterMs?: number } | { readonly broken: string }
+interface Answer {
+  /** `broken` where there is none. */
+  readonly status: number
+  readonly said: unknown
+  readonly retryAfterMs?: number | undefined
+}
 
-async function answered(url: string, body: string, token: string | undefined): Promise<Answer> {
-  let response: Dispatcher.ResponseData
+async function answerTo(url: string, body: string, token: string | undefined): Promise<Answer> {
   try {
-    response = await request(url, {
+    const response = await request(url, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
       body,
       headersTimeout: answerMsMax,
       bodyTimeout: answerMsMax,
     })
-    const text = await response.body.text()
-    const retryAfterMs = retryAfterOf(response.headers['retry-after'])
-    return { status: response.statusCode, said: jsonOf(text), ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
+    const said = jsonOf(await response.body.text())
+    return { status: response.statusCode, said, retryAfterMs: retryAfterOf(response.headers['retry-after']) }
   } catch (error) {
-    return { broken: error instanceof Error ? error.message : String(error) }
+    return { status: broken, said: { error: error instanceof Error ? error.message : String(error) } }
   }
 }
 
@@ -120,8 +123,8 @@ function thingsOf(base: string, said: unknown): NonNullable<ReportLine['things']
   return things as NonNullable<ReportLine['things']>
 }
 
-function wordsOf({ status, said }: Extract<Answer, { status: number }>): string {
+function wordsOf({ status, said }: Answer): string {
   const { detail, error } = (said ?? {}) as { detail?: unknown; error?: unknown }
-  const words = [detail, error].find(text => typeof text === 'string' && text !== '')
-  return short(`${words === undefined ? '' : `${words as string} `}(${status})`, errorCharactersMax)
+  const words = [detail, error].find(text => typeof text === 'string' && text !== '') as string | undefined
+  return short([...(words === undefined ? [] : [words]), ...(status === broken ? [] : [`(${status})`])].join(' '), errorCharactersMax)
 }
