@@ -187,6 +187,8 @@ const tools = {
   verify: { summary: 'compare a store with its log, message by message', load: () => import('./roles/tools/verify.ts') },
   trace: { summary: 'tell what has become of one message', load: () => import('./roles/tools/trace.ts') },
   provision: { summary: 'map a fleet of devices on a running platform', load: () => import('./roles/tools/provision.ts') },
+  policies: { summary: 'add automatic policies that are missing', load: () => import('./roles/tools/policies.ts') },
+  secrets: { summary: 'make secrets, and replace the master key', load: () => import('./roles/tools/secrets.ts') },
 }
 for (const [name, { summary, load }] of Object.entries(tools)) {
   const command = program.command(name).summary(summary)

@@ -7,7 +7,7 @@ import { loggingOptions } from './config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
-import { policiesFaults, policiesOptions } from './control-plane/policies/options.ts'
+import { policiesOptions } from './control-plane/policies/options.ts'
 import { loadProvisioning, type ProvisionOptions, provisionOptions } from './control-plane/provisioning/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
@@ -31,7 +31,7 @@ export const upOptions = Type.Object({
   users: usersOptions,
   tokens: tokensOptions,
   audit: auditOptions,
-  policies: policiesOptions,
+  policies: Type.Pick(policiesOptions, ['store']),
   provision: provisionOptions,
   ingest: ingestOptions,
   log: logOptions,
@@ -62,9 +62,11 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     const problem = `ingest would acknowledge payloads of ${options.ingest.payloadBytesMax} bytes that the writer refuses above message.payload_bytes of ${options.message.payloadBytes}: raise that one, too`
     faults.push({ place: 'ingest.payload_bytes_max', problem })
   }
-  faults.push(...adminFaults(options.admin), ...policiesFaults(options.policies))
-  const secrets = { 'admin.password': options.admin.password, 'policies.openfga.key': options.policies.openfga.key }
-  faults.push(...knownSecretFaults(options.env, secrets))
+  if (options.policies.store !== 'relational') {
+    const problem = `every request would wait while a change of policies holds the one connection of the embedded database and waits for the OpenFGA server: leave it at relational, or start \`sluice api\``
+    faults.push({ place: 'policies.store', problem })
+  }
+  faults.push(...adminFaults(options.admin), ...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
   const { env, compatibility, provision, http } = options
   const { environment } = sources
   const provisioning = withFaults(faults, () => loadProvisioning(provision, { env, compatibility, host: http.host, environment }))

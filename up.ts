@@ -5,7 +5,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { type DataFolder, openDataFolder } from './config/data-folder.ts'
+import { openDataFolder } from './config/data-folder.ts'
 import { healthRoutes } from './config/http/health.ts'
 import { silent } from './config/http/health-checks.ts'
 import { closeServer, listen } from './config/http/listen.ts'
@@ -15,9 +15,8 @@ import { createServer } from './config/http/server.ts'
 import { type Logger, openLogger } from './config/logger.ts'
 import { openOutages } from './config/outage.ts'
 import type { Database } from './config/postgres/database.ts'
-import { checkIntegrity, openEmbedded, syncFolder } from './config/postgres/embedded.ts'
 import { aborted, type ProcessScope, runProcess } from './config/run-process.ts'
-import { deriveKey, openMasterKey, readSecretFile, SecretError } from './config/secrets.ts'
+import { deriveKey, type MasterKeys, openMasterKeys, readSecretFile, SecretError } from './config/secrets.ts'
 import { cacheAccess } from './control-plane/access-cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
@@ -38,6 +37,7 @@ import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { recordKeysOf } from './readers/record-keys.ts'
 import { readerRoutes } from './readers/routes.ts'
+import { masterKeyFile, openFolderDatabase } from './roles/folder-database.ts'
 import { openReaderMetrics } from './roles/reader-metrics.ts'
 import { administrationRoutes, openReplayWriter } from './roles/tools/in-process.ts'
 import { maintain } from './sinks/postgres/schema.ts'
@@ -70,8 +70,8 @@ export async function up(options: UpOptions, version: string): Promise<void> {
 async function serve(options: UpOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
   const folder = await openDataFolder(options.data.folder)
   closeLater(() => folder.close())
-  const database = await openDatabase(folder, logger, closeLater)
-  const masterKey = await openKey(join(folder.path, 'master-key'), database)
+  const database = await openFolderDatabase(folder, logger, closeLater)
+  const masterKeys = await openKeys(masterKeyFile(folder), database)
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
 
@@ -82,7 +82,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
 
   for (const warning of options.provisioning.warnings) logger.warn(warning)
-  const controlPlane = await openControlPlane({ database, masterKey, options, logger })
+  const controlPlane = await openControlPlane({ database, masterKeys, options: { ...options, policies: { store: 'relational' } }, logger })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')
@@ -181,7 +181,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     }),
   )
   const readerMetrics = openReaderMetrics(registry)
-  const cursors = openCursors(deriveKey(masterKey, 'cursors'))
+  const cursors = openCursors(deriveKey(masterKeys[0], 'cursors'))
   app.register(async watched => {
     readerMetrics.watch(watched)
     await watched.register(
@@ -194,7 +194,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
       }),
     )
   })
-  const placeKey = deriveKey(masterKey, 'live places')
+  const placeKey = deriveKey(masterKeys[0], 'live places')
   app.register(async watched => {
     readerMetrics.watchStreams(watched)
     await watched.register(liveRoutes({ live, access, placeKey, options: options.live, metrics: readerMetrics.live, logger }))
@@ -216,37 +216,12 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   await Promise.race([aborted(signal), writer.done, replays.writer.done])
 }
 
-/** The master key; a new one only for a database that nothing was written in under another. */
-async function openKey(path: string, database: Database): Promise<Buffer> {
+/** The master keys; a new one only for a database that nothing was written in under another. */
+async function openKeys(path: string, database: Database): Promise<MasterKeys> {
   if ((await readSecretFile(path)) === undefined && (await isInstalled(database))) {
     throw new SecretError(`${path} is gone, and what the database holds was written under it: put it back from a copy of the data folder`)
   }
-  return openMasterKey(path)
-}
-
-/** @throws DamagedDatabaseError when a power cut, or something else, left a database that cannot be trusted */
-async function openDatabase(folder: DataFolder, logger: Logger, closeLater: ProcessScope['closeLater']): ReturnType<typeof openEmbedded> {
-  const path = join(folder.path, 'postgres')
-  const database = await openEmbedded({
-    folder: path,
-    onUpkeepFailure: error => logger.error({ err: error }, 'upkeep of the database failed, and is tried again'),
-  })
-  let whole = folder.lastStop !== 'power-cut'
-  closeLater(async () => {
-    await database.close()
-    if (!whole) return
-    // The embedded database never syncs: only now is a stop clean in the sense that a power cut loses nothing of it.
-    await syncFolder(path)
-    await folder.markClean()
-  })
-  if (folder.lastStop === 'power-cut') {
-    logger.warn('the machine went down while the platform ran: checking the database, which may have lost its last writes')
-    await checkIntegrity(database)
-    await folder.markChecked()
-    whole = true
-    logger.info('the database is whole; what it lost of the messages is stored again from the log')
-  }
-  return database
+  return openMasterKeys(path)
 }
 
 /** What a person does next, as commands that work when pasted. A password is shown on a terminal only. */

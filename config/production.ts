@@ -40,14 +40,21 @@ export function isKnownSecret(secret: string): boolean {
 /**
  * The faults of known secrets, none outside production. A secret that is not given is none of them.
  *
- * @param secrets by the option's name; the fault never shows the secret
+ * @param secrets by the option's name, of an option that takes several the list; the fault never shows the secret
  */
-export function knownSecretFaults(env: 'development' | 'production', secrets: Readonly<Record<string, string | undefined>>): OptionFault[] {
+export function knownSecretFaults(
+  env: 'development' | 'production',
+  secrets: Readonly<Record<string, string | readonly string[] | undefined>>,
+): OptionFault[] {
   if (env !== 'production') return []
-  return Object.entries(secrets)
-    .filter(([, secret]) => secret !== undefined && isKnownSecret(secret))
-    .map(([place, secret]) => ({
-      place,
-      problem: `with env = production it may not be ${secret === '' ? 'empty' : 'a secret that everybody knows'}: make a random one`,
-    }))
+  return Object.entries(secrets).flatMap(([place, given = []]) => {
+    const known = [given].flat().find(isKnownSecret)
+    if (known === undefined) return []
+    return [
+      {
+        place,
+        problem: `with env = production it may not be ${known === '' ? 'empty' : 'a secret that everybody knows'}: make a random one`,
+      },
+    ]
+  })
 }

@@ -1,8 +1,8 @@
-// Secrets: files that only their owner reads, the master key, and the keys derived from it.
+// Secrets: files that only their owner reads, the master keys, and the keys derived from them.
 
 import { hkdfSync, randomBytes, randomInt } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, link, open, unlink } from 'node:fs/promises'
+import { type FileHandle, link, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 const keyBytes = 32
@@ -13,32 +13,55 @@ export class SecretError extends Error {
 }
 
 /**
- * The master key in a file: 32 random bytes as base64url. A file that is missing is made, with mode 0600, on the disk when this resolves.
+ * The master keys of an installation, none twice: the first encrypts and signs, and what any of them wrote is read. So a key is replaced in steps in which each
+ * process reads what the others write, as Kubernetes does it with the keys of an `EncryptionConfiguration`.
+ */
+export type MasterKeys = readonly [first: Buffer, ...others: Buffer[]]
+
+/** A new secret: 32 random bytes as 43 characters of base64url. */
+export function generateSecret(): string {
+  return randomBytes(keyBytes).toString('base64url')
+}
+
+/**
+ * The master keys in a file, one on each line. A file that is missing is made with one key, with mode 0600, on the disk when this resolves.
  * Two processes that make it at the same time get the same key.
  *
  * @throws SecretError for a file that others can read, and for one that holds no key
  */
-export async function openMasterKey(path: string): Promise<Buffer> {
+export async function openMasterKeys(path: string): Promise<MasterKeys> {
   const existing = await readSecretFile(path)
-  if (existing !== undefined) return parseMasterKey(existing, path)
-  await createSecretFile(path, randomBytes(keyBytes).toString('base64url'))
+  if (existing !== undefined) return parseMasterKeys(existing, path)
+  await createSecretFile(path, generateSecret())
   const created = await readSecretFile(path)
   if (created === undefined) throw new SecretError(`${path} was made and is gone again: nothing else may write in this folder`)
-  return parseMasterKey(created, path)
+  return parseMasterKeys(created, path)
 }
 
 /**
- * A master key as text: 43 characters of base64url.
+ * Master keys as text: each 43 characters of base64url, divided by commas or line ends.
  *
- * @param place where it was given, for the message: a file, a variable
+ * @param place where they were given, for the message: a file, a variable
  * @throws SecretError
  */
-export function parseMasterKey(text: string, place: string): Buffer {
-  const trimmed = text.trim()
-  const key = Buffer.from(trimmed, 'base64url')
-  if (!/^[\w-]{43}$/.test(trimmed) || key.length !== keyBytes) {
+export function parseMasterKeys(text: string, place: string): MasterKeys {
+  const keys = splitSecrets(text).map(part => parseMasterKey(part, place))
+  if (new Set(keys.map(key => key.toString('hex'))).size < keys.length) {
+    throw new SecretError(`${place} holds one master key twice: give each once, the one to write under first`)
+  }
+  return keys as [Buffer, ...Buffer[]]
+}
+
+/** The secrets of a list, divided by commas or line ends; none of what is not given. */
+export function splitSecrets(text: string | undefined): string[] {
+  return text === undefined ? [] : text.trim().split(/\s*(?:,|\r?\n)\s*/)
+}
+
+function parseMasterKey(text: string, place: string): Buffer {
+  const key = Buffer.from(text, 'base64url')
+  if (!/^[\w-]{43}$/.test(text) || key.length !== keyBytes) {
     throw new SecretError(
-      `${place} does not hold a master key (32 bytes as 43 characters of base64url): restore it from a backup; without it nothing encrypted under it can be read`,
+      `${place} does not hold a master key (32 bytes as 43 characters of base64url; several divided by commas or line ends): restore it from a backup; without it nothing encrypted under it can be read`,
     )
   }
   return key
@@ -69,20 +92,42 @@ export function generatePassword(): string {
  * @returns false when there is one already, which stays as it is
  */
 export async function createSecretFile(path: string, text: string): Promise<boolean> {
+  try {
+    // A link, unlike a rename, never replaces a file that another process made in the meantime.
+    await placeSecretFile(path, text, draft => link(draft, path))
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/**
+ * As `createSecretFile`, in place of the one that is there: whenever the process or the machine stops, the file holds the old text or the new one.
+ *
+ * @throws SecretError where it cannot be written
+ */
+export async function replaceSecretFile(path: string, text: string): Promise<void> {
+  try {
+    await placeSecretFile(path, text, draft => rename(draft, path))
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw new SecretError(`${path} cannot be written (${code}): make room on its disk, or make its folder writable for this user`, {
+      cause,
+    })
+  }
+}
+
+async function placeSecretFile(path: string, text: string, place: (draft: string) => Promise<void>): Promise<void> {
   const draft = `${path}.${randomBytes(6).toString('hex')}.draft`
   try {
     const file = await open(draft, 'wx', 0o600)
     await writeAndClose(file, `${text}\n`)
-    // A link, unlike a rename, never replaces a file that another process made in the meantime.
-    await link(draft, path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    throw error
+    await place(draft)
   } finally {
     await unlink(draft).catch(ignoreMissing)
   }
   await syncFolder(dirname(path))
-  return true
 }
 
 async function writeAndClose(file: FileHandle, text: string): Promise<void> {

@@ -9,13 +9,13 @@ import type { ThingKeys } from './things/keys.ts'
 import type { Tokens } from './tokens/store.ts'
 import type { UnknownKeys } from './unknown-keys.ts'
 
-// A key that was replaced has an end.
-const thingSql = `
+/** @param lookups of the key under each master key, as parameters: to PostgreSQL one in a list is `=`. A key that was replaced has an end. */
+const thingSql = (lookups: string) => `
   SELECT things.id, things.owner,
-         EXISTS (SELECT FROM control_plane.connections WHERE thing = things.id AND channel = $2::uuid)
+         EXISTS (SELECT FROM control_plane.connections WHERE thing = things.id AND channel = $1::uuid)
            AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = things.owner AND disabled_at IS NOT NULL) AS allowed,
-         CASE WHEN key_lookup <> $1 THEN extract(epoch FROM previous_key_ends_at - now())::float8 * 1000 END AS left_ms
-  FROM control_plane.things WHERE key_lookup = $1 OR (previous_key_lookup = $1 AND previous_key_ends_at > now())`
+         CASE WHEN key_lookup NOT IN (${lookups}) THEN extract(epoch FROM previous_key_ends_at - now())::float8 * 1000 END AS left_ms
+  FROM control_plane.things WHERE key_lookup IN (${lookups}) OR (previous_key_lookup IN (${lookups}) AND previous_key_ends_at > now())`
 
 const userSql = `
   SELECT users.id, users.id AS owner, NULL::float8 AS left_ms,
@@ -43,6 +43,8 @@ const unauthenticated: Access = { allowed: false, reason: 'unauthenticated' }
 const forbidden: Access = { allowed: false, reason: 'forbidden' }
 
 export function openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }: Parts): AccessControl {
+  const ofThing = thingSql(keys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
+
   async function ask(sql: string, values: readonly (string | number | Uint8Array | null)[]): Promise<AccessRow | undefined> {
     return orUnavailable(async () => (await database.query<AccessRow>(sql, values))[0])
   }
@@ -68,9 +70,9 @@ export function openAccess({ database, keys, apiKeys, tokens, changes, unknownKe
       // A channel id of another form is a channel that does not exist; the credential is checked all the same.
       const channelId = isId(channel) ? channel : null
       if (credential.scheme === 'Thing') {
-        const lookup = keys.lookup(credential.secret)
-        const row = await ask(thingSql, [lookup, channelId])
-        if (row === undefined) return refuseUnknown('thing-key', lookup, address)
+        const lookups = keys.lookups(credential.secret)
+        const row = await ask(ofThing, [channelId, ...lookups])
+        if (row === undefined) return refuseUnknown('thing-key', lookups[0], address)
         if (!row.allowed) return forbidden
         return { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) }
       }

@@ -3,6 +3,8 @@
 import { HttpError } from '../config/http/errors.ts'
 import { idSchema, isId } from './ids.ts'
 
+export { exampleIds } from './ids.ts'
+
 /** The Authorization header, taken apart. */
 export interface Credential {
   readonly scheme: 'Thing' | 'Bearer'
@@ -86,7 +88,7 @@ export class AccessUnavailableError extends Error {
 export const noChannel = '00000000-0000-0000-0000-000000000000'
 
 /** The channel in a path. */
-export const channelParameter = idSchema("The channel's id.")
+export const channelParameter = idSchema('channel', "The channel's id.")
 
 /** A channel's id in the form in which it is stored and compared, lower case; undefined for what is no id. */
 export function parseChannel(text: string): string | undefined {

@@ -14,20 +14,27 @@ export const bulkItemsMax = 1_000
 const faultsMax = 20
 
 export const metadataSchema = Type.Record(Type.String(), Type.Unknown(), {
+  title: 'Metadata',
   description: `A JSON object of at most ${metadataBytesMax} bytes and ${metadataDepthMax} levels.`,
   examples: [{ location: 'roof' }],
 })
 export type Metadata = Record<string, unknown>
 
-export const newEntitySchema = Type.Object({
-  name: Type.String({
-    default: '',
-    maxLength: nameBytesMax,
-    description: `At most ${nameBytesMax} bytes in UTF-8.`,
-    examples: ['weather station'],
-  }),
-  metadata: Type.Optional(metadataSchema),
-})
+/** @param example a name */
+export function newEntitySchema(title: string, example: string) {
+  return Type.Object(
+    {
+      name: Type.String({
+        default: '',
+        maxLength: nameBytesMax,
+        description: `At most ${nameBytesMax} bytes in UTF-8.`,
+        examples: [example],
+      }),
+      metadata: Type.Optional(metadataSchema),
+    },
+    { title },
+  )
+}
 
 /** What names are compared by where case is ignored: the same on every database, whatever its locale. */
 export function foldedName(name: string): string {
@@ -44,7 +51,7 @@ export const nameQuery = Type.Optional(
   Type.String({ maxLength: nameBytesMax, description: 'Only those with this in their name, case ignored.', examples: ['station'] }),
 )
 export const metadataQuery = Type.Optional(
-  Type.String({ description: 'Only those whose metadata contains this JSON object.', examples: ['{"location":"roof"}'] }),
+  Type.String({ description: 'Only those whose metadata contains this JSON object.', contentSchema: metadataSchema }),
 )
 
 export interface EntityFilter {
@@ -62,7 +69,9 @@ export interface EntityFilter {
  */
 export function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
   const given = [
-    ...(name === undefined ? [] : [{ condition: (at: number) => `strpos(name_folded, $${at}) > 0`, value: foldedName(name) }]),
+    ...(name === undefined
+      ? []
+      : [{ condition: (at: number) => `strpos(coalesce(name_folded, lower(name)), $${at}) > 0`, value: foldedName(name) }]),
     ...(metadata === undefined ? [] : [{ condition: (at: number) => `metadata @> $${at}::jsonb`, value: JSON.stringify(metadata) }]),
   ]
   return [given.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), given.map(({ value }) => value)]

@@ -23,9 +23,15 @@ export interface GivenIds {
    * What each of the bodies gives; an empty list where older clients are not served.
    *
    * @param pointer where a body stands
+   * @param options emptyIsAbsent: false refuses an empty text as no id or no key; clients create with structures whose members may be empty
    * @throws HttpError `malformed_request` for what is no id or no key; `too_many_requests` for who gave too many that are in use
    */
-  read(request: FastifyRequest, bodies: readonly object[], pointer: (index: number) => string): Promise<Given[]>
+  read(
+    request: FastifyRequest,
+    bodies: readonly object[],
+    pointer: (index: number) => string,
+    options?: { readonly emptyIsAbsent: boolean },
+  ): Promise<Given[]>
   /** Counts a conflict, which tells that an id or a key is in use. @returns `error`, to be thrown */
   conflict(request: FastifyRequest, error: unknown): Promise<unknown>
 }
@@ -41,10 +47,10 @@ export function openGivenIds(failedAttempts: FailedAttempts, isServed: boolean):
   }
 
   return {
-    async read(request, bodies, pointer) {
+    async read(request, bodies, pointer, { emptyIsAbsent } = { emptyIsAbsent: true }) {
       if (!isServed) return []
       const faults: Fault[] = []
-      const given = bodies.map((body, index) => givenOf(body, pointer(index), faults))
+      const given = bodies.map((body, index) => givenOf(body, pointer(index), emptyIsAbsent, faults))
       refuseFaults(faults)
       if (given.every(({ id, key }) => id === undefined && key === undefined)) return []
       const attempt = attemptOf(request)
@@ -61,7 +67,8 @@ export function openGivenIds(failedAttempts: FailedAttempts, isServed: boolean):
   }
 }
 
-function givenOf(body: object, pointer: string, faults: Fault[]): Given {
+function givenOf(body: object, pointer: string, emptyIsAbsent: boolean, faults: Fault[]): Given {
+  const isAbsent = (value: unknown): boolean => value === undefined || value === null || (emptyIsAbsent && value === '')
   const { id, key } = body as { readonly id?: unknown; readonly key?: unknown }
   const given = { id: isAbsent(id) ? undefined : String(id), key: isAbsent(key) ? undefined : String(key) }
   if (given.id !== undefined && !isId(given.id)) faults.push({ pointer: `${pointer}/id`, detail: 'is no UUID: give one, or leave it out' })
@@ -70,8 +77,6 @@ function givenOf(body: object, pointer: string, faults: Fault[]): Given {
     faults.push({ pointer: `${pointer}/key`, detail: keyRule })
   return given
 }
-
-const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === ''
 
 export const inUse = (): HttpError => new HttpError('conflict', 'a given id or key is in use: leave it out, and one is made')
 

@@ -15,9 +15,18 @@ export type GroupId = string & { readonly [kind]: 'group' }
 export const uuidPattern = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
 const uuid = new RegExp(uuidPattern)
 
+/** In examples: of each kind one, so that they fit each other. */
+export const exampleIds = {
+  user: '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11',
+  thing: '9b2d1c64-7a0e-4f3b-8c5d-2e6f4a1b7d90',
+  channel: '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54',
+  group: 'c4f9b7d2-1e6a-4d83-9f20-5b7a3c8e6d11',
+  'api-key': 'a61f0d3e-58b7-4c92-b3e4-7f1d9c2a8e05',
+} as const
+
 /** The schema of an id in a path or a body; `toThingId` and its like make the typed id of what it let through. */
-export function idSchema(description: string) {
-  return Type.String({ pattern: uuidPattern, description, allowed: 'a UUID', examples: ['0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'] })
+export function idSchema(of: keyof typeof exampleIds, description: string) {
+  return Type.String({ pattern: uuidPattern, description, allowed: 'a UUID', examples: [exampleIds[of]] })
 }
 
 export function isId(text: string): boolean {

@@ -1,11 +1,10 @@
 // The control plane: its database brought up to date, its parts wired, its routes and its answers to ingest and readers.
 
-import { fileURLToPath } from 'node:url'
 import type { HttpServer } from '../config/http/server.ts'
 import type { Logger } from '../config/logger.ts'
 import type { Database } from '../config/postgres/database.ts'
 import { migrate } from '../config/postgres/migrate.ts'
-import { deriveKey } from '../config/secrets.ts'
+import { deriveKey, type MasterKeys } from '../config/secrets.ts'
 import { openAccess } from './access.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
@@ -22,7 +21,7 @@ import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
-import { install } from './installation.ts'
+import { install, migrations } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import type { ControlPlaneOptions } from './options.ts'
@@ -52,8 +51,8 @@ export { ControlPlaneStartError, isInstalled } from './installation.ts'
 export interface ControlPlaneParts {
   /** Stays the caller's: it is closed by whoever opened it, after `close`. */
   readonly database: Database
-  /** 32 bytes, the same for every instance on this database. */
-  readonly masterKey: Uint8Array
+  /** The same for every instance on this database, but for the steps in which one is replaced. */
+  readonly masterKeys: MasterKeys
   readonly options: ControlPlaneOptions
   readonly logger: Logger
 }
@@ -84,13 +83,11 @@ export interface UnstartedControlPlane extends ControlPlane {
    * Brings the database up to date, and installs what the first start needs. May be called again where it failed; routes and answers are
    * for afterwards.
    *
-   * @throws ControlPlaneStartError when the database is written under another master key
+   * @throws ControlPlaneStartError when the database is written under a master key that is not given
    * @throws DatabaseError when the database cannot be reached or brought up to date
    */
   start(): Promise<void>
 }
-
-const migrationsFolder = fileURLToPath(new URL('./migrations', import.meta.url))
 
 /** Prepared and started; throws what `start` does. */
 export async function openControlPlane(parts: ControlPlaneParts): Promise<ControlPlane> {
@@ -100,21 +97,22 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 }
 
 /** Wires the parts, and asks nothing of the database yet. */
-export function prepareControlPlane({ database, masterKey, options, logger }: ControlPlaneParts): UnstartedControlPlane {
+export function prepareControlPlane({ database, masterKeys, options, logger }: ControlPlaneParts): UnstartedControlPlane {
+  const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
   const writes = openWrites({ policies, audit, changes })
-  const users = openUsers({ database, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
-  const failedAttempts = openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
+  const users = openUsers({ database, policies, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
+  const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
   const passwordQueue = openPasswordQueue()
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
-  const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
-  const keys = openThingKeys(masterKey)
-  const apiKeys = openApiKeys(database, deriveKey(masterKey, 'api-keys'), writes)
+  const tokens = openTokens(keysFor('tokens'), options.tokens)
+  const keys = openThingKeys(masterKeys)
+  const apiKeys = openApiKeys(database, writes)
   const things = openThings({ database, policies, writes, keys })
   const channels = openChannels(database, writes)
   const connections = openConnections(database, writes)
@@ -126,9 +124,9 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
 
   return {
     async start() {
-      await migrate(database, { folder: migrationsFolder, schema: 'control_plane', table: 'migrations' })
+      await migrate(database, migrations)
       await elsewhere?.start()
-      const outcome = await install(database, policies, masterKey)
+      const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
     },
     async routes(app) {
@@ -142,13 +140,13 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
         allowSelfRegister: options.users.allowSelfRegister,
         logger,
       })
-      keyRoutes(app, { keys: apiKeys, users, authentication })
+      keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
       tokenRoutes(app, { signIn, tokens })
       thingRoutes(app, { things, givenIds, authentication, authorization })
       channelRoutes(app, { channels, givenIds, authentication, authorization })
       sharingRoutes(app, { things, authentication, authorization })
       policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
-      groupRoutes(app, { groups, members, things, authentication, authorization })
+      groupRoutes(app, { groups, members, things, users, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
       auditRoutes(app, { audit, authentication, authorization })
     },

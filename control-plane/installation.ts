@@ -1,9 +1,17 @@
-// The first start on a database, and the check on every later one that the master key is still the one it is written under.
+// The first start on a database, and the check on every later one that it is written under one of the master keys.
 
 import { timingSafeEqual } from 'node:crypto'
-import type { Database } from '../config/postgres/database.ts'
-import { deriveKey } from '../config/secrets.ts'
+import { fileURLToPath } from 'node:url'
+import type { Database, Queries } from '../config/postgres/database.ts'
+import { type MigrateOptions, pendingMigrations } from '../config/postgres/migrate.ts'
+import { deriveKey, type MasterKeys } from '../config/secrets.ts'
 import type { PolicyStore } from './policies/policy-store.ts'
+
+export const migrations: MigrateOptions = {
+  folder: fileURLToPath(new URL('./migrations', import.meta.url)),
+  schema: 'control_plane',
+  table: 'migrations',
+}
 
 /** The control plane cannot start, and a sentence that says why and what to do: for the operator, not for a stack trace. */
 export class ControlPlaneStartError extends Error {
@@ -22,28 +30,62 @@ export async function isInstalled(database: Database): Promise<boolean> {
 }
 
 /**
- * On the first start, remembers the master key's check value and lets everybody register: `create` on `users` for `*`
+ * On the first start, remembers the first master key's check value and lets everybody register: `create` on `users` for `*`
  * (SPEC §5). Never again, so that an administrator's removal of that policy lasts. Several instances may start at once.
  *
- * @throws ControlPlaneStartError when the database is written under another master key
+ * @throws ControlPlaneStartError when the database is written under a master key that is none of these
  */
-export async function install(database: Database, policies: PolicyStore, masterKey: Uint8Array): Promise<'installed' | 'exists'> {
-  // Derived like every other key, and for nothing else, so it tells nothing of the master key or of those.
-  const check = deriveKey(masterKey, 'control-plane-check')
+export async function install(database: Database, policies: PolicyStore, masterKeys: MasterKeys): Promise<'installed' | 'exists'> {
   const first = await policies.transaction(async (transaction, changes) => {
     const rows = await transaction.query(
       'INSERT INTO control_plane.installation (key_check) VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1',
-      [check],
+      [checkOf(masterKeys[0])],
     )
     if (rows.length > 0) await changes.add([{ subject: '*', relation: 'create', object: 'users' }])
     return rows.length > 0
   })
   if (first) return 'installed'
-  const [row] = await database.query<{ key_check: Uint8Array }>('SELECT key_check FROM control_plane.installation')
-  if (row === undefined || row.key_check.length !== check.length || !timingSafeEqual(row.key_check, check)) {
-    throw new ControlPlaneStartError(
-      "the control plane's database is written under another master key: put back the key it was made with, the file master-key in the data folder of that time or what SVC_MASTER_KEY was then; without it no thing key can be read",
-    )
-  }
+  await checkedKey(database, masterKeys)
   return 'exists'
+}
+
+/** Derived like every other key, and for nothing else, so it tells nothing of the master key or of those. */
+const checkOf = (masterKey: Uint8Array): Buffer => deriveKey(masterKey, 'control-plane-check')
+
+/**
+ * The one of these keys that the database is written under.
+ *
+ * @throws ControlPlaneStartError when it is none of them
+ */
+export async function checkedKey(queries: Queries, masterKeys: MasterKeys): Promise<Buffer> {
+  const [row] = await queries.query<{ key_check: Uint8Array }>('SELECT key_check FROM control_plane.installation')
+  const key = masterKeys.find(masterKey => {
+    const check = checkOf(masterKey)
+    return row?.key_check.length === check.length && timingSafeEqual(row.key_check, check)
+  })
+  if (key !== undefined) return key
+  throw new ControlPlaneStartError(
+    "the control plane's database is written under another master key: put back the key it was made with, the file master-key in the data folder of that time or what SVC_MASTER_KEY was then; without it no thing key can be read",
+  )
+}
+
+/** From now on the database is written under this key. */
+export async function setCheckedKey(queries: Queries, masterKey: Uint8Array): Promise<void> {
+  await queries.query('UPDATE control_plane.installation SET key_check = $1', [checkOf(masterKey)])
+}
+
+/**
+ * For a command that works on the database beside the instances, and makes and migrates nothing.
+ *
+ * @throws ControlPlaneStartError where there is no control plane, or one of an older version
+ * @throws NewerSchemaError
+ */
+export async function assertUpToDate(database: Database): Promise<void> {
+  if (!(await isInstalled(database)))
+    throw new ControlPlaneStartError('the database holds no control plane: start it there once, and repeat this')
+  const [pending] = await pendingMigrations(database, migrations)
+  if (pending === undefined) return
+  throw new ControlPlaneStartError(
+    `the control plane's database is of an older version (${pending} is missing): start this version once, which brings it up to date, and repeat this`,
+  )
 }

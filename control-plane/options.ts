@@ -57,6 +57,6 @@ export interface ControlPlaneOptions {
   readonly users: Static<typeof usersOptions>
   readonly tokens: Static<typeof tokensOptions>
   readonly audit: Static<typeof auditOptions>
-  readonly policies: PoliciesOptions
+  readonly policies: PoliciesOptions | { readonly store: 'relational' }
   readonly compatibility: Compatibility
 }

@@ -14,17 +14,20 @@ export const orderQuery = {
 }
 
 export const pageAnswer = {
-  total: Type.Integer({ description: 'How many there are in all.' }),
-  offset: Type.Integer(),
-  limit: Type.Integer(),
+  total: Type.Integer({ description: 'How many there are in all.', examples: [1] }),
+  offset: Type.Integer({ examples: [0] }),
+  limit: Type.Integer({ examples: [10] }),
 }
 
 export const orderAnswer = {
-  order: Type.String({ description: 'As asked; empty for the order of creation.' }),
-  direction: Type.String({ description: '`asc` or `desc`.' }),
+  order: Type.String({ description: 'As asked; empty for the order of creation.', examples: [''] }),
+  direction: Type.String({ description: '`asc` or `desc`.', examples: ['asc'] }),
 }
 
-export const pageDescription = { description: 'A page in the order asked, with the total of the same moment.' }
+/** Of the schema of a page. */
+export function pageOptions(title: string) {
+  return { title, description: 'A page in the order asked, with the total of the same moment.' }
+}
 
 export interface PageRequest {
   readonly offset: number

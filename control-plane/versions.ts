@@ -1,6 +1,7 @@
 // Changes that depend on what was read before: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
 
 import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { HttpError } from '../config/http/errors.ts'
 
 /** Any of these, or undefined for whichever there is. In SQL: `$n::int4[] IS NULL OR version = ANY($n)`. */
@@ -11,6 +12,12 @@ export type ChangeOutcome = { readonly version: number } | Unchanged
 export type Unchanged = 'absent' | 'changed-since'
 
 export const eTagHeader = { ETag: 'The version, for If-Match.' }
+/** The headers of a change. */
+export const ifMatchHeaders = Type.Object({
+  'if-match': Type.Optional(
+    Type.String({ description: 'Only of this version, an `ETag` from before; several divided by commas.', examples: ['"3"'] }),
+  ),
+})
 export const eTagOf = (version: number): string => `"${version}"`
 
 /** The versions that a request would change; undefined for whichever there is. Tags are compared strongly, so that a weak one is none. */
@@ -28,4 +35,4 @@ export function changedSince(): HttpError {
 }
 
 /** The errors of a change to one entity. */
-export const changeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed', 'unavailable'] as const
+export const changeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed'] as const

@@ -1,6 +1,6 @@
 // A write: rows, policies and the audit log change together or not at all, and those who remember grants hear what it ends.
 
-import type { Queries } from '../config/postgres/database.ts'
+import { DatabaseError, type Queries } from '../config/postgres/database.ts'
 import type { AuditAction, AuditLog } from './audit/store.ts'
 import type { Changes } from './changes.ts'
 import type { AccessChange } from './client.ts'
@@ -34,6 +34,11 @@ export interface Write extends Queries {
   ends(...changes: AccessChange[]): void
 }
 
+/**
+ * `work` runs again where the database has undone all of it for a deadlock, so it keeps nothing but what it returns.
+ *
+ * @throws DatabaseError, and whatever `work` throws; nothing has changed then
+ */
 export type Writes = <Result>(by: Actor, work: (write: Write) => Promise<Result>) => Promise<Result>
 
 interface Parts {
@@ -42,8 +47,12 @@ interface Parts {
   readonly changes: Changes
 }
 
+/** Deadlocks, and transactions that cannot stand beside another (SQLSTATE): the next time the other one is done. */
+const undoneStates: ReadonlySet<string> = new Set(['40P01', '40001'])
+const attemptsMax = 5
+
 export function openWrites({ policies, audit, changes }: Parts): Writes {
-  return async (by, work) => {
+  const attempt: Writes = async (by, work) => {
     const ended: AccessChange[] = []
     const result = await policies.transaction(async (transaction, policyChanges) => {
       const noted: Parameters<Write['note']>[] = []
@@ -59,5 +68,16 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
     })
     for (const change of ended) changes.emit(change)
     return result
+  }
+
+  return async (by, work) => {
+    for (let count = 1; ; count++) {
+      try {
+        return await attempt(by, work)
+      } catch (error) {
+        const isUndone = error instanceof DatabaseError && undoneStates.has(error.sqlState)
+        if (!isUndone || count === attemptsMax) throw error
+      }
+    }
   }
 }

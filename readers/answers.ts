@@ -70,7 +70,11 @@ function bucketsText(form: Form, frame: Frame, buckets: readonly Bucket[], csvSa
   return items === '' ? '' : `${items}\n`
 }
 
-/** What is answered depends on who asks, and on what they take. */
+/** What is answered depends on who asks, and on what they take; where browsers may ask (`http.allowed_origins`), on the page that does. */
 export function headersOf(form: Form): Record<string, string> {
-  return { 'content-type': contentTypes[form], 'cache-control': 'private, no-store', vary: 'accept, accept-encoding, authorization' }
+  return {
+    'content-type': contentTypes[form],
+    'cache-control': 'private, no-store',
+    vary: 'accept, accept-encoding, authorization, origin',
+  }
 }

@@ -1,6 +1,7 @@
 // The query string of a reader: what may stand in it, as a schema that checks it and documents it. What it means is in question.ts.
 
 import { type Static, Type } from 'typebox'
+import { exampleIds } from '../control-plane/client.ts'
 import { instantPattern } from './instants.ts'
 import { senmlFormat } from './reader.ts'
 
@@ -12,16 +13,17 @@ const instant = {
   allowed: 'seconds since 1970, such as 1600000000.5, or RFC 3339, such as 2020-09-13T12:26:40.5Z',
 }
 
-const text = (description: string, more: object = {}) => Type.Optional(Type.String({ maxLength: textMax, description, ...more }))
+const text = (description: string, example: string, more: object = {}) =>
+  Type.Optional(Type.String({ maxLength: textMax, description, examples: [example], ...more }))
 
 /** Those that every question takes, by their names in the query string. */
 const filters = {
-  subtopic: text('Only with this subtopic, its parts divided by . or /; empty: without one.', { maxLength: 1024 }),
-  publisher: text('Only what this thing published.', { maxLength: 1024 }),
-  protocol: text('Only what came by this protocol: `http`, `mqtt`, `kafka`.', { maxLength: 64 }),
-  name: text('SenML: only records of this name.'),
-  unit: text('SenML: only records of this unit; empty: without one.', { maxLength: 1024 }),
-  v: text('SenML: only records whose number compares so with this one.', {
+  subtopic: text('Only with this subtopic, its parts divided by . or /; empty: without one.', 'house.attic', { maxLength: 1024 }),
+  publisher: text('Only what this thing published.', exampleIds.thing, { maxLength: 1024 }),
+  protocol: text('Only what came by this protocol: `http`, `mqtt`, `kafka`.', 'http', { maxLength: 64 }),
+  name: text('SenML: only records of this name.', 'urn:dev:mac:0024befffe804ff1:temperature'),
+  unit: text('SenML: only records of this unit; empty: without one.', 'Cel', { maxLength: 1024 }),
+  v: text('SenML: only records whose number compares so with this one.', '21.5', {
     maxLength: 400,
     pattern: number,
     allowed: 'a number such as 21.5 or -1e3',
@@ -32,14 +34,14 @@ const filters = {
     }),
   ),
   vb: Type.Optional(Type.Enum(['true', 'false'], { description: 'SenML: only records with this truth value.' })),
-  vs: text('SenML: only records with this text.', { maxLength: 65_536 }),
-  vd: text('SenML: only records with these bytes, in base64url without padding.', {
+  vs: text('SenML: only records with this text.', 'open', { maxLength: 65_536 }),
+  vd: text('SenML: only records with these bytes, in base64url without padding.', '3q2-7w', {
     maxLength: 131_072,
     pattern: '^[A-Za-z0-9_-]*$',
     allowed: 'base64url without padding',
   }),
-  from: text('Only from this instant on: seconds since 1970, or RFC 3339.', instant),
-  to: text('Only before this instant: seconds since 1970, or RFC 3339.', instant),
+  from: text('Only from this instant on: seconds since 1970, or RFC 3339.', '2026-11-01T00:00:00Z', instant),
+  to: text('Only before this instant: seconds since 1970, or RFC 3339.', '1793577600', instant),
 }
 
 /** Defaults as SPEC §8 has them. A format is at most as long as the subtopic that it is the last part of. */
@@ -75,7 +77,13 @@ export function parametersSchema(limitMax: number, offsetMax: number) {
       ...filters,
       order: Type.Optional(Type.Enum(['time'], { description: 'By what records are ordered; beside it by their place in the log.' })),
       dir: Type.Optional(Type.Enum(['asc', 'desc'], { default: 'desc', description: 'The newest first, or the oldest.' })),
-      cursor: Type.Optional(Type.String({ maxLength: 100, description: '`next_cursor` of the page before, with the same query.' })),
+      cursor: Type.Optional(
+        Type.String({
+          maxLength: 100,
+          description: '`next_cursor` of the page before, with the same query.',
+          examples: ['bjQLnP-zepicpUTmu3gKLHiQHT-zNzh2hRGjBhevoB1L9RIvNEVUxTveLruM0rfj0WAK1jE'],
+        }),
+      ),
       count: Type.Optional(
         Type.Enum(['exact', 'none'], {
           description:
@@ -93,6 +101,7 @@ export function parametersSchema(limitMax: number, offsetMax: number) {
           pattern: '^[1-9][0-9]{0,6}[smhd]$',
           allowed: 'a number with s, m, h or d, such as 10s, 5m, 1h, 1d',
           description: 'Length of the buckets of an aggregation.',
+          examples: ['1h'],
         }),
       ),
       keys: Type.Optional(

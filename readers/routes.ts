@@ -137,7 +137,8 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
       onRequest: readHead,
       preValidation: checkEscapes,
       schema: {
-        tags: ['messages'],
+        tags: ['reading'],
+        operationId: 'readMessages',
         summary: 'Read the messages of a channel',
         description:
           'With the key of a connected thing: what this thing published. With the token of the owner: the whole channel. The newest come first. ' +
@@ -157,7 +158,8 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
       onRequest: readHead,
       preValidation: checkEscapes,
       schema: {
-        tags: ['messages'],
+        tags: ['reading'],
+        operationId: 'listFormats',
         summary: 'List the formats and subtopics of a channel',
         description:
           'Which formats have messages of the last days, and by which subtopics they came: what the parameters `format` and `subtopic` of a page take. ' +
@@ -173,15 +175,7 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
   }
 }
 
-const failures: readonly ErrorCode[] = [
-  'malformed_request',
-  'unauthenticated',
-  'forbidden',
-  'not_acceptable',
-  'query_too_large',
-  'too_many_requests',
-  'unavailable',
-]
+const failures: readonly ErrorCode[] = ['unauthenticated', 'forbidden', 'not_acceptable', 'query_too_large', 'too_many_requests']
 
 async function answer(
   { reader, ...parts }: PageParts,

@@ -7,7 +7,7 @@ import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, withFaults } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
-import { parseMasterKey } from '../config/secrets.ts'
+import { parseMasterKeys, splitSecrets } from '../config/secrets.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
 import { policiesFaults, policiesOptions } from '../control-plane/policies/options.ts'
@@ -35,8 +35,9 @@ export const apiOptions = Type.Object({
   masterKey: Type.String({
     minLength: 1,
     secret: true,
-    allowed: '32 random bytes as 43 characters of base64url',
-    description: 'The key that all secrets in the database are kept under; the same for every instance.',
+    allowed: '32 random bytes as 43 characters of base64url; several divided by commas, to replace one',
+    description:
+      'The key that all secrets in the database are kept under; of several the first writes and all read. The same for every instance.',
   }),
   http: httpOptions,
   compatibility: compatibilityOption,
@@ -63,14 +64,14 @@ export function loadApiOptions(sources: OptionSources): ApiOptions {
   const { env, masterKey, http, internal, database, admin, policies, provision, compatibility } = options
   const faults: OptionFault[] = [...httpFaults(http), ...internalFaults(internal), ...adminFaults(admin), ...policiesFaults(policies)]
   try {
-    parseMasterKey(masterKey, 'SVC_MASTER_KEY')
+    parseMasterKeys(masterKey, 'SVC_MASTER_KEY')
   } catch (error) {
     faults.push({ place: 'master_key', problem: (error as Error).message })
   }
   faults.push(...databaseUrlFaults('database.url', database.url))
   const secrets = {
-    master_key: masterKey,
-    'internal.token': internal.token,
+    master_key: splitSecrets(masterKey),
+    'internal.token': splitSecrets(internal.token),
     'database.url': passwordOf(database.url),
     'admin.password': admin.password,
     'policies.openfga.key': policies.openfga.key,

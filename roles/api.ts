@@ -13,7 +13,7 @@ import { openNotifications } from '../config/postgres/notifications.ts'
 import { refusalSentence } from '../config/postgres/refusal.ts'
 import { openServer } from '../config/postgres/server.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
-import { parseMasterKey } from '../config/secrets.ts'
+import { parseMasterKeys } from '../config/secrets.ts'
 import { readTlsFiles } from '../config/tls-files.ts'
 import { changesChannel } from '../control-plane/changes.ts'
 import { type ControlPlane, ControlPlaneStartError, prepareControlPlane, type UnstartedControlPlane } from '../control-plane/index.ts'
@@ -63,8 +63,8 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
   })
   // By then nobody waits for an answer, and a database that gives none would hold up the stop.
   closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
-  const masterKey = parseMasterKey(options.masterKey, 'SVC_MASTER_KEY')
-  const controlPlane = prepareControlPlane({ database, masterKey, options, logger })
+  const masterKeys = parseMasterKeys(options.masterKey, 'SVC_MASTER_KEY')
+  const controlPlane = prepareControlPlane({ database, masterKeys, options, logger })
   closeLater(() => controlPlane.close())
   const feed = openFeed({
     openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: changesChannel }, listener),

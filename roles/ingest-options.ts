@@ -7,6 +7,7 @@ import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
+import { splitSecrets } from '../config/secrets.ts'
 import { controlFaults, controlOptions } from '../control-plane/remote/options.ts'
 import { ingestOptions } from '../pipeline/ingest/options.ts'
 import { kafkaFaults, kafkaLogOptions } from '../pipeline/kafka/options.ts'
@@ -37,7 +38,7 @@ export function loadIngestOptions(sources: OptionSources): IngestRoleOptions {
     ...httpFaults(options.http),
     ...controlFaults(options.control),
     ...kafkaFaults(options.log, options.env),
-    ...knownSecretFaults(options.env, { 'control.token': options.control.token }),
+    ...knownSecretFaults(options.env, { 'control.token': splitSecrets(options.control.token) }),
   ]
   if (faults.length > 0) throw new OptionsError(faults)
   return options

@@ -7,6 +7,7 @@ import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
+import { splitSecrets } from '../config/secrets.ts'
 import { controlFaults, controlOptions } from '../control-plane/remote/options.ts'
 import { readerOptions } from '../readers/options.ts'
 import { cursorKeyOption } from './cursor-key.ts'
@@ -47,7 +48,7 @@ export function loadReaderOptions(kind: StoreKind, sources: OptionSources): Read
   const faults: OptionFault[] = [...httpFaults(http), ...controlFaults(control)]
   noteFault(faults, 'internal.listen', () => void parseListenAddress(internal.listen))
   faults.push(...kind.faults(store), ...readerLiveFaults(options, env))
-  const secrets = { 'control.token': control.token, 'reader.cursor_key': reader.cursorKey, ...kind.secrets(store) }
+  const secrets = { 'control.token': splitSecrets(control.token), 'reader.cursor_key': reader.cursorKey, ...kind.secrets(store) }
   faults.push(...knownSecretFaults(env, secrets))
   if (faults.length > 0) throw new OptionsError(faults)
   return options

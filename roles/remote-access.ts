@@ -2,6 +2,7 @@
 
 import type { OutageReport } from '../config/outage.ts'
 import { openWhenThere, type ProcessScope } from '../config/run-process.ts'
+import { splitSecrets } from '../config/secrets.ts'
 import { readTlsFiles } from '../config/tls-files.ts'
 import { cacheAccess } from '../control-plane/access-cache.ts'
 import type { AccessControl } from '../control-plane/client.ts'
@@ -32,7 +33,8 @@ export async function openRoleAccess(
   outage: OutageReport,
   closeLater: ProcessScope['closeLater'],
 ): Promise<RoleAccess> {
-  const { url, token, grantSeconds, grantsMax } = options
+  const { url, grantSeconds, grantsMax } = options
+  const [token] = splitSecrets(options.token)
   const remote = openRemoteAccess({ url, token, tls: await readTlsFiles('control', options), outage })
   closeLater(() => remote.close())
   const access = cacheAccess(remote, { lifetimeMs: grantSeconds * 1000, unheardMsMax, entriesMax: grantsMax })

@@ -22,6 +22,7 @@ export default defineConfig({
     env: { NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/compiled') },
     passWithNoTests: false,
     globalSetup: 'test/servers/run-setup.ts',
+    setupFiles: 'test/described-answers/setup.ts',
     projects: [
       {
         root,

@@ -11,7 +11,7 @@ import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { openTokens } from '../../control-plane/tokens/store.ts'
 import { giveKeys, ownerAt, ownerOfThing, type Population, populate, settle, thingAt } from '../../test/control-plane/population.ts'
 
-const masterKey = Buffer.alloc(32, 7)
+const masterKeys = [Buffer.alloc(32, 7)] as const
 /** Owners of whom the benchmark asks, beside owner 0 with a tenth of all things. */
 export const askedOwners = 8
 /** The default of `sluice api`. */
@@ -53,19 +53,19 @@ export async function openSite(databaseUrl: string, population: Population, prog
     users: { allowSelfRegister: true },
     tokens: { lifetimeSeconds },
     audit: { retentionDays: 365 },
-    policies: { store: 'relational', openfga: { url: '', timeoutMs: 1000 } },
+    policies: { store: 'relational' },
     compatibility: 'none',
   } as const
-  const plane = await openControlPlane({ database: recorder, masterKey, options, logger })
+  const plane = await openControlPlane({ database: recorder, masterKeys, options, logger })
   await populate(database, population, progress)
   progress('keys')
-  await giveKeys(database, openThingKeys(masterKey), askedThings(population).map(thingAt))
+  await giveKeys(database, openThingKeys(masterKeys), askedThings(population).map(thingAt))
   await settle(database)
 
   const app = createServer({ logger })
   await app.register(plane.routes)
   await app.listen({ host: '127.0.0.1', port: 0 })
-  const tokens = openTokens(deriveKey(masterKey, 'tokens'), { lifetimeSeconds })
+  const tokens = openTokens([deriveKey(masterKeys[0], 'tokens')], { lifetimeSeconds })
   return {
     population,
     database,

@@ -12,6 +12,8 @@ interface Pattern {
 export function trackRoutes(app: FastifyInstance): (request: FastifyRequest, reply: FastifyReply) => HttpError {
   const patterns = new Map<string, Pattern>()
   app.addHook('onRoute', ({ url, method }) => {
+    // The route of preflights, which is there for every path and makes none of them exist.
+    if (url === '*') return
     const pattern = patterns.get(url) ?? { expression: expressionOf(url), methods: new Set() }
     patterns.set(url, pattern)
     for (const one of [method].flat()) pattern.methods.add(one.toUpperCase())

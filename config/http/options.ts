@@ -3,6 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { noteFault, type OptionFault } from '../options.ts'
 import { openClientAddresses } from './client-address.ts'
+import { checkOrigins } from './cross-origin.ts'
 
 export const httpOptions = Type.Object({
   host: Type.String({
@@ -31,6 +32,11 @@ export const httpOptions = Type.Object({
     description:
       'Reverse proxies in front, whose `X-Forwarded-For` and `Forwarded` say where a request comes from. Without them every client behind one proxy counts as one address.',
   }),
+  allowedOrigins: Type.Array(Type.String({ minLength: 1, allowed: 'an origin such as https://app.example.com, or * for every one' }), {
+    default: [],
+    examples: [['https://app.example.com']],
+    description: 'Origins whose pages may use the interfaces from a browser (CORS). Empty, no page of another origin may.',
+  }),
   keepAliveTimeoutMs: Type.Integer({
     default: 72_000,
     minimum: 1000,
@@ -42,8 +48,9 @@ export const httpOptions = Type.Object({
 export type HttpOptions = Static<typeof httpOptions>
 
 /** What a schema cannot say of them. */
-export function httpFaults({ trustedProxies }: HttpOptions): OptionFault[] {
+export function httpFaults({ trustedProxies, allowedOrigins }: HttpOptions): OptionFault[] {
   const faults: OptionFault[] = []
+  noteFault(faults, 'http.allowed_origins', () => checkOrigins(allowedOrigins))
   noteFault(faults, 'http.trusted_proxies', () => void openClientAddresses(trustedProxies))
   return faults
 }

@@ -2,7 +2,7 @@
 
 import { readdir } from 'node:fs/promises'
 import type { ClientBase } from 'pg'
-import { type Database, DatabaseError, type Transaction } from './database.ts'
+import { type Database, DatabaseError, type Queries, type Transaction } from './database.ts'
 
 /** A newer version has worked on the database; the message says what to do. */
 export class NewerSchemaError extends Error {
@@ -33,16 +33,26 @@ export async function migrate(database: Database, { folder, schema, table }: Mig
       throw new Error(`"${name}" cannot name a schema or its table of migrations: take letters, digits, spaces, _ and -`)
   }
   const known = await namesIn(folder)
-  if (pendingOf(known, await recorded(database, schema, table), schema).length === 0) return []
+  if ((await pendingMigrations(database, { folder, schema, table })).length === 0) return []
   return database.transaction(async transaction => {
     // Others hold the lock for as long as their migrations take, which is no reason to fail.
-    await transaction.execute('SET LOCAL lock_timeout = 0')
+    // A large table is not changed within the limit of one request.
+    await transaction.execute('SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0')
     await transaction.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))::text', [`migrations of ${schema}.${table}`])
     const applied = (await tableExists(transaction, schema, table)) ? await namesRecorded(transaction, schema, table) : []
     const pending = pendingOf(known, applied, schema)
     if (pending.length > 0) await apply(transaction, { folder, schema, table }, pending)
     return pending
   })
+}
+
+/**
+ * The names of what `migrate` would apply, in order; changes nothing.
+ *
+ * @throws NewerSchemaError as `migrate`
+ */
+export async function pendingMigrations(database: Queries, { folder, schema, table }: MigrateOptions): Promise<string[]> {
+  return pendingOf(await namesIn(folder), await recorded(database, schema, table), schema)
 }
 
 async function apply(transaction: Transaction, { folder, schema, table }: MigrateOptions, pending: readonly string[]): Promise<void> {
@@ -60,7 +70,7 @@ async function apply(transaction: Transaction, { folder, schema, table }: Migrat
       if (/^(BEGIN|COMMIT|ROLLBACK)$/.test(sql)) return { rows: [] }
       try {
         if (/^SELECT (table_name|constraint_name|name) FROM /.test(sql)) return { rows: await transaction.query(sql) }
-        await transaction.execute(sql)
+        await transaction.execute(sql, { unhurried: true })
         return { rows: [] }
       } catch (error) {
         if (error instanceof DatabaseError) failure ??= error
@@ -119,7 +129,7 @@ function pendingOf(known: readonly string[], applied: readonly string[], schema:
 }
 
 /** Empty where the table or the schema is missing (42P01). */
-async function recorded(database: Database, schema: string, table: string): Promise<string[]> {
+async function recorded(database: Queries, schema: string, table: string): Promise<string[]> {
   try {
     return await namesRecorded(database, schema, table)
   } catch (error) {
@@ -128,7 +138,7 @@ async function recorded(database: Database, schema: string, table: string): Prom
   }
 }
 
-async function namesRecorded(queries: Pick<Database, 'query'>, schema: string, table: string): Promise<string[]> {
+async function namesRecorded(queries: Queries, schema: string, table: string): Promise<string[]> {
   const rows = await queries.query<{ name: string }>(`SELECT name FROM ${quoted(schema)}.${quoted(table)} ORDER BY id`)
   return rows.map(row => row.name)
 }

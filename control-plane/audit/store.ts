@@ -76,7 +76,7 @@ const matchingSql = `
   FROM control_plane.audit
   WHERE at >= now() - make_interval(days => $1::int4)
     AND ($2::uuid IS NULL OR actor = $2) AND ($3::text IS NULL OR objects @> ARRAY[$3]) AND ($4::text IS NULL OR action = $4)
-    AND ($5::timestamptz IS NULL OR at >= $5) AND ($6::timestamptz IS NULL OR at < $6)`
+    AND ($5::float8 IS NULL OR at >= to_timestamp($5)) AND ($6::float8 IS NULL OR at < to_timestamp($6))`
 const countSql = `SELECT count(*) AS total FROM (SELECT ${matchingSql} LIMIT ${countedMax}) AS matching`
 const pageSql = `
   SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, actor, address, request, action, objects, relations
@@ -101,12 +101,23 @@ export function openAuditLog(database: Database, { retentionDays }: { readonly r
     },
 
     async list({ actor, object, action, from, to }, { offset, limit }) {
-      const values = [retentionDays, actor ?? null, object ?? null, action ?? null, from ?? null, to ?? null]
+      const values = [retentionDays, actor ?? null, object ?? null, action ?? null, secondsOf(from), secondsOf(to)]
       const [counted] = await database.query<{ total: bigint }>(countSql, values)
       const rows = await database.query<EntryRow>(pageSql, [...values, offset, limit])
       return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
     },
   }
+}
+
+/**
+ * Seconds since 1970, to the microsecond, of an instant in RFC 3339. PostgreSQL would refuse offsets beyond 15:59 and the year 0.
+ */
+function secondsOf(instant: string | undefined): number | null {
+  const form = /^(.{10}).(.{6})(..)(\.\d+)?(?:z|([+-])(..):?(..)?)$/i
+  const [, day, minute, second, fraction = '', sign, hours = '0', minutes = '0'] = form.exec(instant ?? '') ?? []
+  if (day === undefined) return null
+  const offset = (Number(hours) * 60 + Number(minutes)) * 60 * (sign === '-' ? -1 : 1)
+  return Date.parse(`${day}T${minute}00Z`) / 1000 + Number(second + fraction) - offset
 }
 
 function toEntry({ at, actor, address, request, action, objects, relations }: EntryRow): AuditEntry {

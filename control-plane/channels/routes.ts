@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import type { HttpServer } from '../../config/http/server.ts'
+import { exposeLocation } from '../answers.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { deprecatedBy } from '../deprecation.ts'
@@ -54,7 +55,8 @@ export function channelRoutes(app: HttpServer, { channels, givenIds, authenticat
     const bodies = request.body.map(body => ({ ...body, key: undefined }))
     const given = await givenIds.read(request, bodies, index => `/body/${index}`)
     const created = await create(request, request.body, given)
-    return reply.code(201).header('access-control-expose-headers', 'Location').send({ channels: created })
+    exposeLocation(reply)
+    return reply.code(201).send({ channels: created })
   })
 
   app.get('/channels', { schema: listChannelsSchema, onRequest }, async (request, reply) => {

@@ -3,7 +3,7 @@
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
 import { type EntityFilter, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
-import { type Given, refuseUsed } from '../given.ts'
+import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import type { ChangeOutcome, Versions } from '../versions.ts'
@@ -22,7 +22,7 @@ export interface Channels {
    * All or none; in the order given.
    *
    * @param given ids, by their channels' places; the others are made
-   * @throws HttpError `conflict` for one that is in use
+   * @throws HttpError `conflict` for one that is in use, or was that of another user's channel
    */
   create(by: Caller, channels: readonly NewEntity[], given?: readonly Given[]): Promise<Channel[]>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
@@ -62,9 +62,17 @@ const updateSql = `
   RETURNING version`
 
 const removeSql = `
-  DELETE FROM control_plane.channels
-  WHERE owner = $1 AND id = $2 AND ($3::int4[] IS NULL OR version = ANY($3))
-  RETURNING version`
+  WITH removed AS (
+    DELETE FROM control_plane.channels
+    WHERE owner = $1 AND id = $2 AND ($3::int4[] IS NULL OR version = ANY($3))
+    RETURNING id, owner, version
+  ), kept AS (
+    INSERT INTO control_plane.deleted_channels (id, owner) SELECT id, owner FROM removed ON CONFLICT DO NOTHING
+  )
+  SELECT version FROM removed`
+
+/** Whoever got the id of a deleted channel would read its messages. */
+const ofAnotherSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
 
 type ChannelRow = SqlRow & { id: ChannelId; name: string; metadata: string | null }
 type ListedRow = ChannelRow & { total: bigint }
@@ -90,12 +98,11 @@ export function openChannels(database: Database, writes: Writes): Channels {
         const id = givenId === undefined ? newChannelId() : toChannelId(givenId)
         return { id, name, name_folded: foldedName(name), metadata }
       })
+      const ids = rows.map(({ id }) => id)
       const isMade = writes(by, async write => {
+        if (given.length > 0 && (await write.query(ofAnotherSql, [ids, by.user])).length > 0) throw inUse()
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
-        write.note(
-          'channel.create',
-          rows.map(({ id }) => id),
-        )
+        write.note('channel.create', ids)
       })
       await isMade.catch(refuseUsed)
       return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))

@@ -28,11 +28,15 @@ export interface GroupMembers {
   /** In the order of ids, as its things are. */
   users(group: GroupId, page: PageRequest): Promise<Page<GroupUser>>
   things(group: GroupId, page: PageRequest): Promise<Page<ThingId>>
+  /** Whether `share` has made the members of the first members of the second. */
+  areShared(users: GroupId, things: GroupId): Promise<boolean>
   /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
   share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
 }
 
 const lockGroupsSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) ORDER BY id FOR KEY SHARE'
+/** Changes of one group's members wait for each other: rows and policies of one must not stand between those of another. */
+const lockMembersSql = 'SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) FOR NO KEY UPDATE'
 const lockThingsSql = `
   SELECT id FROM control_plane.things WHERE id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR owner = $2) ORDER BY id FOR KEY SHARE`
 const addThingsSql = `
@@ -48,7 +52,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async addUsers(by, group, users) {
       const set = [...new Set(users)]
       return writes(by, async write => {
-        if (!(await isLocked(write, lockGroupsSql, [group]))) return false
+        if (!(await isLocked(write, lockMembersSql, [group]))) return false
         if (!(await isLocked(write, lockUsersSql, set))) return false
         await write.policies.add(memberships(group, set))
         write.note('group.add-members', [group, ...set])
@@ -59,7 +63,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async addThings(by, group, things, owner) {
       const set = [...new Set(things)]
       return writes(by, async write => {
-        if (!(await isLocked(write, lockGroupsSql, [group]))) return false
+        if (!(await isLocked(write, lockMembersSql, [group]))) return false
         if (!(await isLocked(write, lockThingsSql, set, owner ?? null))) return false
         await write.query(addThingsSql, [group, set])
         await write.policies.add(accesses(group, set))
@@ -70,6 +74,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
 
     async removeMembers(by, group, users, things) {
       await writes(by, async write => {
+        await write.query(lockMembersSql, [[group]])
         await write.query('DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[])', [group, things])
         await write.policies.remove([...memberships(group, users), ...accesses(group, things)])
         write.note('group.remove-members', [group, ...users, ...things])
@@ -97,16 +102,23 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
       return toPage(await database.query<{ id: ThingId; total: bigint }>(sql, [group, page.offset, page.limit]), ({ id }) => id)
     },
 
+    async areShared(users, things) {
+      return (await policies.list(sharing(users, things))).length > 0
+    },
+
     async share(by, users, things, isShared) {
-      const shared: Policy = { subject: membersOf(users), relation: 'member', object: things }
       return writes(by, async write => {
         if (!(await isLocked(write, lockGroupsSql, [...new Set([users, things])]))) return false
-        await write.policies[isShared ? 'add' : 'remove']([shared])
+        await write.policies[isShared ? 'add' : 'remove']([sharing(users, things)])
         write.note(isShared ? 'group.share' : 'group.unshare', [users, things])
         return true
       })
     },
   }
+}
+
+function sharing(users: GroupId, things: GroupId): Policy {
+  return { subject: membersOf(users), relation: 'member', object: things }
 }
 
 function memberships(group: GroupId, users: readonly UserId[]): Policy[] {

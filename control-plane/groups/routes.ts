@@ -1,7 +1,6 @@
 // Groups: made, seen, changed and deleted; their members; and the sharing of one with another (SPEC §4, §5).
 
 import type { FastifyRequest } from 'fastify'
-import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
@@ -12,6 +11,7 @@ import { type PageRequest, pageOf } from '../page.ts'
 import { refuseFaults, textFault } from '../text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
+import type { Users } from '../users/store.ts'
 import { type ChangeOutcome, changedSince, eTagOf, expectedVersions } from '../versions.ts'
 import type { GroupMembers } from './member-store.ts'
 import {
@@ -38,11 +38,12 @@ interface Parts {
   readonly groups: Groups
   readonly members: GroupMembers
   readonly things: Things
+  readonly users: Pick<Users, 'find'>
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function groupRoutes(app: HttpServer, { groups, members, things, authentication, authorization }: Parts): void {
+export function groupRoutes(app: HttpServer, { groups, members, things, users, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   /** Who made it, or the administrator. */
@@ -109,8 +110,11 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     return reply.code(204).send()
   })
 
-  for (const path of ['/groups/:group/children', '/groups/:group/parents']) {
-    app.get(path, { schema: noGroupsSchema, onRequest }, async (request, reply) => {
+  for (const [path, operationId] of [
+    ['/groups/:group/children', 'listGroupChildren'],
+    ['/groups/:group/parents', 'listGroupParents'],
+  ] as const) {
+    app.get(path, { schema: { ...noGroupsSchema, operationId }, onRequest }, async (request, reply) => {
       await seen(request, toGroupId(request.params.group))
       return reply.send(groupsPageOf({ total: 0, items: [] }, request.query))
     })
@@ -181,25 +185,30 @@ export function groupRoutes(app: HttpServer, { groups, members, things, authenti
     const user = toUserId(request.params.member)
     const thing = toThingId(request.params.member)
     const owner = await things.ownerOf(thing)
-    const mayAsk = user === caller || owner === caller || (await authorization.isAdministrator(caller))
-    if (!mayAsk) throw new HttpError('forbidden')
+    const isOwn = user === caller || owner === caller
+    const exists = async (): Promise<boolean> => owner !== undefined || (await users.find(user)) !== undefined
+    const mayAsk = isOwn || ((await authorization.isAdministrator(caller)) && (await exists()))
+    if (!mayAsk) throw await authorization.refusal(caller, exists)
     return reply.send(groupsPageOf(await groups.listOf(owner === undefined ? { user } : { thing }, request.query), request.query))
   })
 
   app.post('/groups/:group/share', { schema: shareGroupSchema, onRequest }, async (request, reply) => {
-    const [users, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
-    await demandControl(caller, users)
+    await demandControl(caller, ofUsers)
     await demandControl(caller, ofThings)
-    if (!(await members.share(changerOf(request), users, ofThings, true))) throw await refusal(caller, users)
+    if (!(await members.share(changerOf(request), ofUsers, ofThings, true))) throw await refusal(caller, ofUsers)
     return reply.send({})
   })
 
   app.delete('/groups/:group/share', { schema: unshareGroupSchema, onRequest }, async (request, reply) => {
-    const [users, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
-    if (!(await controls(caller, users))) await demandControl(caller, ofThings)
-    if (!(await members.share(changerOf(request), users, ofThings, false))) throw await refusal(caller, users)
+    const controlled = [await controls(caller, ofUsers), await controls(caller, ofThings)]
+    // Of a group that is another's, one that is not shared looks like one that is absent.
+    const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(ofUsers, ofThings)))
+    if (!mayEnd) throw await refusal(caller, controlled[0] ? ofThings : ofUsers)
+    if (!(await members.share(changerOf(request), ofUsers, ofThings, false))) throw await refusal(caller, ofUsers)
     return reply.code(204).send()
   })
 }

@@ -2,72 +2,85 @@
 
 import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
+import { emptyAnswer, emptyObject, headersOf, tokenRequired } from '../answers.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery } from '../entity.ts'
-import { idSchema } from '../ids.ts'
-import { orderAnswer, orderQuery, pageAnswer, pageDescription, pageQuery } from '../page.ts'
-import { changeCodes, eTagHeader } from '../versions.ts'
+import { exampleIds, idSchema } from '../ids.ts'
+import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { thingSchema } from '../things/schema.ts'
+import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
 export const groupNameBytesMax = 254
 export const descriptionBytesMax = 1_024
 
-const id = idSchema("The group's id.")
-const member = idSchema("A user's or a thing's id.")
+const id = idSchema('group', "The group's id.")
+const user = idSchema('user', "A user's id.")
+const thing = idSchema('thing', "A thing's id.")
+const member = idSchema('user', "A user's or a thing's id.")
 const params = Type.Object({ group: id })
 const needsToken = { tags: ['groups'], security: tokenRequired }
-const toSee = ['malformed_request', 'unauthenticated', 'forbidden', 'not_found', 'unavailable'] as const
-const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'unavailable'] as const
+const toSee = ['unauthenticated', 'forbidden', 'not_found'] as const
+const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'] as const
 
-const newGroup = Type.Object({
-  name: Type.String({ minLength: 1, description: `At most ${groupNameBytesMax} bytes in UTF-8.`, examples: ['night shift'] }),
-  description: Type.Optional(
-    Type.String({ description: `At most ${descriptionBytesMax} bytes in UTF-8.`, examples: ['Who is called at night'] }),
-  ),
-  metadata: Type.Optional(metadataSchema),
-  parent_id: Type.Optional(Type.Unknown({ description: 'Refused: a group holds users or things, and no groups.' })),
-})
+const name = { examples: ['night shift'] }
+const description = { examples: ['Who is called at night'] }
+const instant = { description: 'RFC 3339.', examples: ['2026-01-01T08:30:00Z'] }
+
+const newGroup = Type.Object(
+  {
+    name: Type.String({ minLength: 1, description: `At most ${groupNameBytesMax} bytes in UTF-8.`, ...name }),
+    description: Type.Optional(Type.String({ description: `At most ${descriptionBytesMax} bytes in UTF-8.`, ...description })),
+    metadata: Type.Optional(metadataSchema),
+    parent_id: Type.Optional(Type.Unknown({ description: 'Refused: a group holds users or things, and no groups.' })),
+  },
+  { title: 'NewGroup' },
+)
 
 const groupSchema = Type.Object(
   {
     id,
-    name: Type.String(),
-    owner_id: idSchema('Who made it.'),
-    description: Type.Optional(Type.String()),
+    name: Type.String(name),
+    owner_id: idSchema('user', 'Who made it.'),
+    description: Type.Optional(Type.String(description)),
     metadata: Type.Optional(metadataSchema),
-    level: Type.Integer({ description: 'Always 1.' }),
-    path: Type.String({ description: 'The id.' }),
-    created_at: Type.String({ description: 'RFC 3339.' }),
-    updated_at: Type.String({ description: 'RFC 3339.' }),
+    level: Type.Integer({ description: 'Always 1.', examples: [1] }),
+    path: Type.String({ description: 'The id.', examples: [exampleIds.group] }),
+    created_at: Type.String(instant),
+    updated_at: Type.String(instant),
   },
-  { description: 'The group.' },
+  { title: 'Group', description: 'The group.' },
 )
 
-const groupsPage = Type.Object(
-  { ...pageAnswer, ...orderAnswer, level: Type.Integer(), name: Type.String(), groups: Type.Array(groupSchema) },
-  pageDescription,
-)
+/** For older clients. */
+const olderPage = {
+  level: Type.Integer({ description: 'Always 1.', examples: [1] }),
+  name: Type.String({ description: 'Always empty.', examples: [''] }),
+}
+const groupsPage = Type.Object({ ...pageAnswer, ...orderAnswer, ...olderPage, groups: Type.Array(groupSchema) }, pageOptions('GroupsPage'))
 
 export const createGroupSchema = {
   ...needsToken,
+  operationId: 'createGroup',
   summary: 'Create a group',
   description: 'You are its first member.',
   body: newGroup,
   response: {
     201: emptyAnswer('The group is created.', { Location: '/groups/<group id>' }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'unavailable'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated'),
   },
 }
 
 export const listGroupsSchema = {
   ...needsToken,
+  operationId: 'listGroups',
   summary: 'List your groups',
   description: 'Those that you made or are a member of.',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
-  response: { 200: groupsPage, ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
+  response: { 200: groupsPage, ...errorAnswers('unauthenticated') },
 }
 
 export const viewGroupSchema = {
   ...needsToken,
+  operationId: 'viewGroup',
   summary: 'View a group',
   description: 'Who made it, its members and the administrator may.',
   params,
@@ -76,19 +89,23 @@ export const viewGroupSchema = {
 
 export const updateGroupSchema = {
   ...needsToken,
+  operationId: 'updateGroup',
   summary: 'Replace name, description and metadata of a group',
   description: 'Who made it and the administrator may. What is left out is empty afterwards.',
   params,
+  headers: ifMatchHeaders,
   body: newGroup,
   response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const removeGroupSchema = {
   ...needsToken,
+  operationId: 'removeGroup',
   summary: 'Delete a group',
   description: 'Who made it and the administrator may. Access that was gained through it ends at once.',
   params,
-  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers('malformed_request', ...changeCodes) },
+  headers: ifMatchHeaders,
+  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const noGroupsSchema = {
@@ -105,34 +122,43 @@ const members = Type.Array(member, { minItems: 1, maxItems: bulkItemsMax })
 
 export const addMembersSchema = {
   ...needsToken,
+  operationId: 'addGroupMembers',
   summary: 'Add members to a group',
   description:
     'Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. Who made the group and the administrator may; things are assigned by their owner.',
   params,
-  body: Type.Object({ members, type: kind }),
+  body: Type.Object({ members, type: kind }, { title: 'NewMembers' }),
   response: { 200: emptyAnswer('They are members.'), ...errorAnswers(...toChange) },
 }
 
 export const removeMembersSchema = {
   ...needsToken,
+  operationId: 'removeGroupMembers',
   summary: 'Remove members from a group',
   description:
     'Access that was gained through the group ends at once. Who made the group and the administrator may; a thing also its owner. Who is no member is no error.',
   params,
-  body: Type.Object({ members, type: Type.Optional(kind) }),
+  body: Type.Object({ members, type: Type.Optional(kind) }, { title: 'FormerMembers' }),
   response: { 204: emptyAnswer('They are no members.'), ...errorAnswers(...toChange) },
 }
 
 export const listMembersSchema = {
   ...needsToken,
+  operationId: 'listGroupMembers',
   summary: 'List the members of a group',
   description: 'Who made it, its members and the administrator may. Without `type` its things, where it has any, else its users.',
   params,
   querystring: Type.Object({ ...pageQuery, type: Type.Optional(kind) }),
   response: {
     200: Type.Object(
-      { ...pageAnswer, level: Type.Integer(), name: Type.String(), type: kind, members: Type.Array(member) },
-      pageDescription,
+      {
+        ...pageAnswer,
+        level: olderPage.level,
+        name: Type.String({ description: "The group's.", ...name }),
+        type: kind,
+        members: Type.Array(member),
+      },
+      pageOptions('MembersPage'),
     ),
     ...errorAnswers(...toSee),
   },
@@ -140,6 +166,7 @@ export const listMembersSchema = {
 
 export const listGroupUsersSchema = {
   ...needsToken,
+  operationId: 'listGroupUsers',
   summary: 'List the users of a group',
   description: 'With their emails for who made the group and for the administrator.',
   params,
@@ -148,9 +175,11 @@ export const listGroupUsersSchema = {
     200: Type.Object(
       {
         ...pageAnswer,
-        users: Type.Array(Type.Object({ id: member, email: Type.Optional(Type.String({ examples: ['ann@example.com'] })) })),
+        users: Type.Array(
+          Type.Object({ id: user, email: Type.Optional(Type.String({ examples: ['ann@example.com'] })) }, { title: 'GroupUser' }),
+        ),
       },
-      pageDescription,
+      pageOptions('GroupUsersPage'),
     ),
     ...errorAnswers(...toSee),
   },
@@ -158,6 +187,7 @@ export const listGroupUsersSchema = {
 
 export const listGroupThingsSchema = {
   ...needsToken,
+  operationId: 'listGroupThings',
   summary: 'List the things of a group',
   description: 'Whole for the members, who may read them; for others their ids.',
   params,
@@ -167,15 +197,18 @@ export const listGroupThingsSchema = {
       {
         ...pageAnswer,
         things: Type.Array(
-          Type.Object({
-            id: member,
-            name: Type.Optional(Type.String()),
-            key: Type.Optional(Type.String()),
-            metadata: Type.Optional(metadataSchema),
-          }),
+          Type.Object(
+            {
+              id: thing,
+              name: Type.Optional(thingSchema.properties.name),
+              key: Type.Optional(thingSchema.properties.key),
+              metadata: Type.Optional(metadataSchema),
+            },
+            { title: 'GroupThing' },
+          ),
         ),
       },
-      pageDescription,
+      pageOptions('GroupThingsPage'),
     ),
     ...errorAnswers(...toSee),
   },
@@ -183,6 +216,7 @@ export const listGroupThingsSchema = {
 
 export const groupsOfMemberSchema = {
   ...needsToken,
+  operationId: 'listGroupsOfMember',
   summary: 'List the groups of a user or of a thing',
   description: "The user themselves, the thing's owner and the administrator may.",
   params: Type.Object({ member }),
@@ -190,19 +224,21 @@ export const groupsOfMemberSchema = {
   response: { 200: groupsPage, ...errorAnswers(...toSee) },
 }
 
-const share = Type.Object({ thing_group_id: idSchema("The things group's id.") })
+const share = Type.Object({ thing_group_id: idSchema('group', "The things group's id.") }, { title: 'GroupShare' })
 
 export const shareGroupSchema = {
   ...needsToken,
+  operationId: 'shareGroup',
   summary: 'Give a users group access to a things group',
   description: 'The members of this group become members of the other one. You have to have made both, or be the administrator.',
   params,
   body: share,
-  response: { 200: Type.Object({}, { description: 'They are shared.' }), ...errorAnswers(...toChange) },
+  response: { 200: emptyObject('They are shared.'), ...errorAnswers(...toChange) },
 }
 
 export const unshareGroupSchema = {
   ...needsToken,
+  operationId: 'unshareGroup',
   summary: "End a users group's access to a things group",
   description: 'Who made either group, and the administrator, may.',
   params,

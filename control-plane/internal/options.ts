@@ -4,14 +4,14 @@ import { type Static, Type } from 'typebox'
 import { isLoopback, listenAddressOption, parseListenAddress } from '../../config/http/listen-address.ts'
 import type { OptionFault } from '../../config/options.ts'
 
-/** A secret that stands in a header: visible ASCII without spaces. */
+/** A secret that stands in a header: visible ASCII without spaces, and without the commas between several. */
+const serviceToken = '[!-+\\--~]{16,1024}'
+
 export const serviceTokenOption = {
-  minLength: 16,
-  maxLength: 1_024,
-  pattern: '^[!-~]*$',
+  pattern: `^${serviceToken}(,${serviceToken})*$`,
   secret: true,
   environment: 'SVC_CONTROL_TOKEN',
-  allowed: 'at least 16 visible ASCII characters without spaces',
+  allowed: 'at least 16 visible ASCII characters without spaces and commas; several divided by commas, to replace one',
 } as const
 
 export const internalOptions = Type.Object({
@@ -22,7 +22,7 @@ export const internalOptions = Type.Object({
   token: Type.Optional(
     Type.String({
       ...serviceTokenOption,
-      description: 'What the other processes show; the same on both sides. Without one none is asked for.',
+      description: 'What the other processes show, any one of them; the same on both sides. Without one none is asked for.',
     }),
   ),
   certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate of this listener, as PEM: makes it HTTPS.' })),

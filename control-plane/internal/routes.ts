@@ -13,7 +13,7 @@ import { type Answer, answerSchema, authorizePath, changesPath, type Line, quest
 export interface InternalParts {
   readonly access: AccessControl
   readonly feed: Feed
-  /** Asked of everybody; undefined where the address, or TLS, decides who can ask. */
+  /** Asked of everybody, any of several divided by commas; undefined where the address, or TLS, decides who can ask. */
   readonly token: string | undefined
 }
 
@@ -43,7 +43,7 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
         ...described,
         summary: 'May this credential do that on this channel?',
         body: questionSchema,
-        response: { 200: answerSchema, ...errorAnswers(...bodyCodes, 'unauthenticated', 'unavailable') },
+        response: { 200: answerSchema, ...errorAnswers(...bodyCodes, 'unauthenticated') },
       },
       handler: async (request, reply) => {
         const { scheme, secret, channel, action, address } = request.body
@@ -62,7 +62,7 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
         summary: 'Follow the changes that may end an access',
         description: 'One JSON object on each line, for ever: changes with their numbers, and a beat each second.',
         produces: [streamType],
-        response: { 200: Type.String(), ...errorAnswers('unauthenticated', 'unavailable') },
+        response: { 200: Type.String(), ...errorAnswers('unauthenticated') },
       },
       handler: async (_request, reply) => {
         if (followers >= followersMax) throw new HttpError('unavailable', `${followersMax} processes follow already: stop some of them`)

@@ -1,8 +1,8 @@
 // API keys: issued, listed and revoked by their owner.
 
-import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { type Authentication, callerOf, changerOf, demandToken } from '../authentication.ts'
+import type { Authorization } from '../authorization.ts'
 import { toApiKeyId } from '../ids.ts'
 import { refuseFaults, textFault } from '../text.ts'
 import type { Users } from '../users/store.ts'
@@ -13,12 +13,13 @@ interface Parts {
   readonly keys: ApiKeys
   readonly users: Pick<Users, 'find'>
   readonly authentication: Authentication
+  readonly authorization: Authorization
 }
 
 /** Integers of clients that count in nanoseconds are no smaller; seconds are not as large. */
 const nanosecondsFrom = 1e9
 
-export function keyRoutes(app: HttpServer, { keys, users, authentication }: Parts): void {
+export function keyRoutes(app: HttpServer, { keys, users, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   app.post('/keys', { schema: issueKeySchema, onRequest }, async (request, reply) => {
@@ -44,8 +45,9 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication }: Part
 
   app.get('/keys/:key', { schema: viewKeySchema, onRequest }, async (request, reply) => {
     const caller = callerOf(request)
-    const key = await keys.find(caller, toApiKeyId(request.params.key))
-    if (key === undefined) throw new HttpError('not_found', 'you have no API key with this id')
+    const id = toApiKeyId(request.params.key)
+    const key = await keys.find(caller, id)
+    if (key === undefined) throw await authorization.refusal(caller, () => keys.exists(id))
     return reply.send(answerOf(key, (await users.find(caller))!.email))
   })
 

@@ -3,10 +3,10 @@
 import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { emptyAnswer, tokenRequired } from '../answers.ts'
-import { idSchema } from '../ids.ts'
-import { pageAnswer, pageDescription, pageQuery } from '../page.ts'
+import { exampleIds, idSchema } from '../ids.ts'
+import { pageAnswer, pageOptions, pageQuery } from '../page.ts'
 
-const id = idSchema("The API key's id.")
+const id = idSchema('api-key', "The API key's id.")
 const params = Type.Object({ key: id })
 const needsToken = { tags: ['keys'], security: tokenRequired }
 
@@ -25,19 +25,20 @@ const issued = { id, issued_at: Type.String({ description: 'RFC 3339.', examples
 const keySchema = Type.Object(
   {
     ...issued,
-    name: Type.String(),
-    type: Type.Integer({ description: 'Always 2.' }),
-    issuer_id: Type.String(),
-    subject: Type.String({ description: 'Your email.' }),
+    name: Type.String({ examples: ['nightly export'] }),
+    type: Type.Integer({ description: 'Always 2.', examples: [apiKeyType] }),
+    issuer_id: Type.String({ examples: [exampleIds.user] }),
+    subject: Type.String({ description: 'Your email.', examples: ['user@example.com'] }),
   },
-  { description: 'The key, without its value.' },
+  { title: 'ApiKey', description: 'The key, without its value.' },
 )
 
 export const issueKeySchema = {
   ...needsToken,
+  operationId: 'issueKey',
   summary: 'Issue an API key',
   description:
-    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked or you are disabled.',
+    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked; while you are disabled it opens nothing.',
   body: Type.Object(
     {
       name: Type.String({ default: '', description: `At most ${keyNameBytesMax} bytes in UTF-8.`, examples: ['nightly export'] }),
@@ -56,35 +57,47 @@ export const issueKeySchema = {
         }),
       ),
     },
-    { optionalBody: true },
+    { title: 'NewApiKey', optionalBody: true },
   ),
   response: {
-    201: Type.Object({ ...issued, value: Type.String({ description: 'The secret, shown this once.' }) }, { description: 'The key.' }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'unavailable'),
+    201: Type.Object(
+      {
+        ...issued,
+        value: Type.String({
+          description: 'The secret, shown this once.',
+          examples: ['sluice_Yk3vT0m8QdW5xRz1bN7uHc4sLfE9aGpJ2oKiVtXyMwA'],
+        }),
+      },
+      { title: 'IssuedApiKey', description: 'The key.' },
+    ),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden'),
   },
 }
 
 export const listKeysSchema = {
   ...needsToken,
+  operationId: 'listKeys',
   summary: 'List your API keys',
   querystring: Type.Object(pageQuery),
   response: {
-    200: Type.Object({ ...pageAnswer, keys: Type.Array(keySchema) }, pageDescription),
-    ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable'),
+    200: Type.Object({ ...pageAnswer, keys: Type.Array(keySchema) }, pageOptions('ApiKeysPage')),
+    ...errorAnswers('unauthenticated'),
   },
 }
 
 export const viewKeySchema = {
   ...needsToken,
+  operationId: 'viewKey',
   summary: 'View an API key of yours',
   params,
-  response: { 200: keySchema, ...errorAnswers('malformed_request', 'unauthenticated', 'not_found', 'unavailable') },
+  response: { 200: keySchema, ...errorAnswers('unauthenticated', 'forbidden', 'not_found') },
 }
 
 export const revokeKeySchema = {
   ...needsToken,
+  operationId: 'revokeKey',
   summary: 'Revoke an API key of yours',
   description: 'It opens nothing any more when this is answered. One that you do not have is no error.',
   params,
-  response: { 204: emptyAnswer('You do not have it.'), ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
+  response: { 204: emptyAnswer('You do not have it.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
 }

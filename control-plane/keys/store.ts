@@ -1,6 +1,6 @@
-// API keys in the database: only their HMAC, under which a value that is shown is found.
+// API keys in the database: only their SHA-256, by which a value that is shown is found.
 
-import { createHmac, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
 import { type ApiKeyId, newApiKeyId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
@@ -24,6 +24,8 @@ export interface ApiKeys {
   /** What a value is kept as. */
   lookup(value: string): Buffer
   find(owner: UserId, key: ApiKeyId): Promise<ApiKey | undefined>
+  /** Whoever owns it. */
+  exists(key: ApiKeyId): Promise<boolean>
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
   /** What was granted by it ends before this resolves. One that is absent, or another's, is no error. */
@@ -49,10 +51,13 @@ const insertSql = `
 
 type KeyRow = SqlRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
 
-/** @param secret 32 bytes for this purpose alone */
-export function openApiKeys(database: Database, secret: Uint8Array, writes: Writes): ApiKeys {
-  const lookup = (value: string): Buffer => createHmac('sha256', secret).update(value).digest()
+/**
+ * Without salt and key: nobody finds 256 random bits by guessing, so that a hash alone keeps them (NIST SP 800-63B §5.1.2.2), and no master key that
+ * is replaced ends them.
+ */
+const lookup = (value: string): Buffer => hash('sha256', value, 'buffer')
 
+export function openApiKeys(database: Database, writes: Writes): ApiKeys {
   return {
     async issue(by, name, endsMs) {
       const value = prefix + randomBytes(secretBytes).toString('base64url')
@@ -75,6 +80,10 @@ export function openApiKeys(database: Database, secret: Uint8Array, writes: Writ
     async find(owner, key) {
       const [row] = await database.query<KeyRow>(`SELECT ${columns} FROM control_plane.api_keys WHERE id = $1 AND owner = $2`, [key, owner])
       return row === undefined ? undefined : toApiKey(row)
+    },
+
+    async exists(key) {
+      return (await database.query('SELECT 1 FROM control_plane.api_keys WHERE id = $1', [key])).length > 0
     },
 
     async list(owner, { offset, limit }) {

@@ -7,7 +7,7 @@ export const policiesOptions = Type.Object({
   store: Type.Enum(['relational', 'openfga'], {
     default: 'relational',
     description:
-      "Where policies are kept: in the control plane's own database, or in an OpenFGA server. Existing policies are not carried from one to the other; `sluice policies repair` makes those that users, things and groups come with.",
+      "Where policies are kept: in the control plane's own database, or, by `sluice api` alone, in an OpenFGA server. Existing policies are not carried from one to the other; `sluice policies repair` makes those that users, things and groups come with.",
   }),
   openfga: Type.Object({
     url: Type.String({

@@ -44,6 +44,9 @@ export type PoliciesOf = { readonly object: PolicyObject } | { readonly subject:
 /** Policies of one object, or that name one subject; with more given, those that have all of it. */
 export type PolicyFilter = Partial<Policy> & ({ readonly object: PolicyObject } | { readonly subject: Subject })
 
+/** Of what one subject may of others: more are not listed. */
+export const objectsMax = 10_000
+
 export interface PolicyStore {
   /**
    * True where a policy says so of the subject itself, of everybody, or of the members of a group that the subject is a
@@ -55,8 +58,8 @@ export interface PolicyStore {
   transaction<Result>(work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>): Promise<Result>
 
   /**
-   * On what of others the subject has the relation, by itself, through groups or as everybody has: 10,000 at most. Their own things may be among them, and
-   * a store elsewhere may give fewer.
+   * On what of others the subject has the relation, by itself, through groups or as everybody has: `objectsMax` at most. In a store elsewhere
+   * the subject's own things are among them and count, and those that it takes longer to find than its own deadline are left out.
    */
   objects(subject: UserId, relation: Relation): Promise<PolicyObject[]>
 

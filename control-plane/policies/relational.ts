@@ -1,10 +1,7 @@
 // The policy store in the control plane's own database: a table of policies, and one query for each check.
 
 import type { Database, Queries, SqlRow } from '../../config/postgres/database.ts'
-import type { Policy, PolicyChanges, PolicyFilter, PolicyObject, PolicyStore } from './policy-store.ts'
-
-/** Of what one user may read of others. */
-const objectsMax = 10_000
+import { objectsMax, type Policy, type PolicyChanges, type PolicyFilter, type PolicyObject, type PolicyStore } from './policy-store.ts'
 
 // From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen, so
 // groups that hold each other end.

@@ -1,9 +1,11 @@
 // Policies, set and explained by the administrator (SPEC §4).
 
+import type { FastifyRequest } from 'fastify'
 import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
+import { type Authentication, callerOf, changerOf, demandToken } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
+import { refuseFaults } from '../text.ts'
 import type { Policy, PolicyObject, Subject } from './policy-store.ts'
 import { addPoliciesSchema, explainPolicySchema, removePoliciesSchema } from './schema.ts'
 import type { Policies } from './store.ts'
@@ -20,6 +22,9 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
   app.post('/policies', { schema: addPoliciesSchema, onRequest }, async (request, reply) => {
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { subjects, object, policies: relations } = request.body
+    demandTokenForAuthorities(request, object)
+    if (toObject(object) === 'authorities' && subjects.includes('*'))
+      refuseFaults([{ pointer: '/body/subjects', detail: 'holds *, which would make everybody an administrator: name users' }])
     if (!(await policies.add(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
       throw new HttpError('not_found', 'a subject or the object does not exist: no policy is added')
     return reply.code(201).send({})
@@ -28,8 +33,8 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
   app.put('/policies', { schema: removePoliciesSchema, onRequest }, async (request, reply) => {
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { subjects, object, policies: relations } = request.body
-    if (!(await policies.remove(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
-      throw new HttpError('conflict', 'nobody would be an administrator any more: make somebody else a member of authorities before')
+    demandTokenForAuthorities(request, object)
+    await policies.remove(changerOf(request), subjects.map(toSubject), relations, toObject(object))
     return reply.code(204).send()
   })
 
@@ -42,6 +47,11 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     const why = allowed ? path.map(inWords).join('; ') : `no policy gives it to them, to everybody, or to a group that they are a member of`
     return reply.send({ allowed, because: path, explanation: `${asked}: ${why}` })
   })
+}
+
+/** @throws HttpError `forbidden` for an API key: an administrator that it makes would outlive its revocation */
+function demandTokenForAuthorities(request: FastifyRequest, object: string): void {
+  if (toObject(object) === 'authorities') demandToken(request)
 }
 
 const toSubject = (text: string) => text.toLowerCase() as Exclude<Subject, `${string}#member`>

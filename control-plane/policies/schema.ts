@@ -2,66 +2,79 @@
 
 import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, tokenRequired } from '../answers.ts'
-import { uuidPattern } from '../ids.ts'
+import { emptyAnswer, emptyObject, tokenRequired } from '../answers.ts'
+import { exampleIds, uuidPattern } from '../ids.ts'
 import { relations } from './policy-store.ts'
 
 const needsToken = { tags: ['policies'], security: tokenRequired }
-const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict', 'unavailable'] as const
+const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'] as const
 
-const exampleId = '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11'
 const subject = Type.String({
   pattern: `${uuidPattern}|^\\*$`,
   allowed: 'the id of a user, or * for everybody',
   description: 'The id of a user, or `*` for everybody.',
-  examples: [exampleId],
+  examples: [exampleIds.user],
 })
 const object = Type.String({
   pattern: `${uuidPattern}|^(users|authorities)$`,
   allowed: 'the id of a thing or of a group, or users, or authorities',
   description: 'The id of a thing or of a group; or `users`, the platform as a place to register; or `authorities`, its administration.',
-  examples: [exampleId],
+  examples: [exampleIds.thing],
 })
 const relation = Type.Enum([...relations], { examples: ['read'] })
 
-const body = Type.Object({
-  subjects: Type.Array(subject, { minItems: 1, maxItems: 1_000 }),
-  object,
-  policies: Type.Array(relation, { minItems: 1, maxItems: relations.length }),
-})
+const body = Type.Object(
+  {
+    subjects: Type.Array(subject, { minItems: 1, maxItems: 1_000 }),
+    object,
+    policies: Type.Array(relation, { minItems: 1, maxItems: relations.length }),
+  },
+  { title: 'Policies' },
+)
 
 export const addPoliciesSchema = {
   ...needsToken,
+  operationId: 'addPolicies',
   summary: 'Add policies',
   description: 'Each subject gets each relation on the object. The administrator may.',
   body,
-  response: { 201: Type.Object({}, { description: 'They hold.' }), ...errorAnswers(...toChange) },
+  response: { 201: emptyObject('They hold.'), ...errorAnswers(...toChange) },
 }
 
 export const removePoliciesSchema = {
   ...needsToken,
+  operationId: 'removePolicies',
   summary: 'Remove policies',
   description: 'What the subjects have through groups stays. The administrator may.',
   body,
   response: { 204: emptyAnswer('They hold no more; those that did not are no error.'), ...errorAnswers(...toChange) },
 }
 
+const policy = Type.Object(
+  { subject: Type.String({ examples: [exampleIds.user] }), relation, object: Type.String({ examples: [exampleIds.thing] }) },
+  { title: 'Policy' },
+)
+
 export const explainPolicySchema = {
   ...needsToken,
+  operationId: 'explainPolicy',
   summary: 'Explain why something is allowed or refused',
   description: 'The administrator may.',
   querystring: Type.Object({ subject, relation, object }),
   response: {
     200: Type.Object(
       {
-        allowed: Type.Boolean(),
-        because: Type.Array(Type.Object({ subject: Type.String(), relation, object: Type.String() }), {
+        allowed: Type.Boolean({ examples: [true] }),
+        because: Type.Array(policy, {
           description: 'The policies that lead from the subject to the object, in this order; empty where there are none.',
         }),
-        explanation: Type.String({ description: 'The same in words.' }),
+        explanation: Type.String({
+          description: 'The same in words.',
+          examples: [`${exampleIds.user} has read on ${exampleIds.thing}: ${exampleIds.user} has read on ${exampleIds.thing}`],
+        }),
       },
-      { description: 'The answer that a check gives, and why.' },
+      { title: 'PolicyExplanation', description: 'The answer that a check gives, and why.' },
     ),
-    ...errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'unavailable'),
+    ...errorAnswers('unauthenticated', 'forbidden'),
   },
 }

@@ -3,22 +3,22 @@
 import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
+import { demandOtherAdministrator } from './administrators.ts'
 import { membersOf, type Policy, type PolicyObject, type PolicyStore, type Relation, type Subject } from './policy-store.ts'
 
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
-  /** @returns false, with none removed, where nobody would be a member of `authorities` any more */
-  remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
+  /** @throws HttpError `conflict`, with none removed, where no administrator would be left who can sign in */
+  remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
   /** The policies that lead from the subject to the object, first to last; undefined where none do. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
-/** Whoever removes an administrator waits for who is removing another: two of them must not leave none. */
-const lockAuthoritiesSql = 'SELECT FROM control_plane.installation FOR UPDATE'
+/** It is not deleted before the policies are committed, and changes of its policies wait for each other. */
 const lockObjectSql = `
-  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR KEY SHARE),
-       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR KEY SHARE)
+  WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE),
+       member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
 /** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
 const visitedMax = 1_000
@@ -37,15 +37,11 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
     },
 
     async remove(by, subjects, relations, object) {
-      return writes(by, async write => {
-        if (object === 'authorities' && relations.includes('member')) {
-          await write.query(lockAuthoritiesSql)
-          const members = await policies.list({ object, relation: 'member' }, write)
-          if (members.length > 0 && members.every(({ subject }) => subjects.includes(subject))) return false
-        }
+      await writes(by, async write => {
+        if (object === 'authorities' && relations.includes('member')) await demandOtherAdministrator(write, policies, subjects)
+        if (isId(object)) await write.query(lockObjectSql, [object])
         await write.policies.remove(policiesOf(subjects, relations, object))
         write.note('policy.remove', [object, ...subjects], relations)
-        return true
       })
     },
 

@@ -11,7 +11,9 @@ export const controlOptions = Type.Object({
     allowed: 'a URL such as http://api:9080 or https://api:9080',
     description: 'The internal listener of the control plane (`internal.listen` of `sluice api`).',
   }),
-  token: Type.Optional(Type.String({ ...serviceTokenOption, description: 'What is shown there; the same on both sides.' })),
+  token: Type.Optional(
+    Type.String({ ...serviceTokenOption, description: 'What is shown there, of several the first; the same on both sides.' }),
+  ),
   certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate to show to the control plane (mutual TLS), as PEM.' })),
   keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
   caFile: Type.Optional(

@@ -1,7 +1,7 @@
 // Thing keys: generated here, kept encrypted, and found again by their HMAC.
 
-import { createCipheriv, createDecipheriv, createHmac, createSecretKey, randomBytes, randomUUID } from 'node:crypto'
-import { deriveKey } from '../../config/secrets.ts'
+import { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject, randomBytes, randomUUID } from 'node:crypto'
+import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import type { ThingId } from '../ids.ts'
 
 const cipher = 'aes-256-gcm'
@@ -18,40 +18,58 @@ export interface ThingKey {
 }
 
 export interface ThingKeys {
-  /** A key for a thing, in the three forms that are needed of it. @param given by a client; else a new one */
+  /** Which master key a ciphertext is written under, 4 bytes for each of ours: the first one's first. */
+  readonly masterKeyIds: readonly [Buffer, ...Buffer[]]
+  /** A key for a thing, in the three forms that are needed of it, under the first master key. @param given by a client; else a new one */
   issue(thing: ThingId, given?: string): ThingKey
-  /** @throws Error when the ciphertext is not this thing's, not whole, or written under another key */
+  /** @throws Error when the ciphertext is not this thing's, not whole, or written under a master key that is none of ours */
   decrypt(thing: ThingId, ciphertext: Uint8Array): string
-  /** What a key is looked up by: without the master key, a copy of the table tells nobody whether a key is in it. */
-  lookup(key: string): Buffer
+  /**
+   * What a key is looked up by, under each master key: a row has one of them. Without the master key, a copy of the table tells nobody whether
+   * a key is in it.
+   */
+  lookups(key: string): [Buffer, ...Buffer[]]
+}
+
+interface DerivedKeys {
+  readonly id: Buffer
+  readonly encryptionKey: KeyObject
+  readonly lookupKey: KeyObject
 }
 
 /**
  * A ciphertext is, one after the other: the id of the encryption key (4 bytes), nonce (12), tag (16), encrypted key. The
  * thing's id is authenticated with it, so a ciphertext copied to another row does not open.
  */
-export function openThingKeys(masterKey: Uint8Array): ThingKeys {
+export function openThingKeys(masterKeys: MasterKeys): ThingKeys {
   // As key objects, which are prepared once: from bytes that takes several times as long as a key's encryption.
-  const encryptionKey = createSecretKey(deriveKey(masterKey, 'thing-keys'))
-  const keyId = deriveKey(masterKey, 'thing-keys-id').subarray(0, keyIdBytes)
-  const lookupKey = createSecretKey(deriveKey(masterKey, 'thing-key-lookup'))
+  const [first, ...others] = masterKeys.map(masterKey => ({
+    id: deriveKey(masterKey, 'thing-keys-id').subarray(0, keyIdBytes),
+    encryptionKey: createSecretKey(deriveKey(masterKey, 'thing-keys')),
+    lookupKey: createSecretKey(deriveKey(masterKey, 'thing-key-lookup')),
+  })) as [DerivedKeys, ...DerivedKeys[]]
+  const all = [first, ...others]
+  const masterKeyIds = all.map(({ id }) => id) as [Buffer, ...Buffer[]]
 
-  const lookup = (key: string): Buffer => createHmac('sha256', lookupKey).update(key).digest()
+  const lookup = (key: string, { lookupKey }: DerivedKeys): Buffer => createHmac('sha256', lookupKey).update(key).digest()
 
   return {
+    masterKeyIds,
     issue(thing, given) {
       const key = given ?? randomUUID()
       const nonce = randomBytes(nonceBytes)
-      const encryption = createCipheriv(cipher, encryptionKey, nonce).setAAD(Buffer.from(thing))
+      const encryption = createCipheriv(cipher, first.encryptionKey, nonce).setAAD(Buffer.from(thing))
       const encrypted = Buffer.concat([encryption.update(key, 'utf8'), encryption.final()])
-      return { key, ciphertext: Buffer.concat([keyId, nonce, encryption.getAuthTag(), encrypted]), lookup: lookup(key) }
+      return { key, ciphertext: Buffer.concat([first.id, nonce, encryption.getAuthTag(), encrypted]), lookup: lookup(key, first) }
     },
     decrypt(thing, ciphertext) {
       const bytes = Buffer.from(ciphertext.buffer, ciphertext.byteOffset, ciphertext.byteLength)
       const writtenUnder = bytes.subarray(0, keyIdBytes)
-      if (!writtenUnder.equals(keyId)) {
+      const encryptionKey = all.find(({ id }) => id.equals(writtenUnder))?.encryptionKey
+      if (encryptionKey === undefined) {
+        const ours = masterKeyIds.map(id => id.toString('hex')).join(', ')
         throw new Error(
-          `the key of thing ${thing} is encrypted under the key ${writtenUnder.toString('hex')}, and this process has ${keyId.toString('hex')}`,
+          `the key of thing ${thing} is encrypted under the key ${writtenUnder.toString('hex')}, and this process has ${ours}`,
         )
       }
       try {
@@ -65,6 +83,6 @@ export function openThingKeys(masterKey: Uint8Array): ThingKeys {
         })
       }
     },
-    lookup,
+    lookups: key => [lookup(key, first), ...others.map(other => lookup(key, other))],
   }
 }

@@ -3,6 +3,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
+import { exposeLocation } from '../answers.ts'
 import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
@@ -69,10 +70,8 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const given = await givenIds.read(request, request.body, index => `/body/${index}`)
     await authorization.demand(callerOf(request), 'member', 'users')
     const created = await create(request, request.body, given)
-    return reply
-      .code(201)
-      .headers({ ...unstored, 'access-control-expose-headers': 'Location' })
-      .send({ things: created })
+    exposeLocation(reply)
+    return reply.code(201).headers(unstored).send({ things: created })
   })
 
   app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
@@ -120,7 +119,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     if ((await things.ownerOf(id)) !== caller) throw await refusal(caller, id)
-    const [given] = await givenIds.read(request, [{ ...request.body, id: undefined }], () => '/body')
+    const [given] = await givenIds.read(request, [{ ...request.body, id: undefined }], () => '/body', { emptyIsAbsent: false })
     const outcome = await things
       .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), given?.key)
       .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))

@@ -2,14 +2,14 @@
 
 import { Type } from 'typebox'
 import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
+import { emptyAnswer, emptyObject, headersOf, tokenRequired } from '../answers.ts'
 import { deprecationHeaders } from '../deprecation.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
-import { orderAnswer, orderQuery, pageAnswer, pageDescription, pageQuery } from '../page.ts'
-import { changeCodes, eTagHeader } from '../versions.ts'
+import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
-const id = idSchema("The thing's id.")
+const id = idSchema('thing', "The thing's id.")
 const name = Type.String({ examples: ['weather station'] })
 const key = Type.String({
   description: 'The secret that the thing sends as `Authorization: Thing <key>`.',
@@ -18,8 +18,10 @@ const key = Type.String({
 
 export const thingSchema = Type.Object(
   { id, name, key, metadata: Type.Optional(metadataSchema) },
-  { description: 'The thing; without metadata where none was given.' },
+  { title: 'Thing', description: 'The thing; without metadata where none was given.' },
 )
+
+const newThing = newEntitySchema('NewThing', 'weather station')
 
 const needsToken = { tags: ['things'], security: tokenRequired }
 const params = Type.Object({ thing: id })
@@ -28,34 +30,41 @@ const graceSecondsMax = 30 * 86_400
 
 export const createThingSchema = {
   ...needsToken,
+  operationId: 'createThing',
   summary: 'Create a thing',
   description: 'Replaced by POST /things/bulk, which also answers the key.',
   deprecated: true,
-  body: newEntitySchema,
+  body: newThing,
   response: {
     201: emptyAnswer('The thing is created.', { Location: '/things/<thing id>', ...deprecationHeaders }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'unavailable'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 
 export const createThingsSchema = {
   ...needsToken,
+  operationId: 'createThings',
   summary: 'Create things',
   description: 'All of them or, when one is refused, none.',
-  body: Type.Array(newEntitySchema, { minItems: 1, maxItems: bulkItemsMax }),
+  body: Type.Array(newThing, { minItems: 1, maxItems: bulkItemsMax }),
   response: {
     201: Type.Object(
       { things: Type.Array(thingSchema) },
-      { description: 'The things, in the order of the request.', ...headersOf({ 'Access-Control-Expose-Headers': 'Location' }) },
+      {
+        title: 'CreatedThings',
+        description: 'The things, in the order of the request.',
+        ...headersOf({ 'Access-Control-Expose-Headers': 'Location' }),
+      },
     ),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'unavailable'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 
-const thingsPage = Type.Object({ ...pageAnswer, ...orderAnswer, things: Type.Array(thingSchema) }, pageDescription)
+const thingsPage = Type.Object({ ...pageAnswer, ...orderAnswer, things: Type.Array(thingSchema) }, pageOptions('ThingsPage'))
 
 export const listThingsSchema = {
   ...needsToken,
+  operationId: 'listThings',
   summary: 'List your things',
   querystring: Type.Object({
     ...pageQuery,
@@ -65,82 +74,100 @@ export const listThingsSchema = {
     shared: Type.Optional(
       Type.Boolean({
         description: 'true also lists the things of others that you may read: shared with you, with your groups, or with everybody.',
+        examples: [true],
       }),
     ),
   }),
-  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'unauthenticated', 'unavailable') },
+  response: { 200: thingsPage, ...errorAnswers('unauthenticated') },
 }
 
 export const searchThingsSchema = {
   ...needsToken,
+  operationId: 'searchThings',
   summary: 'Search your things',
   description: 'As GET /things, with what is asked in the body, whose content type may be any.',
-  body: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema) }, { optionalBody: true }),
-  response: { 200: thingsPage, ...errorAnswers('malformed_request', 'too_large', 'unauthenticated', 'unavailable') },
+  body: Type.Object(
+    { ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema) },
+    { title: 'ThingsSearch', optionalBody: true },
+  ),
+  response: { 200: thingsPage, ...errorAnswers(...bodyCodes, 'unauthenticated') },
 }
 
 export const viewThingSchema = {
   ...needsToken,
+  operationId: 'viewThing',
   summary: 'View a thing',
   description: 'Needs the relation read on the thing.',
   params,
   response: {
     200: { ...thingSchema, ...headersOf(eTagHeader) },
-    ...errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'not_found', 'unavailable'),
+    ...errorAnswers('unauthenticated', 'forbidden', 'not_found'),
   },
 }
 
 export const updateThingSchema = {
   ...needsToken,
+  operationId: 'updateThing',
   summary: 'Replace name and metadata of a thing',
   description: 'Needs the relation write on the thing. What is left out is empty afterwards.',
   params,
-  body: newEntitySchema,
+  headers: ifMatchHeaders,
+  body: newThing,
   response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const removeThingSchema = {
   ...needsToken,
+  operationId: 'removeThing',
   summary: 'Delete a thing',
   description: 'Needs the relation delete on the thing. Its key opens nothing any more when this is answered; its messages stay.',
   params,
-  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers('malformed_request', ...changeCodes) },
+  headers: ifMatchHeaders,
+  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
-const share = Type.Object({
-  user_ids: Type.Array(idSchema("A user's id."), { minItems: 1, maxItems: 100 }),
-  policies: Type.Array(Type.Enum(['read', 'write', 'delete']), { minItems: 1, maxItems: 3, examples: [['read']] }),
-})
+const share = Type.Object(
+  {
+    user_ids: Type.Array(idSchema('user', "A user's id."), { minItems: 1, maxItems: 100 }),
+    policies: Type.Array(Type.Enum(['read', 'write', 'delete']), { minItems: 1, maxItems: 3, examples: [['read']] }),
+  },
+  { title: 'ThingShare' },
+)
+const sharing = { ...needsToken, tags: ['sharing'] }
 
 export const shareThingSchema = {
-  ...needsToken,
+  ...sharing,
+  operationId: 'shareThing',
   summary: 'Share a thing',
   description: 'Gives users rights on it. Needs the relation write; who does not own the thing gives only what they hold.',
   params,
   body: share,
   response: {
-    200: Type.Object({}, { description: 'They have these rights.' }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'unavailable'),
+    200: emptyObject('They have these rights.'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'),
   },
 }
 
 export const unshareThingSchema = {
-  ...needsToken,
+  ...sharing,
+  operationId: 'unshareThing',
   summary: 'Stop sharing a thing',
   description: 'Takes rights back that users were given by name; those they have through a group stay. The owner keeps theirs.',
   params,
   body: share,
   response: {
     204: emptyAnswer('They have these rights no more.'),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict', 'unavailable'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'),
   },
 }
 
 export const rotateKeySchema = {
   ...needsToken,
+  operationId: 'rotateKey',
   summary: 'Give a thing another key',
   description: "The thing's owner may. The key before is good for as many seconds as asked, and ends at once without any.",
   params,
+  headers: ifMatchHeaders,
   body: Type.Object(
     {
       grace_seconds: Type.Integer({
@@ -151,10 +178,10 @@ export const rotateKeySchema = {
         examples: [86_400],
       }),
     },
-    { optionalBody: true },
+    { title: 'KeyRotation', optionalBody: true },
   ),
   response: {
-    200: Type.Object({ key }, { description: 'The new key.', ...headersOf(eTagHeader) }),
-    ...errorAnswers(...bodyCodes, ...changeCodes),
+    200: Type.Object({ key }, { title: 'RotatedKey', description: 'The new key.', ...headersOf(eTagHeader) }),
+    ...errorAnswers(...bodyCodes, ...changeCodes, 'conflict'),
   },
 }

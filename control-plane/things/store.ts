@@ -82,12 +82,20 @@ const insertSql = `
   ) WITH ORDINALITY AS thing
   ORDER BY thing.ordinality`
 
-/** Things and groups have their policies under their ids, and an old key opens what it did until it ends. */
+/**
+ * Things and groups have their policies under their ids, and an old key opens what it did until it ends. A key that another thing has under another
+ * master key, no unique index knows of. Asked of things that are written already: who rotates a key away is waited for by then.
+ */
 const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.users WHERE id = ANY($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
-  WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()`
+  WHERE previous_key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND previous_key_ends_at > now()
+    AND id <> ALL($1::uuid[])
+  UNION ALL SELECT FROM control_plane.things
+  WHERE key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup) AND id <> ALL($1::uuid[])`
+/** Who gives a key while there are two master keys waits for who else does: each may write it under another, where no unique index sees both. */
+const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
@@ -111,10 +119,14 @@ const updateSql = `
 const rotateSql = `
   UPDATE control_plane.things SET
     previous_key_lookup = CASE WHEN $4::int4 > 0 THEN key_lookup END,
+    previous_key_id = CASE WHEN $4::int4 > 0 THEN substring(key_ciphertext FOR 4) END,
     previous_key_ends_at = CASE WHEN $4::int4 > 0 THEN now() + make_interval(secs => $4::int4) END,
     key_ciphertext = $2, key_lookup = $3, version = version + 1
   WHERE id = $1 AND ($5::int4[] IS NULL OR version = ANY($5))
   RETURNING version`
+
+/** It is not deleted before the policies are committed, and changes of whom it is shared with wait for each other. */
+const lockSharedSql = 'SELECT FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE'
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
 type ListedRow = ThingRow & { total: bigint }
@@ -123,6 +135,13 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
   function toThing({ id, name, metadata, key_ciphertext }: ThingRow): Thing {
     const key = keys.decrypt(id, key_ciphertext)
     return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
+  }
+
+  /** @throws HttpError `conflict` where an id, or one of the keys under any master key, is another's */
+  async function refuseInUse(write: Write, ids: readonly ThingId[], given: readonly string[]): Promise<void> {
+    if (keys.masterKeyIds.length > 1) await write.query(lockGivenSql)
+    const lookups = given.flatMap(key => keys.lookups(key)).map(lookup => lookup.toString('hex'))
+    if ((await write.query(inUseSql, [ids, lookups])).length > 0) throw inUse()
   }
 
   async function exists(thing: ThingId): Promise<boolean> {
@@ -159,10 +178,10 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
         return { id, name, name_folded: foldedName(name), metadata, ...hex }
       })
       const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
-      const lookups = rows.map(({ lookup }) => lookup)
       const isMade = writes(by, async write => {
-        if (given.length > 0 && (await write.query(inUseSql, [idsOf(created), lookups])).length > 0) throw inUse()
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
+        const keysOf = created.map(({ key }) => key)
+        if (given.length > 0) await refuseInUse(write, idsOf(created), keysOf)
         await write.policies.add(granted, { kind: 'thing', ids: idsOf(created) })
         write.note('thing.create', idsOf(created))
       })
@@ -209,8 +228,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     async share(by, thing, users, relations) {
       const set = [...new Set(users)]
       return writes(by, async write => {
-        // Neither is deleted before the policies are committed.
-        if ((await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])).length === 0) return false
+        if ((await write.query(lockSharedSql, [thing])).length === 0) return false
         if ((await write.query(lockUsersSql, [set])).length < set.length) return false
         await write.policies.add(policiesOf(thing, set, relations))
         write.note('thing.share', [thing, ...set], relations)
@@ -220,6 +238,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
 
     async unshare(by, thing, users, relations) {
       await writes(by, async write => {
+        await write.query(lockSharedSql, [thing])
         await write.policies.remove(policiesOf(thing, users, relations))
         write.note('thing.unshare', [thing, ...users], relations)
       })
@@ -246,8 +265,11 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<SqlRow[]> => {
-        if (given !== undefined && (await write.query(inUseSql, [[], [lookup.toString('hex')]])).length > 0) throw inUse()
-        return write.query(rotateSql, values)
+        // Its own key counts before.
+        if (given !== undefined) await refuseInUse(write, [], [given])
+        const rotated = await write.query(rotateSql, values)
+        if (given !== undefined) await refuseInUse(write, [thing], [given])
+        return rotated
       }
       const outcome = await change(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }

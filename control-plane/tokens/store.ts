@@ -1,6 +1,7 @@
 // User tokens: signed, short-lived, and tied to the version of the user's password; nothing of them is stored.
 
-import { errors, jwtVerify, SignJWT } from 'jose'
+import type { webcrypto } from 'node:crypto'
+import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 import { isId, toUserId, type UserId } from '../ids.ts'
 
 const algorithm = 'HS256'
@@ -23,10 +24,24 @@ export interface Tokens {
   verify(token: string): Promise<VerifiedToken | undefined>
 }
 
-/** @param key 32 bytes for this purpose alone */
-export function openTokens(key: Uint8Array, { lifetimeSeconds }: { lifetimeSeconds: number }): Tokens {
+/** @param keys of 32 bytes each, for this purpose alone: the first signs, and what any of them signed is good */
+export function openTokens(keys: readonly [Uint8Array, ...Uint8Array[]], { lifetimeSeconds }: { lifetimeSeconds: number }): Tokens {
   // Once: it takes longer than to check a token. The copy is of a kind that the Web Cryptography API takes.
-  const imported = crypto.subtle.importKey('raw', new Uint8Array(key), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])
+  const imported = keys.map(key =>
+    crypto.subtle.importKey('raw', new Uint8Array(key), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']),
+  )
+
+  /** @throws JOSEError where none of the keys signed it, or it says something else than ours do */
+  async function payloadOf(token: string, [key, ...others]: readonly Promise<webcrypto.CryptoKey>[]): Promise<JWTPayload> {
+    try {
+      const expected = { algorithms: [algorithm], issuer, typ: 'JWT', requiredClaims: ['sub', 'iat', 'exp'] }
+      return (await jwtVerify(token, await key!, expected)).payload
+    } catch (error) {
+      if (others.length === 0 || !(error instanceof errors.JWSSignatureVerificationFailed)) throw error
+      return payloadOf(token, others)
+    }
+  }
+
   return {
     async issue({ user, version }) {
       const issuedAt = Math.floor(Date.now() / 1000)
@@ -36,18 +51,12 @@ export function openTokens(key: Uint8Array, { lifetimeSeconds }: { lifetimeSecon
         .setSubject(user)
         .setIssuedAt(issuedAt)
         .setExpirationTime(issuedAt + lifetimeSeconds)
-        .sign(await imported)
+        .sign(await imported[0]!)
     },
     async verify(token) {
       if (!hasCanonicalSignature(token)) return undefined
       try {
-        const { payload } = await jwtVerify(token, await imported, {
-          algorithms: [algorithm],
-          issuer,
-          typ: 'JWT',
-          requiredClaims: ['sub', 'iat', 'exp'],
-        })
-        const { sub, version, exp } = payload
+        const { sub, version, exp } = await payloadOf(token, imported)
         if (sub === undefined || !isId(sub) || typeof version !== 'number' || exp === undefined) return undefined
         return { user: toUserId(sub), version, endsMs: exp * 1000 }
       } catch (error) {

@@ -18,6 +18,7 @@ import {
   credentialsBytesMax,
   disableUserSchema,
   listUsersSchema,
+  registrationBytesMax,
   resetPasswordSchema,
   updateUserSchema,
   viewProfileSchema,
@@ -45,7 +46,7 @@ export function userRoutes(
     allowSelfRegister && (await authorization.allows(caller, 'create', 'users'))
   const onRequest = authentication.optional(() => mayRegister('*'))
 
-  app.post('/users', { schema: createUserSchema, bodyLimit: credentialsBytesMax, onRequest }, async (request, reply) => {
+  app.post('/users', { schema: createUserSchema, bodyLimit: registrationBytesMax, onRequest }, async (request, reply) => {
     checkNewCredentials(request.body)
     checkMetadata(request.body.metadata, '/body/metadata')
     const caller = optionalCallerOf(request)
@@ -101,10 +102,12 @@ export function userRoutes(
     const { old_password: oldPassword, password } = request.body
     checkNewPassword(password)
     const { id, email } = await callerUser(request)
-    if ((await signIn({ email, password: oldPassword }, clientAddressOf(request))) === undefined)
-      throw challenge(reply, 'the old password is wrong')
+    const recognised = await signIn({ email, password: oldPassword }, clientAddressOf(request))
     const requester = { account: email, address: networkOf(clientAddressOf(request)) }
-    await passwordQueue.run(requester, () => users.changePassword(changerOf(request), id, password))
+    const change = (version: number): Promise<boolean> => users.changePassword(changerOf(request), id, password, version)
+    // Not where another password was set since the old one was checked.
+    if (recognised === undefined || !(await passwordQueue.run(requester, () => change(recognised.tokenVersion))))
+      throw challenge(reply, 'the old password is wrong')
     logChange(request, id, 'password changed')
     return reply.code(201).send({})
   })

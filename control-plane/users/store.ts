@@ -7,7 +7,8 @@ import type { AuditAction } from '../audit/store.ts'
 import type { Metadata } from '../entity.ts'
 import { newUserId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { isDelivered } from '../policies/policy-store.ts'
+import { demandOtherAdministrator } from '../policies/administrators.ts'
+import { isDelivered, type PolicyStore } from '../policies/policy-store.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import { type Credentials, normaliseEmail } from './credentials.ts'
 import type { Passwords } from './passwords.ts'
@@ -28,8 +29,13 @@ export interface Users {
   register(by: Actor, user: Credentials & { readonly metadata?: Metadata }, role: 'user' | 'administrator'): Promise<UserId>
   /** The user whose email and password these are. An unknown email takes as long as a wrong password. */
   recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
-  /** Also ends every token of the user, and tells who remembers their grants. @returns false where there is no such user */
-  changePassword(by: Actor, user: UserId, password: string): Promise<boolean>
+  /**
+   * Also ends every token of the user, and tells who remembers their grants.
+   *
+   * @param ifVersion only while the user's tokens have this version: the password that was checked before is still theirs
+   * @returns false where there is no such user, or no longer of that version
+   */
+  changePassword(by: Actor, user: UserId, password: string, ifVersion?: number): Promise<boolean>
   tokenVersion(user: UserId): Promise<number | undefined>
   find(user: UserId): Promise<User | undefined>
   /** By email. */
@@ -39,7 +45,8 @@ export interface Users {
    * A user who is disabled cannot sign in, their tokens and API keys are refused, and their things publish and read nothing; all of that when
    * this resolves.
    *
-   * @returns false where there is no such user
+   * @returns false where there is no such user, or where `by` was disabled meanwhile
+   * @throws HttpError `conflict` where no administrator would be left who can sign in
    */
   setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
 }
@@ -60,6 +67,7 @@ export interface UserFilter {
 
 interface Parts {
   readonly database: Database
+  readonly policies: Pick<PolicyStore, 'list'>
   readonly writes: Writes
   readonly passwords: Passwords
   readonly versions: TokenVersions
@@ -77,7 +85,7 @@ const listSql = `
 
 type UserRow = SqlRow & { id: UserId; email: string; metadata: string | null }
 
-export function openUsers({ database, writes, passwords, versions }: Parts): Users {
+export function openUsers({ database, policies, writes, passwords, versions }: Parts): Users {
   /** What ends the user's tokens and grants. */
   async function endAccess(by: Actor, user: UserId, action: AuditAction, work: (write: Write) => Promise<SqlRow[]>): Promise<boolean> {
     const isDone = await writes(by, async write => {
@@ -127,11 +135,13 @@ export function openUsers({ database, writes, passwords, versions }: Parts): Use
       return matches && row !== undefined && !row.disabled ? { user: row.id, tokenVersion: row.token_version } : undefined
     },
 
-    async changePassword(by, user, password) {
+    async changePassword(by, user, password, ifVersion) {
       const hash = await passwords.hash(password)
-      const sql = 'UPDATE control_plane.users SET password_hash = $2, token_version = token_version + 1 WHERE id = $1 RETURNING id'
+      const sql = `
+        UPDATE control_plane.users SET password_hash = $2, token_version = token_version + 1
+        WHERE id = $1 AND ($3::int4 IS NULL OR token_version = $3) RETURNING id`
       const action = by.user === user ? 'user.change-password' : 'user.reset-password'
-      return endAccess(by, user, action, write => write.query(sql, [user, hash]))
+      return endAccess(by, user, action, write => write.query(sql, [user, hash, ifVersion ?? null]))
     },
 
     tokenVersion: user => versions.of(user),
@@ -158,9 +168,12 @@ export function openUsers({ database, writes, passwords, versions }: Parts): Use
       const sql = `
         UPDATE control_plane.users
         SET disabled_at = CASE WHEN $2::boolean THEN coalesce(disabled_at, now()) END, token_version = token_version + 1
-        WHERE id = $1 RETURNING id`
+        WHERE id = $1 AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = $3 AND disabled_at IS NOT NULL) RETURNING id`
       const action = isDisabled ? 'user.disable' : 'user.enable'
-      return endAccess(by, user, action, write => write.query(sql, [user, isDisabled]))
+      return endAccess(by, user, action, async write => {
+        if (isDisabled) await demandOtherAdministrator(write, policies, [user])
+        return write.query(sql, [user, isDisabled, by.user ?? null])
+      })
     },
   }
 }

@@ -9,26 +9,107 @@ import { type MessageId, parseMessageId } from '../message-id.ts'
 import type { TraceReport } from './trace.ts'
 import type { VerifyReport } from './verify.ts'
 
+const exampleVerification: VerifyReport = {
+  topic: 'messages',
+  writer: 'up',
+  log: 1,
+  partitions: [
+    {
+      partition: 7,
+      checked: { from: 0, to: 1028 },
+      unchecked: 0,
+      recount: { received: 1028, stored: 1027, empty: 0, filtered: 0, dead_lettered: 1, skipped: 0, replayed: 0 },
+      ledger: {
+        nextOffset: 1028,
+        received: 1028,
+        stored: 1027,
+        empty: 0,
+        filtered: 0,
+        skipped: 0,
+        duplicate: 0,
+        deadLettered: 1,
+        lost: 0,
+      },
+      ledger_covers_more: false,
+      in_flight: 0,
+      faults: {},
+      first: [],
+      holds: true,
+    },
+  ],
+  holds: true,
+}
+const exampleTrace: TraceReport = {
+  id: '1-7-1027',
+  topic: 'messages',
+  writer: 'up',
+  position: 1028,
+  received: {
+    time: '2026-11-01T00:39:59.250000000Z',
+    channel: '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54',
+    subtopic: 'house.attic',
+    publisher: '9b2d1c64-7a0e-4f3b-8c5d-2e6f4a1b7d90',
+    protocol: 'http',
+    content_type: 'application/senml+json',
+    bytes: 118,
+  },
+  matched: true,
+  decoded: { records: 3, format: 'messages' },
+  state: 'stored',
+  rows: 3,
+  read: '/channels/3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54/messages',
+}
+
 export interface AuditParts {
   readonly verify: () => Promise<VerifyReport>
   readonly trace: (id: MessageId) => Promise<TraceReport>
 }
+
+// Of reports the parts that programs go by; what stands beside them is for people, and grows.
+const reported = { topic: Type.String(), writer: Type.String() }
+const verifyReport = Type.Unsafe<VerifyReport>(
+  Type.Object(
+    {
+      ...reported,
+      log: Type.Integer({ description: 'The number under which the store knows the log.' }),
+      partitions: Type.Array(Type.Object({ partition: Type.Integer(), holds: Type.Boolean() }, { additionalProperties: true })),
+      holds: Type.Boolean({ description: 'Whether each message is stored once, or a dead letter.' }),
+    },
+    {
+      title: 'VerifyReport',
+      description: 'What was compared, and the first faults of each partition.',
+      additionalProperties: true,
+      examples: [exampleVerification],
+    },
+  ),
+)
+const traceReport = Type.Unsafe<TraceReport>(
+  Type.Object(
+    {
+      ...reported,
+      id: Type.String(),
+      state: Type.Enum(['stored', 'waiting', 'retrying', 'dead-lettered', 'filtered', 'empty', 'missing', 'unknown']),
+    },
+    { title: 'TraceReport', description: 'What each station says of the message.', additionalProperties: true, examples: [exampleTrace] },
+  ),
+)
 
 /** The routes of audits. Errors are thrown as HttpError, for the server that they are registered with. */
 export function auditRoutes({ verify, trace }: AuditParts, administration: Administration): (app: HttpServer) => Promise<void> {
   return async app => {
     const { onRequest, demand, failures } = administratorRoute(app, administration)
     const common = { tags: ['administration'], security: [{ user: [] }] }
-    const refusals = errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'conflict', 'unavailable')
+    const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
     let verifying = false
 
     app.get('/admin/verify', {
       onRequest,
       schema: {
         ...common,
+        operationId: 'verifyStore',
         summary: 'Hold the store against the log: each message once, or a dead letter',
         description: 'Reads everything that the log still holds and all rows of it, which takes its time. One at a time.',
-        response: { 200: Type.Unsafe<VerifyReport>({ type: 'object', additionalProperties: true }), ...refusals },
+        response: { 200: verifyReport, ...refusals },
       },
       handler: async request => {
         await demand(request)
@@ -46,9 +127,10 @@ export function auditRoutes({ verify, trace }: AuditParts, administration: Admin
       onRequest,
       schema: {
         ...common,
+        operationId: 'traceMessage',
         summary: 'Tell the way of one message',
-        params: Type.Object({ id: Type.String({ maxLength: 300, description: 'As ingest answered it.' }) }),
-        response: { 200: Type.Unsafe<TraceReport>({ type: 'object', additionalProperties: true }), ...refusals },
+        params: Type.Object({ id: Type.String({ maxLength: 300, description: 'As ingest answered it.', examples: ['1-7-1027'] }) }),
+        response: { 200: traceReport, ...refusals },
       },
       handler: async request => {
         const id = parseMessageId(request.params.id)

@@ -1,14 +1,12 @@
 // The HTTP door for messages: POST /channels/<channel>/messages[/<subtopic…>], answered when the log has the message.
 //
 // The order of checks: who asks (401), the shape of the request (400, 413, 415; with `Prefer: handling=strict` that of the payload, too), then rights (403). Key and rights are asked for
-// before the body is read, so nobody unknown makes the platform read one.
+// before the body is read, so nobody unknown makes the platform read one; a thing that may publish and has no quota left is answered 429 then, too.
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
 import { clientAddressOf } from '../../config/http/client-address.ts'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { HttpError } from '../../config/http/errors.ts'
-import { type AccessControl, channelParameter, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { Decoder } from '../decode.ts'
 import type { Log } from '../log.ts'
@@ -16,7 +14,9 @@ import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
+import { openQuotas, type Quotas } from './quotas.ts'
 import { openReceiptClock } from './receipt-clock.ts'
+import { publishSchema, publishUnderSchema } from './schema.ts'
 import { checkDecodable, isStrict, openDefaultDecoder } from './strict-handling.ts'
 import { subtopicOf } from './subtopic.ts'
 
@@ -29,6 +29,8 @@ export interface IngestParts {
   readonly options: IngestOptions
   /** What strict handling decodes with; by default as a writer with default options does. */
   readonly decoder?: Decoder
+  /** By default those of the options. */
+  readonly quotas?: Quotas | undefined
 }
 
 /** What is known of a publish before its body is read. */
@@ -42,22 +44,6 @@ interface Publish {
 
 const publishKey = 'publish'
 
-const parameters = Type.Object({ channel: channelParameter })
-const subtopicParameters = Type.Object({
-  channel: channelParameter,
-  '*': Type.String({ description: 'The subtopic, its parts divided by / or . (at most 16 parts of 128 bytes).' }),
-})
-const anyBytes = { schema: Type.Unsafe<Buffer>({}) }
-const body = { content: Object.fromEntries(mediaTypes.map(mediaType => [mediaType, anyBytes])) }
-const accepted = Type.Object(
-  {
-    id: Type.String({
-      description: "The message's id, `<log>-<partition>-<offset>`; the log is its number in the store, or the topic's name.",
-    }),
-  },
-  { description: 'The message is durable.' },
-)
-
 /** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
 export function ingestRoutes({
   log,
@@ -66,6 +52,7 @@ export function ingestRoutes({
   metrics,
   options,
   decoder = openDefaultDecoder(options.payloadBytesMax),
+  quotas = openQuotas(options),
 }: IngestParts): FastifyPluginAsync {
   const receiptUs = openReceiptClock()
 
@@ -78,6 +65,8 @@ export function ingestRoutes({
     const contentType = readContentType(request)
     const subtopic = subtopicOf(path)
     if (contentType === 'application/json') checkFormat(subtopic)
+    // Only looked at: what is wrong with the body is not known yet, and a message that is refused for it must not be counted.
+    if (publisher !== null) quotas?.check(channel, publisher)
     request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher })
   }
 
@@ -95,9 +84,15 @@ export function ingestRoutes({
       checkDecodable(decoder, message)
     }
     if (publisher === null) throw new HttpError('forbidden')
-    const [position] = await log.append([message])
-    metrics.accepted(payload.length)
-    return { id: `${logLabel()}-${position!.partition}-${position!.offset}` }
+    quotas?.take(channel, publisher)
+    try {
+      const [position] = await log.append([message])
+      metrics.accepted(payload.length)
+      return { id: `${logLabel()}-${position!.partition}-${position!.offset}` }
+    } catch (error) {
+      quotas?.giveBack(channel, publisher)
+      throw error
+    }
   }
 
   return async app => {
@@ -116,19 +111,14 @@ export function ingestRoutes({
       metrics.refused(refusalCode(failure))
       throw failure
     })
-    const response = { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'too_many_requests', 'unavailable') }
-    const description =
-      'A JSON document needs a subtopic. With `Prefer: handling=strict` the payload is decoded first, and one that would be a dead letter is answered 400 with the rule that it breaks.'
-    const described = { tags: ['messages'], description, security: [{ thing: [] }], body, response }
-
     app.post('/channels/:channel/messages', {
       onRequest: readHead,
-      schema: { ...described, summary: 'Publish a message', params: parameters },
+      schema: publishSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
     app.post('/channels/:channel/messages/*', {
       onRequest: readHead,
-      schema: { ...described, summary: 'Publish a message under a subtopic', params: subtopicParameters },
+      schema: publishUnderSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
   }

@@ -14,9 +14,11 @@ const idSchema = Type.String({
   pattern: '^(.{1,249}-)?\\d{1,4}-\\d{1,14}$',
   allowed: 'an id of a message: <log>-<partition>-<offset>, or <partition>-<offset>',
   description: 'The id of the message, as ingest answered it; the log may be left out.',
+  examples: ['1-7-1027'],
 })
-const rule = Type.String({ minLength: 1, maxLength: 100, description: 'Only those that broke this rule.' })
-const channel = Type.String({ minLength: 1, maxLength: 1024, description: 'Only those of this channel.' })
+const rule = Type.String({ minLength: 1, maxLength: 100, description: 'Only those that broke this rule.', examples: ['time-range'] })
+const exampleChannel = '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54'
+const channel = Type.String({ minLength: 1, maxLength: 1024, description: 'Only those of this channel.', examples: [exampleChannel] })
 
 const which = {
   rule: Type.Optional(rule),
@@ -27,33 +29,40 @@ const lines = 'application/x-ndjson'
 
 const letterSchema = Type.Object(
   {
-    id: Type.String(),
+    id: Type.String({ examples: ['1-7-1027'] }),
     state: Type.Enum(['open', 'replayed', 'dropped']),
-    topic: Type.String(),
-    stage: Type.String(),
-    rule: Type.String(),
-    reason: Type.String(),
+    topic: Type.String({ examples: ['messages'] }),
+    stage: Type.String({ examples: ['decode'] }),
+    rule: Type.String({ examples: ['time-range'] }),
+    reason: Type.String({ examples: ['the time 12 of the record 0 is before 2^28 s'] }),
     record: Type.Optional(Type.Integer()),
     hint: Type.Optional(Type.String()),
-    channel: Type.String(),
-    subtopic: Type.String(),
-    publisher: Type.String(),
-    protocol: Type.String(),
-    content_type: Type.String(),
-    created: Type.String({ description: 'Nanoseconds since 1970.' }),
-    payload_bytes: Type.Integer(),
+    channel: Type.String({ examples: [exampleChannel] }),
+    subtopic: Type.String({ examples: [''] }),
+    publisher: Type.String({ examples: ['9b2d1c64-7a0e-4f3b-8c5d-2e6f4a1b7d90'] }),
+    protocol: Type.String({ examples: ['http'] }),
+    content_type: Type.String({ examples: ['application/senml+json'] }),
+    created: Type.String({ description: 'Nanoseconds since 1970.', examples: ['1793491199250000000'] }),
+    payload_bytes: Type.Integer({ examples: [31] }),
     shortened_bytes: Type.Optional(Type.Integer({ description: 'Where the message was too large for its letter: its bytes.' })),
   },
-  { description: 'A dead letter.' },
+  { title: 'DeadLetter', description: 'A dead letter.' },
 )
-const fullLetterSchema = Type.Object({
-  ...letterSchema.properties,
-  key: Type.Union([Type.String(), Type.Null()]),
-  headers: Type.Array(
-    Type.Object({ name: Type.String(), value: Type.Union([Type.String(), Type.Null()]), base64: Type.Optional(Type.Boolean()) }),
-  ),
-  payload: Type.String({ description: 'base64.' }),
-})
+const textOrNull = (example: string) => Type.Union([Type.String(), Type.Null()], { examples: [example] })
+const fullLetterSchema = Type.Object(
+  {
+    ...letterSchema.properties,
+    key: textOrNull(exampleChannel),
+    headers: Type.Array(
+      Type.Object(
+        { name: Type.String({ examples: ['protocol'] }), value: textOrNull('http'), base64: Type.Optional(Type.Boolean()) },
+        { title: 'DeadLetterHeader' },
+      ),
+    ),
+    payload: Type.String({ description: 'base64.', examples: ['W3sibiI6ImEiLCJ2IjoxLCJ0IjoxMn1d'] }),
+  },
+  { title: 'FullDeadLetter' },
+)
 const selectionSchema = Type.Object(
   {
     ids: Type.Optional(Type.Array(idSchema, { minItems: 1, maxItems: 1000 })),
@@ -61,22 +70,27 @@ const selectionSchema = Type.Object(
     channel: Type.Optional(channel),
     all: Type.Optional(Type.Literal(true, { description: 'Every open letter, where nothing else is given.' })),
   },
-  { additionalProperties: false },
+  { title: 'DeadLetterSelection', additionalProperties: false },
 )
 // The types are those of what is sent, whose lists are not for changing.
 const pageSchema = Type.Unsafe<{ readonly total: number; readonly letters: readonly Letter[] }>(
-  Type.Object({ total: Type.Integer(), letters: Type.Array(letterSchema) }),
+  Type.Object(
+    { total: Type.Integer({ examples: [1] }), letters: Type.Array(letterSchema) },
+    { title: 'DeadLetters', description: 'The newest, and how many there are.' },
+  ),
 )
-const lettersSchema = Type.Unsafe<{ readonly letters: readonly FullLetter[] }>(Type.Object({ letters: Type.Array(fullLetterSchema) }))
+const lettersSchema = Type.Unsafe<{ readonly letters: readonly FullLetter[] }>(
+  Type.Object({ letters: Type.Array(fullLetterSchema) }, { title: 'FullDeadLetters', description: 'The letters of the message.' }),
+)
 const settlementSchema = Type.Unsafe<Settlement>(
   Type.Object(
     {
-      settled: Type.Integer({ description: 'How many letters.' }),
-      missing: Type.Array(Type.String(), { description: 'The ids that no letter has.' }),
-      shortened: Type.Array(Type.String(), { description: 'Those of messages that were too large for their letters.' }),
-      refused: Type.Array(Type.String(), { description: 'Those of messages that are too large for the log of replays.' }),
+      settled: Type.Integer({ description: 'How many letters.', examples: [1] }),
+      missing: Type.Array(Type.String(), { description: 'The ids that no letter has.', examples: [[]] }),
+      shortened: Type.Array(Type.String(), { description: 'Those of messages that were too large for their letters.', examples: [[]] }),
+      refused: Type.Array(Type.String(), { description: 'Those of messages that are too large for the log of replays.', examples: [[]] }),
     },
-    { description: 'What became of the letters.' },
+    { title: 'Settlement', description: 'What became of the letters.' },
   ),
 )
 
@@ -85,12 +99,13 @@ export function letterRoutes(letters: Letters, administration: Administration): 
   return async app => {
     const { onRequest, demand, failures } = administratorRoute(app, administration)
     const common = { tags: ['administration'], security: [{ user: [] }] }
-    const refusals = errorAnswers('malformed_request', 'unauthenticated', 'forbidden', 'conflict', 'unavailable')
+    const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
 
     app.get('/admin/dead-letters', {
       onRequest,
       schema: {
         ...common,
+        operationId: 'listDeadLetters',
         summary: 'List dead letters, the newest last',
         querystring: Type.Object(
           {
@@ -112,9 +127,13 @@ export function letterRoutes(letters: Letters, administration: Administration): 
       onRequest,
       schema: {
         ...common,
+        operationId: 'exportDeadLetters',
         summary: 'Every dead letter, the newest last: a JSON object on each line',
         querystring: Type.Object(which, { additionalProperties: false }),
-        response: { 200: { content: { [lines]: { schema: Type.Unsafe<Readable>(letterSchema) } } }, ...refusals },
+        response: {
+          200: { description: 'The letters.', content: { [lines]: { schema: Type.Unsafe<Readable>(letterSchema) } } },
+          ...refusals,
+        },
       },
       handler: async (request, reply) => {
         await demand(request)
@@ -129,6 +148,7 @@ export function letterRoutes(letters: Letters, administration: Administration): 
       onRequest,
       schema: {
         ...common,
+        operationId: 'viewDeadLetters',
         summary: 'Show the dead letters of a message, with everything',
         params: Type.Object({ id: idSchema }),
         response: { 200: lettersSchema, ...refusals, ...errorAnswers('not_found') },
@@ -147,6 +167,7 @@ export function letterRoutes(letters: Letters, administration: Administration): 
         onRequest,
         schema: {
           ...common,
+          operationId: `${action}DeadLetters`,
           summary: action === 'replay' ? 'Hand messages to the writer once more' : 'Put dead letters aside for good',
           body: selectionSchema,
           response: { 200: settlementSchema, ...refusals, ...errorAnswers(...bodyCodes) },

@@ -13,6 +13,7 @@ import {
   type AccessRequest,
   AccessUnavailableError,
   channelParameter,
+  exampleIds,
   noChannel,
   parseChannel,
   parseCredential,
@@ -22,7 +23,7 @@ import { authenticate, challenge } from '../authenticate.ts'
 import type { Parameters } from '../parameters.ts'
 import { checkEscapes } from '../query-text.ts'
 import { questionOf } from '../question.ts'
-import { eventStreamType, takesEvents } from './events.ts'
+import { eventStreamType, recordEvent, takesEvents } from './events.ts'
 import type { LiveMetrics } from './metrics.ts'
 import type { LiveOptions } from './options.ts'
 import { liveParametersSchema } from './parameters.ts'
@@ -51,6 +52,19 @@ interface StreamHead {
 
 const headKey = 'stream'
 
+const exampleId = 'yjWHWPbSfmz0UnKTeXenSP2IOR22ec7afce_HwBe6Hm-6td5lM9XM0HsF7WLv36zTScRyZPB2XaxKLMY'
+const exampleRecord = {
+  Channel: exampleIds.channel,
+  Subtopic: 'house.attic',
+  Publisher: exampleIds.thing,
+  Protocol: 'http',
+  Name: 'temperature',
+  Unit: 'Cel',
+  Time: 1_793_491_199.25,
+  Value: 21.5,
+}
+const exampleEvents = recordEvent(exampleId, JSON.stringify(exampleRecord))
+
 const headers = Type.Object({
   'last-event-id': Type.Optional(
     Type.String({
@@ -58,6 +72,7 @@ const headers = Type.Object({
       pattern: '^[A-Za-z0-9_.-]*$',
       allowed: 'the id of the event that came last, as it was sent',
       description: 'Go on behind this event; without it the stream begins now.',
+      examples: [exampleId],
     }),
   ),
 })
@@ -154,7 +169,8 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
       onRequest: readHead,
       preValidation: checkEscapes,
       schema: {
-        tags: ['messages'],
+        tags: ['reading'],
+        operationId: 'followMessages',
         summary: 'Follow the messages of a channel as they come',
         description:
           'Server-sent events, each with one record as `data`, in the form of a page. With the key of a connected thing: what this thing ' +
@@ -164,18 +180,12 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
         params: Type.Object({ channel: channelParameter }),
         querystring: liveParametersSchema(),
         headers,
-        produces: [eventStreamType],
         response: {
-          200: Type.String({ description: 'Events, until one side ends it.' }),
-          ...errorAnswers(
-            'malformed_request',
-            'unauthenticated',
-            'forbidden',
-            'not_found',
-            'not_acceptable',
-            'too_many_requests',
-            'unavailable',
-          ),
+          200: {
+            description: 'Events, until one side ends it.',
+            content: { [eventStreamType]: { schema: Type.String(), example: exampleEvents } },
+          },
+          ...errorAnswers('unauthenticated', 'forbidden', 'not_found', 'not_acceptable', 'too_many_requests'),
         },
       },
       handler: stream,
@@ -184,13 +194,13 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
 }
 
 /**
- * What is sent depends on who asks. nginx would keep events back without the last one. A connection kept for another request would hold
+ * What is sent depends on who asks, and from which page. nginx would keep events back without the last one. A connection kept for another request would hold
  * up a process that stops.
  */
 const streamHeaders = {
   'content-type': eventStreamType,
   'cache-control': 'private, no-store',
-  vary: 'accept, authorization',
+  vary: 'accept, authorization, origin',
   connection: 'close',
   'x-accel-buffering': 'no',
 } as const

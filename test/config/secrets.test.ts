@@ -3,30 +3,38 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createSecretFile, deriveKey, generatePassword, openMasterKey, parseMasterKey } from '../../config/secrets.ts'
+import {
+  createSecretFile,
+  deriveKey,
+  generatePassword,
+  generateSecret,
+  openMasterKeys,
+  parseMasterKeys,
+  replaceSecretFile,
+} from '../../config/secrets.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 test('a key is made once, readable by its owner only, and is the same afterwards', async () => {
   const path = join(temporaryFolder(), 'master-key')
-  const made = await openMasterKey(path)
-  expect(made).toHaveLength(32)
+  const [made, ...others] = await openMasterKeys(path)
+  expect([made.length, others]).toEqual([32, []])
   expect(statSync(path).mode & 0o777).toBe(0o600)
   expect(readFileSync(path, 'utf8')).toBe(`${made.toString('base64url')}\n`)
-  expect(await openMasterKey(path)).toEqual(made)
+  expect(await openMasterKeys(path)).toEqual([made])
 })
 
 test('two that make it at the same time get the same key, and leave nothing else behind', async () => {
   const place = temporaryFolder()
-  const keys = await Promise.all(Array.from({ length: 8 }, () => openMasterKey(join(place, 'master-key'))))
-  expect(new Set(keys.map(key => key.toString('hex')))).toHaveLength(1)
+  const keys = await Promise.all(Array.from({ length: 8 }, () => openMasterKeys(join(place, 'master-key'))))
+  expect(new Set(keys.map(([key]) => key.toString('hex')))).toHaveLength(1)
   expect(readdirSync(place)).toEqual(['master-key'])
 })
 
 test('a file that others can read is refused with what to do', async () => {
   const path = join(temporaryFolder(), 'master-key')
-  await openMasterKey(path)
+  await openMasterKeys(path)
   chmodSync(path, 0o640)
-  await expect(openMasterKey(path)).rejects.toThrow(`${path} has mode 0640, so that others can read it: run chmod 600 ${path}`)
+  await expect(openMasterKeys(path)).rejects.toThrow(`${path} has mode 0640, so that others can read it: run chmod 600 ${path}`)
 })
 
 test.each(['', 'short', `${'A'.repeat(42)}!`, 'A'.repeat(44)])(
@@ -34,13 +42,22 @@ test.each(['', 'short', `${'A'.repeat(42)}!`, 'A'.repeat(44)])(
   async text => {
     const path = join(temporaryFolder(), 'master-key')
     writeFileSync(path, text, { mode: 0o600 })
-    await expect(openMasterKey(path)).rejects.toThrow('does not hold a master key')
+    await expect(openMasterKeys(path)).rejects.toThrow('does not hold a master key')
     expect(readFileSync(path, 'utf8')).toBe(text)
   },
 )
 
 test('what is no key is not shown by the refusal', () => {
-  expect(() => parseMasterKey('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not hold a master key((?!hidden).)*$/)
+  expect(() => parseMasterKeys('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not hold a master key((?!hidden).)*$/)
+})
+
+test('several are divided by commas or line ends, in the order given', () => {
+  const [first, second] = [generateSecret(), generateSecret()]
+  const keys = [first, second].map(text => Buffer.from(text, 'base64url'))
+  for (const divider of [',', ', ', '\n', '\r\n', ',\n']) expect(parseMasterKeys(`${first}${divider}${second}\n`, 'it')).toEqual(keys)
+  for (const text of [`${first},`, `,${first}`, `${first},,${second}`, `${first} ${second}`])
+    expect(() => parseMasterKeys(text, 'it')).toThrow('it does not hold a master key')
+  expect(() => parseMasterKeys(`${first},${second},${first}`, 'it')).toThrow('it holds one master key twice')
 })
 
 test('a purpose has always the same key, and another purpose another (RFC 5869, HKDF-SHA256)', () => {
@@ -60,4 +77,13 @@ test('a secret file is never replaced', async () => {
   expect(await createSecretFile(path, 'first')).toBe(true)
   expect(await createSecretFile(path, 'second')).toBe(false)
   expect(readFileSync(path, 'utf8')).toBe('first\n')
+})
+
+test('a secret file is replaced as a whole, with mode 0600, and leaves nothing beside it', async () => {
+  const folder = temporaryFolder()
+  const path = join(folder, 'master-key')
+  await createSecretFile(path, 'first')
+  await replaceSecretFile(path, 'second')
+  expect([readFileSync(path, 'utf8'), statSync(path).mode & 0o777, readdirSync(folder)]).toEqual(['second\n', 0o600, ['master-key']])
+  await expect(replaceSecretFile(join(folder, 'none', 'master-key'), 'x')).rejects.toThrow(/master-key cannot be written \(ENOENT\)/)
 })

@@ -122,11 +122,11 @@ describePlatform('access', platform => {
     } as typeof database
     const access = openAccess({
       database: counted,
-      keys: openThingKeys(masterKey),
-      tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
+      keys: openThingKeys([masterKey]),
+      tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
       unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
-      apiKeys: openApiKeys(platform().database, masterKey, writesOn(platform().database)),
+      apiKeys: openApiKeys(platform().database, writesOn(platform().database)),
     })
     expect(await access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })).toMatchObject({
       allowed: true,
@@ -183,11 +183,11 @@ describePlatform('access', platform => {
     const away = { ...database, query: () => Promise.reject(lost) } as typeof database
     const access = openAccess({
       database: away,
-      keys: openThingKeys(masterKey),
-      tokens: openTokens(masterKey, { lifetimeSeconds: 60 }),
+      keys: openThingKeys([masterKey]),
+      tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
       changes: openChanges(recordingLogger().logger),
       unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
-      apiKeys: openApiKeys(platform().database, masterKey, writesOn(platform().database)),
+      apiKeys: openApiKeys(platform().database, writesOn(platform().database)),
     })
     const asked = access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })
     await expect(asked).rejects.toBeInstanceOf(AccessUnavailableError)

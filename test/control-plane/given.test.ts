@@ -87,6 +87,33 @@ describeOnDatabases('given ids and keys', database => {
     expect((await ask('POST', '/things', { key }, await platform.user())).status).toBe(409)
   })
 
+  test('are no empty key in place of the one that a thing has, and not the same key', async () => {
+    const [id, key] = [randomUUID(), burntIn()]
+    await ask('POST', '/things', { id, key })
+    const replace = async (next: string): Promise<number> => (await ask('PATCH', `/things/${id}/key`, { key: next })).status
+    expect([await replace(''), await replace(key)]).toEqual([400, 409])
+    expect((await ask('GET', `/things/${id}`)).json).toMatchObject({ key })
+  })
+
+  test('are free when the time of grace of an old key is over', async () => {
+    const [first, second, key] = [randomUUID(), randomUUID(), burntIn()]
+    await ask('POST', '/things', { id: first, key })
+    await ask('PATCH', `/things/${first}/key`, { key: burntIn(), grace_seconds: 60 })
+    await platform.database.query("UPDATE control_plane.things SET previous_key_ends_at = now() - interval '1 second' WHERE id = $1", [
+      first,
+    ])
+    expect((await ask('POST', '/things', { id: second, key })).status).toBe(201)
+    expect((await ask('PATCH', `/things/${second}/key`, { grace_seconds: 60 })).status).toBe(200)
+  })
+
+  test("are not the id of another user's channel that was deleted, whose messages may still be there", async () => {
+    const id = randomUUID()
+    const create = async (by: User): Promise<number> => (await ask('POST', '/channels', { id }, by)).status
+    await create(user)
+    expect((await ask('DELETE', `/channels/${id}`)).status).toBe(204)
+    expect([await create(await platform.user()), await create(user)]).toEqual([409, 201])
+  })
+
   test('cannot be guessed: after too many conflicts a user may give none, and what gives none goes on', async () => {
     const [key, guesser] = [burntIn(), await platform.user()]
     await ask('POST', '/things', { key })

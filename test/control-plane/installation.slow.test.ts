@@ -23,8 +23,8 @@ const firstOwner = 'owner@sluice.example'
 describeOnDatabases('start', database => {
   beforeEach(() => database().execute('DROP SCHEMA IF EXISTS control_plane CASCADE'))
 
-  const open = (key: Uint8Array = masterKey): Promise<ControlPlane> =>
-    openControlPlane({ database: database(), masterKey: key, options, logger: recordingLogger().logger })
+  const open = (key = masterKey): Promise<ControlPlane> =>
+    openControlPlane({ database: database(), masterKeys: [key], options, logger: recordingLogger().logger })
 
   test('four instances that start at once on an empty database all start, and everybody may register', async () => {
     const planes = await Promise.all([open(), open(), open(), open()])
@@ -60,6 +60,10 @@ describeOnDatabases('start', database => {
       plane.access.authorize({ credential: { scheme: 'Thing', secret }, channel: channel!.id, action: 'publish' })
     expect([await access(sensor!.key), await access(things[0]!.key)]).toMatchObject([{ allowed: true }, { allowed: false }])
     expect((await get(`/things/${sensor!.id}`)).headers.get('etag')).toBe('"1"')
+    // By an instance of the first release that still runs.
+    await database().query(`
+      INSERT INTO control_plane.channels (id, owner, name) SELECT gen_random_uuid(), owner, 'Late Comer' FROM control_plane.channels LIMIT 1`)
+    expect((await get('/channels?name=late')).json).toMatchObject({ channels: [{ name: 'Late Comer' }] })
     await platform.close()
   })
 

@@ -3,22 +3,15 @@
 import { expect, test } from 'vitest'
 import { openapiRoutes } from '../../config/http/openapi.ts'
 import { createServer } from '../../config/http/server.ts'
+import { type Document, resolved } from '../config/http/document-faults.ts'
 import { describePlatform, recordingLogger } from './platform.ts'
-
-interface Operation {
-  tags: string[]
-  summary: string
-  deprecated?: boolean
-  security: object[]
-  responses: Record<string, { description: string; headers?: object }>
-}
 
 describePlatform('openapi', platform => {
   test('each endpoint has a tag, a summary, its security and its answers; the deprecated ones are marked', async () => {
     const app = createServer({ logger: recordingLogger().logger })
     openapiRoutes(app, { version: '0' })
     await app.register(platform().plane.routes)
-    const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, Record<string, Operation>> }>()
+    const { paths } = resolved((await app.inject('/openapi.json')).json<Document>())
     await app.close()
 
     const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -30,36 +23,36 @@ describePlatform('openapi', platform => {
       'POST /tokens': '201 400 401 413 415 429 503',
       'GET /audit': '200 400 401 403 429 503',
       'GET /users': '200 400 401 429 503',
-      'PUT /users': '200 400 401 413 429 503',
-      'GET /users/profile': '200 401 429 503',
+      'PUT /users': '200 400 401 413 415 429 503',
+      'GET /users/profile': '200 400 401 429 503',
       'GET /users/{user}': '200 400 401 403 404 429 503',
       'PUT /users/{user}/password': '204 400 401 403 404 413 415 429 503',
       'PUT /users/{user}/disabled': '204 400 401 403 404 409 413 415 429 503',
       'PATCH /password': '201 400 401 403 413 415 429 503',
       'POST /keys': '201 400 401 403 413 415 429 503',
       'GET /keys': '200 400 401 429 503',
-      'GET /keys/{key}': '200 400 401 404 429 503',
-      'DELETE /keys/{key}': '204 400 401 429 503',
-      'POST /things': '201 400 401 403 413 415 429 503',
-      'POST /things/bulk': '201 400 401 403 413 415 429 503',
+      'GET /keys/{key}': '200 400 401 403 404 429 503',
+      'DELETE /keys/{key}': '204 400 401 413 415 429 503',
+      'POST /things': '201 400 401 403 409 413 415 429 503',
+      'POST /things/bulk': '201 400 401 403 409 413 415 429 503',
       'GET /things': '200 400 401 429 503',
-      'POST /things/search': '200 400 401 413 429 503',
+      'POST /things/search': '200 400 401 413 415 429 503',
       'GET /things/{thing}': '200 400 401 403 404 429 503',
       'PUT /things/{thing}': '200 400 401 403 404 412 413 415 429 503',
-      'DELETE /things/{thing}': '204 400 401 403 404 412 429 503',
-      'PATCH /things/{thing}/key': '200 400 401 403 404 412 413 415 429 503',
+      'DELETE /things/{thing}': '204 400 401 403 404 412 413 415 429 503',
+      'PATCH /things/{thing}/key': '200 400 401 403 404 409 412 413 415 429 503',
       'POST /things/{thing}/share': '200 400 401 403 404 413 415 429 503',
       'DELETE /things/{thing}/share': '204 400 401 403 404 409 413 415 429 503',
       'GET /things/{thing}/channels': '200 400 401 403 404 429 503',
-      'POST /channels': '201 400 401 413 415 429 503',
-      'POST /channels/bulk': '201 400 401 413 415 429 503',
+      'POST /channels': '201 400 401 409 413 415 429 503',
+      'POST /channels/bulk': '201 400 401 409 413 415 429 503',
       'GET /channels': '200 400 401 429 503',
       'GET /channels/{channel}': '200 400 401 403 404 429 503',
       'PUT /channels/{channel}': '200 400 401 403 404 412 413 415 429 503',
-      'DELETE /channels/{channel}': '204 400 401 403 404 412 429 503',
+      'DELETE /channels/{channel}': '204 400 401 403 404 412 413 415 429 503',
       'GET /channels/{channel}/things': '200 400 401 403 404 429 503',
       'PUT /disconnect': '200 400 401 403 404 413 415 429 503',
-      'PUT /channels/{channel}/things/{thing}': '200 400 401 403 404 429 503',
+      'PUT /channels/{channel}/things/{thing}': '200 400 401 403 404 413 415 429 503',
       'POST /policies': '201 400 401 403 404 409 413 415 429 503',
       'PUT /policies': '204 400 401 403 404 409 413 415 429 503',
       'GET /policies/explain': '200 400 401 403 429 503',
@@ -67,7 +60,7 @@ describePlatform('openapi', platform => {
       'GET /groups': '200 400 401 429 503',
       'GET /groups/{group}': '200 400 401 403 404 429 503',
       'PUT /groups/{group}': '200 400 401 403 404 412 413 415 429 503',
-      'DELETE /groups/{group}': '204 400 401 403 404 412 429 503',
+      'DELETE /groups/{group}': '204 400 401 403 404 412 413 415 429 503',
       'GET /groups/{group}/children': '200 400 401 403 404 429 503',
       'GET /groups/{group}/parents': '200 400 401 403 404 429 503',
       'POST /groups/{group}/members': '200 400 401 403 404 413 415 429 503',
@@ -79,7 +72,7 @@ describePlatform('openapi', platform => {
       'POST /groups/{group}/share': '200 400 401 403 404 413 415 429 503',
       'DELETE /groups/{group}/share': '204 400 401 403 404 413 415 429 503',
       'POST /connect': '200 400 401 403 404 413 415 429 503',
-      'DELETE /channels/{channel}/things/{thing}': '204 400 401 403 404 429 503',
+      'DELETE /channels/{channel}/things/{thing}': '204 400 401 403 404 413 415 429 503',
     })
     for (const { operation } of operations) {
       expect(operation).toMatchObject({ tags: [expect.any(String)], summary: expect.any(String), security: expect.any(Array) })
@@ -91,7 +84,7 @@ describePlatform('openapi', platform => {
       'PUT /channels/{channel}/things/{thing}',
     ])
     expect(
-      operations.filter(({ operation }) => operation.security.every(one => 'user' in one) && operation.security.length > 0),
+      operations.filter(({ operation }) => operation.security!.every(one => 'user' in one) && operation.security!.length > 0),
     ).toHaveLength(operations.length - 2)
     expect(paths['/users']?.post?.responses['201']?.headers).toHaveProperty('Location')
   })

@@ -9,10 +9,12 @@ import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
+import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
+import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
-import type { PoliciesOptions } from '../../control-plane/policies/options.ts'
+import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
@@ -59,10 +61,26 @@ export interface Platform {
   logged(): string
   /** Registers a fresh user and signs them in. */
   user(): Promise<User>
+  /** `Bearer …`. */
+  signIn(credentials: Pick<User, 'email' | 'password'>): Promise<string>
   /** The token of the administrator. */
   administrator(): Promise<string>
   close(): Promise<void>
 }
+
+/** Counts as many sign-ins that failed as the platform does, without the delays of real ones. @param what the account, and the client's network or nothing */
+export async function failSignIns(database: Database, times: number, ...what: string[]): Promise<void> {
+  const failed = signInFailures(database)
+  for (let nth = 0; nth < times; nth++) await failed.note([failed.keyOf('sign-in', ...what)])
+}
+
+/** How many sign-ins failed within the minute. */
+export async function failedSignIns(database: Database, ...what: string[]): Promise<number> {
+  const failed = signInFailures(database)
+  return (await failed.count([failed.keyOf('sign-in', ...what)]))[0]!
+}
+
+const signInFailures = (database: Database): FailedAttempts => openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
 
 /** For stores that are opened by themselves. @param changes who hears of what ends */
 export function writesOn(database: Database, changes: Changes = openChanges(recordingLogger().logger)): Writes {
@@ -75,12 +93,9 @@ export function controlPlaneOutage(logger: Logger): OutageReport {
 }
 
 /** In the database. */
-export const ownPolicies: PoliciesOptions = {
-  store: 'relational',
-  openfga: { url: 'http://127.0.0.1:8080', timeoutMs: 2_000 },
-}
+export const ownPolicies = { store: 'relational' } as const
 
-const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
+export const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 let serial = 0
 
 export async function openPlatform(
@@ -89,12 +104,18 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
-  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility } = {},
+    masterKeys = [masterKey],
+  }: {
+    allowSelfRegister?: boolean
+    policies?: ControlPlaneOptions['policies']
+    compatibility?: Compatibility
+    masterKeys?: MasterKeys
+  } = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
-    masterKey,
+    masterKeys,
     options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
     logger,
   })
@@ -122,6 +143,7 @@ export async function openPlatform(
       const { headers } = await call(url, 'POST', '/users', { authorization, body: credentials })
       return { ...credentials, id: headers.get('location')!.replace('/users/', ''), token: await signIn(credentials) }
     },
+    signIn: ({ email, password }) => signIn({ email, password }),
     administrator: () => signIn(administrator),
     async close() {
       await app.close()

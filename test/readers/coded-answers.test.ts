@@ -29,7 +29,7 @@ test.each(['application/json', 'application/x-ndjson', 'text/csv'])('%s is the s
     const coded = await ask(messages(query), { ...gzip, accept })
     expect([plain.headers['content-encoding'], coded.headers['content-encoding']]).toEqual([undefined, 'gzip'])
     expect(coded.headers['content-type']).toBe(plain.headers['content-type'])
-    for (const { headers } of [plain, coded]) expect(headers.vary).toBe('accept, accept-encoding, authorization')
+    for (const { headers } of [plain, coded]) expect(headers.vary).toBe('accept, accept-encoding, authorization, origin')
     const bytes = await bytesOf(coded)
     if (query !== '?limit=all') expect(Number(coded.headers['content-length'])).toBe(bytes.length)
     expect(gunzipSync(bytes).toString()).toBe((await bytesOf(plain)).toString())

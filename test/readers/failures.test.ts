@@ -7,6 +7,7 @@ import { expect, test } from 'vitest'
 import { createLogger } from '../../config/logger.ts'
 import type { Row } from '../../readers/reader.ts'
 import { channel, records } from '../conformance/reader/fixture.ts'
+import { takeFaults } from '../described-answers/faults.ts'
 import { access, options, owner, serve, unused } from './served.ts'
 
 type Read = (query: unknown, signal: AbortSignal) => Promise<readonly Row[]>
@@ -39,6 +40,7 @@ test('what a store throws of its own is an outage of it, with the cause in the l
 test.each([TypeError, RangeError, ReferenceError, SyntaxError])('a mistake of ours is none of the store: %o', async kind => {
   const { app, messages, lines } = await serveLogged(() => Promise.reject(new kind('a is not b')))
   expect((await fetch(messages, { headers: owner })).status).toBe(500)
+  expect(takeFaults()).toEqual([expect.stringContaining('answers 500')])
   expect(lines()).toMatchObject([{ level: 'error', msg: 'request failed', err: { message: 'a is not b' } }])
   await app.close()
 })

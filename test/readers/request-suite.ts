@@ -9,6 +9,7 @@ import { createLogger } from '../../config/logger.ts'
 import type { Reader } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
+import { type Document, resolved } from '../config/http/document-faults.ts'
 import { channel, dayUs, documents, everyRow, type KeptOf, records, startUs } from '../conformance/reader/fixture.ts'
 import type { ReaderSite } from '../conformance/reader/index.ts'
 import { boundaryQueries, fieldQueries, type Query } from './boundary-texts.ts'
@@ -60,7 +61,9 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
     await site.store(batch)
     app = await serverOf(site.reader)
     plainest = await serverOf(openOracleReader(everyRow(keptOf)))
-    const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, Record<string, Operation>> }>()
+    const { paths } = resolved((await app.inject('/openapi.json')).json<Document>()) as unknown as {
+      paths: Record<string, Record<string, Operation>>
+    }
     expect(Object.entries(paths).map(([path, methods]) => [path, Object.keys(methods)])).toEqual([
       ['/channels/{channel}/messages', ['get']],
       ['/channels/{channel}/formats', ['get']],

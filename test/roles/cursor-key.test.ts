@@ -17,6 +17,8 @@ test('a token gives one key: another would end every cursor that is out there', 
   const { key, isShared } = cursorKeyOf({ token })
   expect([Buffer.from(key).toString('hex'), isShared]).toEqual(['09365310ef6f050a9fc707ae42ea353851879c67dcb2b20f7261c26982ac30c9', true])
   expect(cursorKeyOf({ token: `${token}s` }).key).not.toEqual(key)
+  // Of several the first, which is what is shown to the control plane.
+  expect(cursorKeyOf({ token: `${token},another-token-of-theirs` }).key).toEqual(key)
 })
 
 test('without either, each process has a key of its own', () => {

@@ -73,6 +73,13 @@ test.each([
     { SVC_CONTROL_TOKEN: 'a token with spaces' },
     /internal\.token is set to a text that is not shown: give at least 16/,
   ],
+  ['of a second token that is short', api, { SVC_CONTROL_TOKEN: `${aToken},short` }, /internal\.token is set .* several divided by commas/],
+  [
+    'of a token that is missing',
+    ingest,
+    { SVC_CONTROL_TOKEN: `${aToken},` },
+    /control\.token is set to a text that is not shown: give at least 16/,
+  ],
   ['of a short token', ingest, { SVC_CONTROL_TOKEN: 'short' }, /control\.token is set to a text that is not shown: give at least 16/],
   ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: a certificate needs its key/],
   [
@@ -95,6 +102,18 @@ test.each([
     /database\.url: its password holds a % that is not an escape: write %25/,
   ],
   ['of a master key that is none', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not hold a master key/],
+  [
+    'of a second master key that is none',
+    api,
+    { SVC_MASTER_KEY: `${right.SVC_MASTER_KEY},${'x'.repeat(42)}` },
+    /master_key: SVC_MASTER_KEY does not hold a master key/,
+  ],
+  [
+    'of a master key that is given twice',
+    api,
+    { SVC_MASTER_KEY: `${right.SVC_MASTER_KEY}\n${right.SVC_MASTER_KEY}` },
+    /master_key: SVC_MASTER_KEY holds one master key twice/,
+  ],
   ["of an administrator's email", api, { SVC_ADMIN_EMAIL: 'nonsense' }, /admin\.email: is not an email/],
   ['of a control plane that is no URL', ingest, { SVC_CONTROL_URL: 'api:9080' }, /control\.url: is no address of an HTTP server/],
   ['of a control plane with a query', ingest, { SVC_CONTROL_URL: 'http://api/?x' }, /control\.url: is no address of an HTTP server/],
@@ -152,6 +171,10 @@ test('known secrets are faults in production alone', () => {
     expect.stringMatching(/control\.token: with env = production/),
   ])
   expect(api({ SVC_ENV: 'production', SVC_CONTROL_TOKEN: aToken })).toEqual([])
+  // Of several, each is looked at.
+  const lists = { SVC_CONTROL_TOKEN: `${aToken},changeme-changeme`, SVC_MASTER_KEY: `${right.SVC_MASTER_KEY},${'A'.repeat(43)}` }
+  expect([api(lists), api({ ...lists, SVC_ENV: 'production' }).length]).toEqual([[], 2])
+  expect(ingest({ SVC_CONTROL_TOKEN: lists.SVC_CONTROL_TOKEN, SVC_ENV: 'production' })).toHaveLength(1)
   for (const url of ['postgres://sluice:postgres@db/z', 'postgres://sluice@db/z?password=postgres']) {
     expect(api({ SVC_ENV: 'production', SVC_DATABASE_URL: url })).toEqual([expect.stringMatching(/database\.url: with env = production/)])
   }

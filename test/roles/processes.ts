@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { StoreName } from '../../roles/stores/store.ts'
+import { describedAnswers } from '../described-answers/faults.ts'
 import { freePort } from '../servers/free-port.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call } from '../up/operator.ts'
@@ -42,7 +43,7 @@ interface Spawned {
 }
 
 export function spawnRole(words: readonly string[], environment: NodeJS.ProcessEnv): Spawned {
-  const child = spawn(process.execPath, words, { cwd: root, env: environmentFor(environment) })
+  const child = spawn(process.execPath, words, { cwd: root, env: environmentFor({ ...describedAnswers(), ...environment }) })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8')

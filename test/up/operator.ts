@@ -13,6 +13,8 @@ export interface CallOptions {
   readonly type?: string
   readonly body?: string | Uint8Array<ArrayBuffer> | object
   readonly headers?: Readonly<Record<string, string>>
+  /** A success has no end: it is left behind its head. */
+  readonly isEndless?: boolean
 }
 
 export async function call(base: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
@@ -21,7 +23,12 @@ export async function call(base: string, method: string, path: string, options: 
   const { body } = options
   const bytes = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
   if (bytes !== undefined) headers['content-type'] = options.type ?? 'application/json'
-  const response = await fetch(base + path, { method, headers, ...(bytes === undefined ? {} : { body: bytes }) })
+  const leaving = new AbortController()
+  const response = await fetch(base + path, { method, headers, signal: leaving.signal, ...(bytes === undefined ? {} : { body: bytes }) })
+  if (options.isEndless === true && response.ok) {
+    leaving.abort()
+    return { status: response.status, headers: response.headers, text: '', json: undefined }
+  }
   const text = await response.text()
   const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== ''
   return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { describedAnswers } from '../described-answers/faults.ts'
 
 const ownRoot = new URL('../..', import.meta.url).pathname
 
@@ -41,7 +42,10 @@ export function spawnPlatform(options: StartOptions): { child: ChildProcess; pri
   const upArguments = ['--port', '0', '--data', options.data, ...(options.arguments ?? [])]
   const child =
     options.npmStartIn === undefined
-      ? spawn(process.execPath, [join(root, 'main.ts'), 'up', ...upArguments], { cwd: root, env: environmentFor(options.environment) })
+      ? spawn(process.execPath, [join(root, 'main.ts'), 'up', ...upArguments], {
+          cwd: root,
+          env: environmentFor({ ...describedAnswers(), ...options.environment }),
+        })
       : spawn('npm', ['start', '--', ...upArguments], { cwd: options.npmStartIn, env: environmentFor(options.environment) })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {

@@ -13,7 +13,7 @@ test('the files that the README writes are right', async () => {
   const outputs = await runBlocks(blocks, {
     cwd: temporaryFolder(),
     replace: { './sluice': `'${root}sluice'` },
-    expected: { 0: /^ok$/m, 1: /^ok$/m, 2: /^ok$/m, 3: /^ok$/m },
+    expected: { 0: /^ok$/m, 1: /^ok$/m, 2: /^ok$/m, 3: /^ok$/m, 4: /^ok$/m },
   })
   expect(outputs[0]).toContain('time_fields = []')
 })

@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { StoreName } from '../../roles/stores/store.ts'
+import { describedAnswers } from '../described-answers/faults.ts'
 import type { BeginUpkeep, EndWorker } from './workers-of-writer.ts'
 
 const root = new URL('../..', import.meta.url).pathname
@@ -47,7 +48,7 @@ function spawnSluice(words: readonly string[], environment: Environment) {
   const child = spawn(
     process.execPath,
     ['--import', new URL('workers-of-writer.ts', import.meta.url).href, join(root, 'main.ts'), ...words],
-    { cwd: root, env: { ...Object.fromEntries(kept), ...environment }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
+    { cwd: root, env: { ...Object.fromEntries(kept), ...describedAnswers(), ...environment }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
   )
   let output = ''
   for (const stream of [child.stdout!, child.stderr!]) {

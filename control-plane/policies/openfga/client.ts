@@ -5,7 +5,7 @@
 //   members of a group                         entity:<group id>#member
 
 import type { GroupId, ThingId, UserId } from '../../ids.ts'
-import { type Policy, type PolicyFilter, type PolicyObject, type Relation, relations, type Subject } from '../policy-store.ts'
+import { objectsMax, type Policy, type PolicyFilter, type PolicyObject, type Relation, relations, type Subject } from '../policy-store.ts'
 import type { OpenFgaRequests } from './requests.ts'
 
 /** Where the policies are. */
@@ -21,7 +21,10 @@ export interface OpenFgaClient {
   read(store: OpenFgaStore, of: PolicyFilter): Promise<Policy[]>
   /** Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done. */
   write(store: OpenFgaStore, change: { readonly add?: readonly Policy[]; readonly remove?: readonly Policy[] }): Promise<void>
-  /** The objects on which the subject has the relation, also through groups; as many as the server gives. */
+  /**
+   * The objects on which the subject has the relation, also through groups: `objectsMax` at most, and those that the server finds within its
+   * deadline (`OPENFGA_LIST_OBJECTS_DEADLINE`, 3 s), which it does not tell.
+   */
   objects(store: OpenFgaStore, subject: UserId, relation: Relation): Promise<PolicyObject[]>
 }
 
@@ -95,8 +98,8 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
 
     async objects({ storeId, modelId }, subject, relation) {
       const body = { authorization_model_id: modelId, type: 'entity', relation, user: toUser(subject), consistency }
-      const { objects } = (await requests.post(`/stores/${storeId}/list-objects`, body)) as { objects: readonly string[] }
-      return objects.map(toPolicyObject)
+      const found = (await requests.stream(`/stores/${storeId}/streamed-list-objects`, body, objectsMax)) as { readonly object: string }[]
+      return found.map(({ object }) => toPolicyObject(object))
     },
   }
 }

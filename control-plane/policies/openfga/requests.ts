@@ -1,5 +1,6 @@
 // Requests to an OpenFGA server, each bounded in time, and asked again once where its connection was stale: all of them may be.
 
+import type { Readable } from 'node:stream'
 import { type Dispatcher, Pool } from 'undici'
 import { HttpError } from '../../../config/http/errors.ts'
 
@@ -19,6 +20,11 @@ export interface OpenFgaRequests {
    * @throws HttpError `unavailable` for everything but a 2xx within the time
    */
   post(path: string, body: object): Promise<unknown>
+  /**
+   * @returns the first `max` results of an answer that comes as a stream
+   * @throws as `post`
+   */
+  stream(path: string, body: object, max: number): Promise<unknown[]>
   close(): Promise<void>
 }
 
@@ -43,22 +49,45 @@ export function openRequests({ url, key, timeoutMs }: OpenFgaAddress): OpenFgaRe
     }
   }
 
+  /** @throws HttpError `unavailable` for everything but a 2xx that is read within the time */
+  async function ask<Answer>(
+    path: string,
+    body: object,
+    read: (answer: Dispatcher.ResponseData['body']) => Promise<Answer>,
+  ): Promise<Answer> {
+    try {
+      const answer = await send(path, JSON.stringify(body))
+      if (answer.statusCode >= 200 && answer.statusCode < 300) return await read(answer.body)
+      // Its own words name what is wrong with the store, the model or the key.
+      throw new Error(`it answers ${answer.statusCode}: ${(await answer.body.text()).slice(0, 300)}`)
+    } catch (cause) {
+      throw new HttpError('unavailable', 'the policy store cannot be asked: try again', {
+        cause: new Error(`OpenFGA at ${origin}: ${reasonOf(cause)}`, { cause }),
+      })
+    }
+  }
+
   return {
-    async post(path, body) {
-      try {
-        const answer = await send(path, JSON.stringify(body))
-        const text = await answer.body.text()
-        if (answer.statusCode >= 200 && answer.statusCode < 300) return JSON.parse(text) as unknown
-        // Its own words name what is wrong with the store, the model or the key.
-        throw new Error(`it answers ${answer.statusCode}: ${text.slice(0, 300)}`)
-      } catch (cause) {
-        throw new HttpError('unavailable', 'the policy store cannot be asked: try again', {
-          cause: new Error(`OpenFGA at ${origin}: ${reasonOf(cause)}`, { cause }),
-        })
-      }
-    },
+    post: (path, body) => ask(path, body, answer => answer.json()),
+    stream: (path, body, max) => ask(path, body, answer => resultsOf(answer, max)),
     close: () => pool.destroy(),
   }
+}
+
+/** A line of JSON each, `{"result": …}`, or `{"error": {"message": …}}` where it breaks off. What comes after `max` is not waited for. */
+async function resultsOf(answer: Readable, max: number): Promise<unknown[]> {
+  const results: unknown[] = []
+  let rest = ''
+  for await (const chunk of answer.setEncoding('utf8')) {
+    const lines = (rest + String(chunk)).split('\n')
+    rest = lines.pop()!
+    for (const line of lines) {
+      const { result, error } = JSON.parse(line) as { result?: unknown; error?: { message?: string } }
+      if (error !== undefined) throw new Error(`it broke off its answer: ${error.message}`)
+      if (results.push(result) >= max) return results
+    }
+  }
+  return results
 }
 
 function reasonOf(error: unknown): string {

@@ -134,6 +134,20 @@ describePlatform('audit', platform => {
     expect((await read(`user_id=${other.id}&action=channel.create&offset=1&limit=1`)).entries).toEqual([middle])
   })
 
+  test('an instant may have any offset, year and second that RFC 3339 has', async () => {
+    const [entry] = (await read(`user_id=${other.id}&action=channel.create`)).entries
+    const found = async (instant: string): Promise<boolean> =>
+      (await read(`user_id=${other.id}&from=${encodeURIComponent(instant)}`)).total > 0
+    const at = new Date(entry!.at)
+    const [ahead, behind] = [1, -1].map(sign => new Date(at.getTime() + sign * (23 * 60 + 59) * 60_000).toISOString().replace('Z', ''))
+    expect(await found(`${ahead}+23:59`)).toBe(true)
+    expect(await found(`${behind}-23:59`)).toBe(true)
+    expect(await found(new Date(at.getTime() + 60_000).toISOString())).toBe(false)
+    for (const instant of ['0000-01-01T00:00:00Z', '0001-01-01t00:00:00z', '2016-12-31T23:59:60Z', '2020-01-01 00:00:00.123456789+0530'])
+      expect(await found(instant), instant).toBe(true)
+    expect(await found('9999-12-31T23:59:59-23:59')).toBe(false)
+  })
+
   test('only the administrator reads it, and wrong filters are told', async () => {
     expect((await as(other.token)('GET', '/audit')).status).toBe(403)
     expect((await call(platform().url, 'GET', '/audit', {})).status).toBe(401)

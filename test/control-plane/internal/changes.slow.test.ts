@@ -7,6 +7,7 @@ import type { Database } from '../../../config/postgres/database.ts'
 import { changesChannel, openChanges } from '../../../control-plane/changes.ts'
 import type { AccessChange } from '../../../control-plane/client.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
+import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import { openPasswords } from '../../../control-plane/users/passwords.ts'
 import { openUsers, type Users } from '../../../control-plane/users/store.ts'
 import { openTokenVersions } from '../../../control-plane/users/token-versions.ts'
@@ -188,6 +189,7 @@ describeWithPostgres('changes', postgres => {
 function usersOf(database: Database): Users {
   return openUsers({
     database,
+    policies: openRelationalPolicies(database),
     writes: writesOn(database, openChanges(recordingLogger().logger, { shared: true })),
     passwords: openPasswords(),
     versions: openTokenVersions(database),

@@ -24,7 +24,7 @@ describePlatform('API keys', platform => {
     expect((await ask('GET', `/keys/${id}`)).json).toEqual(shown)
     expect((await ask('GET', '/keys')).json).toMatchObject({ total: 1, keys: [shown] })
     const other = await platform().user()
-    expect((await ask('GET', `/keys/${id}`, undefined, other.token)).status).toBe(404)
+    expect((await ask('GET', `/keys/${id}`, undefined, other.token)).status).toBe(403)
     expect((await ask('DELETE', `/keys/${id}`, undefined, other.token)).status).toBe(204)
     expect((await ask('GET', `/keys/${id}`)).status).toBe(200)
     expect((await ask('DELETE', `/keys/${id}`)).status).toBe(204)

@@ -52,7 +52,7 @@ describePlatform('policies', platform => {
     expect((await ask('POST', '/policies', member, user.token)).status).toBe(403)
   })
 
-  test('the last administrator stays one, also when two are removed at once', async () => {
+  test('the last administrator who is not disabled stays one, also when two are removed at once', async () => {
     const own = (await explain(user.id, 'member', 'authorities'))['allowed']
     expect(own).toBe(false)
     const rows = await platform().database.query<{ subject: string }>(
@@ -62,7 +62,12 @@ describePlatform('policies', platform => {
     const remove = (subject: string, by = administrator) =>
       ask('PUT', '/policies', { subjects: [subject], object: 'authorities', policies: ['member', 'read'] }, by)
     const refused = await remove(chief!)
-    expect([refused.status, refused.json?.detail]).toEqual([409, expect.stringContaining('make somebody else a member')])
+    expect([refused.status, refused.json?.detail]).toEqual([409, expect.stringContaining('make another user a member')])
+    await ask('POST', '/policies', { subjects: [user.id], object: 'authorities', policies: ['member'] })
+    await ask('PUT', `/users/${user.id}/disabled`, { disabled: true })
+    expect((await remove(chief!)).status).toBe(409)
+    await ask('PUT', `/users/${user.id}/disabled`, { disabled: false })
+    user = { ...user, token: await platform().signIn(user) }
     await ask('POST', '/policies', { subjects: [user.id], object: 'authorities', policies: ['member'] })
     const statuses = (await Promise.all([remove(chief!), remove(user.id)])).map(({ status }) => status)
     expect(statuses.filter(status => status === 204)).toHaveLength(1)
@@ -97,6 +102,16 @@ describePlatform('policies', platform => {
       expect((await ask(method, path, method === 'GET' ? undefined : body, user.token)).status).toBe(403)
       expect((await call(platform().url, method, path, method === 'GET' ? {} : { body })).status).toBe(401)
     }
+  })
+
+  test('administrators are named one by one, and by an administrator who shows a token', async () => {
+    const everybody = { subjects: ['*'], object: 'authorities', policies: ['member'] }
+    expect((await ask('POST', '/policies', everybody)).status).toBe(400)
+    const key = `Bearer ${(await ask('POST', '/keys', {})).json!['value'] as string}`
+    for (const method of ['POST', 'PUT'])
+      expect((await ask(method, '/policies', { ...everybody, subjects: [user.id] }, key)).status).toBe(403)
+    expect((await ask('POST', '/policies', { ...everybody, object: 'users' }, key)).status).toBe(201)
+    expect((await ask('PUT', '/policies', { ...everybody, object: 'users' }, key)).status).toBe(204)
   })
 
   test('why something is allowed is told by the policies that lead to it, and in words', async () => {

@@ -6,14 +6,14 @@ import { openThingKeys } from '../../../control-plane/things/keys.ts'
 import { call, makeSite } from '../../up/operator.ts'
 import { describePlatform, masterKey } from '../platform.ts'
 
-const keys = openThingKeys(masterKey)
+const keys = openThingKeys([masterKey])
 const thing = newThingId()
 
 test('a key is a UUID, its ciphertext gives it back, and two encryptions of one thing differ', () => {
   const { key, ciphertext } = keys.issue(thing)
   expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   expect(keys.decrypt(thing, ciphertext)).toBe(key)
-  expect(openThingKeys(masterKey).decrypt(thing, ciphertext)).toBe(key)
+  expect(openThingKeys([masterKey]).decrypt(thing, ciphertext)).toBe(key)
   expect(ciphertext).toHaveLength(4 + 12 + 16 + 36)
   expect(ciphertext.includes(key)).toBe(false)
   expect(keys.issue(thing).ciphertext.subarray(4, 16)).not.toEqual(ciphertext.subarray(4, 16))
@@ -21,8 +21,8 @@ test('a key is a UUID, its ciphertext gives it back, and two encryptions of one 
 
 test('the look-up of a key is always the same under one master key, and another under another', () => {
   const { key, lookup } = keys.issue(thing)
-  expect(openThingKeys(masterKey).lookup(key)).toEqual(lookup)
-  expect(openThingKeys(Buffer.alloc(32, 8)).lookup(key)).not.toEqual(lookup)
+  expect(openThingKeys([masterKey]).lookups(key)).toEqual([lookup])
+  expect(openThingKeys([Buffer.alloc(32, 8)]).lookups(key)).not.toEqual([lookup])
 })
 
 test('a ciphertext of another thing does not open', () => {
@@ -43,7 +43,7 @@ test('a ciphertext with any byte changed, or cut short, does not open', () => {
 })
 
 test('a ciphertext written under another master key says so', () => {
-  const { ciphertext } = openThingKeys(Buffer.alloc(32, 8)).issue(thing)
+  const { ciphertext } = openThingKeys([Buffer.alloc(32, 8)]).issue(thing)
   expect(() => keys.decrypt(thing, ciphertext)).toThrow(/is encrypted under the key [0-9a-f]{8}, and this process has [0-9a-f]{8}/)
 })
 

@@ -96,17 +96,4 @@ describePlatform('sharing', platform => {
   ])('with %s it is malformed', async (_name, users, policies) => {
     expect((await share('POST', await makeThing(), users, policies)).status).toBe(400)
   })
-
-  test('sharing while it is taken back, or the thing deleted, ends whole: all or nothing, and no policy of a thing that is gone', async () => {
-    for (let round = 0; round < 5; round++) {
-      const thing = await makeThing()
-      await Promise.all([share('POST', thing, [friend.id], ['read', 'write']), share('DELETE', thing, [friend.id], ['read', 'write'])])
-      const list = () => platform().database.query('SELECT FROM control_plane.tuples WHERE object = $1', [thing])
-      expect([3, 5]).toContain((await list()).length)
-      const [shared, deleted] = await Promise.all([share('POST', thing, [friend.id], ['read']), ask('DELETE', `/things/${thing}`)])
-      expect([200, 403]).toContain(shared.status)
-      expect(deleted.status).toBe(204)
-      expect(await list()).toEqual([])
-    }
-  })
 })

@@ -4,9 +4,8 @@ import { createHmac } from 'node:crypto'
 import { decodeJwt, SignJWT } from 'jose'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { deriveKey } from '../../../config/secrets.ts'
-import { openFailedAttempts } from '../../../control-plane/failed-attempts.ts'
 import { call } from '../../up/operator.ts'
-import { describePlatform, masterKey, type User } from '../platform.ts'
+import { describePlatform, failSignIns, masterKey, type User } from '../platform.ts'
 
 const key = deriveKey(masterKey, 'tokens')
 const secondsNow = (): number => Math.floor(Date.now() / 1000)
@@ -77,11 +76,7 @@ describePlatform('tokens', platform => {
   describe('guessing', () => {
     const from = (address: string, body: object) =>
       call(platform().url, 'POST', '/tokens', { body, headers: { 'x-forwarded-for': address } })
-    /** As the platform counts; the delays of real failures would take half a minute. */
-    const fail = async (times: number, ...what: string[]): Promise<void> => {
-      const failed = openFailedAttempts(platform().database, deriveKey(masterKey, 'failed-attempts'))
-      for (let nth = 0; nth < times; nth++) await failed.note([failed.keyOf('sign-in', ...what)])
-    }
+    const fail = (times: number, ...what: string[]): Promise<void> => failSignIns(platform().database, times, ...what)
 
     test('twenty failures at an account from an address are limited there, with the right password as well, and nowhere else', async () => {
       const { email, password } = await platform().user()

@@ -8,6 +8,7 @@ import type { AccessChange } from '../../../control-plane/client.ts'
 import { openFailedAttempts } from '../../../control-plane/failed-attempts.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
 import { openApiKeys } from '../../../control-plane/keys/store.ts'
+import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import { openTokens } from '../../../control-plane/tokens/store.ts'
 import { openUnknownKeys } from '../../../control-plane/unknown-keys.ts'
 import { argon2id, openPasswords } from '../../../control-plane/users/passwords.ts'
@@ -25,6 +26,7 @@ describePlatform('password change', platform => {
     changes.onChange(change => void heard.push(change))
     const users = openUsers({
       database,
+      policies: openRelationalPolicies(database),
       writes: writesOn(database, changes),
       passwords: openPasswords(derive),
       versions: openTokenVersions(database),
@@ -45,11 +47,11 @@ describePlatform('password change', platform => {
     }
   })
 
-  const tokens = openTokens(deriveKey(masterKey, 'tokens'), { lifetimeSeconds: 60 })
+  const tokens = openTokens([deriveKey(masterKey, 'tokens')], { lifetimeSeconds: 60 })
 
   test('the token works before and not after, the new password gives one that does, and listeners have heard', async () => {
     const { users, changes } = open()
-    const apiKeys = openApiKeys(platform().database, masterKey, writesOn(platform().database))
+    const apiKeys = openApiKeys(platform().database, writesOn(platform().database))
     const unknownKeys = openUnknownKeys(openFailedAttempts(platform().database, masterKey))
     const { userOf } = openAuthentication({ tokens, users, apiKeys, unknownKeys })
     const { id, email, password } = await platform().user()
@@ -63,6 +65,15 @@ describePlatform('password change', platform => {
     expect(await users.recognise({ email, password })).toBeUndefined()
     const after = await users.recognise({ email, password: 'another horse battery' })
     expect(await userOf(await tokens.issue({ user: after!.user, version: after!.tokenVersion }))).toBe(id)
+  })
+
+  test('a change whose old password was replaced meanwhile changes nothing', async () => {
+    const { users } = open()
+    const { id, email, password } = await platform().user()
+    const { user, tokenVersion } = (await users.recognise({ email, password }))!
+    await users.changePassword(itself, user, 'set by the chief')
+    expect(await users.changePassword(itself, user, 'of the thief', tokenVersion)).toBe(false)
+    expect(await users.recognise({ email, password: 'set by the chief' })).toMatchObject({ user: id })
   })
 
   test('the token opens no channel after it either', async () => {

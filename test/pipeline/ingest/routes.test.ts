@@ -11,7 +11,7 @@ import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 import { MessageRefusedError } from '../../../pipeline/log.ts'
-import { type Body, channel, type IngestSite, key, limitedKey, looseKey, openSite, thing } from './site.ts'
+import { type Body, channel, type IngestSite, key, limitedKey, looseKey, openSite, thing, unlimited } from './site.ts'
 
 const pack = '[{"n":"temperature","v":21.5}]'
 const path = `/channels/${channel}/messages`
@@ -369,7 +369,7 @@ test('the description names the errors, and an error is answered whole, whatever
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(app, { version: '0' })
   const { log, keys: access, registry } = site
-  const parts = { log, access, logLabel: () => '1', metrics: openIngestMetrics(registry), options: { payloadBytesMax: 1000 } }
+  const parts = { log, access, logLabel: () => '1', metrics: openIngestMetrics(registry), options: { payloadBytesMax: 1000, ...unlimited } }
   await app.register(ingestRoutes(parts))
   const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, { post: { responses: object } }> }>()
   await app.close()

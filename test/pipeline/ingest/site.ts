@@ -11,6 +11,7 @@ import { createLogger } from '../../../config/logger.ts'
 import type { AccessControl, AccessRequest } from '../../../control-plane/client.ts'
 import { type EmbeddedLog, openEmbeddedLog } from '../../../pipeline/embedded-log/index.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
+import type { Quotas } from '../../../pipeline/ingest/quotas.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 
 export const channel: string = randomUUID()
@@ -21,6 +22,9 @@ export const looseKey: string = randomUUID()
 
 /** An unknown key that was shown too often. */
 export const limitedKey: string = randomUUID()
+
+/** No quotas. */
+export const unlimited = { thingMessagesPerMinute: 0, channelMessagesPerMinute: 0 }
 
 /** Knows two keys, and one connection. */
 export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error } {
@@ -60,16 +64,24 @@ export interface IngestSite extends AsyncDisposable {
   messages(): Record<string, unknown>[]
 }
 
-export async function openSite({ payloadBytesMax = 262_144, queueBytesMax = 10_000_000 } = {}): Promise<IngestSite> {
+/** @param quotas of a clock of the test; none by default */
+export async function openSite({
+  payloadBytesMax = 262_144,
+  queueBytesMax = 10_000_000,
+  quotas,
+}: {
+  payloadBytesMax?: number
+  queueBytesMax?: number
+  quotas?: Quotas | undefined
+} = {}): Promise<IngestSite> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-ingest-'))
   const logger = createLogger({ level: 'silent', pretty: false })
   const log = openEmbeddedLog({ path: join(folder, 'messages.sqlite'), name: 'messages', queueBytesMax, retentionMs: 3_600_000, logger })
   const keys = openKeys()
   const registry = new Registry()
   const app = createServer({ logger })
-  await app.register(
-    ingestRoutes({ log, logLabel: () => '1', access: keys, metrics: openIngestMetrics(registry), options: { payloadBytesMax } }),
-  )
+  const options = { payloadBytesMax, ...unlimited }
+  await app.register(ingestRoutes({ log, logLabel: () => '1', access: keys, metrics: openIngestMetrics(registry), options, quotas }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo
   const url = `http://127.0.0.1:${port}`

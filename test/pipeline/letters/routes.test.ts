@@ -9,6 +9,7 @@ import type { Letters, Selection } from '../../../pipeline/letters/letters.ts'
 import { letterRoutes } from '../../../pipeline/letters/routes.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { takeFaults } from '../../described-answers/faults.ts'
 
 class StoreAwayError extends Error {}
 
@@ -122,6 +123,7 @@ describe.each(doors)('%s %s', (method, url, body) => {
     failure = new Error('a defect with a secret')
     const { status, json } = await ask(method, url, given)
     expect([status, JSON.stringify(json).includes('secret')]).toEqual([500, false])
+    expect(takeFaults()).toEqual([expect.stringContaining('answers 500')])
   })
 })
 

@@ -28,6 +28,18 @@ test('the owner is given each record as it comes, as a page has it, with an id',
   expect(client.retryMs()).toBe(2000)
 })
 
+test('a page of an allowed origin may follow a stream, and read why it may not', async () => {
+  const origin = 'https://app.example.com'
+  await using served = await serveLive({}, undefined, [origin])
+  const client = await served.open('', { ...owner, origin })
+  const refused = await served.get('', { ...stranger, origin })
+  expect(refused.status).toBe(403)
+  for (const { headers } of [client, refused]) {
+    expect(headers.get('access-control-allow-origin')).toBe(origin)
+    expect(headers.get('vary')).toMatch(/origin/i)
+  }
+})
+
 test('a thing is given what it published itself, and the same question by another thing is quiet', async () => {
   await using served = await serveLive()
   const [own, other, asked] = await Promise.all([

@@ -65,12 +65,16 @@ export interface ServedLive extends AsyncDisposable {
 
 const defaults: LiveOptions = { streamsMax: 100, streamsEachMax: 100, queueBytes: 64 * 1024, heartbeatSeconds: 15 }
 
-export async function serveLive(options: Partial<LiveOptions> = {}, live?: LiveMessages | 'none'): Promise<ServedLive> {
+export async function serveLive(
+  options: Partial<LiveOptions> = {},
+  live?: LiveMessages | 'none',
+  allowedOrigins: string[] = [],
+): Promise<ServedLive> {
   const topic = openFakeTopic(2)
   const own = openLive(topic)
   const access = openFakeAccess()
   const logger = createLogger({ level: 'silent', pretty: false })
-  const app = createServer({ logger })
+  const app = createServer({ logger, allowedOrigins })
   const told: string[] = []
   await app.register(
     liveRoutes({

@@ -7,7 +7,7 @@ const commands = ['dlq ls', 'dlq show', 'dlq replay', 'dlq drop', 'verify', 'tra
 
 test('sluice --help names the tools', async () => {
   const help = (await outputOf(['--help'])).toString()
-  for (const tool of ['dlq', 'verify', 'trace', 'provision']) expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
+  for (const tool of ['dlq', 'verify', 'trace', 'policies', 'secrets', 'provision']) expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
 })
 
 test.each(commands)('sluice %s --help shows an example of it, and says how a running platform is asked', async name => {
@@ -18,7 +18,17 @@ test.each(commands)('sluice %s --help shows an example of it, and says how a run
   expect(help).toMatch(/SVC_TOKEN/)
 })
 
+test.each(['policies repair', 'secrets rotate', 'secrets generate'])('sluice %s --help shows an example of it', async name => {
+  const help = (await outputOf([...name.split(' '), '--help'])).toString()
+  expect(help.split(/^Examples?:$/m)[1]).toContain(`sluice ${name}`)
+})
+
 test.each([
+  [['policies', 'repair'], 1, /^say which control plane: with --data <folder>/],
+  [['policies', 'repair', '--before', '2026-11-01T00:00:00'], 1, /Give an instant with its time zone/],
+  [['policies', 'repair', '--data', '/nowhere'], 1, /^there is no data of a `sluice up` in \/nowhere/],
+  [['secrets', 'rotate'], 1, /^say which control plane: with --data <folder>/],
+  [['secrets', 'rotate', '--data', '/nowhere'], 1, /^there is no data of a `sluice up` in \/nowhere/],
   [['dlq', 'show', 'nonsense'], 1, /Give <log>-<partition>-<offset>/],
   [['dlq', 'ls', '--limit', '0'], 1, /Give a whole number from 1 to 1000/],
   [['dlq', 'drop'], 1, /say which dead letters to drop/],

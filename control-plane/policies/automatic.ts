@@ -1,0 +1,127 @@
+// The automatic policies of SPEC §5, as rows of users, things and groups say that they are to be: read batch by batch, all or those that are missing.
+
+import type { Queries } from '../../config/postgres/database.ts'
+import { isDelivered, type Policy } from './policy-store.ts'
+
+/** A kind of automatic policies, each of an entity. */
+export interface AutomaticKind {
+  readonly name: string
+  /** What is given, in words. */
+  readonly gives: string
+  /** The table of the entities. */
+  readonly entities: 'users' | 'things' | 'groups'
+  /** Columns of the policies, and where they come from; `entity` is the entity's id. */
+  readonly object: string
+  readonly relations: readonly string[]
+  readonly subject: string
+  readonly from: string
+  readonly entity: string
+  /** When both the entity and what else the policies speak of were there. */
+  readonly createdAt: string
+  /** The table whose rows go with the policies: locked, so that whoever deletes one finds the policies, too. */
+  readonly locked: string
+}
+
+const rights = ['read', 'write', 'delete']
+
+/** As users, things and groups get them when they are made, and things when they come into a group. */
+export const automaticKinds: readonly AutomaticKind[] = [
+  {
+    name: 'users',
+    gives: 'member of users',
+    entities: 'users',
+    object: `'users'`,
+    relations: ['member'],
+    subject: 'users.id::text',
+    from: 'control_plane.users',
+    entity: 'users.id',
+    createdAt: 'users.created_at',
+    locked: 'users',
+  },
+  {
+    name: 'things',
+    gives: 'read, write and delete for the owner',
+    entities: 'things',
+    object: 'things.id::text',
+    relations: rights,
+    subject: 'things.owner::text',
+    from: 'control_plane.things',
+    entity: 'things.id',
+    createdAt: 'things.created_at',
+    locked: 'things',
+  },
+  {
+    name: 'groups',
+    gives: 'member for the owner',
+    entities: 'groups',
+    object: 'groups.id::text',
+    relations: ['member'],
+    subject: 'groups.owner::text',
+    from: 'control_plane.groups',
+    entity: 'groups.id',
+    createdAt: 'groups.created_at',
+    locked: 'groups',
+  },
+  {
+    name: 'things in groups',
+    gives: 'read, write and delete for the members of the group',
+    entities: 'things',
+    object: 'group_things.thing::text',
+    relations: rights,
+    subject: `group_things.group_id || '#member'`,
+    from: 'control_plane.group_things JOIN control_plane.groups ON groups.id = group_things.group_id',
+    entity: 'group_things.thing',
+    createdAt: 'groups.created_at',
+    locked: 'group_things',
+  },
+]
+
+/** RFC 3339; undefined for whenever. */
+export type Before = string | undefined
+
+export async function countEntities(queries: Queries, { entities }: AutomaticKind, before: Before): Promise<number> {
+  const sql = `SELECT count(*) AS entities FROM control_plane.${entities} WHERE ($1::timestamptz IS NULL OR created_at < $1)`
+  const [row] = await queries.query<{ entities: bigint }>(sql, [before ?? null])
+  return Number(row!.entities)
+}
+
+/** The next entities in the order of their ids, without those that are still being made. */
+export async function nextEntities(
+  queries: Queries,
+  { entities }: AutomaticKind,
+  { before, after, limit }: { readonly before: Before; readonly after: string | undefined; readonly limit: number },
+): Promise<string[]> {
+  const sql = `
+    SELECT id FROM control_plane.${entities}
+    WHERE ($1::uuid IS NULL OR id > $1) AND ($2::timestamptz IS NULL OR created_at < $2) AND ${isDelivered(`${entities}.id`)}
+    ORDER BY id LIMIT $3`
+  return (await queries.query<{ id: string }>(sql, [after ?? null, before ?? null, limit])).map(({ id }) => id)
+}
+
+export interface PolicyReading {
+  readonly before: Before
+  /** Those alone that the table of the relational store does not hold. */
+  readonly onlyMissing: boolean
+  /** In a transaction that adds them. */
+  readonly locks: boolean
+}
+
+/** The automatic policies of these entities. */
+export async function automaticPolicies(
+  queries: Queries,
+  { object, relations, subject, from, entity, createdAt, locked }: AutomaticKind,
+  entities: readonly string[],
+  { before, onlyMissing, locks }: PolicyReading,
+): Promise<Policy[]> {
+  // LIMIT makes it a look-up for each policy: a join might read all policies there are.
+  const isMissing = `(
+    SELECT true FROM control_plane.tuples
+    WHERE tuples.object = ${object} AND tuples.relation = given.relation AND tuples.subject = ${subject} LIMIT 1
+  ) IS NULL`
+  const sql = `
+    SELECT ${object} AS object, given.relation, ${subject} AS subject
+    FROM ${from} CROSS JOIN unnest($2::text[]) AS given (relation)
+    WHERE ${entity} = ANY($1::uuid[]) AND ($3::timestamptz IS NULL OR ${createdAt} < $3)${onlyMissing ? ` AND ${isMissing}` : ''}
+    ${locks ? `FOR KEY SHARE OF ${locked}` : ''}`
+  return queries.query<Policy & Record<string, string>>(sql, [entities, relations, before ?? null])
+}

@@ -1,0 +1,73 @@
+// Adds the automatic policies that users, things and groups from before the policies lack (SPEC §5, rule 10).
+
+import type { Database } from '../../config/postgres/database.ts'
+import { itself, type Writes } from '../writes.ts'
+import { type AutomaticKind, automaticKinds, automaticPolicies, type Before, countEntities, nextEntities } from './automatic.ts'
+
+export interface RepairOptions {
+  /** Only users, things and groups that were made before. */
+  readonly before: Before
+  /** Counts, and adds nothing. */
+  readonly dryRun: boolean
+  /** Whether the policies are in the database, so that what is missing is known; else all are written, and those that exist stay as they are. */
+  readonly onlyMissing: boolean
+  readonly onProgress: (checked: number, total: number) => void
+}
+
+/** What was done about one kind. */
+export interface Repaired extends Pick<AutomaticKind, 'name' | 'gives'> {
+  /** Entities that were looked at. */
+  readonly checked: number
+  /** Policies that were added; of a store elsewhere, that were written. */
+  readonly policies: number
+}
+
+/** Of one transaction. */
+const batchSize = 1_000
+
+/**
+ * May be cut off and repeated, and run beside instances: a batch is one transaction with its line of the audit log, and what exists is no error.
+ *
+ * @throws HttpError `unavailable` while a policy store elsewhere does not answer
+ */
+export async function repairPolicies(database: Database, writes: Writes, options: RepairOptions): Promise<Repaired[]> {
+  const { before, onProgress } = options
+  const repaired: Repaired[] = []
+  const totals = await Promise.all(automaticKinds.map(kind => countEntities(database, kind, before)))
+  const total = totals.reduce((sum, one) => sum + one, 0)
+  let checkedBefore = 0
+  for (const kind of automaticKinds) {
+    let [checked, policies] = [0, 0]
+    for (let after: string | undefined; ; ) {
+      const entities = await nextEntities(database, kind, { before, after, limit: batchSize })
+      after = entities.at(-1)
+      if (after === undefined) break
+      policies += await repairBatch(database, writes, kind, entities, options)
+      checked += entities.length
+      onProgress(checkedBefore + checked, total)
+    }
+    checkedBefore += checked
+    repaired.push({ name: kind.name, gives: kind.gives, checked, policies })
+  }
+  return repaired
+}
+
+/** @returns how many policies were added */
+async function repairBatch(
+  database: Database,
+  writes: Writes,
+  kind: AutomaticKind,
+  entities: readonly string[],
+  { before, dryRun, onlyMissing }: RepairOptions,
+): Promise<number> {
+  const reading = { before, onlyMissing, locks: !dryRun }
+  if (dryRun) return (await automaticPolicies(database, kind, entities, reading)).length
+  return writes(itself, async write => {
+    const policies = await automaticPolicies(write, kind, entities, reading)
+    if (policies.length === 0) return 0
+    await write.policies.add(policies)
+    const named = policies.flatMap(({ object, subject }) => [object, subject.replace('#member', '')])
+    write.note('policy.repair', [...new Set(named)], [...new Set(policies.map(({ relation }) => relation))])
+    return policies.length
+  })
+}

@@ -1,0 +1,81 @@
+// Replaces the master key: whatever is kept under another than the first is written under the first.
+//
+// It may be cut off anywhere and begun again, beside running instances: each row is under one key or the other, wholly, and all that have both read
+// it. The database's own check changes last, so that a start with the new key alone is refused until everything is under it.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Database } from '../../config/postgres/database.ts'
+import type { MasterKeys } from '../../config/secrets.ts'
+import type { ThingId } from '../ids.ts'
+import { checkedKey, setCheckedKey } from '../installation.ts'
+import { openThingKeys, type ThingKeys } from '../things/keys.ts'
+import { itself, type Writes } from '../writes.ts'
+import { countByMasterKey, isLeft, type KeyCount, type PreviousKeys, previousKeys, rewriteBatch } from './store.ts'
+
+export interface RotationState {
+  /** The id of the first master key, in hexadecimal. */
+  readonly masterKeyId: string
+  readonly counts: readonly KeyCount[]
+  /** What still needs another master key than the first; nothing can change that but time. */
+  readonly previous: PreviousKeys
+}
+
+interface Parts {
+  readonly database: Database
+  readonly writes: Writes
+  readonly masterKeys: MasterKeys
+  readonly onProgress: (rewritten: number, total: number) => void
+}
+
+/** Somebody holds the rows that are left. */
+const retryMs = 200
+
+/** @throws ControlPlaneStartError when the database is written under a master key that is not given */
+export async function readRotation(database: Database, masterKeys: MasterKeys): Promise<RotationState> {
+  await checkedKey(database, masterKeys)
+  const keys = openThingKeys(masterKeys)
+  return {
+    masterKeyId: keys.masterKeyIds[0].toString('hex'),
+    counts: await countByMasterKey(database),
+    previous: await previousKeys(database, keys),
+  }
+}
+
+/**
+ * Writes everything under the first master key, and notes it in the audit log where there was something to do.
+ *
+ * @returns how many thing keys were written
+ * @throws ControlPlaneStartError when the database is written under a master key that is not given
+ * @throws SecretError for a thing key that none of the master keys opens
+ */
+export async function rotateSecrets({ database, writes, masterKeys, onProgress }: Parts): Promise<number> {
+  const before = await checkedKey(database, masterKeys)
+  const keys = openThingKeys(masterKeys)
+  const [first] = keys.masterKeyIds
+  const counts = await countByMasterKey(database)
+  const total = counts.filter(({ masterKeyId }) => masterKeyId !== first.toString('hex')).reduce((sum, { things }) => sum + things, 0)
+  let rewritten = 0
+  while (await isLeft(database, keys)) {
+    const written = await rewriteAll(database, keys, done => onProgress(rewritten + done, total))
+    rewritten += written
+    if (written === 0) await wait(retryMs)
+  }
+  if (rewritten > 0 || !before.equals(masterKeys[0])) {
+    await writes(itself, async write => {
+      await setCheckedKey(write, masterKeys[0])
+      write.note('secrets.rotate', [first.toString('hex')])
+    })
+  }
+  return rewritten
+}
+
+async function rewriteAll(database: Database, keys: ThingKeys, onProgress: (done: number) => void): Promise<number> {
+  let rewritten = 0
+  for (let after: ThingId | undefined; ; ) {
+    const things = await database.transaction(transaction => rewriteBatch(transaction, keys, after))
+    rewritten += things.length
+    onProgress(rewritten)
+    after = things.at(-1)
+    if (after === undefined) return rewritten
+  }
+}

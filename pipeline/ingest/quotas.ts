@@ -1,0 +1,123 @@
+// Quotas of messages: how many a minute one thing may publish, and how many may be published to one channel.
+//
+// Each is a token bucket: it holds one minute's worth of messages and refills all the time. Buckets are in the memory of this process, so each
+// ingest process counts for itself.
+
+import { HttpError } from '../../config/http/errors.ts'
+import type { IngestOptions } from './options.ts'
+
+export interface Quotas {
+  /**
+   * Refuses a message that does not fit now, and counts nothing.
+   *
+   * @throws HttpError `too_many_requests`, which says which quota, and when to come again
+   */
+  check(channel: string, thing: string): void
+  /**
+   * Counts a message against both quotas, or against none.
+   *
+   * @throws HttpError as `check` does
+   */
+  take(channel: string, thing: string): void
+  /** Undoes a `take` whose message was not kept. */
+  giveBack(channel: string, thing: string): void
+}
+
+export type QuotaOptions = Pick<IngestOptions, 'thingMessagesPerMinute' | 'channelMessagesPerMinute'>
+
+const minuteMs = 60_000
+/** Of things, and as many of channels: about 20 MB each. */
+const bucketsMax = 100_000
+
+/**
+ * @param nowMs a clock that does not go back
+ * @returns undefined where neither is limited
+ */
+export function openQuotas(
+  { thingMessagesPerMinute, channelMessagesPerMinute }: QuotaOptions,
+  nowMs: () => number = () => performance.now(),
+): Quotas | undefined {
+  if (thingMessagesPerMinute === 0 && channelMessagesPerMinute === 0) return undefined
+  const things = openBuckets(thingMessagesPerMinute)
+  const channels = openBuckets(channelMessagesPerMinute)
+
+  function checkAt(now: number, channel: string, thing: string): void {
+    const thingMs = things.waitMs(thing, now)
+    const channelMs = channels.waitMs(channel, now)
+    if (thingMs === 0 && channelMs === 0) return
+    const which =
+      thingMs >= channelMs
+        ? `the quota of this thing is used up (messages a minute: ${thingMessagesPerMinute})`
+        : `the quota of this channel is used up (messages a minute, of all things together: ${channelMessagesPerMinute})`
+    const retryAfterSeconds = Math.ceil(Math.max(thingMs, channelMs) / 1000)
+    const detail = `${which}: send the message again after ${retryAfterSeconds} s, and put several records into one message where you can`
+    throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
+  }
+
+  return {
+    check: (channel, thing) => checkAt(nowMs(), channel, thing),
+    take(channel, thing) {
+      const now = nowMs()
+      checkAt(now, channel, thing)
+      things.add(thing, -1, now)
+      channels.add(channel, -1, now)
+    },
+    giveBack(channel, thing) {
+      const now = nowMs()
+      things.add(thing, 1, now)
+      channels.add(channel, 1, now)
+    },
+  }
+}
+
+/** `left` messages fitted at `atMs`. */
+interface Bucket {
+  left: number
+  atMs: number
+}
+
+interface Buckets {
+  /** Milliseconds until a message fits, 0 where one fits now. */
+  waitMs(key: string, now: number): number
+  add(key: string, messages: 1 | -1, now: number): void
+}
+
+const unlimited: Buckets = { waitMs: () => 0, add: () => undefined }
+
+/**
+ * A bucket that is not there is full. Two generations: what was not used for a minute is full again and goes with the older one. With more than
+ * `bucketsMax` in use within a minute the older one goes before its time, and who was in it may publish a minute's worth at once: a quota is
+ * looser then, and never stricter.
+ */
+function openBuckets(perMinute: number): Buckets {
+  if (perMinute === 0) return unlimited
+  let young = new Map<string, Bucket>()
+  let old = new Map<string, Bucket>()
+  let youngSinceMs = -Infinity
+
+  function leftOf(key: string, now: number): number {
+    const bucket = young.get(key) ?? old.get(key)
+    return bucket === undefined ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.atMs) * perMinute) / minuteMs)
+  }
+
+  return {
+    waitMs(key, now) {
+      const left = leftOf(key, now)
+      return left >= 1 ? 0 : ((1 - left) * minuteMs) / perMinute
+    },
+    add(key, messages, now) {
+      const left = Math.min(perMinute, leftOf(key, now) + messages)
+      if (now - youngSinceMs >= minuteMs || young.size >= bucketsMax / 2) {
+        old = young
+        young = new Map()
+        youngSinceMs = now
+      }
+      const bucket = young.get(key)
+      if (bucket === undefined) young.set(key, { left, atMs: now })
+      else {
+        bucket.left = left
+        bucket.atMs = now
+      }
+    },
+  }
+}

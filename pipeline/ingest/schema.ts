@@ -1,0 +1,94 @@
+// What a publish may carry and what it is answered, for the description of the interface. Payloads are taken as bytes, whatever is in them.
+
+import { type TSchema, Type } from 'typebox'
+import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
+import { channelParameter } from '../../control-plane/client.ts'
+
+const number = (description: string, example?: number) =>
+  Type.Optional(Type.Number({ description, ...(example === undefined ? {} : { examples: [example] }) }))
+const text = (description: string, example?: string) =>
+  Type.Optional(Type.String({ description, ...(example === undefined ? {} : { examples: [example] }) }))
+
+const senmlRecord = Type.Object(
+  {
+    bn: text('Base name, in front of the names from here on.', 'urn:dev:mac:0024befffe804ff1:'),
+    bt: number('Base time, added to the times from here on.', 1_793_491_199.25),
+    bu: text('Base unit, of the records from here on without a unit.'),
+    bv: number('Base value, added to the values from here on.'),
+    bs: number('Base sum, added to the sums from here on.'),
+    bver: Type.Optional(Type.Integer({ description: 'Version, 10 where it is left out.' })),
+    n: text('Name.', 'temperature'),
+    u: text('Unit.', 'Cel'),
+    v: number('Value: a number, or one of the three below.', 21.5),
+    vs: text('Value: a text.'),
+    vb: Type.Optional(Type.Boolean({ description: 'Value: true or false.' })),
+    vd: text('Value: bytes, in base64url without padding.'),
+    s: number('Sum.'),
+    t: number('Time: seconds since 1970; below 2^28, seconds from now.'),
+    ut: number('Seconds in which another one comes.'),
+  },
+  { title: 'SenmlPackRecord', description: 'RFC 8428 §4.3. Unknown labels are passed over, but those that end in `_`.' },
+)
+const senmlPack = Type.Array(senmlRecord, { title: 'SenmlPack', description: 'RFC 8428 §4.' })
+const examplePack = [
+  { bn: 'urn:dev:mac:0024befffe804ff1:', bt: 1_793_491_199.25, n: 'temperature', u: 'Cel', v: 21.5 },
+  { n: 'humidity', u: '%RH', v: 48.2 },
+  { n: 'door', vb: false },
+]
+/** One record of the same thing: name, unit and value behind a base name. */
+const exampleCbor =
+  '81 a4 21 78 1d 75726e3a6465763a6d61633a303032346265666666653830346666313a 00 6b 74656d7065726174757265 01 63 43656c 02 f9 4d60'
+
+const document = Type.Unknown({ title: 'JsonMessage', description: 'A JSON object, or a list of objects, each of which is stored.' })
+const exampleDocument = { temperature: 21.5, humidity: 48.2, door: { open: false } }
+
+const bytesOf = (contentSchema: TSchema, example: unknown) => ({ schema: Type.Unsafe<Buffer>({ contentSchema, examples: [example] }) })
+const senml = {
+  'application/senml+json': bytesOf(senmlPack, examplePack),
+  'application/senml+cbor': bytesOf(
+    Type.Unknown({ description: `The bytes of a SenML pack in CBOR (RFC 8428 §6), for instance, as hex: \`${exampleCbor}\`.` }),
+    `(bytes, not this text) ${exampleCbor}`,
+  ),
+}
+
+const accepted = Type.Object(
+  {
+    id: Type.String({
+      description: "The message's id, `<log>-<partition>-<offset>`; the log is its number in the store, or the topic's name.",
+      examples: ['1-7-1027'],
+    }),
+  },
+  { title: 'PublishedMessage', description: 'The message is durable.' },
+)
+
+const described = {
+  tags: ['messages'],
+  security: [{ thing: [] }],
+  response: { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
+}
+const strict =
+  'With `Prefer: handling=strict` the payload is decoded first, and one that would be a dead letter is answered 400 with the rule that it breaks.'
+
+export const publishSchema = {
+  ...described,
+  operationId: 'publish',
+  summary: 'Publish a message',
+  description: `A SenML pack. A JSON document needs a subtopic. ${strict}`,
+  params: Type.Object({ channel: channelParameter }),
+  body: { content: senml },
+}
+
+export const publishUnderSchema = {
+  ...described,
+  operationId: 'publishUnder',
+  summary: 'Publish a message under a subtopic',
+  description: `A JSON document, whose format is the last part of the subtopic, or a SenML pack. ${strict}`,
+  params: Type.Object({
+    channel: channelParameter,
+    '*': Type.String({
+      description: 'The subtopic, its parts divided by / or . (at most 16 parts of 128 bytes).',
+      examples: ['house.attic.weather'],
+    }),
+  }),
+  body: { content: { 'application/json': bytesOf(document, exampleDocument), ...senml } },
+}

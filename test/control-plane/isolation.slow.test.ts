@@ -1,0 +1,67 @@
+// Nobody sees or changes what is not theirs: every route of the control plane, asked by everybody (SPEC §5).
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openAsker } from './isolation/asker.ts'
+import { ask, askEverybody, asked, mixturesOf, openSnapshot, type Snapshot, seenOf, substitutionsOf } from './isolation/matrix.ts'
+import { nameOf } from './isolation/row.ts'
+import { controlPlaneRows, routesOf } from './isolation/rows.ts'
+import { openWorld, type World } from './isolation/world.ts'
+import { administrator, describePlatform, masterKey } from './platform.ts'
+
+const rows = controlPlaneRows.map(row => ({ name: nameOf(row), row }))
+
+describePlatform('isolation', platform => {
+  let world: World
+  let snapshot: Snapshot
+  beforeAll(async () => {
+    world = await openWorld({ asker: openAsker(platform().url), administrator, masterKey })
+    snapshot = await openSnapshot(platform().database)
+  })
+  afterAll(() => console.log(`${asked.cells} cells asked`))
+
+  test('every route has a row, and every row a route', async () => {
+    const routes = await routesOf(platform().plane.routes)
+    const listed = new Set(controlPlaneRows.map(({ route }) => route))
+    expect([...listed].sort()).toEqual(routes)
+  })
+
+  describe('each caller is answered as is their right, and who is refused changes nothing', () => {
+    test.each(rows)('$name', async ({ row }) => {
+      const { got, wanted } = await askEverybody(world, row, snapshot)
+      expect(got).toEqual(wanted)
+    })
+  })
+
+  describe('what is absent and what is foreign is the same to everybody but the administrator, and changes nothing', () => {
+    const named = rows.filter(({ row }) => /\{|connect|search|polic/.test(row.route))
+    test.each(named)('$name', async ({ row }) => {
+      const { site } = world
+      const before = await snapshot()
+      for (const { name, caller, isTolerated, requests } of substitutionsOf(world, row, site)) {
+        const seen = []
+        for (const request of Object.values(requests)) seen.push(seenOf(await ask(world, row, caller, request)))
+        const where = `${name}, ${caller}`
+        const isTold = caller === 'administrator' && (name !== 'bystander' || row.allowed.includes(caller))
+        expect(seen[0], where).toMatchObject({ status: isTolerated ? row.status : isTold ? 404 : 403 })
+        for (const other of seen) expect(other, where).toEqual(seen[0])
+        expect(await snapshot(), where).toEqual(before)
+      }
+    })
+  })
+
+  describe('with one id in a list that is absent or foreign nothing of the request is done', () => {
+    const mixed = rows.filter(({ row }) => /connect|share|members|policies/.test(row.route) && row.changes === 'site')
+    test.each(mixed)('$name', async ({ row }) => {
+      const { caller, requests } = mixturesOf(world, row)
+      const before = await snapshot()
+      const seen = []
+      for (const [what, request] of Object.entries(requests)) {
+        const answer = seenOf(await ask(world, row, caller, request))
+        expect(answer, what).toMatchObject({ status: caller === 'administrator' ? 404 : 403 })
+        expect(await snapshot(), what).toEqual(before)
+        seen.push(answer)
+      }
+      for (const other of seen) expect(other).toEqual(seen[0])
+    })
+  })
+})

@@ -1,0 +1,53 @@
+// Asks over HTTP, and remembers every secret that went either way and every refusal: none of the first may stand in any of the second.
+
+import { type Answer, type CallOptions, call } from '../../up/operator.ts'
+
+export interface Asker {
+  readonly url: string
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  /** Passwords, keys of things, values of API keys, and tokens with their signatures. */
+  readonly secrets: Set<string>
+  /** Methods, paths without queries and bodies of what was answered with an error. */
+  readonly refusals: string[]
+}
+
+/** Fields of requests and answers whose text is a secret. */
+const secretFields = new Set(['password', 'old_password', 'key', 'token', 'value'])
+/** Shorter ones stand in other texts by chance. */
+const secretLengthMin = 8
+
+export function openAsker(url: string): Asker {
+  const secrets = new Set<string>()
+  const refusals: string[] = []
+
+  function note(secret: string): void {
+    if (secret.length < secretLengthMin) return
+    secrets.add(secret)
+    const [, , signature] = secret.split('.')
+    if (signature !== undefined) secrets.add(signature)
+  }
+
+  function noteFields(value: unknown): void {
+    if (typeof value !== 'object' || value === null) return
+    for (const [name, inner] of Object.entries(value)) {
+      if (secretFields.has(name) && typeof inner === 'string') note(inner)
+      else noteFields(inner)
+    }
+  }
+
+  return {
+    url,
+    secrets,
+    refusals,
+    async call(method, path, options = {}) {
+      const { authorization, body } = options
+      if (authorization !== undefined) note(authorization.replace(/^\w+ /, ''))
+      noteFields(body)
+      const answer = await call(url, method, path, options)
+      // The key of a dead letter is its channel.
+      if (!path.startsWith('/admin/')) noteFields(answer.json)
+      if (answer.status >= 400) refusals.push(`${method} ${path.split('?')[0]}: ${answer.text}`)
+      return answer
+    },
+  }
+}

@@ -1,0 +1,151 @@
+// Channels and connections: all of it is their owner's alone, and administrators are no owners.
+
+import { type At, everyUser, isOwner, ownSite, pageOf, type Row, uuid, wholePage } from './row.ts'
+import { listQueries } from './thing-rows.ts'
+import type { Site } from './world.ts'
+
+const route = { takes: 'tokens' } as const
+const channel = ({ site }: At) => ({ parameters: { channel: site.channel } })
+const channelOf = ({ channel: id }: Site) => ({ id, name: 'channel', metadata: { of: 'channel' } })
+const otherChannelOf = ({ otherChannel: id }: Site) => ({ id, name: 'other', metadata: { of: 'other' } })
+const connectedQueries = ['?connected=false&offset=5', '?disconnected=true&order=name', '?order=id&dir=desc']
+
+export const channelRows: readonly Row[] = [
+  {
+    ...route,
+    route: 'POST /channels',
+    allowed: everyUser,
+    status: 201,
+    changes: 'more',
+    request: () => ({ body: { name: 'made' } }),
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'POST /channels/bulk',
+    allowed: everyUser,
+    status: 201,
+    changes: 'more',
+    request: () => ({ body: [{ name: 'one', metadata: { a: 1 } }, { name: 'two' }] }),
+    answer: () => ({
+      channels: [
+        { id: uuid, name: 'one', metadata: { a: 1 } },
+        { id: uuid, name: 'two' },
+      ],
+    }),
+  },
+  {
+    ...route,
+    route: 'GET /channels',
+    allowed: everyUser,
+    status: 200,
+    request: () => ({ query: wholePage }),
+    answer: at => {
+      const own = ownSite(at)
+      return pageOf('channels', own === undefined ? [] : [channelOf(own), otherChannelOf(own)])
+    },
+    queries: listQueries,
+  },
+  {
+    ...route,
+    route: 'GET /channels/{channel}',
+    allowed: isOwner,
+    status: 200,
+    request: channel,
+    answer: ({ site }) => channelOf(site),
+  },
+  {
+    ...route,
+    route: 'PUT /channels/{channel}',
+    allowed: isOwner,
+    status: 200,
+    changes: 'site',
+    isVersioned: true,
+    request: at => ({ ...channel(at), body: { name: 'changed' } }),
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'DELETE /channels/{channel}',
+    allowed: isOwner,
+    status: 204,
+    changes: 'site',
+    isVersioned: true,
+    request: channel,
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'GET /channels/{channel}/things',
+    allowed: isOwner,
+    status: 200,
+    request: at => ({ ...channel(at), query: wholePage }),
+    answer: ({ site }) => pageOf('things', [site.thing]),
+    queries: connectedQueries,
+  },
+  {
+    ...route,
+    route: 'GET /channels/{channel}/things',
+    what: 'those that are not connected',
+    allowed: isOwner,
+    status: 200,
+    request: at => ({ ...channel(at), query: { ...wholePage, connected: 'false' } }),
+    answer: ({ site }) => pageOf('things', [site.otherThing, site.leftThing]),
+  },
+  {
+    ...route,
+    route: 'GET /things/{thing}/channels',
+    allowed: isOwner,
+    status: 200,
+    request: ({ site }) => ({ parameters: { thing: site.thing.id }, query: wholePage }),
+    answer: ({ site }) => pageOf('channels', [channelOf(site)]),
+    queries: connectedQueries,
+  },
+  {
+    ...route,
+    route: 'GET /things/{thing}/channels',
+    what: 'those that are not connected',
+    allowed: isOwner,
+    status: 200,
+    request: ({ site }) => ({ parameters: { thing: site.thing.id }, query: { ...wholePage, disconnected: 'true' } }),
+    answer: ({ site }) => pageOf('channels', [otherChannelOf(site)]),
+  },
+  {
+    ...route,
+    route: 'POST /connect',
+    allowed: isOwner,
+    status: 200,
+    changes: 'site',
+    request: ({ site }) => ({
+      body: { channel_ids: [site.channel, site.otherChannel], thing_ids: [site.otherThing.id, site.leftThing.id] },
+    }),
+    answer: () => ({}),
+  },
+  {
+    ...route,
+    route: 'PUT /disconnect',
+    allowed: isOwner,
+    status: 200,
+    changes: 'site',
+    request: ({ site }) => ({ body: { channel_ids: [site.channel, site.otherChannel], thing_ids: [site.thing.id, site.otherThing.id] } }),
+    answer: () => ({}),
+  },
+  {
+    ...route,
+    route: 'PUT /channels/{channel}/things/{thing}',
+    allowed: isOwner,
+    status: 200,
+    changes: 'site',
+    request: ({ site }) => ({ parameters: { channel: site.channel, thing: site.otherThing.id } }),
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'DELETE /channels/{channel}/things/{thing}',
+    allowed: isOwner,
+    status: 204,
+    changes: 'site',
+    request: ({ site }) => ({ parameters: { channel: site.channel, thing: site.thing.id } }),
+    answer: () => '',
+  },
+]

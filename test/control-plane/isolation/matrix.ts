@@ -1,0 +1,147 @@
+// Asks the rows of the isolation matrix: each caller in turn, absent and foreign ids in place of the right ones, and lists that hold one of them.
+
+import type { Database } from '../../../config/postgres/database.ts'
+import type { Answer } from '../../up/operator.ts'
+import { absentId } from '../platform.ts'
+import { type Asked, type Named, namedIn, type Row, statusFor, userOf } from './row.ts'
+import { type Caller, callers, type Site, type World } from './world.ts'
+
+/** What the tables of the control plane hold, but for the audit log and the counts of failures: a digest of each. */
+export type Snapshot = () => Promise<Readonly<Record<string, string>>>
+
+export async function openSnapshot(database: Database): Promise<Snapshot> {
+  const tables = await database.query<{ name: string }>(`
+    SELECT table_name::text AS name FROM information_schema.tables
+    WHERE table_schema = 'control_plane' AND table_name NOT IN ('audit', 'failed_attempts') ORDER BY 1`)
+  const digest = (name: string): string =>
+    `SELECT '${name}' AS name, md5(coalesce(string_agg(held::text, '|' ORDER BY held::text), '')) AS digest FROM control_plane."${name}" AS held`
+  const sql = tables.map(({ name }) => digest(name)).join(' UNION ALL ')
+  return async () =>
+    Object.fromEntries((await database.query<{ name: string; digest: string }>(sql)).map(({ name, digest }) => [name, digest]))
+}
+
+export interface Cell {
+  readonly status: number
+  readonly body: unknown
+  readonly isChanged: boolean
+}
+
+const forbidden = 'failed to perform authorization over the entity'
+
+/** How many requests the matrix has asked. */
+export const asked = { cells: 0 }
+
+export async function ask(world: World, row: Row, caller: Caller, request: Asked): Promise<Answer> {
+  asked.cells++
+  const [method = '', template = ''] = row.route.split(' ')
+  const path = template.replace(/\{([*\w]+)\}/g, (_all, name: string) => request.parameters![name]!)
+  const query = request.query === undefined ? '' : `?${new URLSearchParams(request.query).toString()}`
+  const authorization = world.authorization(caller)
+  const { body, type, headers } = request
+  const answer = await world.asker.call(method, path + query, {
+    ...(authorization === undefined ? {} : { authorization }),
+    ...(body === undefined ? {} : { body }),
+    ...(type === undefined ? {} : { type }),
+    ...(headers === undefined ? {} : { headers }),
+    ...(row.isStream === true ? { isEndless: true } : {}),
+  })
+  if (row.endsToken === true && answer.status < 300) await world.renew(userOf(caller)!)
+  return answer
+}
+
+/** What each caller is answered, beside what they have to be. */
+export async function askEverybody(
+  world: World,
+  row: Row,
+  snapshot: Snapshot,
+): Promise<{ got: Record<string, Cell>; wanted: Record<string, Cell> }> {
+  const got: Record<string, Cell> = {}
+  const wanted: Record<string, Cell> = {}
+  let before = await snapshot()
+  for (const caller of callers) {
+    const status = statusFor(row, caller)
+    const isSuccess = status < 300
+    const isChanged = isSuccess && row.changes !== undefined && row.unchanged?.includes(caller) !== true
+    const isFresh = isChanged && row.changes === 'site'
+    const site = isFresh ? await world.freshSite() : world.site
+    if (isFresh) before = await snapshot()
+    const at = { world, site, caller }
+    const answer = await ask(world, row, caller, row.request(at))
+    const after = await snapshot()
+    got[caller] = { status: answer.status, body: bodyOf(answer), isChanged: !isSame(before, after) }
+    wanted[caller] = { status, body: isSuccess ? row.answer(at) : refusalOf(status, got[caller].body), isChanged }
+    before = after
+  }
+  return { got, wanted }
+}
+
+const isSame = (left: object, right: object): boolean => JSON.stringify(left) === JSON.stringify(right)
+const bodyOf = ({ json, text }: Answer): unknown => json ?? text
+
+/** A refusal of rights says nothing else, but to an API key that it is one. */
+function refusalOf(status: number, got: unknown): unknown {
+  const { detail, request_id: request } = got as { detail?: string; request_id?: unknown }
+  if (status === 401)
+    return { error: 'no credentials, or credentials that are not valid', code: 'unauthenticated', status, detail, request_id: request }
+  const isOfKey = detail?.startsWith('an API key may not do this') === true
+  return { error: forbidden, code: 'forbidden', status, ...(isOfKey ? { detail } : {}), request_id: request }
+}
+
+/** A request in which one id stands for another, and whether that is refused. */
+export interface Substitution {
+  readonly name: Named
+  readonly caller: Caller
+  readonly isTolerated: boolean
+  readonly requests: Readonly<Record<string, Asked>>
+}
+
+const ofAVersion = { 'if-match': '"99"' }
+
+/** Who may ask the row, with each id that it names replaced: by one that is absent and, where that makes a difference, by a stranger's. */
+export function substitutionsOf(world: World, row: Row, site: Site): Substitution[] {
+  return (['owner', 'administrator'] as const).flatMap(caller => {
+    const good = row.request({ world, site, caller })
+    return namedIn(world, site)
+      .filter(({ id }) => JSON.stringify(good).includes(id))
+      .map(({ name, id, foreign }) => {
+        const replaced = (by: string): Asked => JSON.parse(JSON.stringify(good).replaceAll(id, by)) as Asked
+        const own = caller === 'owner' && foreign !== undefined
+        return {
+          name,
+          caller,
+          isTolerated: row.tolerates?.includes(name) === true && row.allowed.includes(caller),
+          requests: {
+            absent: replaced(absentId),
+            ...(own ? { foreign: replaced(foreign) } : {}),
+            ...(own && row.isVersioned === true ? { 'foreign, of a version': { ...replaced(foreign), headers: ofAVersion } } : {}),
+          },
+        }
+      })
+  })
+}
+
+/** The good request of who may ask, with an id more in front of and behind each list of ids in its body. */
+export function mixturesOf(world: World, row: Row): { caller: Caller; requests: Record<string, Asked> } {
+  const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
+  const { site } = world
+  const good = row.request({ world, site, caller })
+  const named = namedIn(world, site)
+  const requests: Record<string, Asked> = {}
+  for (const [field, list] of Object.entries(good.body ?? {})) {
+    const known = Array.isArray(list) ? named.find(({ id }) => id === list[0]) : undefined
+    if (known === undefined || row.tolerates?.includes(known.name) === true) continue
+    for (const [what, id] of Object.entries({ absent: absentId, foreign: caller === 'owner' ? known.foreign : undefined })) {
+      if (id === undefined) continue
+      requests[`${what} before ${field}`] = { ...good, body: { ...good.body, [field]: [id, ...(list as string[])] } }
+      requests[`${what} behind ${field}`] = { ...good, body: { ...good.body, [field]: [...(list as string[]), id] } }
+    }
+  }
+  return { caller, requests }
+}
+
+/** All that a client can see of an answer, but for what every answer has of its own. */
+export function seenOf({ status, headers, text }: Answer): object {
+  const own = new Set(['date', 'x-request-id'])
+  const seen = [...headers].filter(([name]) => !own.has(name))
+  return { status, headers: Object.fromEntries(seen), body: text.replace(/"request_id":"[^"]*"/, '') }
+}

@@ -1,0 +1,110 @@
+// A row of the isolation matrix: a route with a good request, who may ask it, and what they are answered (SPEC §4, §5).
+
+import { expect } from 'vitest'
+import { type Caller, idsOf, type Site, thingKeys, type UserName, userKeys, users, type World } from './world.ts'
+
+export interface Asked {
+  /** Of the path: `{ thing: '…' }`. */
+  readonly parameters?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: object
+  readonly type?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface At {
+  readonly world: World
+  /** What the request is about. */
+  readonly site: Site
+  readonly caller: Caller
+}
+
+export interface Row {
+  /** As the API's description names it: `GET /things/{thing}`. */
+  readonly route: string
+  /** Tells rows of one route apart. */
+  readonly what?: string
+  /** Who shows a credential of these is refused with 403, and everybody else with 401. */
+  readonly takes: 'tokens' | 'thing keys' | 'both'
+  readonly allowed: readonly Caller[]
+  /** Of a success. */
+  readonly status: number
+  readonly request: (at: At) => Asked
+  /** The body of a success: JSON, or a text. */
+  readonly answer: (at: At) => unknown
+  /** A success changes the site, so that each gets one of its own, or something else. */
+  readonly changes?: 'site' | 'more'
+  /** For these a success has nothing to change. */
+  readonly unchanged?: readonly Caller[]
+  /** A success ends the caller's token. */
+  readonly endsToken?: true
+  /** It may be said which version is changed. */
+  readonly isVersioned?: true
+  /** It never ends. */
+  readonly isStream?: true
+  /** What may be absent or another's without a refusal, from who has the right to the rest. */
+  readonly tolerates?: readonly Named[]
+  /** More queries of it, which are planned in other ways. */
+  readonly queries?: readonly string[]
+}
+
+/** What a request may name. */
+export type Named = keyof Site | 'owner' | 'bystander'
+
+/** Who has a relation on the site's thing, be it through a group. */
+export const mayRead: readonly Caller[] = ['owner', 'ownerKey', 'reader', 'member', 'memberByGroup']
+export const mayWrite: readonly Caller[] = ['owner', 'ownerKey', 'writer', 'member', 'memberByGroup']
+export const mayDelete: readonly Caller[] = ['owner', 'ownerKey', 'deleter', 'member', 'memberByGroup']
+export const isOwner: readonly Caller[] = ['owner', 'ownerKey']
+export const isAdministrator: readonly Caller[] = ['administrator', 'administratorKey']
+/** Of a group: who made it, and the administrator. */
+export const mayControl: readonly Caller[] = [...isOwner, ...isAdministrator]
+export const isMember: readonly Caller[] = ['member', 'memberByGroup']
+export const everyUser: readonly Caller[] = [...users, ...userKeys]
+
+export const uuid = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/) as unknown
+export const text = expect.any(String) as unknown
+
+export const nameOf = ({ route, what }: Row): string => (what === undefined ? route : `${route}, ${what}`)
+
+/** The answer's status that a caller has to get. */
+export function statusFor({ allowed, takes, status }: Row, caller: Caller): number {
+  if (allowed.includes(caller)) return status
+  const isUser = everyUser.includes(caller) && takes !== 'thing keys'
+  const isThing = (thingKeys as readonly Caller[]).includes(caller) && takes !== 'tokens'
+  return isUser || isThing ? 403 : 401
+}
+
+/** Whose token or API key it is; undefined for everything else. */
+export function userOf(caller: Caller): UserName | undefined {
+  if (caller === 'ownerKey') return 'owner'
+  if (caller === 'administratorKey') return 'administrator'
+  return (users as readonly Caller[]).includes(caller) ? (caller as UserName) : undefined
+}
+
+/** Those who come with a token or an API key of such users. */
+export function callersOf(isMeant: (user: UserName) => boolean): Caller[] {
+  return everyUser.filter(caller => isMeant(userOf(caller)!))
+}
+
+/** What a caller has made themselves, of what is there before anything is changed. */
+export function ownSite({ world, caller }: At): Site | undefined {
+  const user = userOf(caller)
+  return user === 'owner' ? world.site : user === 'stranger' ? world.foreign : undefined
+}
+
+/** A page of all there is. */
+export function pageOf(kind: string, items: readonly unknown[], more: object = { order: '', direction: 'asc' }): object {
+  return { total: items.length, offset: 0, limit: 100, ...more, [kind]: items }
+}
+export const wholePage = { limit: '100' }
+
+/** Every id that a request may name, and the same of the stranger; undefined where that makes no difference. */
+export function namedIn(
+  { users: { owner, stranger }, bystander, foreign }: World,
+  site: Site,
+): { name: Named; id: string; foreign: string | undefined }[] {
+  const foreignIds = idsOf(foreign)
+  const ofSite = Object.entries(idsOf(site)).map(([name, id]) => ({ name: name as Named, id, foreign: foreignIds[name as keyof Site] }))
+  return [...ofSite, { name: 'owner', id: owner.id, foreign: stranger.id }, { name: 'bystander', id: bystander.id, foreign: undefined }]
+}

@@ -1,0 +1,159 @@
+// Things: who may create, see, change, share and delete them (SPEC §5).
+
+import { type At, everyUser, isOwner, mayDelete, mayRead, mayWrite, ownSite, pageOf, type Row, userOf, uuid, wholePage } from './row.ts'
+import type { Thing } from './world.ts'
+
+const route = { takes: 'tokens' } as const
+const thing = ({ site }: At) => ({ parameters: { thing: site.thing.id } })
+
+function ownThings(at: At): Thing[] {
+  const own = ownSite(at)
+  return own === undefined ? [] : [own.thing, own.otherThing, own.leftThing]
+}
+
+/** Besides the own ones, those of others that one may read. */
+function readableThings(at: At): Thing[] {
+  const isShared = userOf(at.caller) !== 'owner' && mayRead.includes(at.caller)
+  return isShared ? [at.site.thing] : ownThings(at)
+}
+
+const filters = ['', 'name=ensor', 'metadata=%7B%22site%22%3A%22site-3%22%7D', 'name=1&metadata=%7B%22site%22%3A%22site-3%22%7D']
+const orders = ['', 'order=id', 'order=name', 'dir=desc', 'order=name&dir=desc']
+/** Every filter in every order, and a page far behind. */
+export const listQueries = filters.flatMap(filter => orders.map(order => `?${filter}&${order}`)).concat('?offset=50&limit=100')
+
+const share = (policies: readonly string[]) => (at: At) => ({ ...thing(at), body: { user_ids: [at.world.bystander.id], policies } })
+
+export const thingRows: readonly Row[] = [
+  {
+    ...route,
+    route: 'POST /things',
+    allowed: everyUser,
+    status: 201,
+    changes: 'more',
+    request: () => ({ body: { name: 'made' } }),
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'POST /things/bulk',
+    allowed: everyUser,
+    status: 201,
+    changes: 'more',
+    request: () => ({ body: [{ name: 'one', metadata: { a: 1 } }, { name: 'two' }] }),
+    answer: () => ({
+      things: [
+        { id: uuid, name: 'one', key: uuid, metadata: { a: 1 } },
+        { id: uuid, name: 'two', key: uuid },
+      ],
+    }),
+  },
+  {
+    ...route,
+    route: 'GET /things',
+    allowed: everyUser,
+    status: 200,
+    request: () => ({ query: wholePage }),
+    answer: at => pageOf('things', ownThings(at)),
+    queries: listQueries,
+  },
+  {
+    ...route,
+    route: 'GET /things',
+    what: 'with those of others',
+    allowed: everyUser,
+    status: 200,
+    request: () => ({ query: { ...wholePage, shared: 'true' } }),
+    answer: at => pageOf('things', readableThings(at)),
+    queries: ['?shared=true&name=ensor'],
+  },
+  {
+    ...route,
+    route: 'POST /things/search',
+    allowed: everyUser,
+    status: 200,
+    request: () => ({ body: { limit: 100, metadata: {}, order: 'name' } }),
+    answer: at => {
+      const byName = ownThings(at).toSorted((left, right) => (left.name < right.name ? -1 : 1))
+      return pageOf('things', byName, { order: 'name', direction: 'asc' })
+    },
+  },
+  {
+    ...route,
+    route: 'GET /things/{thing}',
+    allowed: mayRead,
+    status: 200,
+    request: thing,
+    answer: ({ site }) => site.thing,
+  },
+  {
+    ...route,
+    route: 'PUT /things/{thing}',
+    allowed: mayWrite,
+    status: 200,
+    changes: 'site',
+    isVersioned: true,
+    request: at => ({ ...thing(at), body: { name: 'changed' } }),
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'DELETE /things/{thing}',
+    allowed: mayDelete,
+    status: 204,
+    changes: 'site',
+    isVersioned: true,
+    request: thing,
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'PATCH /things/{thing}/key',
+    allowed: isOwner,
+    status: 200,
+    changes: 'site',
+    isVersioned: true,
+    request: at => ({ ...thing(at), body: { grace_seconds: 60 } }),
+    answer: () => ({ key: uuid }),
+  },
+  {
+    ...route,
+    route: 'POST /things/{thing}/share',
+    what: 'what a writer holds',
+    allowed: mayWrite,
+    status: 200,
+    changes: 'site',
+    request: share(['write']),
+    answer: () => ({}),
+  },
+  {
+    ...route,
+    route: 'POST /things/{thing}/share',
+    what: 'what a writer does not hold',
+    allowed: mayWrite.filter(caller => caller !== 'writer'),
+    status: 200,
+    changes: 'site',
+    request: share(['read', 'delete', 'write']),
+    answer: () => ({}),
+  },
+  {
+    ...route,
+    route: 'DELETE /things/{thing}/share',
+    what: 'what a writer holds',
+    allowed: mayWrite,
+    status: 204,
+    changes: 'site',
+    request: at => ({ ...thing(at), body: { user_ids: [at.world.users.writer.id], policies: ['write'] } }),
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'DELETE /things/{thing}/share',
+    what: 'what a writer does not hold',
+    allowed: mayWrite.filter(caller => caller !== 'writer'),
+    status: 204,
+    changes: 'site',
+    request: at => ({ ...thing(at), body: { user_ids: [at.world.users.reader.id], policies: ['read'] } }),
+    answer: () => '',
+  },
+]

@@ -1,0 +1,195 @@
+// The world of the isolation tests: what an owner and a stranger have, everybody's relation to what the owner has, and how all of them ask.
+
+import { deriveKey } from '../../../config/secrets.ts'
+import { openTokens } from '../../../control-plane/tokens/store.ts'
+import { type Answer, expectStatus } from '../../up/operator.ts'
+import type { Asker } from './asker.ts'
+
+/** With a token each: what they have on the site's thing is in their names; a member is one of the group that it is in. */
+export const users = ['owner', 'stranger', 'reader', 'writer', 'deleter', 'member', 'memberByGroup', 'removed', 'administrator'] as const
+export const userKeys = ['ownerKey', 'administratorKey'] as const
+export const thingKeys = ['connectedThing', 'otherThing', 'leftThing'] as const
+/** Credentials that are none, and those that stand in each other's place. */
+export const nobodies = ['anonymous', 'expired', 'garbage', 'disabled', 'keyAsToken', 'tokenAsKey'] as const
+export const callers = [...users, ...userKeys, ...thingKeys, ...nobodies] as const
+export type UserName = (typeof users)[number]
+export type Caller = (typeof callers)[number]
+
+export interface Thing {
+  readonly id: string
+  readonly name: string
+  readonly key: string
+}
+
+/** What one owner has. */
+export interface Site {
+  /** Connected to the channel, in the group of things, and shared. */
+  readonly thing: Thing
+  /** Connected to nothing. */
+  readonly otherThing: Thing
+  /** Was connected to the channel. */
+  readonly leftThing: Thing
+  readonly channel: string
+  readonly otherChannel: string
+  readonly thingsGroup: string
+  /** Shared with the group of things. */
+  readonly usersGroup: string
+  readonly apiKey: { readonly id: string; readonly value: string }
+}
+
+export interface User {
+  readonly id: string
+  readonly email: string
+  readonly password: string
+  /** `Bearer …`; another one after `renew`. */
+  readonly token: string
+}
+
+export interface World {
+  readonly asker: Asker
+  readonly users: Readonly<Record<UserName, User>>
+  /** Whom rights are given to; asks nothing. */
+  readonly bystander: User
+  /** Everybody who is registered. */
+  readonly registered: readonly Pick<User, 'id' | 'email'>[]
+  readonly administratorKey: Site['apiKey']
+  /** The owner's. */
+  readonly site: Site
+  /** The stranger's. */
+  readonly foreign: Site
+  authorization(caller: Caller): string | undefined
+  /** Another site of the owner, with the same relations. */
+  freshSite(): Promise<Site>
+  /** Signs a user in again. */
+  renew(user: UserName): Promise<void>
+  /** A text that was not given before. */
+  fresh(): string
+}
+
+export interface WorldParts {
+  readonly asker: Asker
+  readonly administrator: { readonly email: string; readonly password: string }
+  readonly masterKey: Uint8Array
+  /** Called with a new site while its left thing is connected. */
+  readonly prepare?: (site: Site) => Promise<void>
+}
+
+/** What of a site a request may name, by its kind. */
+export function idsOf({ thing, otherThing, leftThing, apiKey, ...rest }: Site): Record<keyof Site, string> {
+  return { ...rest, thing: thing.id, otherThing: otherThing.id, leftThing: leftThing.id, apiKey: apiKey.id }
+}
+
+const idIn = ({ headers }: Answer): string => headers.get('location')!.split('/').at(-1)!
+let serial = 0
+const fresh = (): string => `${process.pid}-${Date.now()}-${serial++}`
+
+export async function openWorld({ asker, administrator, masterKey, prepare = async () => undefined }: WorldParts): Promise<World> {
+  const tokens = openTokens([deriveKey(masterKey, 'tokens')], { lifetimeSeconds: -60 })
+
+  async function signIn(credentials: { readonly email: string; readonly password: string }): Promise<string> {
+    const { json } = await expectStatus(asker.call('POST', '/tokens', { body: credentials }), 201)
+    return `Bearer ${json!['token'] as string}`
+  }
+
+  async function register(name: string): Promise<User> {
+    const credentials = { email: `${name}-${fresh()}@sluice.example`.toLowerCase(), password: `password of ${name} ${fresh()}` }
+    const id = idIn(await expectStatus(asker.call('POST', '/users', { body: credentials }), 201))
+    return { ...credentials, id, token: await signIn(credentials) }
+  }
+
+  async function administratorUser(): Promise<User> {
+    const token = await signIn(administrator)
+    const { json } = await expectStatus(asker.call('GET', '/users/profile', { authorization: token }), 200)
+    return { ...administrator, id: json!['id'] as string, token }
+  }
+
+  const known = Object.fromEntries(
+    await Promise.all(users.map(async name => [name, await (name === 'administrator' ? administratorUser() : register(name))] as const)),
+  ) as Record<UserName, User>
+  const [bystander, disabled] = [await register('bystander'), await register('disabled')]
+  const asAdministrator = { authorization: known.administrator.token }
+  await expectStatus(asker.call('PUT', `/users/${disabled.id}/disabled`, { ...asAdministrator, body: { disabled: true } }), 204)
+  const relations = () => relationsOf(known)
+  const freshSite = (): Promise<Site> => makeSite(asker, known.owner.token, relations(), prepare)
+  const issued = await expectStatus(asker.call('POST', '/keys', { ...asAdministrator, body: { name: 'key' } }), 201)
+  const administratorKey = issued.json as unknown as Site['apiKey']
+  const site = await freshSite()
+  const foreign = await makeSite(asker, known.stranger.token, [], prepare)
+  const expired = await tokens.issue({ user: known.owner.id as never, version: 1 })
+
+  const others: Record<Exclude<Caller, UserName>, () => string | undefined> = {
+    ownerKey: () => `Bearer ${site.apiKey.value}`,
+    administratorKey: () => `Bearer ${administratorKey.value}`,
+    connectedThing: () => `Thing ${site.thing.key}`,
+    otherThing: () => `Thing ${site.otherThing.key}`,
+    leftThing: () => `Thing ${site.leftThing.key}`,
+    anonymous: () => undefined,
+    expired: () => `Bearer ${expired}`,
+    garbage: () => 'Bearer a-token.which-is.none-at-all',
+    disabled: () => disabled.token,
+    keyAsToken: () => `Bearer ${site.thing.key}`,
+    tokenAsKey: () => known.owner.token.replace('Bearer', 'Thing'),
+  }
+  return {
+    asker,
+    users: known,
+    bystander,
+    registered: [...Object.values(known), bystander, disabled],
+    administratorKey,
+    site,
+    foreign,
+    authorization: caller => (caller in known ? known[caller as UserName].token : others[caller as keyof typeof others]()),
+    freshSite,
+    async renew(user) {
+      known[user] = { ...known[user], token: await signIn(known[user]) }
+    },
+    fresh,
+  }
+}
+
+type Relation = (site: Site) => readonly [method: string, path: string, body: object]
+
+/** What makes the users of a world what their names say. */
+function relationsOf({ reader, writer, deleter, member, memberByGroup, removed }: World['users']): Relation[] {
+  const share =
+    ({ id }: User, right: string): Relation =>
+    ({ thing }) => ['POST', `/things/${thing.id}/share`, { user_ids: [id], policies: [right] }]
+  return [
+    share(reader, 'read'),
+    share(writer, 'write'),
+    share(deleter, 'delete'),
+    ({ thing, thingsGroup }) => ['POST', `/groups/${thingsGroup}/members`, { type: 'things', members: [thing.id] }],
+    ({ thingsGroup }) => ['POST', `/groups/${thingsGroup}/members`, { type: 'users', members: [member.id, removed.id] }],
+    ({ thingsGroup }) => ['DELETE', `/groups/${thingsGroup}/members`, { members: [removed.id] }],
+    ({ usersGroup }) => ['POST', `/groups/${usersGroup}/members`, { type: 'users', members: [memberByGroup.id] }],
+    ({ thingsGroup, usersGroup }) => ['POST', `/groups/${usersGroup}/share`, { thing_group_id: thingsGroup }],
+  ]
+}
+
+/** @param relations of others to it, in their order */
+export async function makeSite(
+  { call }: Pick<Asker, 'call'>,
+  authorization: string,
+  relations: readonly Relation[] = [],
+  prepare: (site: Site) => Promise<void> = async () => undefined,
+): Promise<Site> {
+  async function ask(method: string, path: string, body?: object): Promise<Answer> {
+    const answer = await call(method, path, { authorization, ...(body === undefined ? {} : { body }) })
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
+    return answer
+  }
+  const names = (...given: string[]) => given.map(name => ({ name, metadata: { of: name } }))
+  const made = (await ask('POST', '/things/bulk', names('thing', 'other', 'left'))).json!['things'] as [Thing, Thing, Thing]
+  const channels = (await ask('POST', '/channels/bulk', names('channel', 'other'))).json!['channels'] as [{ id: string }, { id: string }]
+  const [thing, otherThing, leftThing] = made
+  const [channel, otherChannel] = [channels[0].id, channels[1].id]
+  const thingsGroup = idIn(await ask('POST', '/groups', { name: 'things' }))
+  const usersGroup = idIn(await ask('POST', '/groups', { name: 'users' }))
+  const { id, value } = (await ask('POST', '/keys', { name: 'key' })).json as Site['apiKey']
+  const site = { thing, otherThing, leftThing, channel, otherChannel, thingsGroup, usersGroup, apiKey: { id, value } }
+  await ask('POST', '/connect', { channel_ids: [channel], thing_ids: [thing.id, leftThing.id] })
+  await prepare(site)
+  await ask('DELETE', `/channels/${channel}/things/${leftThing.id}`)
+  for (const relation of relations) await ask(...relation(site))
+  return site
+}

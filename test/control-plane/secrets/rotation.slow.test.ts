@@ -1,0 +1,202 @@
+// Writing everything under the first master key: beside changes of the same rows, cut off and repeated, and what still needs the old key.
+
+import { beforeEach, expect, test } from 'vitest'
+import type { Database, Queries, SqlValue, Transaction } from '../../../config/postgres/database.ts'
+import type { MasterKeys } from '../../../config/secrets.ts'
+import { isInstalled } from '../../../control-plane/index.ts'
+import { readRotation, rotateSecrets } from '../../../control-plane/secrets/rotation.ts'
+import { type Answer, call } from '../../up/operator.ts'
+import { absentId, describeOnDatabases, masterKey as oldKey, openPlatform, type Platform, type User, writesOn } from '../platform.ts'
+
+const newKey = Buffer.alloc(32, 8)
+const both = [newKey, oldKey] as const
+
+/** The database, of which `before` hears each statement before it is sent: what it throws, the statement throws. */
+function watched(database: Database, before: (sql: string) => Promise<void> | void): Database {
+  const asking = (queries: Queries): Queries['query'] => {
+    return async <Row extends Record<string, SqlValue>>(sql: string, values: readonly SqlValue[] = []) => {
+      await before(sql)
+      return queries.query<Row>(sql, values)
+    }
+  }
+  return {
+    ...database,
+    query: asking(database),
+    transaction: (work, signal) =>
+      database.transaction(transaction => work({ ...transaction, query: asking(transaction) } satisfies Transaction), signal),
+  }
+}
+
+describeOnDatabases('rotation of the master key', database => {
+  let platform: Platform
+  let user: User
+  /** Of things that were made under the old key. */
+  let things: { id: string; key: string }[]
+  const platforms: Platform[] = []
+
+  const open = async (masterKeys: MasterKeys): Promise<Platform> => {
+    const opened = await openPlatform(database(), { masterKeys, compatibility: '0.13' })
+    platforms.push(opened)
+    return opened
+  }
+  beforeEach(async () => {
+    for (const one of platforms.splice(0)) await one.close()
+    if (await isInstalled(database())) await database().execute('DROP SCHEMA control_plane CASCADE')
+    const before = await open([oldKey])
+    user = await before.user()
+    const many = Array.from({ length: 1_500 }, () => ({ name: 'thing' }))
+    const made = await Promise.all(
+      [many.slice(0, 1_000), many.slice(1_000)].map(body => call(before.url, 'POST', '/things/bulk', { authorization: user.token, body })),
+    )
+    things = made.flatMap(({ json }) => json!['things'] as typeof things)
+    platform = await open(both)
+    // A token of the new key, which lasts.
+    const { json } = await call(platform.url, 'POST', '/tokens', { body: { email: user.email, password: user.password } })
+    user = { ...user, token: `Bearer ${json!['token'] as string}` }
+    return async () => {
+      for (const one of platforms.splice(0)) await one.close()
+    }
+  })
+
+  const rotate = (on: Database = database(), masterKeys: MasterKeys = both): Promise<number> =>
+    rotateSecrets({ database: on, writes: writesOn(on), masterKeys, onProgress: () => undefined })
+  const ask = (method: string, path: string, body?: object, on = platform): Promise<Answer> =>
+    call(on.url, method, path, { authorization: user.token, ...(body === undefined ? {} : { body }) })
+  const shownKey = async (thing: string, on = platform): Promise<unknown> => (await ask('GET', `/things/${thing}`, undefined, on)).json?.key
+  const isKnown = async (secret: string, on = platform): Promise<boolean> => {
+    const access = await on.plane.access.authorize({ credential: { scheme: 'Thing', secret }, channel: absentId, action: 'publish' })
+    return !access.allowed && access.reason === 'forbidden'
+  }
+  const replaceKey = async (thing: string, body: object = {}): Promise<string> =>
+    (await ask('PATCH', `/things/${thing}/key`, body)).json!['key'] as string
+  async function linesOfAudit(): Promise<number> {
+    const sql = `SELECT count(*) AS lines FROM control_plane.audit WHERE action = 'secrets.rotate'`
+    return Number((await database().query<{ lines: bigint }>(sql))[0]!.lines)
+  }
+
+  test('the state tells how many thing keys are under which master key, and changes nothing', async () => {
+    await ask('POST', '/things', { name: 'new' })
+    const { masterKeyId, counts } = await readRotation(database(), both)
+    expect(counts.map(count => [count.masterKeyId === masterKeyId, count.things]).sort()).toEqual([
+      [false, 1_500],
+      [true, 1],
+    ])
+    await open([oldKey, newKey])
+  })
+
+  test('a thing whose key is replaced at that moment keeps its new key', async () => {
+    const [first, second] = things.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+    const replaced: Promise<string>[] = []
+    // Both where the key was replaced before the batch is read, and while it is written.
+    const on = watched(database(), async sql => {
+      if (sql.includes('SELECT EXISTS') && replaced.length === 0) replaced.push(Promise.resolve(await replaceKey(first!.id)))
+      if (sql.includes('json_to_recordset') && replaced.length === 1) replaced.push(replaceKey(second!.id))
+    })
+    expect(await rotate(on)).toBe(1_499)
+    const keys = await Promise.all(replaced)
+    expect([await shownKey(first!.id), await shownKey(second!.id)]).toEqual(keys)
+    for (const { key } of [first!, second!]) expect(await isKnown(key)).toBe(false)
+    for (const key of keys) expect(await isKnown(key)).toBe(true)
+  })
+
+  test('a thing that somebody holds is waited for, and the others are written meanwhile', async () => {
+    // The embedded database does one thing after the other.
+    if (database().kind === 'embedded') return
+    const [held] = things
+    const [holding, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const holder = database().transaction(async queries => {
+      await queries.query('UPDATE control_plane.things SET name = name WHERE id = $1', [held!.id])
+      holding.resolve()
+      await release.promise
+    })
+    await holding.promise
+    const rotating = rotate()
+    const left = async (): Promise<number[]> => (await readRotation(database(), both)).counts.map(count => count.things).sort()
+    await expect.poll(left).toEqual([1, 1_499]).finally(release.resolve)
+    await holder
+    expect(await rotating).toBe(1_500)
+  })
+
+  test('one that is cut off leaves all readable by those who have both keys, and the next run does the rest', async () => {
+    let batches = 0
+    const on = watched(database(), sql => {
+      if (sql.includes('json_to_recordset') && ++batches === 2) throw new Error('cut off')
+    })
+    await expect(rotate(on)).rejects.toThrow('cut off')
+    for (const { id, key } of [things[0]!, things.at(-1)!]) expect([await shownKey(id), await isKnown(key)]).toEqual([key, true])
+    await expect(open([newKey])).rejects.toThrow(/written under another master key/)
+    await open([oldKey, newKey])
+    expect([await rotate(), await linesOfAudit()]).toEqual([500, 1])
+    const after = await open([newKey])
+    expect([await shownKey(things[0]!.id, after), await isKnown(things.at(-1)!.key, after)]).toEqual([things[0]!.key, true])
+    await expect(open([oldKey])).rejects.toThrow(/written under another master key/)
+    expect([await rotate(), await linesOfAudit()]).toEqual([0, 1])
+  })
+
+  test('previous keys whose look-ups need the old key are counted until they end; those that were replaced since are not', async () => {
+    const [early, late] = things
+    await replaceKey(early!.id, { grace_seconds: 3_600 })
+    await rotate()
+    await replaceKey(late!.id, { grace_seconds: 7_200 })
+    const { previous } = await readRotation(database(), both)
+    expect(previous.things).toBe(1)
+    expect(Math.abs(Date.parse(previous.until!) - Date.now() - 3_600_000)).toBeLessThan(60_000)
+    const after = await open([newKey])
+    for (const [on, known] of [
+      [platform, [true, true]],
+      [after, [false, true]],
+    ] as const)
+      expect([await isKnown(early!.key, on), await isKnown(late!.key, on)]).toEqual(known)
+    await database().query(`UPDATE control_plane.things SET previous_key_ends_at = now() WHERE id = $1`, [early!.id])
+    expect((await readRotation(database(), both)).previous).toEqual({ things: 0, until: undefined })
+  })
+
+  test('of a key that was replaced under the old key, the new one has no end, and the previous one its own', async () => {
+    const { id, key: previous } = things[0]!
+    const post = async (path: string, body: object) => (await ask('POST', path, body)).json!
+    const [{ id: channel }] = (await post('/channels/bulk', [{ name: 'site' }]))['channels'] as [{ id: string }]
+    await post('/connect', { channel_ids: [channel], thing_ids: [id] })
+    const { json } = await ask('PATCH', `/things/${id}/key`, { grace_seconds: 3_600 }, await open([oldKey, newKey]))
+    const accessOf = (secret: string) =>
+      platform.plane.access.authorize({ credential: { scheme: 'Thing', secret }, channel, action: 'publish' })
+    expect(await accessOf(json!['key'] as string)).toEqual({ allowed: true, publisher: id, owner: user.id })
+    expect(await accessOf(previous)).toMatchObject({ allowed: true, endsMs: expect.any(Number) })
+  })
+
+  test('a given key that a thing has under the other master key is in use', async () => {
+    const [first, second] = things
+    const previous = first!.key
+    await replaceKey(first!.id, { grace_seconds: 3_600 })
+    for (const key of [previous, second!.key]) {
+      expect((await ask('POST', '/things', { key })).status).toBe(409)
+      expect((await ask('PATCH', `/things/${things[2]!.id}/key`, { key })).status).toBe(409)
+    }
+  })
+
+  test('of instances that write under different keys and are given one key at once, one takes it', async () => {
+    const other = await open([oldKey, newKey])
+    for (let attempt = 0; attempt < 5; attempt++) {
+      const body = { key: `burnt-in-${attempt}-${newKey.toString('hex')}` }
+      const answers = await Promise.all([platform, other, platform, other].map(on => ask('POST', '/things', body, on)))
+      expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409])
+    }
+  })
+
+  test('a thing key that no master key opens is named with what to do, and the old key stays the one of the database', async () => {
+    const { id } = things[7]!
+    await database().query(`UPDATE control_plane.things SET key_ciphertext = '\\x00010203' WHERE id = $1`, [id])
+    await expect(rotate()).rejects.toThrow(
+      new RegExp(`the key of thing ${id} is encrypted under the key 00010203.*PATCH /things/${id}/key`),
+    )
+    await expect(open([newKey])).rejects.toThrow(/written under another master key/)
+    await replaceKey(id)
+    await rotate()
+    expect(await shownKey(things[8]!.id, await open([newKey]))).toBe(things[8]!.key)
+  })
+
+  test('with the old key alone, or with other keys, nothing is written', async () => {
+    expect(await rotate(database(), [oldKey])).toBe(0)
+    await expect(rotate(database(), [newKey, Buffer.alloc(32, 9)])).rejects.toThrow(/written under another master key/)
+    expect(await linesOfAudit()).toBe(0)
+  })
+})

@@ -1,0 +1,43 @@
+// The service token is replaced in three steps: in each of them every process is answered, whichever of two steps the others are in.
+
+import { expect, test } from 'vitest'
+import type { ControlOptions } from '../../control-plane/remote/options.ts'
+import { openRoleAccess } from '../../roles/remote-access.ts'
+import { openInstance } from '../control-plane/internal/instance.ts'
+import { absentId, controlPlaneOutage, recordingLogger } from '../control-plane/platform.ts'
+import { describeWithPostgres } from '../servers/postgres.ts'
+
+const [before, after] = ['the-token-of-before', 'the-token-of-afterwards']
+const steps = [before, `${before},${after}`, `${after},${before}`, after]
+
+describeWithPostgres('the service token', postgres => {
+  test('whoever is in the same step as an api, in the one before or in the one behind, is answered; a token that is none is not', async () => {
+    const url = await postgres.createDatabase()
+    for (const [step, token] of steps.entries()) {
+      const { internalUrl, logged } = await openInstance(url, { token })
+      for (const shown of steps.slice(Math.max(0, step - 1), step + 2))
+        expect([token, shown, await askedWith(internalUrl, shown)]).toEqual([token, shown, 'unauthenticated'])
+      for (const shown of [step === 0 ? after : 'the-token-of-nobody', step === 3 ? before : `${before}s`])
+        expect(await askedWith(internalUrl, shown)).toMatch(/refuses the token of this process/)
+      for (const secret of [before, after]) expect(logged()).not.toContain(secret)
+    }
+  })
+})
+
+/** What the control plane says of an unknown key to a role with this token, or why it cannot be asked. */
+async function askedWith(url: string, token: string): Promise<string> {
+  const { logger } = recordingLogger()
+  const closings: (() => Promise<void>)[] = []
+  const options: ControlOptions = { url, token, grantSeconds: 60, grantsMax: 10 }
+  const role = await openRoleAccess(options, controlPlaneOutage(logger), close => void closings.push(close))
+  try {
+    await role.reachFirst(AbortSignal.timeout(10_000))
+    const credential = { scheme: 'Thing', secret: 'none' } as const
+    const access = await role.access.authorize({ credential, channel: absentId, action: 'publish' })
+    return access.allowed ? 'allowed' : access.reason
+  } catch (error) {
+    return (error as Error).message
+  } finally {
+    for (const close of closings.toReversed()) await close()
+  }
+}

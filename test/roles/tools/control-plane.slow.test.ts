@@ -1,0 +1,117 @@
+// `sluice policies repair` and `sluice secrets rotate` as an operator types them, on a server: what they do, what they print, and what they refuse.
+
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { openServer } from '../../../config/postgres/server.ts'
+import { generateSecret, type MasterKeys } from '../../../config/secrets.ts'
+import { main, outputOf } from '../../bin/command.ts'
+import { masterKey as oldKey, openPlatform, type Platform } from '../../control-plane/platform.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
+import { call } from '../../up/operator.ts'
+import { spawnRole } from '../processes.ts'
+
+const firstRelease = fileURLToPath(new URL('../../control-plane/first-release.sql', import.meta.url))
+const owner = { email: 'owner@sluice.example', password: 'correct horse battery' }
+const newKey = Buffer.from(generateSecret(), 'base64url')
+const textOf = (...keys: Buffer[]): string => keys.map(key => key.toString('base64url')).join(',')
+
+test('sluice secrets generate prints a secret that is a master key and a service token, another each time', async () => {
+  const [first, second] = [await outputOf(['secrets', 'generate']), await outputOf(['secrets', 'generate'])].map(String)
+  for (const secret of [first, second]) expect(secret).toMatch(/^[\w-]{43}\n$/)
+  expect(first).not.toBe(second)
+})
+
+describeWithPostgres('a database of the first release', postgres => {
+  async function openSite() {
+    const url = await postgres.createDatabase()
+    const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 4 })
+    await database.execute(await readFile(firstRelease, 'utf8'))
+    const run = async (words: string, masterKeys = textOf(oldKey)): Promise<{ code: unknown; printed: string }> => {
+      const { ended, printed } = spawnRole([main, ...words.split(' ')], { SVC_DATABASE_URL: url, SVC_MASTER_KEY: masterKeys })
+      return { code: await ended, printed: printed() }
+    }
+    /** The control plane for as long as the work takes. */
+    async function serving<Result>(
+      work: (platform: Platform, token: string) => Promise<Result>,
+      ...masterKeys: MasterKeys
+    ): Promise<Result> {
+      const platform = await openPlatform(database, { masterKeys })
+      try {
+        const { json } = await call(platform.url, 'POST', '/tokens', { body: owner })
+        return await work(platform, `Bearer ${json!['token'] as string}`)
+      } finally {
+        await platform.close()
+      }
+    }
+    return { database, run, serving }
+  }
+
+  test('repair is refused until the database is brought up to date; then it adds what is missing, once, and says what', async () => {
+    const { database, run, serving } = await openSite()
+    await database.execute(`DELETE FROM control_plane.tuples WHERE subject <> '*' AND object <> 'authorities'`)
+    expect(await run('policies repair')).toEqual({
+      code: 1,
+      printed: expect.stringMatching(/^the control plane's database is of an older version.*\n$/),
+    })
+    const createThing = () =>
+      serving(async ({ url }, authorization) => (await call(url, 'POST', '/things', { authorization, body: {} })).status, oldKey)
+    expect(await createThing()).toBe(403)
+    const counts = (done: string): string => `                  CHECKED  ${done}  POLICY
+users             2        2${' '.repeat(done.length + 1)}member of users
+things            2        6${' '.repeat(done.length + 1)}read, write and delete for the owner
+groups            0        0${' '.repeat(done.length + 1)}member for the owner
+things in groups  2        0${' '.repeat(done.length + 1)}read, write and delete for the members of the group
+`
+    expect(await run('policies repair --dry-run')).toEqual({
+      code: 0,
+      printed: `${counts('TO BE ADDED')}8 policies would be added: nothing was changed\n`,
+    })
+    expect(await createThing()).toBe(403)
+    expect(await run('policies repair --before 2026-01-01T00:00:00Z')).toMatchObject({
+      printed: expect.stringMatching(/^0 policies were added$/m),
+    })
+    expect(await run('policies repair')).toEqual({ code: 0, printed: `${counts('ADDED')}8 policies were added\n` })
+    expect(await createThing()).toBe(201)
+    expect(await run('policies repair')).toMatchObject({ code: 0, printed: expect.stringMatching(/^0 policies were added$/m) })
+    await database.close()
+  })
+
+  test('rotate encrypts what is under the old key, and says until when that is needed', async () => {
+    const { database, run, serving } = await openSite()
+    const keys = textOf(newKey, oldKey)
+    const [sensor, other] = await serving(async ({ url }, authorization) => {
+      const { json } = await call(url, 'GET', '/things', { authorization })
+      const found = json!['things'] as { id: string; key: string }[]
+      await call(url, 'PATCH', `/things/${found[1]!.id}/key`, { authorization, body: { grace_seconds: 864_000 } })
+      return found
+    }, oldKey)
+    const printed: string[] = []
+    const rotate = async (words = ''): Promise<string> => {
+      const ended = await run(`secrets rotate${words}`, keys)
+      printed.push(ended.printed)
+      expect(ended.code).toBe(0)
+      return ended.printed
+    }
+    expect(await rotate(' --dry-run')).toMatch(
+      /^MASTER KEY  THING KEYS\n[0-9a-f]{8} {4}0 {11}the first, which is written under\n[0-9a-f]{8} {4}2 {11}to be encrypted\nbeside them, the previous key of a thing in its time of grace, until \S+Z\n$/,
+    )
+    expect(await rotate()).toMatch(
+      /^2 thing keys were encrypted under the master key [0-9a-f]{8}, and all are now\nthe old key is still needed\n {2}until \S+Z at the latest by tokens .*\n {2}until (\S+Z) by the previous key of a thing in its time of grace\nkeep it until \1, and then give every instance the first key alone\n$/,
+    )
+    expect(await rotate()).toMatch(/^every thing key was under the master key [0-9a-f]{8} already\n/)
+    const answered = await serving(
+      async ({ url }, authorization) => (await call(url, 'GET', `/things/${sensor!.id}`, { authorization })).json,
+      newKey,
+    )
+    expect(answered).toMatchObject({ key: sensor!.key })
+    const withOld = await run('secrets rotate', textOf(oldKey))
+    expect([withOld.code, withOld.printed]).toEqual([
+      1,
+      expect.stringMatching(/^the control plane's database is written under another master key.*\n$/),
+    ])
+    printed.push(withOld.printed)
+    for (const secret of [textOf(oldKey), textOf(newKey), sensor!.key, other!.key]) expect(printed.join()).not.toContain(secret)
+    await database.close()
+  })
+})
