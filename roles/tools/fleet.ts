@@ -28,7 +28,7 @@ interface Entry {
 const columns = ['external_id', 'external_key', 'name'] as const
 const required: readonly string[] = ['external_id', 'external_key']
 const bytesMax = 1_024
-/** More faults help nobody. */
+/** More are no help to the reader. */
 const faultsMax = 20
 
 /**

@@ -143,7 +143,7 @@ test.each([
   expect(readFileSync(path, 'utf8')).toBe(before)
 })
 
-test('a report that cannot be written is told before anything is sent', async () => {
+test('a report that cannot be written is an error before anything is sent', async () => {
   path = join(path, 'in-no-folder')
   await expect(run(fleetOf(1))).rejects.toThrow(/cannot be written \(ENOENT\): name another with --report/)
   expect(server.asked).toEqual([])
