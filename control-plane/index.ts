@@ -18,6 +18,7 @@ import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
 import { openFailedAttempts } from './failed-attempts.ts'
+import { openFairQueue } from './fair-queue.ts'
 import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
@@ -39,8 +40,7 @@ import { openTokens } from './tokens/store.ts'
 import { openUnknownKeys } from './unknown-keys.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
-import { openPasswordQueue } from './users/password-queue.ts'
-import { openPasswords } from './users/passwords.ts'
+import { openPasswords, passwordWork } from './users/passwords.ts'
 import { userRoutes } from './users/routes.ts'
 import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
@@ -110,7 +110,7 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   const users = openUsers({ database, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
   const unknownKeys = openUnknownKeys(failedAttempts)
-  const passwordQueue = openPasswordQueue()
+  const passwordQueue = openFairQueue(passwordWork)
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
   const keys = openThingKeys(masterKey)
