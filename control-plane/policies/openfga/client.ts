@@ -5,8 +5,8 @@
 //   members of a group                         entity:<group id>#member
 
 import type { GroupId, ThingId, UserId } from '../../ids.ts'
+import type { OutsideRequests } from '../../outside-requests.ts'
 import { type Policy, type PolicyFilter, type PolicyObject, type Relation, relations, type Subject } from '../policy-store.ts'
-import type { OpenFgaRequests } from './requests.ts'
 
 /** Where the policies are. */
 export interface OpenFgaStore {
@@ -52,18 +52,20 @@ const anybody = 'user:anybody'
 /** Past its caches, so that a removal holds when it is answered. */
 const consistency = 'HIGHER_CONSISTENCY'
 
-export function openClient(requests: OpenFgaRequests): OpenFgaClient {
+export function openClient(requests: OutsideRequests): OpenFgaClient {
+  const post = async (path: string, body: object): Promise<unknown> => requests.jsonOf(await requests.send('POST', path, body))
+
   return {
     async makeStore() {
-      const { id } = (await requests.post('/stores', { name: 'sluice' })) as { id: string }
-      const made = (await requests.post(`/stores/${id}/authorization-models`, model)) as { authorization_model_id: string }
+      const { id } = (await post('/stores', { name: 'sluice' })) as { id: string }
+      const made = (await post(`/stores/${id}/authorization-models`, model)) as { authorization_model_id: string }
       return { storeId: id, modelId: made.authorization_model_id }
     },
 
     async check({ storeId, modelId }, subject, relation, object) {
       const user = subject === '*' ? anybody : toUser(subject)
       const body = { authorization_model_id: modelId, tuple_key: { user, relation, object: toObject(object) }, consistency }
-      const { allowed } = (await requests.post(`/stores/${storeId}/check`, body)) as { allowed?: boolean }
+      const { allowed } = (await post(`/stores/${storeId}/check`, body)) as { allowed?: boolean }
       return allowed === true
     },
 
@@ -77,7 +79,7 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
       let token = ''
       do {
         const body = { tuple_key: key, page_size: tuplesMax, continuation_token: token, consistency }
-        const page = (await requests.post(`/stores/${storeId}/read`, body)) as {
+        const page = (await post(`/stores/${storeId}/read`, body)) as {
           tuples: readonly { readonly key: Tuple }[]
           continuation_token: string
         }
@@ -88,14 +90,14 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
     },
 
     async write({ storeId, modelId }, { add = [], remove = [] }) {
-      const post = (part: object) => requests.post(`/stores/${storeId}/write`, { authorization_model_id: modelId, ...part })
-      for (const tuples of parts(remove)) await post({ deletes: { tuple_keys: tuples, on_missing: 'ignore' } })
-      for (const tuples of parts(add)) await post({ writes: { tuple_keys: tuples, on_duplicate: 'ignore' } })
+      const put = (part: object) => post(`/stores/${storeId}/write`, { authorization_model_id: modelId, ...part })
+      for (const tuples of parts(remove)) await put({ deletes: { tuple_keys: tuples, on_missing: 'ignore' } })
+      for (const tuples of parts(add)) await put({ writes: { tuple_keys: tuples, on_duplicate: 'ignore' } })
     },
 
     async objects({ storeId, modelId }, subject, relation) {
       const body = { authorization_model_id: modelId, type: 'entity', relation, user: toUser(subject), consistency }
-      const { objects } = (await requests.post(`/stores/${storeId}/list-objects`, body)) as { objects: readonly string[] }
+      const { objects } = (await post(`/stores/${storeId}/list-objects`, body)) as { objects: readonly string[] }
       return objects.map(toPolicyObject)
     },
   }

@@ -1,6 +1,7 @@
 // The policy store in an OpenFGA server: it is asked before the database commits what takes access away, and after it for what is made.
 
 import type { Database } from '../../../config/postgres/database.ts'
+import { openSlots } from '../../slots.ts'
 import type { Policy, PolicyStore } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 import { type Made, openOutbox } from './outbox.ts'
@@ -88,22 +89,5 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
 
     check: async () => void (await client.check(await store(), '*', 'create', 'users')),
     close: () => outbox.close(),
-  }
-}
-
-/** @returns runs what it is given, so many at once, and the others in their order */
-function openSlots(count: number): <Result>(work: () => Promise<Result>) => Promise<Result> {
-  const waiting: (() => void)[] = []
-  let free = count
-  return async work => {
-    if (free > 0) free--
-    else await new Promise<void>(resolve => void waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) free++
-      else next()
-    }
   }
 }

@@ -7,7 +7,7 @@ import { openAuditLog } from '../../../../control-plane/audit/store.ts'
 import { openChanges } from '../../../../control-plane/changes.ts'
 import type { ThingId, UserId } from '../../../../control-plane/ids.ts'
 import { type OpenFgaClient, openClient } from '../../../../control-plane/policies/openfga/client.ts'
-import { openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
+import { openOpenFgaRequests } from '../../../../control-plane/policies/openfga/index.ts'
 import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-plane/policies/openfga/store.ts'
 import { openThingKeys } from '../../../../control-plane/things/keys.ts'
 import { openThings } from '../../../../control-plane/things/store.ts'
@@ -35,7 +35,7 @@ describeWithPostgres('outbox', postgres => {
       await platform.close()
       await database.close()
     })
-    const requests = () => openRequests(optionsOf(openfga).openfga)
+    const requests = () => openOpenFgaRequests(optionsOf(openfga).openfga)
     /** Makes a thing as a process does that dies at the step. */
     function makeThing(policies: OpenFgaPolicies): Promise<unknown> {
       const changes = openChanges(recordingLogger().logger)
