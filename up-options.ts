@@ -6,6 +6,7 @@ import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
+import { certificatesFaults, certificatesOptions } from './control-plane/certificates/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesFaults, policiesOptions } from './control-plane/policies/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
@@ -31,6 +32,7 @@ export const upOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: policiesOptions,
+  certificates: certificatesOptions,
   ingest: ingestOptions,
   log: logOptions,
   message: messageOptions,
@@ -59,8 +61,12 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     const problem = `ingest would acknowledge payloads of ${options.ingest.payloadBytesMax} bytes that the writer refuses above message.payload_bytes of ${options.message.payloadBytes}: raise that one, too`
     faults.push({ place: 'ingest.payload_bytes_max', problem })
   }
-  faults.push(...adminFaults(options.admin), ...policiesFaults(options.policies))
-  const secrets = { 'admin.password': options.admin.password, 'policies.openfga.key': options.policies.openfga.key }
+  faults.push(...adminFaults(options.admin), ...policiesFaults(options.policies), ...certificatesFaults(options.certificates))
+  const secrets = {
+    'admin.password': options.admin.password,
+    'policies.openfga.key': options.policies.openfga.key,
+    'certificates.vault.token': options.certificates.vault.token,
+  }
   faults.push(...knownSecretFaults(options.env, secrets))
   if (faults.length > 0) throw new OptionsError(faults)
   return options

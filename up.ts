@@ -81,7 +81,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     dead_letters: 'the embedded log of dead letters',
   })
 
-  const controlPlane = await openControlPlane({ database, masterKey, options, logger })
+  const controlPlane = await openControlPlane({ database, masterKey, options, logger, registry })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')

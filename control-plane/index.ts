@@ -1,6 +1,7 @@
 // The control plane: its database brought up to date, its parts wired, its routes and its answers to ingest and readers.
 
 import { fileURLToPath } from 'node:url'
+import type { Registry } from 'prom-client'
 import type { HttpServer } from '../config/http/server.ts'
 import type { Logger } from '../config/logger.ts'
 import type { Database } from '../config/postgres/database.ts'
@@ -11,6 +12,9 @@ import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { decorateCaller, openAuthentication } from './authentication.ts'
 import { openAuthorization } from './authorization.ts'
+import { openCertificateService } from './certificates/index.ts'
+import { watchExpiries } from './certificates/metrics.ts'
+import { certificateRoutes } from './certificates/routes.ts'
 import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
@@ -56,6 +60,8 @@ export interface ControlPlaneParts {
   readonly masterKey: Uint8Array
   readonly options: ControlPlaneOptions
   readonly logger: Logger
+  /** For what it counts; nowhere if not given. */
+  readonly registry?: Registry
 }
 
 export interface ControlPlane {
@@ -86,6 +92,7 @@ export interface UnstartedControlPlane extends ControlPlane {
    *
    * @throws ControlPlaneStartError when the database is written under another master key
    * @throws DatabaseError when the database cannot be reached or brought up to date
+   * @throws SecretError for files and keys of the options that cannot be read
    */
   start(): Promise<void>
 }
@@ -100,7 +107,7 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 }
 
 /** Wires the parts, and asks nothing of the database yet. */
-export function prepareControlPlane({ database, masterKey, options, logger }: ControlPlaneParts): UnstartedControlPlane {
+export function prepareControlPlane({ database, masterKey, options, logger, registry }: ControlPlaneParts): UnstartedControlPlane {
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
@@ -115,7 +122,9 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   const tokens = openTokens(deriveKey(masterKey, 'tokens'), options.tokens)
   const keys = openThingKeys(masterKey)
   const apiKeys = openApiKeys(database, deriveKey(masterKey, 'api-keys'), writes)
-  const things = openThings({ database, policies, writes, keys })
+  const certificates = openCertificateService({ database, writes, masterKey, options: options.certificates, logger })
+  if (registry !== undefined) watchExpiries(registry, certificates)
+  const things = openThings({ database, policies, writes, keys, certificates })
   const channels = openChannels(database, writes)
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
@@ -127,6 +136,7 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   return {
     async start() {
       await migrate(database, { folder: migrationsFolder, schema: 'control_plane', table: 'migrations' })
+      await certificates.start()
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKey)
       if (outcome === 'installed') logger.info('control plane installed')
@@ -148,6 +158,7 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       channelRoutes(app, { channels, givenIds, authentication, authorization })
       sharingRoutes(app, { things, authentication, authorization })
       policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
+      certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
       groupRoutes(app, { groups, members, things, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
       auditRoutes(app, { audit, authentication, authorization })
@@ -163,6 +174,7 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
     checkPolicies: elsewhere && (() => elsewhere.check()),
     async close() {
       changes.close()
+      await certificates.close()
       await elsewhere?.close()
     },
   }

@@ -66,6 +66,7 @@ export async function askEveryRoute(ask: Ask, owned: Owned): Promise<void> {
   await askThings(ask, owned)
   await askChannels(ask, owned)
   await askConnections(ask, owned)
+  await askCertificates(ask, owned)
   await askGroups(ask, owned)
   await askPolicies(ask, owned)
   await askUsers(ask, owned)
@@ -120,6 +121,19 @@ async function askConnections(ask: Ask, { administrator, channels, things }: Own
   await ask('PUT /disconnect', { body: pairs })
   await ask('PUT /channels/{channel}/things/{thing}', { parameters })
   await ask('DELETE /channels/{channel}/things/{thing}', { parameters })
+}
+
+async function askCertificates(ask: Ask, { administrator: token, things: [first, second] }: Owned): Promise<void> {
+  const issue = async (): Promise<string> => String((await ask('POST /certs', { body: { thing_id: first, key_type: 'ec' } }))!['Serial'])
+  const parameters = { thing: first, serial: await issue() }
+  for (const query of pages) await ask('GET /serials/{thing}', { parameters, query })
+  await ask('GET /certs/{serial}', { parameters })
+  await ask('GET /certs/{serial}', { parameters: { serial: 'abcdef' }, token, status: 404 })
+  await ask('POST /certs/{serial}/renew', { parameters, body: { revoke_previous: true } })
+  await ask('DELETE /certs/revoke', { body: { thing_id: first, serial: parameters.serial } })
+  await ask('DELETE /certs/{thing}', { parameters })
+  await ask('DELETE /certs/{thing}', { parameters: { thing: second }, status: 404 })
+  await ask('GET /certs/crl')
 }
 
 async function askGroups(ask: Ask, { foreignThing, things, thingsGroup, user, usersGroup }: Owned): Promise<void> {

@@ -10,6 +10,7 @@ import { type OutageReport, openOutage } from '../../config/outage.ts'
 import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
+import type { CertificatesOptions } from '../../control-plane/certificates/options.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
 import type { PoliciesOptions } from '../../control-plane/policies/options.ts'
@@ -18,6 +19,7 @@ import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { call } from '../up/operator.ts'
+import { ownCertificates } from './certificates/certificates-options.ts'
 
 export const masterKey = Buffer.alloc(32, 7)
 export const absentId = '00000000-0000-4000-8000-000000000000'
@@ -89,13 +91,21 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
-  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility } = {},
+    certificates = ownCertificates,
+  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility; certificates?: CertificatesOptions } = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
     masterKey,
-    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
+    options: {
+      users: { allowSelfRegister },
+      tokens: { lifetimeSeconds: 3600 },
+      audit: { retentionDays: 365 },
+      policies,
+      certificates,
+      compatibility,
+    },
     logger,
   })
   await plane.ensureAdministrator(administrator)
