@@ -7,7 +7,7 @@ import type { Logger } from '../logger.ts'
 export const compatibilityOption = Type.Enum(['none', '0.13'], {
   default: 'none',
   description:
-    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, tokens for certificates without a scheme, the path prefix `/http`, and records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals.",
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, tokens without a scheme, the path prefix `/http`, and records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals.",
 })
 export type Compatibility = 'none' | '0.13'
 

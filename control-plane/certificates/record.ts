@@ -21,8 +21,8 @@ export function readSigned(signed: SignedCertificate, thing: ThingId, { keyType,
   return { ...signed, thing, serial: serialNumber.toLowerCase(), expiresAt: validToDate, keyType, ...secret }
 }
 
-/** What is in a certificate that nobody asked for; undefined for one that is right. */
-export function strangenessOf({ certificate, thing }: IssuedCertificate, { publicKey }: Csr): string | undefined {
+/** How a certificate differs from what was asked for; undefined for one that is right. */
+export function differenceOf({ certificate, thing }: IssuedCertificate, { publicKey }: Csr): string | undefined {
   const { subject, subjectAltName, ca, publicKey: key } = new X509Certificate(certificate)
   if (subject !== `CN=${thing}`) return `its subject is ${subject} and not CN=${thing}`
   if (subjectAltName !== undefined && subjectAltName !== `DNS:${thing}`) return `it has the alternative names ${subjectAltName}`

@@ -122,7 +122,7 @@ function answerOf({ thing, certificate, serial, expiresAt, revokedAt }: Certific
   return { thing_id: thing, cert: certificate, cert_serial: serial, expiration: expiresAt, ...revoked }
 }
 
-/** The type of PEM, or plain text, and not that of DER: whoever takes anything is given DER. */
+/** True where PEM or plain text is named and DER is not: a client that takes anything gets DER. */
 function prefersPem(accept = ''): boolean {
   return /\b(x-pem-file|text\/plain)\b/.test(accept) && !accept.includes(crlTypes.der)
 }

@@ -1,4 +1,4 @@
-// Has certificates signed, and takes back those that were handed to no one.
+// Has certificates signed, and revokes those that are not handed out.
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { Logger } from '../../config/logger.ts'
@@ -7,7 +7,7 @@ import type { ThingId } from '../ids.ts'
 import type { Caller } from '../writes.ts'
 import { type Authority, authorityAway } from './authority.ts'
 import type { Csr, NewCsrs, NewKey } from './csr.ts'
-import { type IssuedCertificate, readSigned, strangenessOf } from './record.ts'
+import { differenceOf, type IssuedCertificate, readSigned } from './record.ts'
 
 export interface IssueRequest {
   readonly thing: ThingId
@@ -19,7 +19,7 @@ export interface IssueRequest {
 export interface Signing {
   /** @throws HttpError of the authority, and of the queue for keys; `unavailable` for a certificate that is not what was asked for */
   sign(by: Caller, request: IssueRequest): Promise<IssuedCertificate>
-  /** Revokes certificates that were handed to no one. Never rejects: what could not be revoked is logged. */
+  /** Revokes certificates that are not handed out. Never rejects: what could not be revoked is logged. */
   discard(issued: readonly IssuedCertificate[]): Promise<void>
 }
 
@@ -39,7 +39,7 @@ export function openSigning({ authority, newCsrs, revocations, logger }: Parts):
       try {
         await revoke(serials)
       } catch (error) {
-        logger.warn({ serials, reason: factOf(error) }, 'certificates that were handed to no one are not revoked everywhere')
+        logger.warn({ serials, reason: factOf(error) }, 'certificates that were not handed out are not revoked everywhere')
       }
     }
   }
@@ -54,11 +54,15 @@ export function openSigning({ authority, newCsrs, revocations, logger }: Parts):
       } catch (cause) {
         throw new HttpError('unavailable', authorityAway, { cause })
       }
-      const strange = strangenessOf(issued, csr)
-      if (strange === undefined) return issued
+      const difference = differenceOf(issued, csr)
+      if (difference === undefined) return issued
       await discard([issued])
-      const cause = new Error(`${authority.name} signed certificate ${issued.serial} otherwise than asked: ${strange}`)
-      throw new HttpError('unavailable', 'the certificate authority does not sign what it is asked: see the log', { cause })
+      const cause = new Error(`${authority.name} signed certificate ${issued.serial} otherwise than asked: ${difference}`)
+      throw new HttpError(
+        'unavailable',
+        'the certificate authority did not sign what it was asked: send a CSR without subject and extensions, or none',
+        { cause },
+      )
     },
     discard,
   }

@@ -88,7 +88,7 @@ const columns = `serial, thing, certificate, to_char(expires_at AT TIME ZONE 'UT
   to_char(revoked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS revoked_at`
 const isValid = 'revoked_at IS NULL AND expires_at > now()'
 
-// Whoever adds one removes two that ended long ago, so that the table shrinks by itself; what somebody else is removing is left to them.
+// Each insert removes two rows that ended long ago, so that the table shrinks by itself; rows that another one is removing are skipped.
 const insertSql = `
   WITH old AS (
     SELECT serial FROM control_plane.certificates WHERE authority = $3 AND expires_at < now() - interval '30 days'
@@ -128,7 +128,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
 
   async function store(write: Write, issued: readonly IssuedCertificate[]): Promise<void> {
     for (const { serial, thing, certificate, expiresAt } of issued) {
-      // Whoever deletes the thing waits, and then revokes this one too.
+      // A deletion of the thing waits for this lock, and then revokes this certificate too.
       const locked = await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])
       if (locked.length === 0) throw new HttpError('forbidden')
       const countSql = `SELECT count(*) AS valid FROM control_plane.certificates WHERE thing = $1 AND authority = $2 AND ${isValid}`

@@ -1,7 +1,7 @@
 // The authority is the PKI engine of a HashiCorp Vault or OpenBao server, over the HTTP API that both have.
 //
-// Documentation: "PKI secrets engine (API)", sections "Sign certificate", "Revoke certificate" and "Read issuer CRL", and "HTTP API", section
-// "HTTP status codes".
+// Documentation: "PKI secrets engine (API)", sections "Sign certificate", "Revoke certificate" and "Read issuer CRL"; "HTTP API", section "HTTP status
+// codes".
 
 import { readTlsFiles } from '../../config/tls-files.ts'
 import { type OutsideRequests, openOutsideRequests } from '../outside-requests.ts'

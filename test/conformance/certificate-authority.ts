@@ -104,7 +104,7 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       expect([await check(kept), await check(revoked), await check(revoked, false)]).toEqual(['OK', 'certificate revoked', 'OK'])
     })
 
-    test('a server of Node.js with this CRL lets in who is not revoked, and nobody else', async () => {
+    test('a server of Node.js with this CRL lets in a client until its certificate is revoked', async () => {
       const [kept, revoked] = [await sign(), await sign()]
       await opened.revoke(revoked.serial)
       const crl = [await opened.authority.crl(), ...(opened.upperCrls ?? [])].map(crlPem)

@@ -133,7 +133,7 @@ async function makeData(folder: string, url: string) {
     })
   const root = (await authority('Test Root', rootPair, 1)).toString('pem')
   const own = (await authority('Test Intermediate', ownPair, 0)).toString('pem')
-  // Whoever is given any CRL checks the whole chain.
+  // A server that is given any CRL checks the whole chain.
   const rootCrl = await x509.X509CrlGenerator.create({
     issuer: nameOf(x509, 'Test Root'),
     thisUpdate: notBefore,

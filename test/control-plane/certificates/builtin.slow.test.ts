@@ -1,16 +1,16 @@
 // The authority `builtin`: what every authority promises, and its root in the database.
 
 import { X509Certificate } from 'node:crypto'
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openBuiltinAuthority } from '../../../control-plane/certificates/builtin.ts'
 import { openBuiltinStore } from '../../../control-plane/certificates/builtin-store.ts'
-import { openNewCsrs } from '../../../control-plane/certificates/csr.ts'
+import { loadX509, openNewCsrs } from '../../../control-plane/certificates/csr.ts'
 import { newThingId, newUserId } from '../../../control-plane/ids.ts'
 import { itself } from '../../../control-plane/writes.ts'
 import { certificateAuthorityConformance } from '../../conformance/certificate-authority.ts'
 import { describeOnDatabases, masterKey, openPlatform } from '../platform.ts'
 import { keptCertificates } from './kept-certificates.ts'
-import { openssl } from './openssl.ts'
+import { openssl, readCrl } from './openssl.ts'
 
 describeOnDatabases('builtin', database => {
   beforeAll(async () => {
@@ -46,6 +46,29 @@ describeOnDatabases('builtin', database => {
       expect(publicKey.asymmetricKeyDetails).toEqual({ namedCurve: 'prime256v1' })
       const { output } = await openssl(['x509', '-noout', '-text'], issuingCa)
       expect(output).toMatch(/CA:TRUE, pathlen:0[\s\S]+Certificate Sign, CRL Sign/)
+    })
+
+    test('what one instance revokes is at once in the CRL of another', async () => {
+      const [one, other] = [open(), open()]
+      const { keep, revoke } = keptCertificates(database(), one)
+      const signed = await sign(one)
+      await keep(newThingId(), signed)
+      const serial = new X509Certificate(signed.certificate).serialNumber.toLowerCase()
+      expect((await readCrl(await other.crl())).serials).not.toContain(serial)
+      await revoke(serial)
+      expect((await readCrl(await other.crl())).serials).toContain(serial)
+    })
+
+    test('a CRL is the same until something is revoked or an hour has passed, and good for a week', async () => {
+      const authority = open()
+      const first = await authority.crl()
+      expect(await authority.crl()).toBe(first)
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_601_000 })
+      onTestFinished(() => void vi.useRealTimers())
+      const second = await authority.crl()
+      expect((await readCrl(second)).number).toBeGreaterThan((await readCrl(first)).number)
+      const { X509Crl } = await loadX509()
+      expect(new X509Crl(second).nextUpdate!.getTime() - Date.now()).toBeGreaterThan(6.99 * 86_400_000)
     })
 
     test('its key is encrypted under the master key, and bound to its row', async () => {

@@ -155,7 +155,7 @@ describePlatform('certificates', platform => {
       expect(certs[0]).toMatchObject({ thing_id: thing, cert: expect.any(String), expiration: expect.any(String) })
     })
 
-    test('nobody but the owner reads; what is absent looks the same, but to the administrator', async () => {
+    test('only the owner reads; what is absent looks the same, except to the administrator', async () => {
       const { Serial } = await issue()
       const statuses = async (path: string): Promise<number[]> =>
         Promise.all([stranger.token, administrator].map(async token => (await ask('GET', path, undefined, token)).status))
@@ -200,7 +200,7 @@ describePlatform('certificates', platform => {
       expect(await revokedSerials()).not.toContain(Serial)
     })
 
-    test('nobody but the owner revokes', async () => {
+    test('only the owner revokes', async () => {
       const { Serial } = await issue()
       for (const authorization of [stranger.token, administrator]) {
         expect((await ask('DELETE', `/certs/${thing}`, undefined, authorization)).status).toBe(403)

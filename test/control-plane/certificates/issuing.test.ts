@@ -131,7 +131,7 @@ describeOnDatabases('issuing', database => {
     expect(await certificates.issue(by(), request())).toMatchObject({ thing })
   })
 
-  test('whoever issues while the thing is deleted: no certificate of it stays valid', async () => {
+  test('of certificates issued while the thing is deleted none stays valid', async () => {
     const parts = {
       database: database(),
       policies: openRelationalPolicies(database()),
@@ -149,7 +149,7 @@ describeOnDatabases('issuing', database => {
     }
   })
 
-  test('what ended a month ago is removed by those who come, two at a time', async () => {
+  test('each issue removes two certificates that ended a month ago', async () => {
     await writesOn(database())(by(), makeThing)
     const sql = `INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
       SELECT md5($1 || n), $1::uuid, 'builtin', '', now() - interval '31 days' FROM generate_series(1, 3) AS n`

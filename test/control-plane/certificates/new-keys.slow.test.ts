@@ -4,6 +4,9 @@ import { expect, test } from 'vitest'
 import { openNewCsrs } from '../../../control-plane/certificates/csr.ts'
 import { newThingId, newUserId } from '../../../control-plane/ids.ts'
 import { itself } from '../../../control-plane/writes.ts'
+import { openFreshEmbedded } from '../../servers/embedded.ts'
+import { call } from '../../up/operator.ts'
+import { openPlatform } from '../platform.ts'
 
 const caller = { ...itself, user: newUserId() }
 
@@ -31,4 +34,18 @@ test('while an RSA key of 4096 bits is made the process goes on', async () => {
   await openNewCsrs().make(caller, newThingId(), { type: 'rsa', bits: 4096 })
   clearInterval(timer)
   expect(turns).toBeGreaterThan(10)
+})
+
+test('over HTTP one RSA key too many at once is a 429, and a key of a curve is made all the same', async () => {
+  const platform = await openPlatform(await openFreshEmbedded())
+  const { token: authorization } = await platform.user()
+  const ask = (path: string, body: object) => call(platform.url, 'POST', path, { authorization, body })
+  const thing = ((await ask('/things/bulk', [{ name: 'device' }])).json!['things'] as [{ id: string }])[0].id
+  const flood = Array.from({ length: 16 }, () => ask('/certs', { thing_id: thing, rsa_bits: 2048 }))
+  expect((await ask('/certs', { thing_id: thing, key_type: 'ec' })).status).toBe(201)
+  const answers = await Promise.all(flood)
+  expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([...Array<number>(15).fill(201), 429])
+  expect(Number(answers.find(({ status }) => status === 429)!.headers.get('retry-after'))).toBeGreaterThan(0)
+  await platform.close()
+  await platform.database.close()
 })

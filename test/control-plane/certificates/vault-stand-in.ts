@@ -12,6 +12,8 @@ import { loadX509, nameOf } from '../../../control-plane/certificates/csr.ts'
 export interface VaultRole {
   /** PKI "Create/update role", `max_ttl`, in seconds. */
   readonly maxTtlSeconds: number
+  /** The same, `allow_any_name`: false unless set. */
+  readonly allowsAnyName: boolean
   /** The same, `use_csr_common_name` and `use_csr_sans`: true unless set. */
   readonly usesCsrNames: boolean
 }
@@ -91,7 +93,7 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
     ],
   })
-  const usualRole: VaultRole = { maxTtlSeconds: 8_760 * 3600, usesCsrNames: false }
+  const usualRole: VaultRole = { maxTtlSeconds: 8_760 * 3600, allowsAnyName: true, usesCsrNames: false }
   let role = usualRole
   let behaviour: Behaviour = 'usual'
   let crlNumber = 1_000
@@ -105,8 +107,11 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
     const request = new x509.Pkcs10CertificateRequest(parameters['csr']!)
     if (!(await request.verify())) return refused(400, 'request signature invalid')
     const seconds = Number(/^(\d+)s$/.exec(parameters['ttl'] ?? '3600s')?.[1])
-    // PKI "Sign certificate", `ttl`: "Cannot be greater than the role's `max_ttl` value".
-    if (!(seconds <= role.maxTtlSeconds)) return refused(400, `cannot satisfy request, as TTL would result in notAfter of role's max_ttl`)
+    if (!(seconds > 0)) return refused(400, `error parsing ttl: ${parameters['ttl']!}`)
+    // PKI "Sign certificate", `common_name`: "If the CN is allowed by role policy, it will be issued".
+    if (!role.allowsAnyName) return refused(400, `common name ${parameters['common_name']!} not allowed by this role`)
+    // The same, `ttl`: "Cannot be greater than the role's `max_ttl` value". Vault 1.14.0 warns, and signs for as long as that.
+    const lifetimeMs = Math.min(seconds, role.maxTtlSeconds) * 1000
     const serial = randomBytes(20).fill(0x39, 0, 1)
     const ownName = request.subjectName.getField('CN')[0]
     const ownSans = request.getExtension('2.5.29.17')
@@ -115,7 +120,7 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
       subject: nameOf(x509, (role.usesCsrNames ? ownName : undefined) ?? parameters['common_name']!),
       issuer,
       notBefore,
-      notAfter: new Date(Date.now() + seconds * 1000),
+      notAfter: new Date(Date.now() + lifetimeMs),
       publicKey: request.publicKey,
       signingKey: keys.privateKey,
       signingAlgorithm: algorithm,

@@ -111,9 +111,18 @@ describe('vault', () => {
     })
 
     test('what the role does not allow is a 400 with its reason', async () => {
-      vault.setRole({ maxTtlSeconds: 60 })
-      const { status, json } = await issue({ ttl: '2h' })
-      expect([status, json!['detail']]).toEqual([400, expect.stringContaining('max_ttl')])
+      vault.setRole({ allowsAnyName: false })
+      const { status, json } = await issue()
+      expect([status, json!['detail']]).toEqual([
+        400,
+        `the certificate authority refuses the request: common name ${thing} not allowed by this role`,
+      ])
+    })
+
+    test('where the role gives less time than asked, the answer says so', async () => {
+      vault.setRole({ maxTtlSeconds: 7_200 })
+      const { json } = await issue({ ttl: '48h' })
+      expect(Math.abs(Date.parse(String(json!['Expire'])) - Date.now() - 7_200_000)).toBeLessThan(60_000)
     })
 
     test.each<[string, string, string[]]>([
