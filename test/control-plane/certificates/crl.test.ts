@@ -44,6 +44,13 @@ test.each([0, 1, 2, 5, 40, 1_000])('one of %i entries says which and since when,
   expect(await crl.verify({ publicKey: publicKey.toCryptoKey(algorithm, true, ['verify']) })).toBe(true)
 })
 
+test.each([127, 128, 255, 256])('a list of %i bytes has its length in the right form (X.690 §8.1.3)', async bytes => {
+  // An entry has 19 bytes beside its serial.
+  const lengths = Array.from({ length: Math.ceil(bytes / 32) }, (_, nth) => 13 - (nth === 0 ? (32 - (bytes % 32)) % 32 : 0))
+  const revoked = lengths.map(length => ({ serial: serialOf().slice(0, 2 * length), at: new Date() }))
+  expect((await readCrl(await encode({ revoked }))).serials).toEqual(revoked.map(({ serial }) => serial))
+})
+
 test.each([0n, 1n, 127n, 128n, 255n, 256n, 1_795_000_000_000_000n, 2n ** 63n])('the number %d is written as it is', async number => {
   expect((await readCrl(await encode({ number }))).number).toBe(number)
 })
