@@ -25,8 +25,8 @@ export interface Caller extends Actor {
   readonly user: UserId
 }
 
-/** The transaction that a write is. */
-export interface Write extends Queries {
+/** The transaction that a write is, with whoever it is by: a store that is given one in place of its actor takes part in it. */
+export interface Write extends Queries, Actor {
   readonly policies: PolicyChanges
   /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret. */
   note(action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): void
@@ -34,7 +34,8 @@ export interface Write extends Queries {
   ends(...changes: AccessChange[]): void
 }
 
-export type Writes = <Result>(by: Actor, work: (write: Write) => Promise<Result>) => Promise<Result>
+/** @param by an open write has `work` done inside it: both are committed together, or neither */
+export type Writes = <By extends Actor, Result>(by: By, work: (write: Write & By) => Promise<Result>) => Promise<Result>
 
 interface Parts {
   readonly policies: PolicyStore
@@ -44,10 +45,12 @@ interface Parts {
 
 export function openWrites({ policies, audit, changes }: Parts): Writes {
   return async (by, work) => {
+    if (isOpen(by)) return work(by)
     const ended: AccessChange[] = []
     const result = await policies.transaction(async (transaction, policyChanges) => {
       const noted: Parameters<Write['note']>[] = []
       const outcome = await work({
+        ...by,
         query: (sql, values) => transaction.query(sql, values),
         policies: policyChanges,
         note: (...entry) => void noted.push(entry),
@@ -60,4 +63,8 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
     for (const change of ended) changes.emit(change)
     return result
   }
+}
+
+function isOpen<By extends Actor>(by: By): by is Write & By {
+  return 'query' in by
 }

@@ -1,14 +1,9 @@
 // Thing keys: generated here, kept encrypted, and found again by their HMAC.
 
-import { createCipheriv, createDecipheriv, createHmac, createSecretKey, randomBytes, randomUUID } from 'node:crypto'
+import { createHmac, createSecretKey, randomUUID } from 'node:crypto'
 import { deriveKey } from '../../config/secrets.ts'
+import { openEncryption } from '../encryption.ts'
 import type { ThingId } from '../ids.ts'
-
-const cipher = 'aes-256-gcm'
-const keyIdBytes = 4
-const nonceBytes = 12
-const tagBytes = 16
-const headerBytes = keyIdBytes + nonceBytes + tagBytes
 
 export interface ThingKey {
   /** A UUID, or what a client gave; a secret, never logged. */
@@ -26,14 +21,8 @@ export interface ThingKeys {
   lookup(key: string): Buffer
 }
 
-/**
- * A ciphertext is, one after the other: the id of the encryption key (4 bytes), nonce (12), tag (16), encrypted key. The
- * thing's id is authenticated with it, so a ciphertext copied to another row does not open.
- */
 export function openThingKeys(masterKey: Uint8Array): ThingKeys {
-  // As key objects, which are prepared once: from bytes that takes several times as long as a key's encryption.
-  const encryptionKey = createSecretKey(deriveKey(masterKey, 'thing-keys'))
-  const keyId = deriveKey(masterKey, 'thing-keys-id').subarray(0, keyIdBytes)
+  const encryption = openEncryption(masterKey, 'thing-keys', 'key of thing')
   const lookupKey = createSecretKey(deriveKey(masterKey, 'thing-key-lookup'))
 
   const lookup = (key: string): Buffer => createHmac('sha256', lookupKey).update(key).digest()
@@ -41,30 +30,9 @@ export function openThingKeys(masterKey: Uint8Array): ThingKeys {
   return {
     issue(thing, given) {
       const key = given ?? randomUUID()
-      const nonce = randomBytes(nonceBytes)
-      const encryption = createCipheriv(cipher, encryptionKey, nonce).setAAD(Buffer.from(thing))
-      const encrypted = Buffer.concat([encryption.update(key, 'utf8'), encryption.final()])
-      return { key, ciphertext: Buffer.concat([keyId, nonce, encryption.getAuthTag(), encrypted]), lookup: lookup(key) }
+      return { key, ciphertext: encryption.encrypt(thing, key), lookup: lookup(key) }
     },
-    decrypt(thing, ciphertext) {
-      const bytes = Buffer.from(ciphertext.buffer, ciphertext.byteOffset, ciphertext.byteLength)
-      const writtenUnder = bytes.subarray(0, keyIdBytes)
-      if (!writtenUnder.equals(keyId)) {
-        throw new Error(
-          `the key of thing ${thing} is encrypted under the key ${writtenUnder.toString('hex')}, and this process has ${keyId.toString('hex')}`,
-        )
-      }
-      try {
-        const nonce = bytes.subarray(keyIdBytes, keyIdBytes + nonceBytes)
-        const decryption = createDecipheriv(cipher, encryptionKey, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(thing))
-        decryption.setAuthTag(bytes.subarray(keyIdBytes + nonceBytes, headerBytes))
-        return decryption.update(bytes.subarray(headerBytes), undefined, 'utf8') + decryption.final('utf8')
-      } catch (error) {
-        throw new Error(`the stored key of thing ${thing} does not open: its row was changed by something else than this platform`, {
-          cause: error,
-        })
-      }
-    },
+    decrypt: (thing, ciphertext) => encryption.decrypt(thing, ciphertext),
     lookup,
   }
 }
