@@ -1,6 +1,7 @@
 // The control plane: its database brought up to date, its parts wired, its routes and its answers to ingest and readers.
 
 import { fileURLToPath } from 'node:url'
+import type { FastifyRequest } from 'fastify'
 import type { HttpServer } from '../config/http/server.ts'
 import type { Logger } from '../config/logger.ts'
 import type { Database } from '../config/postgres/database.ts'
@@ -11,18 +12,22 @@ import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { decorateCaller, openAuthentication } from './authentication.ts'
 import { openAuthorization } from './authorization.ts'
+import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
+import { bootstrapRoutes } from './bootstrap/routes.ts'
+import { openConfigs } from './bootstrap/store.ts'
 import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
 import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
+import { openEncryption } from './encryption.ts'
 import { openFailedAttempts } from './failed-attempts.ts'
 import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
-import { install } from './installation.ts'
+import { ControlPlaneStartError, install } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import type { ControlPlaneOptions } from './options.ts'
@@ -30,6 +35,11 @@ import { openOpenFga } from './policies/openfga/index.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
 import { openPolicies } from './policies/store.ts'
+import type { CertificateIssuer } from './provisioning/certificates.ts'
+import { defaultLayout, type Layout } from './provisioning/layout.ts'
+import { openMappings } from './provisioning/mapping.ts'
+import { provisioningRoutes } from './provisioning/routes.ts'
+import { openMappingRows } from './provisioning/store.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
 import { sharingRoutes } from './things/sharing.ts'
@@ -45,7 +55,7 @@ import { userRoutes } from './users/routes.ts'
 import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
 import { openTokenVersions } from './users/token-versions.ts'
-import { openWrites } from './writes.ts'
+import { type Caller, openWrites } from './writes.ts'
 
 export { ControlPlaneStartError, isInstalled } from './installation.ts'
 
@@ -56,7 +66,23 @@ export interface ControlPlaneParts {
   readonly masterKey: Uint8Array
   readonly options: ControlPlaneOptions
   readonly logger: Logger
+  /** How devices are provisioned; the defaults of a platform without a layout file where it is left out. */
+  readonly provisioning?: ProvisioningSettings
+  /** Issues the certificates of a layout that has them. */
+  readonly certificates?: CertificateIssuer
 }
+
+export interface ProvisioningSettings {
+  readonly layout: Layout
+  /** Bytes that an external key has at least. */
+  readonly externalKeyBytesMin: number
+  /** Whether a private key is kept until the device acknowledges it, however long that takes. */
+  readonly keepsPrivateKeys: boolean
+  /** Whom a mapping request without Authorization acts for, where credentials are configured. */
+  readonly configuredCaller?: (request: FastifyRequest) => Promise<Caller>
+}
+
+const provisioningDefaults: ProvisioningSettings = { layout: defaultLayout, externalKeyBytesMin: 8, keepsPrivateKeys: false }
 
 export interface ControlPlane {
   /** A fastify plugin with all routes. */
@@ -84,11 +110,14 @@ export interface UnstartedControlPlane extends ControlPlane {
    * Brings the database up to date, and installs what the first start needs. May be called again where it failed; routes and answers are
    * for afterwards.
    *
-   * @throws ControlPlaneStartError when the database is written under another master key
+   * @throws ControlPlaneStartError when the database is written under another master key, and for a layout with certificates that nothing issues
    * @throws DatabaseError when the database cannot be reached or brought up to date
    */
   start(): Promise<void>
 }
+
+/** Where an instance counts all the failed fetches that it may, for how long one more is refused: these keys may be guessed. */
+const failedFetchesWaitMs = 1_000
 
 const migrationsFolder = fileURLToPath(new URL('./migrations', import.meta.url))
 
@@ -100,7 +129,9 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 }
 
 /** Wires the parts, and asks nothing of the database yet. */
-export function prepareControlPlane({ database, masterKey, options, logger }: ControlPlaneParts): UnstartedControlPlane {
+export function prepareControlPlane(parts: ControlPlaneParts): UnstartedControlPlane {
+  const { database, masterKey, options, logger, certificates, provisioning = provisioningDefaults } = parts
+  const { layout, externalKeyBytesMin, keepsPrivateKeys, configuredCaller } = provisioning
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
@@ -121,11 +152,24 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
   const groups = openGroups(database, policies, writes)
   const members = openGroupMembers(database, policies, writes)
   const givenIds = openGivenIds(failedAttempts, options.compatibility === '0.13')
+  const externalKeys = openExternalKeys(masterKey, { bytesMin: externalKeyBytesMin, logger })
+  const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
+  const encryption = openEncryption(masterKey, 'bootstrap', 'bootstrap secret of thing')
+  const configs = openConfigs({ database, writes, things, connections, keys, externalKeys, encryption, keepsPrivateKeys })
+  const mappingRows = openMappingRows(database, externalKeys)
+  const mappings = openMappings({
+    ...{ layout, writes, things, channels, connections, configs, externalKeys, certificates, logger },
+    rows: mappingRows,
+  })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
 
   return {
     async start() {
+      if (layout.bootstrap.hasCertificates && certificates === undefined)
+        throw new ControlPlaneStartError(
+          'the layout has certificates for its things, and no certificate authority is configured: configure one',
+        )
       await migrate(database, { folder: migrationsFolder, schema: 'control_plane', table: 'migrations' })
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKey)
@@ -150,6 +194,11 @@ export function prepareControlPlane({ database, masterKey, options, logger }: Co
       policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
       groupRoutes(app, { groups, members, things, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
+      const ofExternal = { externalKeys, failedFetches, authentication, authorization }
+      const isCompatible = options.compatibility === '0.13'
+      bootstrapRoutes(app, { ...ofExternal, configs, things, connections, isCompatible })
+      const content = layout.bootstrap.content ?? {}
+      provisioningRoutes(app, { ...ofExternal, mappings, rows: mappingRows, content, configuredCaller })
       auditRoutes(app, { audit, authentication, authorization })
     },
     access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),

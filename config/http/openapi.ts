@@ -22,6 +22,12 @@ export function openapiRoutes(app: HttpServer, { version }: { version: string })
         securitySchemes: {
           user: { type: 'http', scheme: 'bearer', description: 'A token of POST /tokens.' },
           thing: { type: 'apiKey', in: 'header', name: 'Authorization', description: 'The word Thing, a space, and the key of the thing.' },
+          external: {
+            type: 'apiKey',
+            in: 'header',
+            name: 'Authorization',
+            description: 'The word Thing, a space, and the external key of the device.',
+          },
         },
       },
     },

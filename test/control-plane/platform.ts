@@ -11,7 +11,7 @@ import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
-import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
+import { type ControlPlane, type ControlPlaneParts, openControlPlane } from '../../control-plane/index.ts'
 import type { PoliciesOptions } from '../../control-plane/policies/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
@@ -89,7 +89,11 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
-  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility } = {},
+    ...parts
+  }: { allowSelfRegister?: boolean; policies?: PoliciesOptions; compatibility?: Compatibility } & Pick<
+    ControlPlaneParts,
+    'provisioning' | 'certificates'
+  > = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
@@ -97,6 +101,7 @@ export async function openPlatform(
     masterKey,
     options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
     logger,
+    ...parts,
   })
   await plane.ensureAdministrator(administrator)
   // So that a test may come from any address.
