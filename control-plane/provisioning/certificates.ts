@@ -6,6 +6,7 @@ import type { Layout } from './layout.ts'
 
 /** Issues certificates inside a mapping. */
 export interface CertificateIssuer {
+  /** One that throws has issued nothing, or sees to it that it is revoked: its serial is not known here. */
   issue(write: Write, thing: ThingId, request: Layout['certificate']): Promise<IssuedCertificate>
   /** After a mapping that did not commit; what the database rolls back is rolled back already. */
   discard(serials: readonly string[]): Promise<void>

@@ -55,7 +55,10 @@ describePlatform('mapping', platform => {
     const fetched = await call(platform().url, 'GET', `/things/bootstrap/${body.external_id}`, {
       authorization: `Thing ${body.external_key}`,
     })
-    expect([fetched.status, fetched.json]).toMatchObject([200, { thing_id: thing.id, thing_key: thing.key, channels: [control.id, data.id] }])
+    expect([fetched.status, fetched.json]).toMatchObject([
+      200,
+      { thing_id: thing.id, thing_key: thing.key, channels: [control.id, data.id] },
+    ])
     expect((await ask('GET', `/things/configs/${thing.id}`)).json).toMatchObject({ name: 'gateway', state: 1, enabled: true })
   })
 
@@ -243,7 +246,11 @@ describePlatform('mapping', platform => {
       })
       expect([external_id, fetched.status]).toEqual([external_id, 200])
     }
-    expect(platform().logged().match(/an external key has fewer than 16 bytes/g)).toHaveLength(1)
+    expect(
+      platform()
+        .logged()
+        .match(/an external key has fewer than 16 bytes/g),
+    ).toHaveLength(1)
   })
 
   test('no external key is in the database, the log or the metadata', async () => {
