@@ -76,7 +76,7 @@ export interface ProvisioningSettings {
   readonly layout: Layout
   /** Bytes that an external key has at least. */
   readonly externalKeyBytesMin: number
-  /** Whether a private key is kept until the device acknowledges it, however long that takes. */
+  /** Whether a private key is kept until the device acknowledges it, however long that takes; only with `compatibility`. */
   readonly keepsPrivateKeys: boolean
   /** Whom a mapping request without Authorization acts for, where credentials are configured. */
   readonly configuredCaller?: (request: FastifyRequest) => Promise<Caller>
@@ -131,7 +131,9 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 /** Wires the parts, and asks nothing of the database yet. */
 export function prepareControlPlane(parts: ControlPlaneParts): UnstartedControlPlane {
   const { database, masterKey, options, logger, certificates, provisioning = provisioningDefaults } = parts
-  const { layout, externalKeyBytesMin, keepsPrivateKeys, configuredCaller } = provisioning
+  const { layout, externalKeyBytesMin, configuredCaller } = provisioning
+  const isCompatible = options.compatibility === '0.13'
+  const keepsPrivateKeys = isCompatible && provisioning.keepsPrivateKeys
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
@@ -151,16 +153,13 @@ export function prepareControlPlane(parts: ControlPlaneParts): UnstartedControlP
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
   const members = openGroupMembers(database, policies, writes)
-  const givenIds = openGivenIds(failedAttempts, options.compatibility === '0.13')
+  const givenIds = openGivenIds(failedAttempts, isCompatible)
   const externalKeys = openExternalKeys(masterKey, { bytesMin: externalKeyBytesMin, logger })
   const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
   const encryption = openEncryption(masterKey, 'bootstrap', 'bootstrap secret of thing')
   const configs = openConfigs({ database, writes, things, connections, keys, externalKeys, encryption, keepsPrivateKeys })
-  const mappingRows = openMappingRows(database, externalKeys)
-  const mappings = openMappings({
-    ...{ layout, writes, things, channels, connections, configs, externalKeys, certificates, logger },
-    rows: mappingRows,
-  })
+  const rows = openMappingRows(database, externalKeys)
+  const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates, logger })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
 
@@ -195,10 +194,9 @@ export function prepareControlPlane(parts: ControlPlaneParts): UnstartedControlP
       groupRoutes(app, { groups, members, things, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
       const ofExternal = { externalKeys, failedFetches, authentication, authorization }
-      const isCompatible = options.compatibility === '0.13'
       bootstrapRoutes(app, { ...ofExternal, configs, things, connections, isCompatible })
       const content = layout.bootstrap.content ?? {}
-      provisioningRoutes(app, { ...ofExternal, mappings, rows: mappingRows, content, configuredCaller })
+      provisioningRoutes(app, { ...ofExternal, mappings, rows, content, configuredCaller })
       auditRoutes(app, { audit, authentication, authorization })
     },
     access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),

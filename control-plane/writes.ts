@@ -25,7 +25,7 @@ export interface Caller extends Actor {
   readonly user: UserId
 }
 
-/** The transaction that a write is, with whoever it is by: a store that is given one in place of its actor takes part in it. */
+/** The transaction that a write is, and its actor: a store that gets one in place of an actor takes part in it. */
 export interface Write extends Queries, Actor {
   readonly policies: PolicyChanges
   /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret. */

@@ -23,7 +23,7 @@ export interface ExternalCredential {
 export interface ExternalKeys {
   /** @throws HttpError `malformed_request` for what cannot be taken, with its place in the body */
   check(credential: ExternalCredential): void
-  /** What a key is kept as, bound to its external id: without the master key, a copy of the table tells nobody whether a key is in it. */
+  /** What a key is kept as, bound to its external id: without the master key, a copy of the table does not tell whether a key is in it. */
   keep(credential: ExternalCredential): Buffer
   /** All that it may be kept as, in hex: for `keptSql`. */
   lookups(credential: ExternalCredential): string[]

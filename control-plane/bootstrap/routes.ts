@@ -29,6 +29,8 @@ import {
 } from './schema.ts'
 import type { Config, ConfigChange, ConfigFields, Configs, FetchedConfig } from './store.ts'
 
+const challenge = 'Thing realm="sluice"'
+
 interface Parts {
   readonly configs: Configs
   readonly things: Pick<Things, 'exists'>
@@ -122,15 +124,18 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
 function deviceRoutes(app: HttpServer, { configs, failedFetches, isCompatible }: Parts): void {
   /** @throws HttpError the same for an id that is unknown and a key that is wrong */
   async function open(request: FastifyRequest, reply: FastifyReply, externalId: string): Promise<FetchedConfig> {
-    reply.header('www-authenticate', 'Thing realm="sluice"')
     const externalKey = externalKeyOf(request.headers.authorization ?? '', isCompatible)
-    if (externalKey === undefined) throw new HttpError('unauthenticated', 'show the external key as Authorization: Thing <external key>')
+    if (externalKey === undefined) {
+      reply.header('www-authenticate', challenge)
+      throw new HttpError('unauthenticated', 'show the external key as Authorization: Thing <external key>')
+    }
     const config = await configs.open({ externalId, externalKey })
     if (config === undefined) {
       const detail = 'no configuration has this external id and key: show the key that the device was provisioned with'
-      throw await failedFetches.refusal(request, externalId, 'unauthenticated', detail)
+      const refusal = await failedFetches.refusal(request, externalId, 'unauthenticated', detail)
+      if (refusal.status === 401) reply.header('www-authenticate', challenge)
+      throw refusal
     }
-    reply.removeHeader('www-authenticate')
     if (!config.isAllowed) throw new HttpError('forbidden', 'the configuration or its owner is disabled')
     return config
   }

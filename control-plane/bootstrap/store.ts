@@ -239,9 +239,10 @@ export function openConfigs(parts: Parts): Configs {
     async create(by, { thing: ofThing, channels, state = 0, ...config }) {
       const channelSet = [...new Set(channels)]
       const isMade = writes(by, async write => {
-        await demandFree(write, by.user, config, ofThing)
         if ((await lockOwnedChannels(write, channelSet)).length < channelSet.length) return 'not-owned'
         if (ofThing !== undefined && (await lockOwnedThings(write, [ofThing])).length === 0) return 'not-owned'
+        // Behind the rights: it tells that a thing has a configuration.
+        await demandFree(write, by.user, config, ofThing)
         const { name = '', clientCert = '', caCert = '', content, clientKey } = config
         const thing = ofThing ?? (await things.create(write, [{ name }]))[0]!.id
         const ofExternal = [config.externalId, externalKeys.keep(config)]

@@ -102,7 +102,7 @@ export function openMappings(parts: Parts): Mappings {
     const madeThings = await things.create(write, entities, given)
     const thing = madeThings[layout.things.findIndex(({ isExternal }) => isExternal)]!
     const thingIds = madeThings.map(({ id }) => id)
-    if (isWhitelisted) await connections.connect(write, channelIds, thingIds)
+    if (isWhitelisted && !(await connections.connect(write, channelIds, thingIds))) throw notFound()
     if (hasCertificates) for (const id of thingIds) issued.set(id, await certificates!.issue(write, id, layout.certificate))
     if (isProvisioned) await configure(write, request, thing, madeChannels, issued.get(thing.id))
 
@@ -124,7 +124,7 @@ export function openMappings(parts: Parts): Mappings {
     // The content does not get the private key, which could not be erased in it.
     const shown = clientCert === undefined || caCert === undefined ? {} : { certificate: { clientCert, caCert } }
     const values = { externalId, thing, channels: ofThing.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })), ...shown }
-    await configs.create(write, {
+    const created = await configs.create(write, {
       externalId,
       externalKey,
       thing: thing.id,
@@ -136,6 +136,7 @@ export function openMappings(parts: Parts): Mappings {
       clientKey,
       caCert,
     })
+    if (created === 'not-owned') throw notFound()
   }
 
   /** After a failure: the authority may have certificates that the database has not. */
@@ -196,6 +197,8 @@ export function openMappings(parts: Parts): Mappings {
     },
   }
 }
+
+const notFound = (): Error => new Error('a transaction does not find what it made')
 
 /** @param references by things; without them what is known before anything is made */
 function thingsOf({ things }: Layout, { externalId, name = '' }: MappingRequest, references: readonly Metadata[] = []): NewEntity[] {

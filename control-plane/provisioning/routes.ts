@@ -36,7 +36,9 @@ export function provisioningRoutes(app: HttpServer, parts: Parts): void {
     const fault = textFault(name ?? '', nameBytesMax)
     if (fault !== undefined) refuseFaults([{ pointer: '/body/name', detail: fault }])
     await authorization.demand(callerOf(request), 'member', 'users')
-    const refuse = async (error: unknown) => Promise.reject(await failedFetches.conflict(request, externalId, error))
+    const refuse = async (error: unknown): Promise<never> => {
+      throw await failedFetches.conflict(request, externalId, error)
+    }
     if (request.query.dry_run === true) {
       const { things, channels } = await mappings.preview(callerOf(request), { externalId, externalKey, name }).catch(refuse)
       // It tells whether a key is another's as a fetch does.

@@ -70,6 +70,8 @@ export async function askEveryRoute(ask: Ask, owned: Owned): Promise<void> {
   await askPolicies(ask, owned)
   await askUsers(ask, owned)
   await askKeys(ask)
+  await askProvisioning(ask)
+  await askBootstrap(ask, owned)
   await askAudit(ask, owned)
 }
 
@@ -184,6 +186,35 @@ async function askKeys(ask: Ask): Promise<void> {
   for (const query of pages) await ask('GET /keys', { query })
   await ask('GET /keys/{key}', { parameters, token: `Bearer ${issued.value}` })
   await ask('DELETE /keys/{key}', { parameters })
+}
+
+async function askProvisioning(ask: Ask): Promise<void> {
+  const body = { external_id: 'asked', external_key: 'external key' }
+  const parameters = { external_id: 'asked' }
+  await ask('POST /mapping', { body, query: '?dry_run=true' })
+  await ask('POST /mapping', { body })
+  await ask('POST /mapping', { body })
+  await ask('GET /mapping')
+  const device = { parameters, token: 'Thing external key' }
+  await ask('GET /things/bootstrap/{external_id}', device)
+  await ask('GET /things/bootstrap/{external_id}', { ...device, token: 'Thing another key', status: 401 })
+  await ask('POST /things/bootstrap/{external_id}/ack', device)
+  await ask('DELETE /mapping/{external_id}', { parameters })
+}
+
+async function askBootstrap(ask: Ask, { channels, things: [thing, other] }: Owned): Promise<void> {
+  const body = { external_id: 'configured', external_key: 'external key', thing_id: thing, channels, client_key: 'private' }
+  const ofThing = { parameters: { thing } }
+  await ask('POST /things/configs', { body })
+  await ask('POST /things/configs', { body: { ...body, thing_id: other }, status: 409 })
+  for (const query of [...pages, '?state=1&name=x', `?mainflux_id=${thing}`, '?mainflux_key=none', '?external_id=configured'])
+    await ask('GET /things/configs', { query })
+  await ask('GET /things/configs/{thing}', ofThing)
+  await ask('PUT /things/state/{thing}', { ...ofThing, body: { state: 1 } })
+  await ask('PUT /things/configs/connections/{thing}', { ...ofThing, body: { channels: [channels[1]] } })
+  await ask('PATCH /things/configs/certs/{thing}', { ...ofThing, body: { ca_cert: 'ca' } })
+  await ask('PUT /things/configs/{thing}', { ...ofThing, body: { name: 'x', enabled: false } })
+  await ask('DELETE /things/configs/{thing}', ofThing)
 }
 
 async function askAudit(ask: Ask, { administrator: token, ownerId, things: [thing] }: Owned): Promise<void> {

@@ -216,6 +216,7 @@ describeOnDatabases('fetching', database => {
 
   test('where private keys are kept, acknowledgement alone erases them', async () => {
     const keeping = await openPlatform(database(), {
+      compatibility: '0.13',
       provisioning: { layout: defaultLayout, externalKeyBytesMin: 8, keepsPrivateKeys: true },
     })
     const { id, key, thing } = await device({ client_key: 'kept' })
@@ -226,6 +227,29 @@ describeOnDatabases('fetching', database => {
     await call(keeping.url, 'POST', `/things/bootstrap/${id}/ack`, { authorization: `Thing ${key}` })
     expect((await fetchThere()).json).not.toHaveProperty('client_key')
     await keeping.close()
+  })
+
+  test('older clients fetch with the key as Bearer or without a scheme, on paths without /things', async () => {
+    const older = await openPlatform(database(), { compatibility: '0.13' })
+    const external = { external_id: 'older', external_key: 'looks.like.a-token' }
+    const made = await call(older.url, 'POST', '/configs', { authorization: user.token, body: external })
+    expect([made.status, made.headers.get('location')]).toEqual([201, expect.stringMatching(/^\/things\/configs\//)])
+    const { id, key, thing } = await device()
+    for (const [path, authorization] of [
+      [`/things/bootstrap/${id}`, `Thing ${key}`],
+      [`/bootstrap/${id}`, `Bearer ${key}`],
+      [`/http/bootstrap/${id}`, key],
+      ['/bootstrap/older', `Bearer ${external.external_key}`],
+      ['/bootstrap/older', external.external_key],
+    ] as const)
+      expect([authorization, (await call(older.url, 'GET', path, { authorization })).status]).toEqual([authorization, 200])
+    expect((await call(older.url, 'GET', `/bootstrap/${id}`, { authorization: 'Bearer a wrong key' })).status).toBe(401)
+    expect((await call(older.url, 'GET', `/configs/${thing}`, { authorization: user.token })).status).toBe(200)
+    expect((await call(older.url, 'PUT', `/state/${thing}`, { authorization: user.token, body: {} })).status).toBe(200)
+    await older.close()
+    for (const path of [`/bootstrap/${id}`, `/configs/${thing}`]) {
+      expect((await call(platform.url, 'GET', path, { authorization: user.token })).status).toBe(404)
+    }
   })
 
   test('the key of a thing that was replaced is the new one, and with the thing the configuration goes', async () => {

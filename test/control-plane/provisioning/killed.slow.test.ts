@@ -32,8 +32,9 @@ async function openOn(database: Database): Promise<Platform> {
   return openPlatform(database, { provisioning, certificates: await openTestIssuer(database) })
 }
 
-async function map({ url, administrator }: Platform, external_id: string): Promise<Answer> {
-  return call(url, 'POST', '/mapping', { authorization: await administrator(), body: { external_id, external_key: 'external key' } })
+async function map(platform: Platform, external_id: string): Promise<Answer> {
+  const authorization = await platform.administrator()
+  return call(platform.url, 'POST', '/mapping', { authorization, body: { external_id, external_key: 'external key' } })
 }
 
 /** A first mapping. @returns its user, and how many steps it took up to the commit */

@@ -75,7 +75,10 @@ describePlatform('mapping', platform => {
     const by = await platform().user()
     const body = device()
     const answers = await Promise.all(Array.from({ length: 50 }, () => map(body, by.token)))
-    expect(answers.map(({ status }) => status).sort()).toEqual([...Array.from({ length: 49 }, () => 200), 201])
+    expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
+      ...Array.from({ length: 49 }, () => 200),
+      201,
+    ])
     for (const { json } of answers) expect(json).toEqual(answers[0]!.json)
     expect([await total('things', by), await total('channels', by)]).toEqual([1, 2])
   })
@@ -111,7 +114,7 @@ describePlatform('mapping', platform => {
     const users = [user, await platform().user(), await platform().user()]
     const body = device()
     const statuses = (await Promise.all(users.map(({ token }) => map(body, token)))).map(({ status }) => status)
-    expect(statuses.sort()).toEqual([201, 409, 409])
+    expect(statuses.toSorted((one, other) => one - other)).toEqual([201, 409, 409])
   })
 
   test('a dry run answers names and metadata without ids and keys, and makes nothing', async () => {
@@ -173,7 +176,7 @@ describePlatform('mapping', platform => {
     expect([again.status, madeBy(again).channels.length]).toEqual([201, 2])
   })
 
-  test('nobody else deletes it, and absent and foreign ones are the same 403; the administrator learns what is absent', async () => {
+  test('only its owner deletes it; absent and foreign ones are the same 403, and an absent one is 404 to the administrator', async () => {
     const body = device()
     await map(body)
     const stranger = await platform().user()
