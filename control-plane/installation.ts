@@ -41,7 +41,7 @@ export async function install(database: Database, policies: PolicyStore, masterK
       'INSERT INTO control_plane.installation (key_check) VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1',
       [checkOf(masterKeys[0])],
     )
-    if (rows.length > 0) await changes.add([{ subject: '*', relation: 'create', object: 'users' }])
+    if (rows.length > 0) await changes.ensure([{ subject: '*', relation: 'create', object: 'users' }])
     return rows.length > 0
   })
   if (first) return 'installed'

@@ -25,25 +25,25 @@ export const membersOfGroupMax = 10_000
 /** Groups that lead from a user to a thing. */
 export const chainMax = 10
 
-/** The policies that a transaction changes; what it added or removed holds at the latest when it is committed, and none of it when it fails. */
+/**
+ * The policies that a transaction changes; what it added or removed holds when `PolicyStore.transaction` resolves, and none of what it added stays
+ * when that throws. A store outside the database may throw when the transaction is committed: a removal is finished later then.
+ */
 export interface PolicyChanges {
   /**
    * Those that exist already are no error.
    *
    * @throws HttpError `conflict` beyond the bounds above, in a store that keeps them
    * @returns those that were not there before; all of them, from a store that does not know
-   * @param entities of which the policies speak, where the transaction makes them: nobody sees them before their policies hold (`isDelivered`)
+   * @param made the entities of which the policies speak, where the transaction makes them: hidden until their policies hold (`isDelivered`)
    */
-  add(policies: readonly Policy[], entities?: MadeEntities): Promise<readonly Policy[]>
+  add(policies: readonly Policy[], made?: readonly (ThingId | GroupId | UserId)[]): Promise<readonly Policy[]>
+  /** As `add`, of what is to be there in any case: a store outside the database that fails gets them later, and does not undo them. */
+  ensure(policies: readonly Policy[]): Promise<readonly Policy[]>
   /** Those that do not exist are no error. @returns those that were there; all of them, from a store that does not know */
   remove(policies: readonly Policy[]): Promise<readonly Policy[]>
   /** Every policy of an object, or that names a subject. */
   removeAll(of: PoliciesOf): Promise<void>
-}
-
-export interface MadeEntities {
-  readonly kind: 'thing' | 'group' | 'user'
-  readonly ids: readonly (ThingId | GroupId | UserId)[]
 }
 
 /** The policies of one object, or those that name one subject. */
@@ -65,7 +65,11 @@ export interface PolicyStore {
    */
   allows(subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
 
-  /** A transaction of the database that changes policies too: all of it happens, or nothing. */
+  /**
+   * A transaction of the database that changes policies too: all of it happens, or nothing.
+   *
+   * @throws HttpError `unavailable` where a store elsewhere does not answer, or an earlier change of the same policies is still on its way there
+   */
   transaction<Result>(work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>): Promise<Result>
 
   /**
@@ -76,14 +80,14 @@ export interface PolicyStore {
 
   /**
    * In no particular order and without what groups add. Who owns many things is named by three policies on each: say which relation is wanted.
-   * A store inside the database reads in the transaction, where one is given.
+   * A store inside the database reads in the transaction, where one is given; one elsewhere then leaves out what is on its way to be added or removed.
    */
   list(of: PolicyFilter, transaction?: Queries): Promise<Policy[]>
 }
 
 /** In SQL: whether the policies of an entity that was made hold. Until then it is there for nobody. */
 export function isDelivered(id: string): string {
-  return `NOT EXISTS (SELECT FROM control_plane.policy_outbox WHERE policy_outbox.entity = ${id})`
+  return `NOT EXISTS (SELECT FROM control_plane.policy_outbox WHERE policy_outbox.id = ${id})`
 }
 
 /** In SQL: a subject or an object of a policy as the id that it is, else NULL. */

@@ -113,15 +113,17 @@ export function openRelationalPolicies(database: Database): PolicyStore {
 }
 
 function changesIn(transaction: Queries): PolicyChanges {
+  const add = async (policies: readonly Policy[]): Promise<readonly Policy[]> => {
+    const added = await transaction.query<PolicyRow>(addSql, columnsOf(policies))
+    await refuseBeyond(
+      transaction,
+      added.filter(({ relation, object }) => relation === 'member' && isId(object)),
+    )
+    return inOrder(policies, added)
+  }
   return {
-    async add(policies) {
-      const added = await transaction.query<PolicyRow>(addSql, columnsOf(policies))
-      await refuseBeyond(
-        transaction,
-        added.filter(({ relation, object }) => relation === 'member' && isId(object)),
-      )
-      return inOrder(policies, added)
-    },
+    add,
+    ensure: add,
     async remove(policies) {
       return inOrder(policies, await transaction.query<PolicyRow>(removeSql, columnsOf(policies)))
     },

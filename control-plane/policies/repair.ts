@@ -65,7 +65,7 @@ async function repairBatch(
   return writes(itself, async write => {
     const policies = await automaticPolicies(write, kind, entities, reading)
     if (policies.length === 0) return 0
-    await write.policies.add(policies)
+    await write.policies.ensure(policies)
     const named = policies.flatMap(({ object, subject }) => [object, subject.replace('#member', '')])
     write.note('policy.repair', [...new Set(named)], [...new Set(policies.map(({ relation }) => relation))])
     return policies.length

@@ -3,7 +3,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'
 import type { Database } from '../../config/postgres/database.ts'
-import { openOpenFga } from '../../control-plane/policies/openfga/index.ts'
+import { openOpenFga } from '../../control-plane/policies/openfga/store.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { type Repaired, repairPolicies } from '../../control-plane/policies/repair.ts'
 import type { sources as readSources } from '../roles.ts'
@@ -70,6 +70,8 @@ async function withPolicies<Result>(
   if (policies.store === 'relational') return work(writesOf(database, openRelationalPolicies(database), site))
   const elsewhere = openOpenFga(database, policies.openfga, site.logger)
   try {
+    // What an earlier repair could not deliver comes first.
+    await elsewhere.start()
     return await work(writesOf(database, elsewhere, site))
   } finally {
     await elsewhere.close()

@@ -19,6 +19,8 @@ export interface OpenFgaClient {
   makeStore(): Promise<OpenFgaStore>
   check(store: OpenFgaStore, subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
   read(store: OpenFgaStore, of: PolicyFilter): Promise<Policy[]>
+  /** Those of the policies that are not stored; what groups add does not count. */
+  missing(store: OpenFgaStore, policies: readonly Policy[]): Promise<Policy[]>
   /** Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done. */
   write(store: OpenFgaStore, change: { readonly add?: readonly Policy[]; readonly remove?: readonly Policy[] }): Promise<void>
   /**
@@ -50,12 +52,34 @@ const model = {
 
 /** Of one request, by OpenFGA's defaults (`OPENFGA_MAX_TUPLES_PER_WRITE`, page sizes of Read). */
 const tuplesMax = 100
+/** Of subjects and objects that are read one by one: what is about more has an object or a subject in common, whose policies are read. */
+const pairsMax = 20
 /** A user of no policy: what they may, everybody may. */
 const anybody = 'user:anybody'
 /** Past its caches, so that a removal holds when it is answered. */
 const consistency = 'HIGHER_CONSISTENCY'
 
 export function openClient(requests: OpenFgaRequests): OpenFgaClient {
+  async function read({ storeId }: OpenFgaStore, { subject, relation, object }: PolicyFilter): Promise<Policy[]> {
+    const key = {
+      object: object === undefined ? 'entity:' : toObject(object),
+      ...(relation === undefined ? {} : { relation }),
+      ...(subject === undefined ? {} : { user: toUser(subject) }),
+    }
+    const found: Policy[] = []
+    let token = ''
+    do {
+      const body = { tuple_key: key, page_size: tuplesMax, continuation_token: token, consistency }
+      const page = (await requests.post(`/stores/${storeId}/read`, body)) as {
+        tuples: readonly { readonly key: Tuple }[]
+        continuation_token: string
+      }
+      found.push(...page.tuples.map(tuple => toPolicy(tuple.key)))
+      token = page.continuation_token
+    } while (token !== '')
+    return found
+  }
+
   return {
     async makeStore() {
       const { id } = (await requests.post('/stores', { name: 'sluice' })) as { id: string }
@@ -70,24 +94,18 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
       return allowed === true
     },
 
-    async read({ storeId }, { subject, relation, object }) {
-      const key = {
-        object: object === undefined ? 'entity:' : toObject(object),
-        ...(relation === undefined ? {} : { relation }),
-        ...(subject === undefined ? {} : { user: toUser(subject) }),
+    read,
+
+    async missing(store, policies) {
+      const pairs = distinct(policies.map(({ subject, object }) => ({ subject, object })))
+      const ofObjects = distinct(policies.map(({ object }) => ({ object })))
+      const ofSubjects = distinct(policies.map(({ subject }) => ({ subject })))
+      const inCommon: PolicyFilter[] = ofObjects.length < ofSubjects.length ? ofObjects : ofSubjects
+      const stored = new Set<string>()
+      for (const of of pairs.length > pairsMax ? inCommon : pairs) {
+        for (const policy of await read(store, of)) stored.add(keyOf(policy))
       }
-      const found: Policy[] = []
-      let token = ''
-      do {
-        const body = { tuple_key: key, page_size: tuplesMax, continuation_token: token, consistency }
-        const page = (await requests.post(`/stores/${storeId}/read`, body)) as {
-          tuples: readonly { readonly key: Tuple }[]
-          continuation_token: string
-        }
-        found.push(...page.tuples.map(tuple => toPolicy(tuple.key)))
-        token = page.continuation_token
-      } while (token !== '')
-      return found
+      return policies.filter(policy => !stored.has(keyOf(policy)))
     },
 
     async write({ storeId, modelId }, { add = [], remove = [] }) {
@@ -106,9 +124,14 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
 
 /** Each once: OpenFGA refuses a request that names a policy twice. */
 function* parts(policies: readonly Policy[]): Generator<Tuple[]> {
-  const tuples = new Map(policies.map(policy => [`${policy.object} ${policy.relation} ${policy.subject}`, toTuple(policy)]))
-  const all = [...tuples.values()]
+  const all = distinct(policies).map(toTuple)
   for (let from = 0; from < all.length; from += tuplesMax) yield all.slice(from, from + tuplesMax)
+}
+
+const keyOf = ({ subject, relation, object }: Partial<Policy>): string => `${object} ${relation} ${subject}`
+
+function distinct<Of extends Partial<Policy>>(all: readonly Of[]): Of[] {
+  return [...new Map(all.map(one => [keyOf(one), one])).values()]
 }
 
 function toTuple({ subject, relation, object }: Policy): Tuple {

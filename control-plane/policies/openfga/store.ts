@@ -1,13 +1,18 @@
-// The policy store in an OpenFGA server: it is asked before the database commits what takes access away, and after it for what is made.
+// The policy store in an OpenFGA server: a change is committed in the database and delivered then, so that no transaction waits for the server.
 
-import type { Database } from '../../../config/postgres/database.ts'
-import type { Policy, PolicyStore } from '../policy-store.ts'
-import type { OpenFgaClient, OpenFgaStore } from './client.ts'
-import { type Made, openOutbox } from './outbox.ts'
+import { randomUUID } from 'node:crypto'
+import type { Logger } from '../../../config/logger.ts'
+import { factOf } from '../../../config/outage.ts'
+import type { Database, Transaction } from '../../../config/postgres/database.ts'
+import type { PoliciesOptions } from '../options.ts'
+import type { PoliciesOf, Policy, PolicyChanges, PolicyStore } from '../policy-store.ts'
+import { type OpenFgaClient, type OpenFgaStore, openClient } from './client.ts'
+import { openOutbox, type PolicyChange } from './outbox.ts'
+import { openRequests } from './requests.ts'
 
 export interface OpenFgaPolicies extends PolicyStore {
   /**
-   * Makes its store on the first start, and from then on finishes what a crash cut off, now and again.
+   * Makes its store on the first start, and from then on finishes what was not delivered, now and again.
    *
    * @throws HttpError `unavailable` while the server or the database cannot be asked
    */
@@ -20,17 +25,35 @@ export interface OpenFgaPolicies extends PolicyStore {
 interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
-  /** What could not be finished, which is tried again. */
-  readonly onFailure: (error: unknown) => void
+  /** Of what could not be delivered, which is tried again. @param rows of the outbox */
+  readonly onFailure: (error: unknown, rows: readonly string[]) => void
+  /** How long a row of the outbox is left to a process that does not renew it; 30 where it is left out. */
+  readonly leaseSeconds?: number
 }
 
-/** Transactions that may wait for the server at once: others need the database's connections meanwhile. */
-const transactionsMax = 2
+/** A removal is not undone, so the store must answer before one is committed; it is asked outside the transaction, which runs again then. */
+const unasked = new Error('policies are to be removed, and the store has not been asked')
 
-export function openOpenFgaPolicies({ database, client, onFailure }: Parts): OpenFgaPolicies {
-  const slots = openSlots(transactionsMax)
+export function openOpenFga(database: Database, options: PoliciesOptions['openfga'], logger: Logger): OpenFgaPolicies {
+  const requests = openRequests(options)
+  const policies = openOpenFgaPolicies({
+    database,
+    client: openClient(requests),
+    onFailure: (error, rows) =>
+      logger.warn({ reason: factOf(error), rows }, 'policies that were not delivered wait for their store: they are tried again'),
+  })
+  return {
+    ...policies,
+    async close() {
+      await policies.close()
+      await requests.close()
+    },
+  }
+}
+
+export function openOpenFgaPolicies({ database, client, onFailure, leaseSeconds = 30 }: Parts): OpenFgaPolicies {
   let known: Promise<OpenFgaStore> | undefined
-  const outbox = openOutbox({ database, client, store, onFailure })
+  const outbox = openOutbox({ database, client, store, onFailure, leaseSeconds })
 
   /** One store for all instances on the database, made by the first of them. */
   async function findStore(): Promise<OpenFgaStore> {
@@ -53,6 +76,43 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
     return known
   }
 
+  const check = async (): Promise<void> => void (await client.check(await store(), '*', 'create', 'users'))
+
+  /** @throws `unasked`, with nothing committed, where policies are removed and the store has not been asked */
+  function commit<Result>(
+    work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>,
+    isThere: boolean,
+  ): Promise<{ result: Result; changes: PolicyChange[] }> {
+    return database.transaction(async transaction => {
+      const changes: PolicyChange[] = []
+      const [added, ensured, removed]: [Policy[], Policy[], (Policy | PoliciesOf)[]] = [[], [], []]
+      const result = await work(transaction, {
+        async add(policies, made) {
+          if (made === undefined) added.push(...policies)
+          for (const id of made ?? []) {
+            const ofEntity = policies.filter(({ subject, object }) => subject === id || object === id)
+            changes.push({ id, kind: 'made', added: ofEntity, removed: [] })
+          }
+          return policies
+        },
+        async ensure(policies) {
+          ensured.push(...policies)
+          return policies
+        },
+        async remove(policies) {
+          removed.push(...policies)
+          return policies
+        },
+        removeAll: async of => void removed.push(of),
+      })
+      if (removed.length > 0 && !isThere) throw unasked
+      if (added.length + removed.length > 0) changes.push({ id: randomUUID(), kind: 'changed', added, removed })
+      if (ensured.length > 0) changes.push({ id: randomUUID(), kind: 'ensured', added: ensured, removed: [] })
+      await outbox.put(transaction, changes)
+      return { result, changes }
+    })
+  }
+
   return {
     async start() {
       await store()
@@ -60,54 +120,27 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
     },
 
     allows: async (subject, relation, object) => client.check(await store(), subject, relation, object),
-    list: async of => client.read(await store(), of),
     objects: async (subject, relation) => client.objects(await store(), subject, relation),
 
-    async transaction(work) {
-      const to = await store()
-      const made: Made[] = []
-      const outcome = await slots(() =>
-        database.transaction(async transaction => {
-          const [added, removed]: [Policy[], Policy[]] = [[], []]
-          const result = await work(transaction, {
-            async add(policies, entities) {
-              if (entities === undefined) added.push(...policies)
-              else made.push(...(await outbox.put(transaction, policies, entities)))
-              return policies
-            },
-            async remove(policies) {
-              removed.push(...policies)
-              return policies
-            },
-            removeAll: async of => void removed.push(...(await client.read(to, of))),
-          })
-          // Where the commit fails behind it, or a part of a write, what was sent holds: repeating the request, or its opposite, settles it.
-          await client.write(to, { remove: removed, add: added })
-          return result
-        }),
-      )
-      await outbox.deliver(made)
-      return outcome
+    async list(of, transaction) {
+      // Before the store is asked: what is delivered between is in its answer.
+      const pending = transaction === undefined ? [] : await outbox.pending(transaction, of)
+      const isPending = ({ subject, relation, object }: Policy): boolean =>
+        pending.some(policy => policy.subject === subject && policy.relation === relation && policy.object === object)
+      return (await client.read(await store(), of)).filter(policy => !isPending(policy))
     },
 
-    check: async () => void (await client.check(await store(), '*', 'create', 'users')),
-    close: () => outbox.close(),
-  }
-}
+    async transaction(work) {
+      const { result, changes } = await commit(work, false).catch(async (error: unknown) => {
+        if (error !== unasked) throw error
+        await check()
+        return commit(work, true)
+      })
+      await outbox.deliver(changes)
+      return result
+    },
 
-/** @returns runs what it is given, so many at once, and the others in their order */
-function openSlots(count: number): <Result>(work: () => Promise<Result>) => Promise<Result> {
-  const waiting: (() => void)[] = []
-  let free = count
-  return async work => {
-    if (free > 0) free--
-    else await new Promise<void>(resolve => void waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) free++
-      else next()
-    }
+    check,
+    close: () => outbox.close(),
   }
 }
