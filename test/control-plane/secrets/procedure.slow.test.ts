@@ -168,8 +168,7 @@ function startClients(serving: readonly Serving[], { user, thing, key, channel }
   }
 
   async function run(kind: string): Promise<void> {
-    for (;;) {
-      if (stopping) return
+    while (!stopping.signal.aborted) {
       await kinds[kind]!().catch((error: unknown) => failures.push(`${kind}: ${String(error)}`))
       rounds++
     }
