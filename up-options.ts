@@ -4,10 +4,11 @@ import { type Static, Type } from 'typebox'
 import { compatibilityOption } from './config/http/older-clients.ts'
 import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
-import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
+import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesOptions } from './control-plane/policies/options.ts'
+import { loadProvisioning, type ProvisionOptions, provisionOptions } from './control-plane/provisioning/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
 import { subjectFilter } from './pipeline/subject-filter.ts'
@@ -31,6 +32,7 @@ export const upOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: Type.Pick(policiesOptions, ['store']),
+  provision: provisionOptions,
   ingest: ingestOptions,
   log: logOptions,
   message: messageOptions,
@@ -43,7 +45,8 @@ export const upOptions = Type.Object({
   live: liveOptions,
   logging: loggingOptions,
 })
-export type UpOptions = Static<typeof upOptions>
+/** With what the section `provision` and the layout file come to. */
+export type UpOptions = Static<typeof upOptions> & { readonly provisioning: ProvisionOptions }
 
 /**
  * The options of `sluice up`, and everything about them that can be known before the start.
@@ -64,6 +67,8 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     faults.push({ place: 'policies.store', problem })
   }
   faults.push(...adminFaults(options.admin), ...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
-  if (faults.length > 0) throw new OptionsError(faults)
-  return options
+  const { env, compatibility, provision, http } = options
+  const { environment } = sources
+  const provisioning = withFaults(faults, () => loadProvisioning(provision, { env, compatibility, host: http.host, environment }))
+  return { ...options, provisioning }
 }

@@ -5,12 +5,13 @@ import { databaseUrlFaults, passwordOf } from '../config/database-url.ts'
 import { compatibilityOption } from '../config/http/older-clients.ts'
 import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
-import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
+import { loadOptions, type OptionFault, type OptionSources, withFaults } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { parseMasterKeys, splitSecrets } from '../config/secrets.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
 import { policiesFaults, policiesOptions } from '../control-plane/policies/options.ts'
+import { loadProvisioning, type ProvisionOptions, provisionOptions } from '../control-plane/provisioning/options.ts'
 
 const databaseOptions = Type.Object({
   url: Type.String({
@@ -47,9 +48,11 @@ export const apiOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: policiesOptions,
+  provision: provisionOptions,
   logging: loggingOptions,
 })
-export type ApiOptions = Static<typeof apiOptions>
+/** With what the section `provision` and the layout file come to. */
+export type ApiOptions = Static<typeof apiOptions> & { readonly provisioning: ProvisionOptions }
 
 /**
  * The options of `sluice api`, and everything about them that can be known before the start.
@@ -58,7 +61,7 @@ export type ApiOptions = Static<typeof apiOptions>
  */
 export function loadApiOptions(sources: OptionSources): ApiOptions {
   const options = loadOptions(apiOptions, sources)
-  const { env, masterKey, http, internal, database, admin, policies } = options
+  const { env, masterKey, http, internal, database, admin, policies, provision, compatibility } = options
   const faults: OptionFault[] = [...httpFaults(http), ...internalFaults(internal), ...adminFaults(admin), ...policiesFaults(policies)]
   try {
     parseMasterKeys(masterKey, 'SVC_MASTER_KEY')
@@ -74,6 +77,7 @@ export function loadApiOptions(sources: OptionSources): ApiOptions {
     'policies.openfga.key': policies.openfga.key,
   }
   faults.push(...knownSecretFaults(env, secrets))
-  if (faults.length > 0) throw new OptionsError(faults)
-  return options
+  const { environment } = sources
+  const provisioning = withFaults(faults, () => loadProvisioning(provision, { env, compatibility, host: http.host, environment }))
+  return { ...options, provisioning }
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../logger.ts'
 export const compatibilityOption = Type.Enum(['none', '0.13'], {
   default: 'none',
   description:
-    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, the path prefix `/http`, and records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals.",
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, the path prefix `/http`, records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals, and the older names of the layout file and its variables.",
 })
 export type Compatibility = 'none' | '0.13'
 
@@ -15,7 +15,7 @@ export function warnOfCompatibility(compatibility: Compatibility, logger: Pick<L
   if (compatibility === 'none') return
   logger.warn(
     { compatibility },
-    'compatibility is 0.13: thing keys are also taken as Basic, Bearer and without a scheme, clients may give the ids and keys of what they create, and /http stands before paths; set SVC_COMPATIBILITY to none once no older client is left',
+    'compatibility is 0.13: thing keys are also taken as Basic, Bearer and without a scheme, clients may give the ids and keys of what they create, /http stands before paths, and the layout file and its variables may have their older names; set SVC_COMPATIBILITY to none once no older client is left',
   )
 }
 
