@@ -59,14 +59,15 @@ function listeningRole(name: string, summary: string, port = 8080): Command {
 }
 
 listeningRole('api', 'the control plane, on a PostgreSQL server')
+  .option('--services <names>', 'whose routes it serves, divided by commas: core, provision, bootstrap (default: all)')
   .description('Starts the control plane: users, tokens, things, channels, connections, and what ingest asks: who may publish.')
   .addHelpText(
     'after',
-    '\nExamples:\n  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice api\n  sluice api --config api.toml --host 0.0.0.0\n  sluice config sample api\n',
+    '\nExamples:\n  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice api\n  sluice api --config api.toml --host 0.0.0.0\n  sluice api --services provision,bootstrap\n  sluice config sample api\n',
   )
-  .action(async ({ config: path, ...http }: ListenFlags) => {
+  .action(async ({ config: path, services, ...http }: ListenFlags & { services?: string }) => {
     const { loadApiOptions } = await import('./roles/api-options.ts')
-    const options = loadApiOptions(await sources(path, { http: { ...http } }))
+    const options = loadApiOptions(await sources(path, { http: { ...http }, services }))
     const { api } = await import('./roles/api.ts')
     await exitAfter(options.logging, () => api(options, version!))
   })

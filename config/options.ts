@@ -21,7 +21,7 @@ export interface OptionSources {
   readonly fileVariable?: string
   readonly environment: Readonly<Record<string, string | undefined>>
   /** From the command line, by section and key as the schema names them; texts are converted, undefined is not given. */
-  readonly overrides?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  readonly overrides?: Readonly<Record<string, unknown>>
   /** Variables of other roles, which may be set without being a fault here. */
   readonly otherVariables?: readonly string[]
 }

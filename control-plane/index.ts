@@ -10,6 +10,9 @@ import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { decorateCaller, openAuthentication } from './authentication.ts'
 import { openAuthorization } from './authorization.ts'
+import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
+import { bootstrapRoutes } from './bootstrap/routes.ts'
+import { openConfigs } from './bootstrap/store.ts'
 import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
@@ -21,14 +24,21 @@ import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
-import { install, migrations } from './installation.ts'
+import { ControlPlaneStartError, install, migrations } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
-import type { ControlPlaneOptions } from './options.ts'
+import { type ControlPlaneOptions, services } from './options.ts'
 import { openOpenFga } from './policies/openfga/index.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
 import { openPolicies } from './policies/store.ts'
+import type { CertificateIssuer } from './provisioning/certificates.ts'
+import { openConfiguredCaller } from './provisioning/configured-caller.ts'
+import { openMappings } from './provisioning/mapping.ts'
+import { provisioningDefaults } from './provisioning/options.ts'
+import { provisioningRoutes } from './provisioning/routes.ts'
+import { openMappingRows } from './provisioning/store.ts'
+import { openSealedTexts } from './sealed-text.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
 import { sharingRoutes } from './things/sharing.ts'
@@ -55,6 +65,8 @@ export interface ControlPlaneParts {
   readonly masterKeys: MasterKeys
   readonly options: ControlPlaneOptions
   readonly logger: Logger
+  /** Issues the certificates of a layout that has them. */
+  readonly certificates?: CertificateIssuer
 }
 
 export interface ControlPlane {
@@ -83,11 +95,15 @@ export interface UnstartedControlPlane extends ControlPlane {
    * Brings the database up to date, and installs what the first start needs. May be called again where it failed; routes and answers are
    * for afterwards.
    *
-   * @throws ControlPlaneStartError when the database is written under a master key that is not given
+   * @throws ControlPlaneStartError when the database is written under a master key that is not given, and for a layout with certificates that nothing
+   * issues
    * @throws DatabaseError when the database cannot be reached or brought up to date
    */
   start(): Promise<void>
 }
+
+/** Where an instance counts all the failed fetches that it may, for how long one more is refused: these keys may be guessed. */
+const failedFetchesWaitMs = 1_000
 
 /** Prepared and started; throws what `start` does. */
 export async function openControlPlane(parts: ControlPlaneParts): Promise<ControlPlane> {
@@ -97,8 +113,10 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 }
 
 /** Wires the parts, and asks nothing of the database yet. */
-export function prepareControlPlane({ database, masterKeys, options, logger }: ControlPlaneParts): UnstartedControlPlane {
+export function prepareControlPlane({ database, masterKeys, options, logger, certificates }: ControlPlaneParts): UnstartedControlPlane {
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
+  const { layout, credentials, externalKeyBytesMin } = options.provisioning ?? provisioningDefaults
+  const isCompatible = options.compatibility === '0.13'
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
@@ -118,12 +136,26 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
   const members = openGroupMembers(database, policies, writes)
-  const givenIds = openGivenIds(failedAttempts, options.compatibility === '0.13')
+  const givenIds = openGivenIds(failedAttempts, isCompatible)
+  const externalKeys = openExternalKeys(masterKeys, externalKeyBytesMin)
+  const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
+  const sealed = openSealedTexts(masterKeys, 'bootstrap', 'bootstrap secret of thing')
+  // Agents of older platforms never acknowledge their private keys.
+  const keepsPrivateKeys = isCompatible
+  const configs = openConfigs({ database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys })
+  const rows = openMappingRows(database, externalKeys)
+  const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates, logger })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
+  const configuredCaller = credentials && openConfiguredCaller(credentials, { authentication, signIn, users, logger })
+  const served = new Set(options.services ?? services)
 
   return {
     async start() {
+      if (layout.bootstrap.hasCertificates && certificates === undefined)
+        throw new ControlPlaneStartError(
+          'the layout has certificates (bootstrap.x509_provision), and no certificate authority is configured: set it to false',
+        )
       await migrate(database, migrations)
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKeys)
@@ -131,24 +163,32 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
     },
     async routes(app) {
       decorateCaller(app)
-      userRoutes(app, {
-        users,
-        signIn,
-        passwordQueue,
-        authentication,
-        authorization,
-        allowSelfRegister: options.users.allowSelfRegister,
-        logger,
-      })
-      keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
-      tokenRoutes(app, { signIn, tokens })
-      thingRoutes(app, { things, givenIds, authentication, authorization })
-      channelRoutes(app, { channels, givenIds, authentication, authorization })
-      sharingRoutes(app, { things, authentication, authorization })
-      policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
-      groupRoutes(app, { groups, members, things, users, authentication, authorization })
-      connectionRoutes(app, { connections, things, channels, authentication, authorization })
-      auditRoutes(app, { audit, authentication, authorization })
+      if (served.has('core')) {
+        userRoutes(app, {
+          users,
+          signIn,
+          passwordQueue,
+          authentication,
+          authorization,
+          allowSelfRegister: options.users.allowSelfRegister,
+          logger,
+        })
+        keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
+        tokenRoutes(app, { signIn, tokens })
+        thingRoutes(app, { things, givenIds, authentication, authorization })
+        channelRoutes(app, { channels, givenIds, authentication, authorization })
+        sharingRoutes(app, { things, authentication, authorization })
+        policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
+        groupRoutes(app, { groups, members, things, users, authentication, authorization })
+        connectionRoutes(app, { connections, things, channels, authentication, authorization })
+        auditRoutes(app, { audit, authentication, authorization })
+      }
+      const ofExternal = { externalKeys, failedFetches, authentication, authorization }
+      if (served.has('bootstrap')) bootstrapRoutes(app, { ...ofExternal, configs, things, connections, isCompatible })
+      if (served.has('provision')) {
+        const content = layout.bootstrap.content ?? {}
+        provisioningRoutes(app, { ...ofExternal, mappings, rows, content, configuredCaller })
+      }
     },
     access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),

@@ -25,8 +25,8 @@ export interface Caller extends Actor {
   readonly user: UserId
 }
 
-/** The transaction that a write is. */
-export interface Write extends Queries {
+/** The transaction that a write is, and its actor: a store that gets one in place of an actor takes part in it. */
+export interface Write extends Queries, Actor {
   readonly policies: PolicyChanges
   /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret, and nothing where nothing changed. */
   note(action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): void
@@ -37,9 +37,10 @@ export interface Write extends Queries {
 /**
  * `work` runs again where the database has undone all of it for a deadlock, so it keeps nothing but what it returns.
  *
+ * @param by an open write has `work` done inside it: both are committed together, or neither
  * @throws DatabaseError, and whatever `work` throws; nothing has changed then
  */
-export type Writes = <Result>(by: Actor, work: (write: Write) => Promise<Result>) => Promise<Result>
+export type Writes = <By extends Actor, Result>(by: By, work: (write: Write & By) => Promise<Result>) => Promise<Result>
 
 interface Parts {
   readonly policies: PolicyStore
@@ -57,6 +58,7 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
     const result = await policies.transaction(async (transaction, policyChanges) => {
       const noted: Parameters<Write['note']>[] = []
       const outcome = await work({
+        ...by,
         query: (sql, values) => transaction.query(sql, values),
         policies: policyChanges,
         note: (...entry) => void noted.push(entry),
@@ -71,6 +73,7 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
   }
 
   return async (by, work) => {
+    if (isOpen(by)) return work(by)
     for (let count = 1; ; count++) {
       try {
         return await attempt(by, work)
@@ -80,4 +83,8 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
       }
     }
   }
+}
+
+function isOpen<By extends Actor>(by: By): by is Write & By {
+  return 'query' in by
 }

@@ -9,7 +9,7 @@ import { loadOptions, type OptionFault, type OptionSources, withFaults } from '.
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { parseMasterKeys, splitSecrets } from '../config/secrets.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
-import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
+import { adminFaults, adminOptions, auditOptions, servicesOption, tokensOptions, usersOptions } from '../control-plane/options.ts'
 import { policiesFaults, policiesOptions } from '../control-plane/policies/options.ts'
 import { loadProvisioning, type ProvisionOptions, provisionOptions } from '../control-plane/provisioning/options.ts'
 
@@ -49,6 +49,7 @@ export const apiOptions = Type.Object({
   audit: auditOptions,
   policies: policiesOptions,
   provision: provisionOptions,
+  services: servicesOption,
   logging: loggingOptions,
 })
 /** With what the section `provision` and the layout file come to. */

@@ -1,7 +1,7 @@
 // The contract of a policy store: who has which relation on what (SPEC §2, §5).
 
 import type { Queries, Transaction } from '../../config/postgres/database.ts'
-import type { GroupId, ThingId, UserId } from '../ids.ts'
+import type { ChannelId, GroupId, ThingId, UserId } from '../ids.ts'
 
 export const relations = ['member', 'read', 'write', 'delete', 'create'] as const
 export type Relation = (typeof relations)[number]
@@ -42,8 +42,9 @@ export interface PolicyChanges {
 }
 
 export interface MadeEntities {
-  readonly kind: 'thing' | 'group' | 'user'
-  readonly ids: readonly (ThingId | GroupId | UserId)[]
+  /** A channel has no policies; with things it is made for, it goes where theirs cannot be delivered. */
+  readonly kind: 'thing' | 'group' | 'user' | 'channel'
+  readonly ids: readonly (ThingId | GroupId | UserId | ChannelId)[]
 }
 
 /** The policies of one object, or those that name one subject. */

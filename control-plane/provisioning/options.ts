@@ -6,7 +6,7 @@ import type { Compatibility } from '../../config/http/older-clients.ts'
 import { named } from '../../config/option-variable.ts'
 import { type OptionFault, OptionsError } from '../../config/options.ts'
 import { knownSecretFaults } from '../../config/production.ts'
-import type { Layout } from './layout.ts'
+import { defaultLayout, type Layout } from './layout.ts'
 import { type LayoutFile, readLayout } from './layout-file.ts'
 
 const externalKeyBytesDefault = 8
@@ -66,6 +66,12 @@ export interface ProvisionOptions {
   readonly externalKeyBytesMin: number
   /** Sentences for the log of a start. */
   readonly warnings: readonly string[]
+}
+
+/** Of a platform without a layout file. */
+export const provisioningDefaults: Omit<ProvisionOptions, 'warnings'> = {
+  layout: defaultLayout,
+  externalKeyBytesMin: externalKeyBytesDefault,
 }
 
 export interface ProvisionSurroundings {

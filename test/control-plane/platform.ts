@@ -13,7 +13,7 @@ import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
-import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
+import { type ControlPlane, type ControlPlaneParts, openControlPlane } from '../../control-plane/index.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
@@ -105,19 +105,32 @@ export async function openPlatform(
     policies = ownPolicies,
     compatibility = 'none',
     masterKeys = [masterKey],
+    provisioning,
+    services,
+    certificates,
   }: {
     allowSelfRegister?: boolean
     policies?: ControlPlaneOptions['policies']
     compatibility?: Compatibility
     masterKeys?: MasterKeys
-  } = {},
+  } & Pick<ControlPlaneOptions, 'provisioning' | 'services'> &
+    Pick<ControlPlaneParts, 'certificates'> = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
     database,
     masterKeys,
-    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
+    options: {
+      users: { allowSelfRegister },
+      tokens: { lifetimeSeconds: 3600 },
+      audit: { retentionDays: 365 },
+      policies,
+      compatibility,
+      ...(provisioning === undefined ? {} : { provisioning }),
+      ...(services === undefined ? {} : { services }),
+    },
     logger,
+    ...(certificates === undefined ? {} : { certificates }),
   })
   await plane.ensureAdministrator(administrator)
   // So that a test may come from any address.

@@ -51,9 +51,12 @@ const undoSql = `
     DELETE FROM control_plane.things WHERE id IN (SELECT entity FROM undone)
   ), groups AS (
     DELETE FROM control_plane.groups WHERE id IN (SELECT entity FROM undone)
+  ), channels AS (
+    DELETE FROM control_plane.channels WHERE id IN (SELECT entity FROM undone)
   ), lines AS (
     DELETE FROM control_plane.audit
-    WHERE objects && ARRAY(SELECT entity::text FROM undone) AND action IN ('thing.create', 'group.create', 'user.register')
+    WHERE objects && ARRAY(SELECT entity::text FROM undone)
+      AND action IN ('thing.create', 'group.create', 'user.register', 'channel.create', 'connect', 'bootstrap.create', 'mapping.create')
   )
   DELETE FROM control_plane.users WHERE id IN (SELECT entity FROM undone)`
 const leftOverSql = `

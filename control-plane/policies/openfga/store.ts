@@ -1,7 +1,7 @@
 // The policy store in an OpenFGA server: it is asked before the database commits what takes access away, and after it for what is made.
 
 import type { Database } from '../../../config/postgres/database.ts'
-import type { Policy, PolicyStore } from '../policy-store.ts'
+import type { MadeEntities, Policy, PolicyStore } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 import { type Made, openOutbox } from './outbox.ts'
 
@@ -66,13 +66,14 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
     async transaction(work) {
       const to = await store()
       const made: Made[] = []
+      const withEntities: [policies: readonly Policy[], entities: MadeEntities][] = []
       const outcome = await slots(() =>
         database.transaction(async transaction => {
           const [added, removed]: [Policy[], Policy[]] = [[], []]
           const result = await work(transaction, {
             async add(policies, entities) {
               if (entities === undefined) added.push(...policies)
-              else made.push(...(await outbox.put(transaction, policies, entities)))
+              else withEntities.push([policies, entities])
               return policies
             },
             async remove(policies) {
@@ -81,6 +82,8 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
             },
             removeAll: async of => void removed.push(...(await client.read(to, of))),
           })
+          // Last, so that the transaction finds what it made itself.
+          for (const each of withEntities) made.push(...(await outbox.put(transaction, ...each)))
           // Where the commit fails behind it, or a part of a write, what was sent holds: repeating the request, or its opposite, settles it.
           await client.write(to, { remove: removed, add: added })
           return result

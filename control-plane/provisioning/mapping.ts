@@ -1,0 +1,228 @@
+// Mappings: everything that a device needs is made in one transaction, once for each external id of an owner (SPEC §1, §4).
+//
+// By the layout: channels, then things, which are told of the channels, connections, certificates, and the bootstrap configuration of the thing that the
+// external id belongs to. What fails, fails all of it, and the same request may come again: nothing is left of the first one. A lock on owner and
+// external id lets one of many equal requests do the work, and the others find what it made.
+
+import { HttpError } from '../../config/http/errors.ts'
+import type { Logger } from '../../config/logger.ts'
+import { DatabaseError } from '../../config/postgres/database.ts'
+import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError } from '../bootstrap/external-keys.ts'
+import type { Configs } from '../bootstrap/store.ts'
+import type { Channel, Channels } from '../channels/store.ts'
+import type { Connections } from '../connections/store.ts'
+import type { Metadata, NewEntity } from '../entity.ts'
+import { newThingId, type ThingId, type UserId } from '../ids.ts'
+import type { Thing, Things } from '../things/store.ts'
+import type { Caller, Write, Writes } from '../writes.ts'
+import { type CertificateIssuer, certificatesOf, type IssuedCertificate, type IssuedCertificates, withoutKeys } from './certificates.ts'
+import { fillContent, type Layout } from './layout.ts'
+import type { MappingRows, StoredMapping } from './store.ts'
+
+export interface MappingRequest extends ExternalCredential {
+  /** In place of the layout's, of the thing that the external id belongs to. */
+  readonly name?: string | undefined
+}
+
+export interface Mapping extends Partial<IssuedCertificates> {
+  readonly things: readonly Thing[]
+  readonly channels: readonly Channel[]
+  /** By thing: whether it is connected to the channels. */
+  readonly whitelisted: Readonly<Record<string, boolean>>
+}
+
+export interface Mappings {
+  /**
+   * Makes what the layout says, or finds what was made for this external id, without private keys then.
+   *
+   * @throws HttpError `conflict` where the owner has it under another key, `unavailable` while it is being made; ExternalKeyTakenError where another owner
+   * has it under this key
+   */
+  make(by: Caller, request: MappingRequest): Promise<{ readonly mapping: Mapping; readonly isNew: boolean }>
+  /** What `make` would make: nothing where it is there. Throws as it does. */
+  preview(
+    owner: UserId,
+    request: MappingRequest,
+  ): Promise<{ readonly things: readonly NewEntity[]; readonly channels: readonly NewEntity[] }>
+  /** The things of the owner's mapping; undefined where there is none. */
+  thingsOf(owner: UserId, externalId: string): Promise<readonly ThingId[] | undefined>
+  /** Undoes it: the channels, and the things with everything that hangs on them. @returns false where there is none */
+  remove(by: Caller, externalId: string): Promise<boolean>
+}
+
+interface Parts {
+  readonly layout: Layout
+  readonly rows: MappingRows
+  readonly writes: Writes
+  readonly things: Pick<Things, 'create' | 'findAll' | 'remove'>
+  readonly channels: Pick<Channels, 'create' | 'remove'>
+  readonly connections: Pick<Connections, 'connect'>
+  readonly configs: Pick<Configs, 'create' | 'demandFree'>
+  readonly externalKeys: ExternalKeys
+  /** Needed by a layout with certificates alone. */
+  readonly certificates: CertificateIssuer | undefined
+  readonly logger: Pick<Logger, 'warn'>
+}
+
+export function openMappings(parts: Parts): Mappings {
+  const { layout, rows, writes, things, channels, connections, configs, externalKeys, certificates, logger } = parts
+  const { isProvisioned, isWhitelisted, hasCertificates, content } = layout.bootstrap
+
+  /** @throws HttpError for one that the request may not have */
+  function demandOwn(found: StoredMapping, request: MappingRequest): void {
+    if (!externalKeys.isKept(found.keyLookup, request)) {
+      const detail = 'you have a mapping of this external id under another external key: give that one, or delete the mapping before'
+      throw new HttpError('conflict', detail)
+    }
+    if (!found.isDelivered) throw new HttpError('unavailable', 'the mapping is being made: try again')
+  }
+
+  async function makeIn(
+    write: Write & Caller,
+    request: MappingRequest,
+    issued: Map<ThingId, IssuedCertificate>,
+  ): Promise<Mapping | undefined> {
+    await rows.lock(write, request.externalId)
+    const found = await rows.find(write.user, request.externalId, write)
+    if (found !== undefined) {
+      demandOwn(found, request)
+      await externalKeys.renew(write, request, found)
+      return undefined
+    }
+    if (await rows.isTaken(request, write)) throw new ExternalKeyTakenError()
+
+    const madeChannels = await channels.create(write, layout.channels)
+    const channelIds = madeChannels.map(({ id }) => id)
+    await write.policies.add([], { kind: 'channel', ids: channelIds })
+    const given = layout.things.map(() => ({ id: newThingId() }))
+    const entities = thingsOf(
+      layout,
+      request,
+      given.map(({ id }) => referencesOf(id, madeChannels, isProvisioned)),
+    )
+    const madeThings = await things.create(write, entities, given)
+    const thing = madeThings[layout.things.findIndex(({ isExternal }) => isExternal)]!
+    const thingIds = madeThings.map(({ id }) => id)
+    if (isWhitelisted && !(await connections.connect(write, channelIds, thingIds))) throw notFound()
+    if (hasCertificates) for (const id of thingIds) issued.set(id, await certificates!.issue(write, id, layout.certificate))
+    if (isProvisioned) await configure(write, request, thing, madeChannels, issued.get(thing.id))
+
+    const all = hasCertificates ? certificatesOf(issued) : undefined
+    const ofMapping = { thing: thing.id, things: thingIds, channels: channelIds, isWhitelisted, certificates: withoutKeys(all) }
+    await rows.insert(write, { ...request, ...ofMapping })
+    write.note('mapping.create', [...thingIds, ...channelIds])
+    return { things: madeThings, channels: madeChannels, whitelisted: whitelist(thingIds, isWhitelisted), ...all }
+  }
+
+  async function configure(
+    write: Write & Caller,
+    { externalId, externalKey }: MappingRequest,
+    thing: Thing,
+    ofThing: readonly Channel[],
+    certificate: IssuedCertificate | undefined,
+  ): Promise<void> {
+    const { clientCert, clientKey, caCert } = certificate ?? {}
+    // The content does not get the private key, which could not be erased in it.
+    const shown = clientCert === undefined || caCert === undefined ? {} : { certificate: { clientCert, caCert } }
+    const values = { externalId, thing, channels: ofThing.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })), ...shown }
+    const created = await configs.create(write, {
+      externalId,
+      externalKey,
+      thing: thing.id,
+      name: thing.name,
+      channels: ofThing.map(({ id }) => id),
+      state: isWhitelisted ? 1 : 0,
+      content: content === undefined ? undefined : fillContent(content, values),
+      clientCert,
+      clientKey,
+      caCert,
+    })
+    if (created === 'not-owned') throw notFound()
+  }
+
+  /** After a failure: the authority may have certificates that the database has not. */
+  async function discard(owner: UserId, externalId: string, issued: Map<ThingId, IssuedCertificate>): Promise<void> {
+    if (issued.size === 0) return
+    const serials = [...issued.values()].map(({ serial }) => serial)
+    try {
+      // A commit whose answer was lost is one.
+      if ((await rows.find(owner, externalId)) === undefined) await certificates!.discard(serials)
+    } catch (error) {
+      logger.warn({ err: error, serials }, 'certificates of a mapping that failed could not be discarded: revoke them')
+    }
+  }
+
+  return {
+    async make(by, request) {
+      const issued = new Map<ThingId, IssuedCertificate>()
+      try {
+        const made = await writes(by, write => makeIn(write, request, issued))
+        if (made !== undefined) return { mapping: made, isNew: true }
+      } catch (error) {
+        await discard(by.user, request.externalId, issued)
+        if (error instanceof DatabaseError && error.constraint === 'mappings_key_unique') throw new ExternalKeyTakenError()
+        throw error
+      }
+      const found = await rows.find(by.user, request.externalId)
+      if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted just now: try again')
+      const ofMapping = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...found.certificates }
+      return { mapping: { things: await things.findAll(found.things), ...ofMapping }, isNew: false }
+    },
+
+    async preview(owner, request) {
+      const found = await rows.find(owner, request.externalId)
+      if (found !== undefined) {
+        demandOwn(found, request)
+        return { things: [], channels: [] }
+      }
+      if (await rows.isTaken(request)) throw new ExternalKeyTakenError()
+      if (isProvisioned) await configs.demandFree(owner, request)
+      return { things: thingsOf(layout, request), channels: layout.channels }
+    },
+
+    async thingsOf(owner, externalId) {
+      return (await rows.find(owner, externalId))?.things
+    },
+
+    async remove(by, externalId) {
+      return writes(by, async write => {
+        await rows.lock(write, externalId)
+        const found = await rows.find(write.user, externalId, write)
+        if (found === undefined) return false
+        // In the order in which connecting locks them.
+        for (const { id } of found.channels) await channels.remove(write, id, undefined)
+        for (const id of found.things) await things.remove(write, id, undefined)
+        write.note('mapping.delete', [...found.things, ...found.channels.map(({ id }) => id)])
+        return true
+      })
+    },
+  }
+}
+
+const notFound = (): Error => new Error('a transaction does not find what it made')
+
+/** @param references by things; without them what is known before anything is made */
+function thingsOf({ things }: Layout, { externalId, name = '' }: MappingRequest, references: readonly Metadata[] = []): NewEntity[] {
+  return things.map(({ isExternal, metadata, ...thing }, at) => {
+    if (!isExternal) return { name: thing.name, metadata }
+    return { name: name === '' ? thing.name : name, metadata: { ...metadata, external_id: externalId, type: 'gateway', ...references[at] } }
+  })
+}
+
+/** What agents find their configuration and channels by. */
+function referencesOf(thing: ThingId, channels: readonly Channel[], isProvisioned: boolean): Metadata {
+  const ofType = (type: string, key: string): Metadata => {
+    const channel = channels.find(({ metadata }) => metadata?.['type'] === type)
+    return channel === undefined ? {} : { [key]: channel.id }
+  }
+  return {
+    ...(isProvisioned ? { cfg_id: thing } : {}),
+    ...ofType('control', 'ctrl_channel_id'),
+    ...ofType('data', 'data_channel_id'),
+    ...ofType('export', 'export_channel_id'),
+  }
+}
+
+function whitelist(things: readonly ThingId[], isWhitelisted: boolean): Record<string, boolean> {
+  return Object.fromEntries(things.map(id => [id, isWhitelisted]))
+}
