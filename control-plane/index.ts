@@ -12,7 +12,7 @@ import { decorateCaller, openAuthentication } from './authentication.ts'
 import { openAuthorization } from './authorization.ts'
 import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
 import { bootstrapRoutes } from './bootstrap/routes.ts'
-import { openConfigs } from './bootstrap/store.ts'
+import { openConfigSecrets, openConfigs } from './bootstrap/store.ts'
 import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
@@ -38,7 +38,6 @@ import { openMappings } from './provisioning/mapping.ts'
 import { provisioningDefaults } from './provisioning/options.ts'
 import { provisioningRoutes } from './provisioning/routes.ts'
 import { openMappingRows } from './provisioning/store.ts'
-import { openSealedTexts } from './sealed-text.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
 import { sharingRoutes } from './things/sharing.ts'
@@ -139,7 +138,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger, cer
   const givenIds = openGivenIds(failedAttempts, isCompatible)
   const externalKeys = openExternalKeys(masterKeys, externalKeyBytesMin)
   const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
-  const sealed = openSealedTexts(masterKeys, 'bootstrap', 'bootstrap secret of thing')
+  const sealed = openConfigSecrets(masterKeys)
   // Agents of older platforms never acknowledge their private keys.
   const keepsPrivateKeys = isCompatible
   const configs = openConfigs({ database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys })
@@ -160,6 +159,12 @@ export function prepareControlPlane({ database, masterKeys, options, logger, cer
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
+      const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
+      if (lost > 0)
+        logger.warn(
+          { external_keys: lost },
+          'external keys are kept under a master key that is not given, and their devices cannot fetch their configurations: give that key, too, behind the first, or delete their mappings and make them again',
+        )
     },
     async routes(app) {
       decorateCaller(app)

@@ -31,6 +31,8 @@ export interface ExternalKeys {
   isKept(kept: Uint8Array, credential: ExternalCredential): boolean
   /** Keeps a key that is shown under the first master key from now on, where it is kept under another: without being shown it cannot be. */
   renew(queries: Queries, credential: ExternalCredential, kept: Pick<KeptKey, 'masterKeyId'>): Promise<void>
+  /** How many are kept under other master keys than these. */
+  countBeside(queries: Queries, masterKeyIds: readonly Buffer[]): Promise<number>
 }
 
 export interface KeptKey {
@@ -52,6 +54,12 @@ export class ExternalKeyTakenError extends Error {
 const renewSql = `
   WITH renewed AS (UPDATE control_plane.mappings SET key_lookup = $2, key_id = $3 WHERE ${keptSql('$1')})
   UPDATE control_plane.bootstrap_configs SET key_lookup = $2, key_id = $3 WHERE ${keptSql('$1')}`
+
+const besideSql = `
+  SELECT count(*) AS keys FROM (
+    SELECT owner, external_id FROM control_plane.bootstrap_configs WHERE key_id NOT IN (SELECT decode(id, 'hex') FROM unnest($1::text[]) AS id)
+    UNION SELECT owner, external_id FROM control_plane.mappings WHERE key_id NOT IN (SELECT decode(id, 'hex') FROM unnest($1::text[]) AS id)
+  ) AS beside`
 
 /** @param bytesMin bytes that a key has at least */
 export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): ExternalKeys {
@@ -92,6 +100,10 @@ export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): Exte
       const kept = keep(credential)
       if (!kept.masterKeyId.every((byte, at) => byte === masterKeyId[at]))
         await queries.query(renewSql, [lookups(credential), kept.lookup, kept.masterKeyId])
+    },
+    async countBeside(queries, ids) {
+      const [row] = await queries.query<{ keys: bigint }>(besideSql, [ids.map(id => id.toString('hex'))])
+      return Number(row!.keys)
     },
   }
 }

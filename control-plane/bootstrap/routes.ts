@@ -55,8 +55,9 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
   /** @returns the version now; throws HttpError where nothing was changed */
   async function update(request: FastifyRequest, thing: ThingId, change: ConfigChange): Promise<string> {
     const outcome = await configs.update(changerOf(request), thing, change, expectedVersions(request))
-    if (outcome === 'not-owned') throw await refusal(request, thing, change.channels)
-    return eTagOf((await changed(outcome, () => refusal(request, thing))).version)
+    const refused = () => refusal(request, thing, change.channels)
+    if (outcome === 'not-owned') throw await refused()
+    return eTagOf((await changed(outcome, refused)).version)
   }
   const refusal = (request: FastifyRequest, thing: ThingId, channels: readonly ChannelId[] = []): Promise<HttpError> =>
     authorization.refusal(callerOf(request), async () => (await configs.exists(thing)) && connections.exist(channels, []))

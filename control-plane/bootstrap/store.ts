@@ -4,13 +4,14 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import { type Database, DatabaseError, type Queries, type SqlRow, type SqlValue } from '../../config/postgres/database.ts'
+import type { MasterKeys } from '../../config/secrets.ts'
 import { type Channel, channelsSql, parseChannels } from '../channels/store.ts'
 import { type Connections, lockOwnedChannels, lockOwnedThings } from '../connections/store.ts'
 import { foldedName } from '../entity.ts'
 import type { ChannelId, ThingId, UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { isDelivered } from '../policies/policy-store.ts'
-import type { SealedTexts } from '../sealed-text.ts'
+import { openSealedTexts, type SealedTexts } from '../sealed-text.ts'
 import type { ThingKeys } from '../things/keys.ts'
 import type { Things } from '../things/store.ts'
 import type { ChangeOutcome, Versions } from '../versions.ts'
@@ -190,6 +191,13 @@ interface Parts {
   readonly keepsPrivateKeys: boolean
 }
 
+/** What contents and private keys are encrypted by. */
+export const openConfigSecrets = (masterKeys: MasterKeys): SealedTexts =>
+  openSealedTexts(masterKeys, 'bootstrap', 'bootstrap secret of thing')
+
+/** The row that a secret is bound to. */
+export const secretRow = (thing: ThingId, secret: 'content' | 'client_key'): string => `${thing} ${secret}`
+
 export function openConfigs(parts: Parts): Configs {
   const { database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys } = parts
 
@@ -207,11 +215,11 @@ export function openConfigs(parts: Parts): Configs {
     }
   }
 
-  type Secret = 'content' | 'client_key'
+  type Secret = Parameters<typeof secretRow>[1]
   const encrypted = (thing: ThingId, secret: Secret, text: string | undefined): Uint8Array | null =>
-    text === undefined || text === '' ? null : sealed.seal(`${thing} ${secret}`, text)
+    text === undefined || text === '' ? null : sealed.seal(secretRow(thing, secret), text)
   const decrypted = (thing: ThingId, secret: Secret, ciphertext: Uint8Array | null): string | undefined =>
-    ciphertext === null ? undefined : sealed.open(`${thing} ${secret}`, ciphertext)
+    ciphertext === null ? undefined : sealed.open(secretRow(thing, secret), ciphertext)
 
   async function exists(thing: ThingId): Promise<boolean> {
     return (await database.query('SELECT 1 FROM control_plane.bootstrap_configs WHERE thing = $1', [thing])).length > 0
@@ -224,11 +232,10 @@ export function openConfigs(parts: Parts): Configs {
   }
 
   /** The configuration, held until the write ends. The thing comes first, as where it is deleted. */
-  async function lock(write: Write & Caller, thing: ThingId, versions: Versions): Promise<StateRow | 'absent' | 'changed-since'> {
-    if ((await lockOwnedThings(write, [thing])).length === 0) return 'absent'
+  async function lock(write: Write & Caller, thing: ThingId): Promise<StateRow | undefined> {
+    if ((await lockOwnedThings(write, [thing])).length === 0) return undefined
     const [row] = await write.query<StateRow>(lockSql, [thing, write.user])
-    if (row === undefined) return 'absent'
-    return versions === undefined || versions.includes(row.version) ? row : 'changed-since'
+    return row
   }
 
   /** Connects and disconnects what has changed; where a state was asked for, all that it says. */
@@ -292,9 +299,10 @@ export function openConfigs(parts: Parts): Configs {
       const { name, content, clientCert, clientKey, caCert, state, isEnabled } = change
       const channels = change.channels && [...new Set(change.channels)]
       return writes(by, async write => {
-        const before = await lock(write, thing, versions)
-        if (typeof before === 'string') return before
+        const before = await lock(write, thing)
+        if (before === undefined) return 'absent'
         if (channels !== undefined && (await lockOwnedChannels(write, channels)).length < channels.length) return 'not-owned'
+        if (versions?.includes(before.version) === false) return 'changed-since'
         const texts = [name, name === undefined ? name : foldedName(name), clientCert, caCert].map(text => text ?? null)
         const ofContent = [content !== undefined, encrypted(thing, 'content', content)]
         const ofKey = [clientKey !== undefined, encrypted(thing, 'client_key', clientKey)]
@@ -309,8 +317,9 @@ export function openConfigs(parts: Parts): Configs {
 
     async remove(by, thing, versions) {
       return writes(by, async write => {
-        const before = await lock(write, thing, versions)
-        if (typeof before === 'string') return before
+        const before = await lock(write, thing)
+        if (before === undefined) return 'absent'
+        if (versions?.includes(before.version) === false) return 'changed-since'
         await write.query('DELETE FROM control_plane.bootstrap_configs WHERE thing = $1', [thing])
         write.note('bootstrap.delete', [thing])
         return { version: before.version }

@@ -6,18 +6,25 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Database } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
+import { openExternalKeys } from '../bootstrap/external-keys.ts'
+import { openConfigSecrets } from '../bootstrap/store.ts'
 import type { ThingId } from '../ids.ts'
 import { checkedKey, setCheckedKey } from '../installation.ts'
 import { openThingKeys, type ThingKeys } from '../things/keys.ts'
 import { itself, type Writes } from '../writes.ts'
+import { countConfigsLeft, rewriteConfigs } from './bootstrap-store.ts'
 import { countByMasterKey, isLeft, type KeyCount, type PreviousKeys, previousKeys, rewriteBatch } from './store.ts'
 
 export interface RotationState {
   /** The id of the first master key, in hexadecimal. */
   readonly masterKeyId: string
   readonly counts: readonly KeyCount[]
+  /** Bootstrap configurations with a secret that is under another. */
+  readonly configsLeft: number
   /** What still needs another master key than the first; nothing can change that but time. */
   readonly previous: PreviousKeys
+  /** External keys that need another, each until its device fetches its configuration or its mapping is requested again. */
+  readonly externalKeysLeft: number
 }
 
 interface Parts {
@@ -37,8 +44,15 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
   return {
     masterKeyId: keys.masterKeyIds[0].toString('hex'),
     counts: await countByMasterKey(database),
+    configsLeft: await countConfigsLeft(database, openConfigSecrets(masterKeys)),
     previous: await previousKeys(database, keys),
+    externalKeysLeft: await countExternalKeysLeft(database, masterKeys),
   }
+}
+
+function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Promise<number> {
+  const externalKeys = openExternalKeys(masterKeys, 0)
+  return externalKeys.countBeside(database, [externalKeys.masterKeyIds[0]])
 }
 
 /**
@@ -46,7 +60,7 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
  *
  * @returns how many thing keys were written
  * @throws ControlPlaneStartError when the database is written under a master key that is not given
- * @throws SecretError for a thing key that none of the master keys opens
+ * @throws SecretError for a thing key, or a secret of a bootstrap configuration, that none of the master keys opens
  */
 export async function rotateSecrets({ database, writes, masterKeys, onProgress }: Parts): Promise<number> {
   const before = await checkedKey(database, masterKeys)
@@ -60,13 +74,26 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
     rewritten += written
     if (written === 0) await wait(retryMs)
   }
-  if (rewritten > 0 || !before.equals(masterKeys[0])) {
+  const areConfigsRewritten = await rewriteAllConfigs(database, masterKeys)
+  if (rewritten > 0 || areConfigsRewritten || !before.equals(masterKeys[0])) {
     await writes(itself, async write => {
       await setCheckedKey(write, masterKeys[0])
       write.note('secrets.rotate', [first.toString('hex')])
     })
   }
   return rewritten
+}
+
+/** @returns whether there were any to write */
+async function rewriteAllConfigs(database: Database, masterKeys: MasterKeys): Promise<boolean> {
+  const sealed = openConfigSecrets(masterKeys)
+  let isAny = false
+  while ((await countConfigsLeft(database, sealed)) > 0) {
+    const written = await database.transaction(transaction => rewriteConfigs(transaction, sealed))
+    if (written === 0) await wait(retryMs)
+    else isAny = true
+  }
+  return isAny
 }
 
 async function rewriteAll(database: Database, keys: ThingKeys, onProgress: (done: number) => void): Promise<number> {

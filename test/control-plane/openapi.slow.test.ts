@@ -73,6 +73,19 @@ describePlatform('openapi', platform => {
       'DELETE /groups/{group}/share': '204 400 401 403 404 413 415 429 431 503',
       'POST /connect': '200 400 401 403 404 413 415 429 431 503',
       'DELETE /channels/{channel}/things/{thing}': '204 400 401 403 404 413 415 429 431 503',
+      'POST /mapping': '200 201 400 401 403 409 413 415 429 431 503',
+      'GET /mapping': '200 400 401 403 429 431 503',
+      'DELETE /mapping/{external_id}': '204 400 401 403 404 413 415 429 431 503',
+      'POST /things/configs': '201 400 401 403 404 409 413 415 429 431 503',
+      'GET /things/configs': '200 400 401 429 431 503',
+      'GET /things/configs/{thing}': '200 400 401 403 404 429 431 503',
+      'PUT /things/configs/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'PATCH /things/configs/certs/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'PUT /things/configs/connections/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'PUT /things/state/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'DELETE /things/configs/{thing}': '204 400 401 403 404 412 413 415 429 431 503',
+      'GET /things/bootstrap/{external_id}': '200 304 400 401 403 429 431 503',
+      'POST /things/bootstrap/{external_id}/ack': '204 400 401 403 413 415 429 431 503',
     })
     for (const { operation } of operations) {
       expect(operation).toMatchObject({ tags: [expect.any(String)], summary: expect.any(String), security: expect.any(Array) })
@@ -85,7 +98,7 @@ describePlatform('openapi', platform => {
     ])
     expect(
       operations.filter(({ operation }) => operation.security!.every(one => 'user' in one) && operation.security!.length > 0),
-    ).toHaveLength(operations.length - 2)
+    ).toHaveLength(operations.length - 4)
     expect(paths['/users']?.post?.responses['201']?.headers).toHaveProperty('Location')
   })
 })

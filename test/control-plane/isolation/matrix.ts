@@ -65,8 +65,9 @@ export async function askEverybody(
     const isChanged = isSuccess && row.changes !== undefined && row.unchanged?.includes(caller) !== true
     const isFresh = isChanged && row.changes === 'site'
     const site = isFresh ? await world.freshSite() : world.site
-    if (isFresh) before = await snapshot?.()
     const at = { world, site, caller }
+    await row.prepare?.(at)
+    if (isFresh || row.prepare !== undefined) before = await snapshot?.()
     const answer = await ask(world, row, caller, row.request(at))
     const after = await snapshot?.()
     got[caller] = { status: answer.status, body: bodyOf(answer), isChanged: snapshot && !isSame(before, after) }

@@ -25,13 +25,15 @@ export interface Row {
   /** Tells rows of one route apart. */
   readonly what?: string
   /** Who shows a credential of these is refused with 403, and everybody else with 401. */
-  readonly takes: 'tokens' | 'thing keys' | 'both'
+  readonly takes: 'tokens' | 'thing keys' | 'both' | 'external keys'
   readonly allowed: readonly Caller[]
   /** Of a success. */
   readonly status: number
   readonly request: (at: At) => Asked
   /** The body of a success: JSON, or a text. */
   readonly answer: (at: At) => unknown
+  /** Makes what the request is about, where a site has none of it. May be run again. */
+  readonly prepare?: (at: At) => Promise<void>
   /** A success changes the site, so that each gets one of its own, or something else. */
   readonly changes?: 'site' | 'more'
   /** For these a success has nothing to change. */
@@ -70,8 +72,8 @@ export const nameOf = ({ route, what }: Row): string => (what === undefined ? ro
 /** The answer's status that a caller has to get. */
 export function statusFor({ allowed, takes, status }: Row, caller: Caller): number {
   if (allowed.includes(caller)) return status
-  const isUser = everyUser.includes(caller) && takes !== 'thing keys'
-  const isThing = (thingKeys as readonly Caller[]).includes(caller) && takes !== 'tokens'
+  const isUser = everyUser.includes(caller) && (takes === 'tokens' || takes === 'both')
+  const isThing = (thingKeys as readonly Caller[]).includes(caller) && (takes === 'thing keys' || takes === 'both')
   return isUser || isThing ? 403 : 401
 }
 

@@ -179,7 +179,7 @@ describeOnDatabases('layouts', database => {
       const body = device()
       const anonymous = (method: string, path: string, more: object = {}) => call(platform.url, method, path, more)
       const answers = await Promise.all([1, 2, 3].map(() => anonymous('POST', '/mapping', { body })))
-      expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 201])
+      expect(answers.map(({ status }) => status).sort((one, other) => one - other)).toEqual([200, 200, 201])
       expect((await map(platform, body)).status).toBe(200)
       expect((await anonymous('POST', '/mapping', { body, authorization: 'Bearer nonsense' })).status).toBe(401)
       expect((await anonymous('POST', '/mapping', { body, authorization: await platform.administrator() })).status).toBe(409)
