@@ -66,6 +66,10 @@ export function loadApiOptions(sources: OptionSources): ApiOptions {
     faults.push({ place: 'master_key', problem: (error as Error).message })
   }
   faults.push(...databaseUrlFaults('database.url', database.url))
+  if (policies.store === 'openfga' && database.connectionsMax < 2) {
+    const problem = 'with policies.store = openfga at least 2 are needed: one waits for that server'
+    faults.push({ place: 'database.connections_max', problem })
+  }
   const secrets = {
     master_key: splitSecrets(masterKey),
     'internal.token': splitSecrets(internal.token),

@@ -182,7 +182,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         const keysOf = created.map(({ key }) => key)
         if (given.length > 0) await refuseInUse(write, idsOf(created), keysOf)
-        await write.policies.add(granted, { kind: 'thing', ids: idsOf(created) })
+        await write.policies.add(granted, idsOf(created))
         write.note('thing.create', idsOf(created))
       })
       await isMade.catch(refuseUsed)
