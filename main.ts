@@ -59,7 +59,7 @@ function listeningRole(name: string, summary: string, port = 8080): Command {
 }
 
 listeningRole('api', 'the control plane, on a PostgreSQL server')
-  .option('--services <names>', 'whose routes it serves, divided by commas: core, provision, bootstrap (default: all)')
+  .option('--services <names>', 'whose routes it serves, divided by commas: core, provision, bootstrap, certificates (default: all)')
   .description('Starts the control plane: users, tokens, things, channels, connections, and what ingest asks: who may publish.')
   .addHelpText(
     'after',

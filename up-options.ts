@@ -6,6 +6,7 @@ import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
+import { certificatesFaults, certificatesOptions } from './control-plane/certificates/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesOptions } from './control-plane/policies/options.ts'
 import { loadProvisioning, type ProvisionOptions, provisionOptions } from './control-plane/provisioning/options.ts'
@@ -32,6 +33,7 @@ export const upOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: Type.Pick(policiesOptions, ['store']),
+  certificates: certificatesOptions,
   provision: provisionOptions,
   ingest: ingestOptions,
   log: logOptions,
@@ -66,9 +68,13 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     const problem = `every request would wait while a change of policies holds the one connection of the embedded database and waits for the OpenFGA server: leave it at relational, or start \`sluice api\``
     faults.push({ place: 'policies.store', problem })
   }
-  faults.push(...adminFaults(options.admin), ...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
-  const { env, compatibility, provision, http } = options
+  faults.push(...adminFaults(options.admin), ...certificatesFaults(options.certificates))
+  const secrets = { 'admin.password': options.admin.password, 'certificates.vault.token': options.certificates.vault.token }
+  faults.push(...knownSecretFaults(options.env, secrets))
+  const { env, compatibility, certificates, provision, http } = options
   const { environment } = sources
-  const provisioning = withFaults(faults, () => loadProvisioning(provision, { env, compatibility, host: http.host, environment }))
+  const provisioning = withFaults(faults, () =>
+    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, host: http.host, environment }),
+  )
   return { ...options, provisioning }
 }

@@ -82,7 +82,8 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
 
   for (const warning of options.provisioning.warnings) logger.warn(warning)
-  const controlPlane = await openControlPlane({ database, masterKeys, options: { ...options, policies: { store: 'relational' } }, logger })
+  const planeOptions = { ...options, policies: { store: 'relational' } } as const
+  const controlPlane = await openControlPlane({ database, masterKeys, options: planeOptions, logger, registry })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')

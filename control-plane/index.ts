@@ -1,5 +1,6 @@
 // The control plane: its database brought up to date, its parts wired, its routes and its answers to ingest and readers.
 
+import type { Registry } from 'prom-client'
 import type { HttpServer } from '../config/http/server.ts'
 import type { Logger } from '../config/logger.ts'
 import type { Database } from '../config/postgres/database.ts'
@@ -13,6 +14,9 @@ import { openAuthorization } from './authorization.ts'
 import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
 import { bootstrapRoutes } from './bootstrap/routes.ts'
 import { openConfigSecrets, openConfigs } from './bootstrap/store.ts'
+import { openCertificateService } from './certificates/index.ts'
+import { watchExpiries } from './certificates/metrics.ts'
+import { certificateRoutes } from './certificates/routes.ts'
 import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
@@ -20,19 +24,19 @@ import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
 import { openFailedAttempts } from './failed-attempts.ts'
+import { openFairQueue } from './fair-queue.ts'
 import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
-import { ControlPlaneStartError, install, migrations } from './installation.ts'
+import { install, migrations } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import { type ControlPlaneOptions, services } from './options.ts'
-import { openOpenFga } from './policies/openfga/index.ts'
+import { openOpenFga } from './policies/openfga/store.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
 import { openPolicies } from './policies/store.ts'
-import type { CertificateIssuer } from './provisioning/certificates.ts'
 import { openConfiguredCaller } from './provisioning/configured-caller.ts'
 import { openMappings } from './provisioning/mapping.ts'
 import { provisioningDefaults } from './provisioning/options.ts'
@@ -47,8 +51,7 @@ import { openTokens } from './tokens/store.ts'
 import { openUnknownKeys } from './unknown-keys.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
-import { openPasswordQueue } from './users/password-queue.ts'
-import { openPasswords } from './users/passwords.ts'
+import { openPasswords, passwordWork } from './users/passwords.ts'
 import { userRoutes } from './users/routes.ts'
 import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
@@ -64,8 +67,8 @@ export interface ControlPlaneParts {
   readonly masterKeys: MasterKeys
   readonly options: ControlPlaneOptions
   readonly logger: Logger
-  /** Issues the certificates of a layout that has them. */
-  readonly certificates?: CertificateIssuer
+  /** For what it counts; nowhere if not given. */
+  readonly registry?: Registry
 }
 
 export interface ControlPlane {
@@ -94,9 +97,9 @@ export interface UnstartedControlPlane extends ControlPlane {
    * Brings the database up to date, and installs what the first start needs. May be called again where it failed; routes and answers are
    * for afterwards.
    *
-   * @throws ControlPlaneStartError when the database is written under a master key that is not given, and for a layout with certificates that nothing
-   * issues
+   * @throws ControlPlaneStartError when the database is written under a master key that is not given,
    * @throws DatabaseError when the database cannot be reached or brought up to date
+   * @throws SecretError for files and keys of the options that cannot be read
    */
   start(): Promise<void>
 }
@@ -112,7 +115,7 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 }
 
 /** Wires the parts, and asks nothing of the database yet. */
-export function prepareControlPlane({ database, masterKeys, options, logger, certificates }: ControlPlaneParts): UnstartedControlPlane {
+export function prepareControlPlane({ database, masterKeys, options, logger, registry }: ControlPlaneParts): UnstartedControlPlane {
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
   const { layout, credentials, externalKeyBytesMin } = options.provisioning ?? provisioningDefaults
   const isCompatible = options.compatibility === '0.13'
@@ -125,12 +128,14 @@ export function prepareControlPlane({ database, masterKeys, options, logger, cer
   const users = openUsers({ database, policies, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
-  const passwordQueue = openPasswordQueue()
+  const passwordQueue = openFairQueue(passwordWork)
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(keysFor('tokens'), options.tokens)
   const keys = openThingKeys(masterKeys)
   const apiKeys = openApiKeys(database, writes)
-  const things = openThings({ database, policies, writes, keys })
+  const certificates = openCertificateService({ database, writes, masterKeys, options: options.certificates, logger })
+  if (registry !== undefined) watchExpiries(registry, certificates)
+  const things = openThings({ database, policies, writes, keys, certificates })
   const channels = openChannels(database, writes)
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
@@ -143,7 +148,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger, cer
   const keepsPrivateKeys = isCompatible
   const configs = openConfigs({ database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys })
   const rows = openMappingRows(database, externalKeys)
-  const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates, logger })
+  const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
   const configuredCaller = credentials && openConfiguredCaller(credentials, { authentication, signIn, users, logger })
@@ -151,11 +156,8 @@ export function prepareControlPlane({ database, masterKeys, options, logger, cer
 
   return {
     async start() {
-      if (layout.bootstrap.hasCertificates && certificates === undefined)
-        throw new ControlPlaneStartError(
-          'the layout has certificates (bootstrap.x509_provision), and no certificate authority is configured: set it to false',
-        )
       await migrate(database, migrations)
+      await certificates.start()
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
@@ -188,6 +190,8 @@ export function prepareControlPlane({ database, masterKeys, options, logger, cer
         connectionRoutes(app, { connections, things, channels, authentication, authorization })
         auditRoutes(app, { audit, authentication, authorization })
       }
+      if (served.has('certificates'))
+        certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
       const ofExternal = { externalKeys, failedFetches, authentication, authorization }
       if (served.has('bootstrap')) bootstrapRoutes(app, { ...ofExternal, configs, things, connections, isCompatible })
       if (served.has('provision')) {
@@ -206,6 +210,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger, cer
     checkPolicies: elsewhere && (() => elsewhere.check()),
     async close() {
       changes.close()
+      await certificates.close()
       await elsewhere?.close()
     },
   }

@@ -35,10 +35,11 @@ export interface Write extends Queries, Actor {
 }
 
 /**
- * `work` runs again where the database has undone all of it for a deadlock, so it keeps nothing but what it returns.
+ * `work` runs again where all of it was undone, for a deadlock or to ask a policy store elsewhere first, so it keeps nothing but what it returns.
  *
  * @param by an open write has `work` done inside it: both are committed together, or neither
  * @throws DatabaseError, and whatever `work` throws; nothing has changed then
+ * @throws HttpError `unavailable` as `PolicyStore.transaction`
  */
 export type Writes = <By extends Actor, Result>(by: By, work: (write: Write & By) => Promise<Result>) => Promise<Result>
 
@@ -55,7 +56,8 @@ const attemptsMax = 5
 export function openWrites({ policies, audit, changes }: Parts): Writes {
   const attempt: Writes = async (by, work) => {
     const ended: AccessChange[] = []
-    const result = await policies.transaction(async (transaction, policyChanges) => {
+    const changed = policies.transaction(async (transaction, policyChanges) => {
+      ended.length = 0
       const noted: Parameters<Write['note']>[] = []
       const outcome = await work({
         ...by,
@@ -68,8 +70,10 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
       await changes.announceAll(ended, transaction)
       return outcome
     })
-    for (const change of ended) changes.emit(change)
-    return result
+    // Also where it throws: it may be committed by then, with policies that a store elsewhere has not taken.
+    return changed.finally(() => {
+      for (const change of ended) changes.emit(change)
+    })
   }
 
   return async (by, work) => {

@@ -8,6 +8,7 @@ import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, withFaults } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { parseMasterKeys, splitSecrets } from '../config/secrets.ts'
+import { certificatesFaults, certificatesOptions } from '../control-plane/certificates/options.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
 import { adminFaults, adminOptions, auditOptions, servicesOption, tokensOptions, usersOptions } from '../control-plane/options.ts'
 import { policiesFaults, policiesOptions } from '../control-plane/policies/options.ts'
@@ -48,6 +49,7 @@ export const apiOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: policiesOptions,
+  certificates: certificatesOptions,
   provision: provisionOptions,
   services: servicesOption,
   logging: loggingOptions,
@@ -62,23 +64,36 @@ export type ApiOptions = Static<typeof apiOptions> & { readonly provisioning: Pr
  */
 export function loadApiOptions(sources: OptionSources): ApiOptions {
   const options = loadOptions(apiOptions, sources)
-  const { env, masterKey, http, internal, database, admin, policies, provision, compatibility } = options
-  const faults: OptionFault[] = [...httpFaults(http), ...internalFaults(internal), ...adminFaults(admin), ...policiesFaults(policies)]
+  const { env, masterKey, http, internal, database, admin, policies, certificates, provision, compatibility } = options
+  const faults: OptionFault[] = [
+    ...httpFaults(http),
+    ...internalFaults(internal),
+    ...adminFaults(admin),
+    ...policiesFaults(policies),
+    ...certificatesFaults(certificates),
+  ]
   try {
     parseMasterKeys(masterKey, 'SVC_MASTER_KEY')
   } catch (error) {
     faults.push({ place: 'master_key', problem: (error as Error).message })
   }
   faults.push(...databaseUrlFaults('database.url', database.url))
+  if (policies.store === 'openfga' && database.connectionsMax < 2) {
+    const problem = 'with policies.store = openfga at least 2 are needed: one waits for that server'
+    faults.push({ place: 'database.connections_max', problem })
+  }
   const secrets = {
     master_key: splitSecrets(masterKey),
     'internal.token': splitSecrets(internal.token),
     'database.url': passwordOf(database.url),
     'admin.password': admin.password,
     'policies.openfga.key': policies.openfga.key,
+    'certificates.vault.token': certificates.vault.token,
   }
   faults.push(...knownSecretFaults(env, secrets))
   const { environment } = sources
-  const provisioning = withFaults(faults, () => loadProvisioning(provision, { env, compatibility, host: http.host, environment }))
+  const provisioning = withFaults(faults, () =>
+    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, host: http.host, environment }),
+  )
   return { ...options, provisioning }
 }

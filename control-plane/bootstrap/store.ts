@@ -191,6 +191,9 @@ interface Parts {
   readonly keepsPrivateKeys: boolean
 }
 
+/** Stands in a content for the private key, and is filled at each fetch for as long as there is one: in the content itself it could not be erased. */
+export const privateKeyPlaceholder = '{{certificate.client_key}}'
+
 /** What contents and private keys are encrypted by. */
 export const openConfigSecrets = (masterKeys: MasterKeys): SealedTexts =>
   openSealedTexts(masterKeys, 'bootstrap', 'bootstrap secret of thing')
@@ -330,11 +333,14 @@ export function openConfigs(parts: Parts): Configs {
       const [row] = await database.query<OpenRow>(openSql, [externalKeys.lookups(credential), keepsPrivateKeys])
       if (row === undefined) return undefined
       await externalKeys.renew(database, credential, { masterKeyId: row.key_id })
+      const config = toConfig(row)
+      const clientKey = decrypted(row.id, 'client_key', row.client_key)
       return {
-        ...toConfig(row),
+        ...config,
+        content: config.content?.replaceAll(privateKeyPlaceholder, () => JSON.stringify(clientKey ?? '').slice(1, -1)),
         isAllowed: row.is_allowed,
         clientCert: row.client_cert ?? undefined,
-        clientKey: decrypted(row.id, 'client_key', row.client_key),
+        clientKey,
         caCert: row.ca_cert ?? undefined,
       }
     },

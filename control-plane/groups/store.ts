@@ -103,7 +103,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
           'INSERT INTO control_plane.groups (id, owner, name, name_folded, description, metadata) VALUES ($1, $2, $3, $4, $5, $6::jsonb)',
           [id, by.user, name, foldedName(name), description, metadata === undefined ? null : JSON.stringify(metadata)],
         )
-        await write.policies.add([{ subject: by.user, relation: 'member', object: id }], { kind: 'group', ids: [id] })
+        await write.policies.add([{ subject: by.user, relation: 'member', object: id }], [id])
         write.note('group.create', [id])
       })
       return id

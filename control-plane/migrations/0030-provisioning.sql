@@ -52,13 +52,8 @@ CREATE TABLE mappings (
 );
 CREATE INDEX mappings_thing ON mappings (thing);
 
-ALTER TABLE policy_outbox DROP CONSTRAINT policy_outbox_kind_check;
-ALTER TABLE policy_outbox ADD CONSTRAINT policy_outbox_kind_check CHECK (kind IN ('thing', 'group', 'user', 'channel'));
 
 -- Down Migration
 
 DROP TABLE mappings;
 DROP TABLE bootstrap_configs;
-DELETE FROM policy_outbox WHERE kind = 'channel';
-ALTER TABLE policy_outbox DROP CONSTRAINT policy_outbox_kind_check;
-ALTER TABLE policy_outbox ADD CONSTRAINT policy_outbox_kind_check CHECK (kind IN ('thing', 'group', 'user'));

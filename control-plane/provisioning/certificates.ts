@@ -1,54 +1,46 @@
-// The certificates of a mapping: who issues them, and how they are answered.
+// The certificates of a mapping: what is asked of the authority, and how they are answered.
 
+import { type IssuedCertificate, recordOf } from '../certificates/record.ts'
+import type { IssueRequest } from '../certificates/signing.ts'
 import type { ThingId } from '../ids.ts'
-import type { Write } from '../writes.ts'
 import type { Layout } from './layout.ts'
 
-/** Issues certificates inside a mapping. */
-export interface CertificateIssuer {
-  /** One that throws has issued nothing, or sees to it that it is revoked: its serial is not known here. */
-  issue(write: Write, thing: ThingId, request: Layout['certificate']): Promise<IssuedCertificate>
-  /** After a mapping that did not commit; what the database rolls back is rolled back already. */
-  discard(serials: readonly string[]): Promise<void>
-}
-
-/** `clientCert`, `clientKey` and `caCert` are PEM; `record` is what POST /certs answers. */
-export interface IssuedCertificate {
-  readonly serial: string
-  readonly clientCert: string
-  readonly clientKey: string
-  readonly caCert: string
-  readonly record: object
-}
-
-/** Certificates as they are answered, by thing. */
-export interface IssuedCertificates {
-  readonly certificates: Readonly<Record<string, object>>
-  /** PEM, as the other two. */
+/** Certificates as they are answered, by thing; all but the records are PEM. */
+export interface AnsweredCertificates {
+  /** As POST /certs answers them. */
+  readonly certificates: Readonly<Record<string, ReturnType<typeof recordOf>>>
   readonly client_cert: Readonly<Record<string, string>>
   readonly client_key?: Readonly<Record<string, string>>
   readonly ca_cert: string
 }
 
-/** Of things by id; at least one. */
-export function certificatesOf(issued: ReadonlyMap<ThingId, IssuedCertificate>): Required<IssuedCertificates> {
+/** A certificate with a new key for each thing. */
+export function requestsFor(
+  things: readonly ThingId[],
+  { keyType, rsaBits: bits, ttlSeconds }: Layout['certificate'],
+): readonly IssueRequest[] {
+  const key = keyType === 'ec' ? ({ type: 'ec' } as const) : ({ type: 'rsa', bits } as const)
+  return things.map(thing => ({ thing, key, ttlSeconds }))
+}
+
+/** @returns undefined for none */
+export function answerOf(issued: readonly IssuedCertificate[]): AnsweredCertificates | undefined {
+  const [first] = issued
+  if (first === undefined) return undefined
   const byThing = <Value>(of: (certificate: IssuedCertificate) => Value): Record<string, Value> =>
-    Object.fromEntries([...issued].map(([thing, certificate]) => [thing, of(certificate)]))
+    Object.fromEntries(issued.map(certificate => [certificate.thing, of(certificate)]))
   return {
-    certificates: byThing(({ record }) => record),
-    client_cert: byThing(({ clientCert }) => clientCert),
-    client_key: byThing(({ clientKey }) => clientKey),
-    ca_cert: [...issued.values()].at(-1)!.caCert,
+    certificates: byThing(recordOf),
+    client_cert: byThing(({ certificate }) => certificate),
+    client_key: byThing(({ privateKey = '' }) => privateKey),
+    ca_cert: first.issuingCa,
   }
 }
 
-/** For a repeated request: a private key is shown once. */
-export function withoutKeys(issued: Required<IssuedCertificates> | undefined): IssuedCertificates | undefined {
-  if (issued === undefined) return undefined
-  const { client_key: keys, ...shown } = issued
-  const certificates = Object.entries(shown.certificates).map(([thing, record]) => [
-    thing,
-    Object.fromEntries(Object.entries(record).filter(([, value]) => value !== keys[thing])),
-  ])
-  return { ...shown, certificates: Object.fromEntries(certificates) as Record<string, object> }
+/** As a repeated request is answered: private keys are shown once. */
+export function withoutKeys(issued: readonly IssuedCertificate[]): AnsweredCertificates | undefined {
+  const answer = answerOf(issued.map(({ privateKey: _, ...shown }) => shown))
+  if (answer === undefined) return undefined
+  const { client_key: _, ...shown } = answer
+  return shown
 }

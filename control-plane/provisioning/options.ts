@@ -77,6 +77,8 @@ export const provisioningDefaults: Omit<ProvisionOptions, 'warnings'> = {
 export interface ProvisionSurroundings {
   readonly env: 'development' | 'production'
   readonly compatibility: Compatibility
+  /** How long a certificate may be valid. */
+  readonly ttlHoursMax: number
   /** Where the public listener is reached. */
   readonly host: string
   /** For the variables of release 0.13. */
@@ -89,7 +91,7 @@ export interface ProvisionSurroundings {
  * @throws OptionsError with every fault
  */
 export function loadProvisioning(given: Static<typeof provisionOptions>, surroundings: ProvisionSurroundings): ProvisionOptions {
-  const { env, compatibility, host, environment } = surroundings
+  const { env, compatibility, ttlHoursMax, host, environment } = surroundings
   const { layout, settings, warnings: ofFile }: LayoutFile = readLayout(given.configPath || undefined, { compatibility, environment })
   const faults: OptionFault[] = []
   const warnings = [...ofFile]
@@ -129,6 +131,10 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
     warnings.push(
       `external keys of ${externalKeyBytesMin} bytes are taken: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN to ${externalKeyBytesAdvised} or more once all devices have longer ones`,
     )
+  }
+  if (layout.bootstrap.hasCertificates && layout.certificate.ttlSeconds > ttlHoursMax * 3_600) {
+    const problem = `is ${ttlHoursMax}, and the layout asks for certificates of ${layout.certificate.ttlSeconds / 3_600} hours: raise it, or lower cert.ttl there`
+    faults.push({ place: 'certificates.ttl_hours_max', problem })
   }
   faults.push(...knownSecretFaults(env, { 'provision.password': password, 'provision.api_key': apiKey }))
   if (faults.length > 0) throw new OptionsError(faults)

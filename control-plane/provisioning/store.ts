@@ -7,7 +7,7 @@ import { type Channel, channelsSql, parseChannels } from '../channels/store.ts'
 import type { ChannelId, ThingId, UserId } from '../ids.ts'
 import { isDelivered } from '../policies/policy-store.ts'
 import type { Caller, Write } from '../writes.ts'
-import type { IssuedCertificates } from './certificates.ts'
+import type { AnsweredCertificates } from './certificates.ts'
 
 export interface NewMapping extends ExternalCredential {
   /** The one that the external id belongs to. */
@@ -16,7 +16,7 @@ export interface NewMapping extends ExternalCredential {
   readonly channels: readonly ChannelId[]
   readonly isWhitelisted: boolean
   /** Without private keys. */
-  readonly certificates: IssuedCertificates | undefined
+  readonly certificates: AnsweredCertificates | undefined
 }
 
 export interface StoredMapping {
@@ -27,7 +27,7 @@ export interface StoredMapping {
   readonly things: readonly ThingId[]
   readonly channels: readonly Channel[]
   readonly isWhitelisted: boolean
-  readonly certificates: IssuedCertificates | undefined
+  readonly certificates: AnsweredCertificates | undefined
   /** Whether the policies of its things hold: until then there is nothing to be seen of it. */
   readonly isDelivered: boolean
 }
@@ -87,7 +87,7 @@ export function openMappingRows(database: Database, externalKeys: ExternalKeys):
         things: row.things,
         channels: parseChannels(row.channels),
         isWhitelisted: row.is_whitelisted,
-        certificates: row.certificates === null ? undefined : (parseJsonText(row.certificates) as IssuedCertificates),
+        certificates: row.certificates === null ? undefined : (parseJsonText(row.certificates) as AnsweredCertificates),
         isDelivered: row.is_delivered,
       }
     },

@@ -8,17 +8,29 @@ import type { Database } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
 import { openExternalKeys } from '../bootstrap/external-keys.ts'
 import { openConfigSecrets } from '../bootstrap/store.ts'
+import { openAuthorityKeys } from '../certificates/builtin-store.ts'
 import type { ThingId } from '../ids.ts'
 import { checkedKey, setCheckedKey } from '../installation.ts'
 import { openThingKeys, type ThingKeys } from '../things/keys.ts'
 import { itself, type Writes } from '../writes.ts'
 import { countConfigsLeft, rewriteConfigs } from './bootstrap-store.ts'
-import { countByMasterKey, isLeft, type KeyCount, type PreviousKeys, previousKeys, rewriteBatch } from './store.ts'
+import {
+  countByMasterKey,
+  isAuthorityLeft,
+  isLeft,
+  type KeyCount,
+  type PreviousKeys,
+  previousKeys,
+  rewriteAuthority,
+  rewriteBatch,
+} from './store.ts'
 
 export interface RotationState {
   /** The id of the first master key, in hexadecimal. */
   readonly masterKeyId: string
   readonly counts: readonly KeyCount[]
+  /** Whether the key of the certificate authority is under another. */
+  readonly isAuthorityLeft: boolean
   /** Bootstrap configurations with a secret that is under another. */
   readonly configsLeft: number
   /** What still needs another master key than the first; nothing can change that but time. */
@@ -44,6 +56,7 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
   return {
     masterKeyId: keys.masterKeyIds[0].toString('hex'),
     counts: await countByMasterKey(database),
+    isAuthorityLeft: await isAuthorityLeft(database, openAuthorityKeys(masterKeys)),
     configsLeft: await countConfigsLeft(database, openConfigSecrets(masterKeys)),
     previous: await previousKeys(database, keys),
     externalKeysLeft: await countExternalKeysLeft(database, masterKeys),
@@ -60,7 +73,7 @@ function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Prom
  *
  * @returns how many thing keys were written
  * @throws ControlPlaneStartError when the database is written under a master key that is not given
- * @throws SecretError for a thing key, or a secret of a bootstrap configuration, that none of the master keys opens
+ * @throws SecretError for a thing key, the certificate authority's, or a secret of a bootstrap configuration, that none of the master keys opens
  */
 export async function rotateSecrets({ database, writes, masterKeys, onProgress }: Parts): Promise<number> {
   const before = await checkedKey(database, masterKeys)
@@ -68,6 +81,7 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
   const [first] = keys.masterKeyIds
   const counts = await countByMasterKey(database)
   const total = counts.filter(({ masterKeyId }) => masterKeyId !== first.toString('hex')).reduce((sum, { things }) => sum + things, 0)
+  const isAuthorityRewritten = await database.transaction(transaction => rewriteAuthority(transaction, openAuthorityKeys(masterKeys)))
   let rewritten = 0
   while (await isLeft(database, keys)) {
     const written = await rewriteAll(database, keys, done => onProgress(rewritten + done, total))
@@ -75,7 +89,7 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
     if (written === 0) await wait(retryMs)
   }
   const areConfigsRewritten = await rewriteAllConfigs(database, masterKeys)
-  if (rewritten > 0 || areConfigsRewritten || !before.equals(masterKeys[0])) {
+  if (rewritten > 0 || isAuthorityRewritten || areConfigsRewritten || !before.equals(masterKeys[0])) {
     await writes(itself, async write => {
       await setCheckedKey(write, masterKeys[0])
       write.note('secrets.rotate', [first.toString('hex')])

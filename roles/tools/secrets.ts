@@ -147,7 +147,9 @@ const previousWords = (things: number): string =>
 const externalKeyWords = (keys: number): string =>
   `${keys === 1 ? 'the external key of one device' : `external keys of ${keys} devices`}, each until the device has fetched its configuration or its mapping was requested again`
 
-function stateWords({ masterKeyId, counts, configsLeft, externalKeysLeft, previous: { things, until } }: RotationState): string {
+function stateWords(state: RotationState): string {
+  const { masterKeyId, counts, isAuthorityLeft, configsLeft, externalKeysLeft, previous } = state
+  const { things, until } = previous
   const first = [
     masterKeyId,
     `${counts.find(count => count.masterKeyId === masterKeyId)?.things ?? 0}`,
@@ -157,9 +159,10 @@ function stateWords({ masterKeyId, counts, configsLeft, externalKeysLeft, previo
     .filter(count => count.masterKeyId !== masterKeyId)
     .map(count => [count.masterKeyId, `${count.things}`, 'to be encrypted'])
   const left = until === undefined ? '' : `beside them, ${previousWords(things)}, until ${until}\n`
+  const authority = isAuthorityLeft ? 'beside them, the key of the certificate authority, to be encrypted\n' : ''
   const configs = configsLeft === 0 ? '' : `beside them, secrets of ${configsLeft} bootstrap configurations, to be encrypted\n`
   const external = externalKeysLeft === 0 ? '' : `beside them, ${externalKeyWords(externalKeysLeft)}\n`
-  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + configs + left + external
+  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + authority + configs + left + external
 }
 
 /** RFC 3339 in seconds, as the database gives them. */

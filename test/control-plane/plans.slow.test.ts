@@ -116,6 +116,7 @@ describeWithPostgres(
       const signIn = async (): Promise<string> =>
         `Bearer ${String((await asker.call('POST', '/tokens', { body: { email, password } })).json!['token'])}`
       let token = await signIn()
+      const { apiKey, certificate } = await makeSite(asker, token)
       const [thing, otherThing, leftThing] = [0, 1, 2].map(nth => ({ id: thingAt(100 * block + nth), name: '', key: '' }))
       return {
         ...world,
@@ -128,7 +129,8 @@ describeWithPostgres(
           otherChannel: channelAt(10 * block + 1),
           thingsGroup: thingsGroupAt(owner),
           usersGroup: usersGroupAt(owner),
-          apiKey: (await makeSite(asker, token)).apiKey,
+          apiKey,
+          certificate,
           device: { id: deviceAt(100 * block), key: '' },
         },
         authorization: caller => (caller === 'owner' ? token : world.authorization(caller)),
@@ -205,6 +207,7 @@ describeWithPostgres(
         'api_keys',
         'audit',
         'bootstrap_configs',
+        'certificates',
         'channels',
         'connections',
         'group_things',

@@ -11,15 +11,17 @@ import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
 import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
+import type { CertificatesOptions } from '../../control-plane/certificates/options.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
-import { type ControlPlane, type ControlPlaneParts, openControlPlane } from '../../control-plane/index.ts'
+import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { call } from '../up/operator.ts'
+import { ownCertificates } from './certificates/certificates-options.ts'
 
 export const masterKey = Buffer.alloc(32, 7)
 export const absentId = '00000000-0000-4000-8000-000000000000'
@@ -104,17 +106,17 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
+    certificates = ownCertificates,
     masterKeys = [masterKey],
     provisioning,
     services,
-    certificates,
   }: {
     allowSelfRegister?: boolean
     policies?: ControlPlaneOptions['policies']
     compatibility?: Compatibility
+    certificates?: CertificatesOptions
     masterKeys?: MasterKeys
-  } & Pick<ControlPlaneOptions, 'provisioning' | 'services'> &
-    Pick<ControlPlaneParts, 'certificates'> = {},
+  } & Pick<ControlPlaneOptions, 'provisioning' | 'services'> = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
@@ -125,12 +127,12 @@ export async function openPlatform(
       tokens: { lifetimeSeconds: 3600 },
       audit: { retentionDays: 365 },
       policies,
+      certificates,
       compatibility,
       ...(provisioning === undefined ? {} : { provisioning }),
       ...(services === undefined ? {} : { services }),
     },
     logger,
-    ...(certificates === undefined ? {} : { certificates }),
   })
   await plane.ensureAdministrator(administrator)
   // So that a test may come from any address.

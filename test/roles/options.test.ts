@@ -81,6 +81,12 @@ test.each([
     /control\.token is set to a text that is not shown: give at least 16/,
   ],
   ['of a short token', ingest, { SVC_CONTROL_TOKEN: 'short' }, /control\.token is set to a text that is not shown: give at least 16/],
+  [
+    'of policies elsewhere with one connection',
+    api,
+    { SVC_POLICIES_STORE: 'openfga', SVC_DATABASE_CONNECTIONS_MAX: '1' },
+    /database\.connections_max: with policies\.store = openfga at least 2/,
+  ],
   ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: a certificate needs its key/],
   [
     'of an authority without a certificate',

@@ -5,7 +5,8 @@ import { failuresMax } from '../../../control-plane/failed-attempts.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { type Answered, recording } from '../plans.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
-import { pem } from '../provisioning/issuer.ts'
+
+const pem = (kind: string, of: string): string => `-----BEGIN ${kind}-----\n${of}\n-----END ${kind}-----\n`
 
 interface Device {
   readonly id: string

@@ -5,7 +5,7 @@ import { type Answer, type CallOptions, call } from '../../up/operator.ts'
 export interface Asker {
   readonly url: string
   readonly call: (method: string, path: string, options?: CallOptions) => Promise<Answer>
-  /** Passwords, keys of things, values of API keys, and tokens with their signatures. */
+  /** Passwords, keys of things, values of API keys, private keys of certificates, and tokens with their signatures. */
   readonly secrets: Set<string>
   /** Headers and bodies of what was answered with an error. */
   readonly refusals: string[]
@@ -22,6 +22,7 @@ const secretFields = new Set([
   'thing_key',
   'mainflux_key',
   'client_key',
+  'ClientKey',
 ])
 /** Shorter ones stand in other texts by chance. */
 const secretLengthMin = 8
@@ -33,6 +34,9 @@ export function openAsker(url: string): Asker {
   function note(secret: string): void {
     if (secret.length < secretLengthMin) return
     secrets.add(secret)
+    // Of a PEM, what stands alone in a text of any form.
+    const pemLine = /-\n(.+)\n/.exec(secret)?.[1]
+    if (pemLine !== undefined) secrets.add(pemLine)
     const [, , signature] = secret.split('.')
     if (signature !== undefined) secrets.add(signature)
   }

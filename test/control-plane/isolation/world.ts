@@ -37,6 +37,8 @@ export interface Site {
   readonly apiKey: { readonly id: string; readonly value: string }
   /** What the thing fetches its bootstrap configuration by. */
   readonly device: { readonly id: string; readonly key: string }
+  /** The serial of the thing's. */
+  readonly certificate: string
 }
 
 export interface User {
@@ -188,9 +190,11 @@ export async function makeSite(
   const thingsGroup = idIn(await ask('POST', '/groups', { name: 'things' }))
   const usersGroup = idIn(await ask('POST', '/groups', { name: 'users' }))
   const { id, value } = (await ask('POST', '/keys', { name: 'key' })).json as Site['apiKey']
+  const certificate = (await ask('POST', '/certs', { thing_id: thing.id, key_type: 'ec' })).json!['Serial'] as string
   const device = { id: `device-${fresh()}`, key: `external key ${fresh()}` }
   await ask('POST', '/things/configs', { external_id: device.id, external_key: device.key, thing_id: thing.id, channels: [channel] })
-  const site = { thing, otherThing, leftThing, channel, otherChannel, thingsGroup, usersGroup, apiKey: { id, value }, device }
+  const own = { apiKey: { id, value }, certificate, device }
+  const site = { thing, otherThing, leftThing, channel, otherChannel, thingsGroup, usersGroup, ...own }
   await ask('POST', '/connect', { channel_ids: [channel], thing_ids: [thing.id, leftThing.id] })
   await prepare(site)
   await ask('DELETE', `/channels/${channel}/things/${leftThing.id}`)

@@ -4,15 +4,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Queries } from '../../../config/postgres/database.ts'
 import { takeFaults } from '../../described-answers/faults.ts'
 import { type Answer, call } from '../../up/operator.ts'
+import { startVaultStandIn, type VaultStandIn } from '../certificates/vault-stand-in.ts'
 import { describeOnDatabases, openPlatform, type Platform } from '../platform.ts'
-import { openTestIssuer, type TestIssuer } from './issuer.ts'
 import { fullLayout, openSteps, type Steps, snapshot } from './steps.ts'
+import { certificatesOf } from './vault.ts'
 
 type Meet = (transaction?: Queries) => Promise<unknown>
 
 describeOnDatabases('a mapping that fails', database => {
   let platform: Platform
-  let issuer: TestIssuer
+  let vault: VaultStandIn
   let steps: Steps
   let meet: Meet
   let token: string
@@ -20,16 +21,19 @@ describeOnDatabases('a mapping that fails', database => {
   let stepsInAll: number
   beforeAll(async () => {
     steps = openSteps(database(), transaction => meet(transaction))
-    issuer = await openTestIssuer(database())
+    vault = await startVaultStandIn()
     const provisioning = { layout: fullLayout, externalKeyBytesMin: 8 }
-    platform = await openPlatform(steps.database, { provisioning, certificates: issuer })
+    platform = await openPlatform(steps.database, { provisioning, certificates: certificatesOf(vault) })
     token = await platform.administrator()
     steps.arm(0)
     expect((await map('first')).status).toBe(201)
     stepsInAll = steps.taken() - 1
     expect(stepsInAll).toBeGreaterThan(20)
   })
-  afterAll(() => platform?.close())
+  afterAll(async () => {
+    await platform?.close()
+    await vault?.stop()
+  })
   const map = (external_id: string): Promise<Answer> =>
     call(platform.url, 'POST', '/mapping', { authorization: token, body: { external_id, external_key: 'external key' } })
   async function failAt(step: number, failing: Meet, externalId: string): Promise<Answer> {
@@ -51,10 +55,10 @@ describeOnDatabases('a mapping that fails', database => {
 
   async function failEach(failing: Meet, status: number): Promise<void> {
     for (let step = 1; step <= stepsInAll; step++) {
-      const [device, before, issuedBefore] = [`${status}-${step}`, await snapshot(database()), issuer.issued.length]
+      const [device, before, valid] = [`${status}-${step}`, await snapshot(database()), vault.valid()]
       expect([step, (await failAt(step, failing, device)).status]).toEqual([step, status])
       expect(await snapshot(database())).toEqual(before)
-      expect(issuer.discarded).toEqual(expect.arrayContaining(issuer.issued.slice(issuedBefore)))
+      expect(vault.valid()).toEqual(valid)
       const again = await map(device)
       expect([step, again.status, (again.json!['things'] as []).length]).toEqual([step, 201, 2])
       expect((await map(device)).status).toBe(200)
@@ -63,26 +67,24 @@ describeOnDatabases('a mapping that fails', database => {
 
   test('by an error or the loss of the database at any statement, or before the commit', async () => {
     await failEach(refused, 500)
-    expect(issuer.discarded).not.toEqual([])
     if (database().kind === 'server') await failEach(lost, 503)
   }, 120_000)
 
-  test('by a certificate that is not issued', async () => {
-    for (const nth of [1, 2]) {
-      const before = await snapshot(database())
-      issuer.failAt(nth)
-      expect((await map(`certificate-${nth}`)).status).toBe(500)
-      takeFaults()
-      issuer.failAt(0)
-      expect(await snapshot(database())).toEqual(before)
-      expect((await map(`certificate-${nth}`)).status).toBe(201)
-    }
+  test.each(['sealed', 'strange', 'silent'] as const)('by a certificate authority that is %s', async behaviour => {
+    const [before, valid] = [await snapshot(database()), vault.valid()]
+    vault.behaves(behaviour)
+    const failed = await map(behaviour)
+    vault.behaves('usual')
+    expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, expect.any(String)])
+    expect([await snapshot(database()), vault.valid()]).toEqual([before, valid])
+    expect((await map(behaviour)).status).toBe(201)
   })
 
   test('where only the answer of the commit is lost, all of it stands, and its certificates too', async () => {
-    const discarded = issuer.discarded.length
-    expect((await failAt(stepsInAll + 1, refused, 'committed')).status).toBe(500)
+    const valid = vault.valid().length
+    const made = await failAt(stepsInAll + 1, refused, 'committed')
+    expect([made.status, Object.keys(made.json!['client_key'] as object).length]).toEqual([201, 2])
     expect((await map('committed')).status).toBe(200)
-    expect(issuer.discarded).toHaveLength(discarded)
+    expect(vault.valid()).toHaveLength(valid + 2)
   })
 })

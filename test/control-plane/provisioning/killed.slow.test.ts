@@ -12,7 +12,6 @@ import { embeddedFolder } from '../../servers/embedded.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { openPlatform, type Platform } from '../platform.ts'
-import { openTestIssuer } from './issuer.ts'
 import { fullLayout, openSteps, snapshot } from './steps.ts'
 
 const script = fileURLToPath(new URL('mapping-process.ts', import.meta.url))
@@ -28,8 +27,7 @@ async function killAt(where: string, user: string, steps: readonly number[]): Pr
 }
 
 async function openOn(database: Database): Promise<Platform> {
-  const provisioning = { layout: fullLayout, externalKeyBytesMin: 8, keepsPrivateKeys: false }
-  return openPlatform(database, { provisioning, certificates: await openTestIssuer(database) })
+  return openPlatform(database, { provisioning: { layout: fullLayout, externalKeyBytesMin: 8 } })
 }
 
 async function map(platform: Platform, external_id: string): Promise<Answer> {

@@ -1,13 +1,16 @@
 // What other layouts make: several things, certificates, content, no connections; and whom a request without a token acts for.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { ControlPlaneParts } from '../../../control-plane/index.ts'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type { CertificatesOptions } from '../../../control-plane/certificates/options.ts'
 import type { Layout } from '../../../control-plane/provisioning/layout.ts'
 import type { ProvisionOptions } from '../../../control-plane/provisioning/options.ts'
-import { takeFaults } from '../../described-answers/faults.ts'
 import { type Answer, call } from '../../up/operator.ts'
+import { ownCertificates } from '../certificates/certificates-options.ts'
+import { readCrl } from '../certificates/openssl.ts'
+import { startVaultStandIn } from '../certificates/vault-stand-in.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
-import { openTestIssuer, pem, type TestIssuer } from './issuer.ts'
+import { certificatesOf } from './vault.ts'
 
 const layout: Layout = {
   things: [
@@ -38,20 +41,25 @@ interface Made {
   readonly [field: string]: unknown
 }
 
+interface Certified extends Made {
+  readonly certificates: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  readonly client_cert: Readonly<Record<string, string>>
+  readonly client_key: Readonly<Record<string, string>>
+  readonly ca_cert: string
+}
+
 describeOnDatabases('layouts', database => {
-  let issuer: TestIssuer
   let user: User
   const platforms: Platform[] = []
-  async function open(of: Layout, more: Partial<ProvisionOptions> = {}, parts: Pick<ControlPlaneParts, 'certificates'> = {}) {
+  async function open(of: Layout, more: Partial<ProvisionOptions> = {}, certificates?: CertificatesOptions) {
     const settings = { layout: of, externalKeyBytesMin: 8, ...more }
-    const platform = await openPlatform(database(), { provisioning: settings, ...parts })
+    const platform = await openPlatform(database(), { provisioning: settings, ...(certificates && { certificates }) })
     platforms.push(platform)
     return platform
   }
   beforeAll(async () => {
     const platform = await open(without({}))
     user = await platform.user()
-    issuer = await openTestIssuer(database())
   })
   afterAll(async () => {
     for (const platform of platforms) await platform.close()
@@ -112,60 +120,75 @@ describeOnDatabases('layouts', database => {
   })
 
   test('each thing gets a certificate; the private keys are in the first answer alone, and the device fetches its own', async () => {
-    const platform = await open(layout, {}, { certificates: issuer })
+    const content = { agent: { mqtt: { client_key: '{{certificate.client_key}}', client_cert: '{{ certificate.client_cert }}' } } }
+    const platform = await open({ ...layout, bootstrap: { ...layout.bootstrap, content } })
     const body = device()
     const answer = await map(platform, body)
-    const { things, ...made } = answer.json as unknown as Made
+    const { things, certificates, client_cert: certs, client_key: keys, ca_cert: authority } = answer.json as unknown as Certified
     const [pump, gateway] = things.map(({ id }) => id) as [string, string]
-    const serials = issuer.issued.slice(-2)
-    const records = things.map(({ id }, at) => [
-      id,
-      {
-        ThingID: id,
-        ClientCert: pem('CERTIFICATE', id),
-        ClientKey: pem('PRIVATE KEY', serials[at]!),
-        PrivateKeyType: 'ec',
-        Serial: serials[at],
-      },
-    ])
-    expect(made).toMatchObject({
-      certificates: Object.fromEntries(records),
-      client_cert: { [pump]: pem('CERTIFICATE', pump), [gateway]: pem('CERTIFICATE', gateway) },
-      client_key: { [pump]: pem('PRIVATE KEY', serials[0]!), [gateway]: pem('PRIVATE KEY', serials[1]!) },
-      ca_cert: pem('CERTIFICATE', 'the authority'),
-    })
+    for (const id of [pump, gateway]) {
+      const certificate = new X509Certificate(certs[id]!)
+      expect(certificate.subject).toBe(`CN=${id}`)
+      expect(certificate.checkPrivateKey(createPrivateKey(keys[id]!))).toBe(true)
+      expect(certificate.checkIssued(new X509Certificate(authority))).toBe(true)
+      const ttlMs = Date.parse(certificate.validTo) - Date.now()
+      expect(Math.abs(ttlMs - 3_600_000)).toBeLessThan(60_000)
+      expect(certificates[id]).toMatchObject({ ThingID: id, ClientCert: certs[id], ClientKey: keys[id], PrivateKeyType: 'ec' })
+      const { json } = await call(platform.url, 'GET', `/serials/${id}`, { authorization: user.token })
+      expect(json).toMatchObject({ total: 1, certs: [{ cert_serial: certificates[id]!['Serial'] }] })
+    }
     const again = await map(platform, body)
     expect([again.status, again.text.includes('PRIVATE KEY')]).toEqual([200, false])
-    const { client_key: _, certificates, ...rest } = answer.json!
-    expect(again.json).toMatchObject(rest)
-    expect(Object.keys(again.json!['certificates'] as object)).toEqual(Object.keys(certificates as object))
-    expect((await fetch(platform, body)).json).toMatchObject({
-      client_cert: pem('CERTIFICATE', gateway),
-      client_key: pem('PRIVATE KEY', serials[1]!),
-      ca_cert: pem('CERTIFICATE', 'the authority'),
-    })
-    for (const table of ['mappings', 'bootstrap_configs']) {
+    const { ClientKey: _, client_key: __, ...shown } = certificates[gateway]!
+    expect(again.json).toMatchObject({ things, client_cert: certs, ca_cert: authority, certificates: { [gateway]: shown } })
+
+    const fetched = (await fetch(platform, body)).json!
+    expect(fetched).toMatchObject({ client_cert: certs[gateway], client_key: keys[gateway], ca_cert: authority })
+    const filled = { client_key: keys[gateway], client_cert: certs[gateway] }
+    expect(JSON.parse(fetched['content'] as string)).toMatchObject({ agent: { mqtt: filled } })
+    for (const table of ['mappings', 'bootstrap_configs', 'certificates']) {
       const rows = await database().query<{ text: string }>(`SELECT t::text AS text FROM control_plane.${table} AS t`)
       expect(rows.map(({ text }) => text).join('\n')).not.toContain('PRIVATE KEY')
     }
+    const ack = { authorization: `Thing ${body.external_key}` }
+    expect((await call(platform.url, 'POST', `/things/bootstrap/${body.external_id}/ack`, ack)).status).toBe(204)
+    const later = (await fetch(platform, body)).json!
+    expect(later).not.toHaveProperty('client_key')
+    expect(JSON.parse(later['content'] as string)).toMatchObject({ agent: { mqtt: { client_key: '', client_cert: certs[gateway] } } })
+
+    expect((await call(platform.url, 'DELETE', `/mapping/${body.external_id}`, { authorization: user.token })).status).toBe(204)
+    const sql = 'SELECT revoked_at IS NOT NULL AS revoked FROM control_plane.certificates WHERE thing = ANY($1::uuid[])'
+    expect(await database().query(sql, [[pump, gateway]])).toEqual([{ revoked: true }, { revoked: true }])
   })
 
-  test('where the authority fails nothing is made and what it issued is discarded, and the same request goes on', async () => {
-    const platform = await open(layout, {}, { certificates: issuer })
+  test('equal requests at once have certificates signed for one of them', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const platform = await open(layout, {}, certificatesOf(vault))
     const body = device()
-    const count = async (): Promise<unknown> =>
-      database().query('SELECT (SELECT count(*) FROM control_plane.things) + (SELECT count(*) FROM control_plane.channels) AS made')
-    const before = await count()
-    issuer.failAt(2)
-    expect((await map(platform, body)).status).toBe(500)
-    takeFaults()
-    expect([await count(), issuer.discarded]).toEqual([before, [issuer.issued.at(-1)]])
-    expect((await map(platform, body)).status).toBe(201)
-    expect(issuer.discarded).toHaveLength(1)
+    const answers = await Promise.all(Array.from({ length: 50 }, () => map(platform, body)))
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1)
+    const idsOf = ({ json }: Answer): string => (json!['things'] as { id: string }[]).map(({ id }) => id).join()
+    expect(new Set(answers.map(idsOf)).size).toBe(1)
+    const crl = await globalThis.fetch(`${vault.url}/v1/${vault.mount}/crl`)
+    expect([vault.valid().length, (await readCrl(Buffer.from(await crl.arrayBuffer()))).serials]).toEqual([2, []])
   })
 
-  test('a layout with certificates and no authority stops the start', async () => {
-    await expect(open(layout)).rejects.toThrow(/no certificate authority is configured/)
+  test('in mode development certificates are issued too', async () => {
+    const platform = await open(layout, {}, { ...ownCertificates, mode: 'development' })
+    expect((await map(platform, device())).json).toHaveProperty('client_cert')
+  })
+
+  test('without a thing that the external id belongs to there is no configuration, and the mapping goes with the first', async () => {
+    const things = layout.things.map(thing => ({ ...thing, isExternal: false }))
+    const platform = await open({ ...without({ isProvisioned: false }), things })
+    const body = device()
+    const made = (await map(platform, { ...body, name: 'not used' })).json as unknown as Made
+    expect(made.things.map(({ name, metadata }) => ({ name, metadata }))).toEqual(
+      layout.things.map(({ name, metadata }) => ({ name, metadata })),
+    )
+    expect((await map(platform, body)).status).toBe(200)
+    expect((await call(platform.url, 'DELETE', `/mapping/${body.external_id}`, { authorization: user.token })).status).toBe(204)
   })
 
   test.each(['password', 'api-key'] as const)(

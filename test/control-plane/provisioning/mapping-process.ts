@@ -10,7 +10,7 @@ import { deriveKey } from '../../../config/secrets.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
 import { openControlPlane } from '../../../control-plane/index.ts'
 import { openTokens } from '../../../control-plane/tokens/store.ts'
-import { openTestIssuer } from './issuer.ts'
+import { ownCertificates } from '../certificates/certificates-options.ts'
 import { fullLayout, openSteps } from './steps.ts'
 
 const [where = '', user, ...stops] = process.argv.slice(2)
@@ -33,11 +33,11 @@ const plane = await openControlPlane({
     tokens,
     audit: { retentionDays: 365 },
     policies: { store: 'relational' },
+    certificates: ownCertificates,
     compatibility: 'none',
     provisioning: { layout: fullLayout, externalKeyBytesMin: 8 },
   },
   logger,
-  certificates: await openTestIssuer(database),
 })
 const app = createServer({ logger })
 await app.register(plane.routes)

@@ -9,15 +9,17 @@ import { openServer } from '../../../config/postgres/server.ts'
 import { describeWithOpenFga } from '../../servers/openfga.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { type Answer, call } from '../../up/operator.ts'
+import { startVaultStandIn, type VaultStandIn } from '../certificates/vault-stand-in.ts'
 import { openPlatform, type Platform } from '../platform.ts'
-import { openTestIssuer, type TestIssuer } from './issuer.ts'
 import { fullLayout, snapshot } from './steps.ts'
+import { certificatesOf } from './vault.ts'
 
 describeWithPostgres('a mapping', postgres => {
   describeWithOpenFga('with its policies in OpenFGA', openfga => {
     let database: Database
     let platform: Platform
-    let issuer: TestIssuer
+    let other: Platform
+    let vault: VaultStandIn
     let front: Server
     let token: string
     /** Before a write of policies reaches the store. */
@@ -35,33 +37,42 @@ describeWithPostgres('a mapping', postgres => {
       await new Promise<void>(resolve => void front.listen(0, '127.0.0.1', resolve))
       const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`
       database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
-      issuer = await openTestIssuer(database)
-      platform = await openPlatform(database, {
-        policies: { store: 'openfga', openfga: { url, key: openfga.key, timeoutMs: 20_000 } },
-        provisioning: { layout: fullLayout, externalKeyBytesMin: 8 },
-        certificates: issuer,
-      })
+      vault = await startVaultStandIn()
+      const open = () =>
+        openPlatform(database, {
+          policies: { store: 'openfga', openfga: { url, key: openfga.key, timeoutMs: 20_000 } },
+          provisioning: { layout: fullLayout, externalKeyBytesMin: 8 },
+          certificates: certificatesOf(vault),
+        })
+      platform = await open()
+      other = await open()
       token = await platform.administrator()
     }, 60_000)
     afterAll(async () => {
       await platform.close()
+      await other.close()
       await database.close()
+      await vault.stop()
       front.close()
     })
-    const map = (external_id: string): Promise<Answer> =>
-      call(platform.url, 'POST', '/mapping', { authorization: token, body: { external_id, external_key: 'external key' } })
+    const map = (external_id: string, on = platform): Promise<Answer> =>
+      call(on.url, 'POST', '/mapping', { authorization: token, body: { external_id, external_key: 'external key' } })
     const fetchBy = (external_id: string): Promise<Answer> =>
       call(platform.url, 'GET', `/things/bootstrap/${external_id}`, { authorization: 'Thing external key' })
 
     test('policies that are refused leave nothing of it but what is to be taken back, and the same request goes on', async () => {
-      // Rows of the outbox stay until the policies that may have arrived are taken back, and certificates are the issuer's to discard.
-      const left = ['control_plane.policy_outbox', 'public.test_certificates']
+      // Rows of the outbox stay until the policies that may have arrived are taken back, and what was issued and revoked stays in the books.
+      const left = ['control_plane.policy_outbox', 'control_plane.certificates', 'control_plane.audit']
       const before = await snapshot(database, left)
       beforeWrite = () => Promise.reject(new Error('no policies are taken'))
       expect((await map('refused')).status).toBe(503)
       beforeWrite = () => Promise.resolve()
       expect(await snapshot(database, left)).toEqual(before)
-      expect(issuer.discarded).toEqual(issuer.issued)
+      expect(vault.valid()).toEqual([])
+      const valid = 'SELECT FROM control_plane.certificates WHERE revoked_at IS NULL'
+      expect(await database.query(valid)).toEqual([])
+      const told = `SELECT action FROM control_plane.audit WHERE action <> 'user.register'`
+      expect(await database.query(told)).toEqual([{ action: 'certificate.issue' }, { action: 'certificate.issue' }])
       const made = await map('refused')
       expect([made.status, (await map('refused')).json]).toMatchObject([201, { things: made.json!['things'] }])
       expect((await fetchBy('refused')).status).toBe(200)
@@ -78,7 +89,8 @@ describeWithPostgres('a mapping', postgres => {
       }
       const first = map('slow')
       await arrived.promise
-      const again = await map('slow')
+      // Another process: in the same one it waits.
+      const again = await map('slow', other)
       expect([again.status, again.headers.get('retry-after')]).toEqual([503, '1'])
       expect((await fetchBy('slow')).status).toBe(401)
       release.resolve()

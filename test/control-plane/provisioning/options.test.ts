@@ -18,7 +18,14 @@ type Surroundings = Partial<Omit<ProvisionSurroundings, 'environment'>>
 function load(environment: Record<string, string>, file = '', surroundings: Surroundings = {}): ProvisionOptions {
   const all = file === '' ? environment : { SVC_PROVISION_CONFIG_PATH: layoutFile(file), ...environment }
   const { provision } = loadOptions(schema, { environment: all })
-  return loadProvisioning(provision, { env: 'development', compatibility: 'none', host: '127.0.0.1', environment: all, ...surroundings })
+  return loadProvisioning(provision, {
+    env: 'development',
+    compatibility: 'none',
+    ttlHoursMax: 8_760,
+    host: '127.0.0.1',
+    environment: all,
+    ...surroundings,
+  })
 }
 const older: Surroundings = { compatibility: '0.13' }
 const user = { SVC_PROVISION_USER: 'me@example.com', SVC_PROVISION_PASSWORD: 'x7kq2m3p' }
@@ -28,6 +35,12 @@ test('on defaults there are no credentials, external keys have 8 bytes, and noth
   expect(load({})).toMatchObject({ externalKeyBytesMin: 8, warnings: [] })
   expect(load({})).not.toHaveProperty('credentials')
   expect(load({ SVC_PROVISION_CONFIG_PATH: '' }).layout).toEqual(load({}).layout)
+})
+
+test('certificates that would be valid longer than any may stop the start, where the layout has them', () => {
+  const file = (has: boolean) => `[bootstrap]\nx509_provision = ${has}\n[cert]\nttl = "9000h"`
+  expect(load({}, file(false)).layout.certificate.ttlSeconds).toBe(9_000 * 3_600)
+  expect(() => load({}, file(true))).toThrow(/certificates.ttl_hours_max.*is 8760.*9000 hours/)
 })
 
 test.each([
