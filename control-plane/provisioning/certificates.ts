@@ -39,8 +39,9 @@ export function answerOf(issued: readonly IssuedCertificate[]): AnsweredCertific
 
 /** As a repeated request is answered: private keys are shown once. */
 export function withoutKeys(issued: readonly IssuedCertificate[]): AnsweredCertificates | undefined {
-  const answer = answerOf(issued.map(({ privateKey: _, ...shown }) => shown))
+  const answer = answerOf(issued)
   if (answer === undefined) return undefined
-  const { client_key: _, ...shown } = answer
-  return shown
+  const { client_key: _, certificates, ...shown } = answer
+  const records = Object.entries(certificates).map(([thing, { ClientKey: __, client_key: ___, ...record }]) => [thing, record])
+  return { ...shown, certificates: Object.fromEntries(records) as AnsweredCertificates['certificates'] }
 }

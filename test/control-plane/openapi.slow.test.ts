@@ -1,10 +1,11 @@
 // The description of the interface: every route is in it, with its answers and what it needs.
 
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openapiRoutes } from '../../config/http/openapi.ts'
 import { createServer } from '../../config/http/server.ts'
 import { type Document, resolved } from '../config/http/document-faults.ts'
-import { describePlatform, recordingLogger } from './platform.ts'
+import { routesOf } from './isolation/rows.ts'
+import { describePlatform, openPlatform, recordingLogger } from './platform.ts'
 
 describePlatform('openapi', platform => {
   test('each endpoint has a tag, a summary, its security and its answers; the deprecated ones are marked', async () => {
@@ -107,5 +108,18 @@ describePlatform('openapi', platform => {
       operations.filter(({ operation }) => operation.security!.every(one => 'user' in one) && operation.security!.length > 0),
     ).toHaveLength(operations.length - 5)
     expect(paths['/users']?.post?.responses['201']?.headers).toHaveProperty('Location')
+  })
+
+  test('the services that are chosen have their routes, and the others none', async () => {
+    const chosen = await openPlatform(platform().database, { services: ['provision', 'bootstrap'] })
+    onTestFinished(() => chosen.close())
+    const routes = await routesOf(chosen.plane.routes)
+    expect(routes.filter(route => !/ \/(?:mapping|things\/(?:configs|state|bootstrap))/.test(route))).toEqual([])
+    expect(routes).toEqual(expect.arrayContaining(['POST /mapping', 'GET /things/bootstrap/{external_id}']))
+    const core = await openPlatform(platform().database, { services: ['core'] })
+    onTestFinished(() => core.close())
+    expect(
+      (await routesOf(core.plane.routes)).filter(route => / \/(?:mapping|certs|things\/(?:configs|state|bootstrap))/.test(route)),
+    ).toEqual([])
   })
 })

@@ -36,9 +36,20 @@ test('api needs its database and its key, and ingest nothing', () => {
   ])
 })
 
+test('api serves all services, or those that the flag or the variable names', () => {
+  const services = (environment: Environment, given?: string) =>
+    loadApiOptions({ environment: { ...right, ...environment }, overrides: { services: given } }).services
+  expect(services({})).toEqual(['core', 'provision', 'bootstrap', 'certificates'])
+  expect(services({ SVC_SERVICES: 'core' })).toEqual(['core'])
+  expect(services({ SVC_SERVICES: 'core' }, 'provision,bootstrap')).toEqual(['provision', 'bootstrap'])
+  expect(api({ SVC_SERVICES: 'provisioning' })).toEqual([
+    expect.stringMatching(/services is .*provisioning.*one of core, provision, bootstrap/),
+  ])
+})
+
 test('one variable gives both sides their token, and each side its internal address', () => {
   const shared = (schema: Parameters<typeof variablesOf>[0]): string[] =>
-    variablesOf(schema).filter(name => /TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
+    variablesOf(schema).filter(name => /CONTROL_TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
   expect(shared(apiOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
   expect(shared(ingestRoleOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
   expect(loadIngestOptions({ environment: { SVC_CONTROL_TOKEN: aToken } }).control.token).toBe(aToken)
