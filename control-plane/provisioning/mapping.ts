@@ -13,12 +13,13 @@ import type { IssuedCertificate } from '../certificates/record.ts'
 import type { Certificates } from '../certificates/store.ts'
 import type { Channel, Channels } from '../channels/store.ts'
 import type { Connections } from '../connections/store.ts'
-import type { Metadata, NewEntity } from '../entity.ts'
+import type { NewEntity } from '../entity.ts'
 import { newThingId, type ThingId, type UserId } from '../ids.ts'
 import type { Thing, Things } from '../things/store.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
 import { type AnsweredCertificates, answerOf, requestsFor, withoutKeys } from './certificates.ts'
 import { fillContent, type Layout } from './layout.ts'
+import { referencesOf, thingsOf } from './layout-things.ts'
 import type { MappingRows, StoredMapping } from './store.ts'
 
 export interface MappingRequest extends ExternalCredential {
@@ -61,7 +62,7 @@ interface Parts {
   readonly connections: Pick<Connections, 'connect'>
   readonly configs: Pick<Configs, 'create' | 'demandFree'>
   readonly externalKeys: ExternalKeys
-  readonly certificates: Pick<Certificates, 'issuing'>
+  readonly certificates: Pick<Certificates, 'issuing' | 'revoking'>
 }
 
 /** What a transaction is given that runs again where all of it was undone. */
@@ -224,43 +225,23 @@ export function openMappings(parts: Parts): Mappings {
     },
 
     async remove(by, externalId) {
-      return writes(by, async write => {
-        await rows.lock(write, externalId)
-        const found = await rows.find(write.user, externalId, write)
-        if (found === undefined) return false
-        // In the order in which connecting locks them.
-        for (const { id } of found.channels) await channels.remove(write, id, undefined)
-        for (const id of found.things) await things.remove(write, id, undefined)
-        write.note('mapping.delete', [...found.things, ...found.channels.map(({ id }) => id)])
-        return true
-      })
+      return certificates.revoking(revoke =>
+        writes(by, async write => {
+          await rows.lock(write, externalId)
+          const found = await rows.find(write.user, externalId, write)
+          if (found === undefined) return false
+          // In the order in which connecting locks them.
+          for (const { id } of found.channels) await channels.remove(write, id, undefined)
+          for (const id of found.things) await things.remove(write, id, undefined, revoke)
+          write.note('mapping.delete', [...found.things, ...found.channels.map(({ id }) => id)])
+          return true
+        }),
+      )
     },
   }
 }
 
 const notFound = (): Error => new Error('a transaction does not find what it made')
-
-/** @param references by things; without them what is known before anything is made */
-function thingsOf({ things }: Layout, { externalId, name = '' }: MappingRequest, references: readonly Metadata[] = []): NewEntity[] {
-  return things.map(({ isExternal, metadata, ...thing }, at) => {
-    if (!isExternal) return { name: thing.name, metadata }
-    return { name: name === '' ? thing.name : name, metadata: { ...metadata, external_id: externalId, type: 'gateway', ...references[at] } }
-  })
-}
-
-/** What agents find their configuration and channels by. */
-function referencesOf(thing: ThingId, channels: readonly Channel[], isProvisioned: boolean): Metadata {
-  const ofType = (type: string, key: string): Metadata => {
-    const channel = channels.find(({ metadata }) => metadata?.['type'] === type)
-    return channel === undefined ? {} : { [key]: channel.id }
-  }
-  return {
-    ...(isProvisioned ? { cfg_id: thing } : {}),
-    ...ofType('control', 'ctrl_channel_id'),
-    ...ofType('data', 'data_channel_id'),
-    ...ofType('export', 'export_channel_id'),
-  }
-}
 
 function whitelist(things: readonly ThingId[], isWhitelisted: boolean): Record<string, boolean> {
   return Object.fromEntries(things.map(id => [id, isWhitelisted]))

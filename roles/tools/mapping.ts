@@ -57,7 +57,7 @@ export async function sendMapping({ base, token, dryRun, wait }: MappingTarget, 
     const outcome = outcomes[status] ?? 'failed'
     const error = wordsOf(answer)
     if (outcome === 'created' || outcome === 'present') {
-      const things = thingsOf(base, answer.said)
+      const things = thingsOf(base, answer.said, dryRun)
       return dryRun ? { externalId, outcome: 'valid' } : { externalId, outcome, things }
     }
     if (Object.hasOwn(refusals, status)) throw new ToolError(`${refusals[status]} (${url}: ${error})`)
@@ -114,10 +114,12 @@ function retryAfterOf(header: string | string[] | undefined): number | undefined
 }
 
 /** @throws ToolError where the answer is that of something else */
-function thingsOf(base: string, said: unknown): NonNullable<ReportLine['things']> {
+function thingsOf(base: string, said: unknown, dryRun: boolean): NonNullable<ReportLine['things']> {
   const { things } = (said ?? {}) as { things?: unknown }
+  // A dry run knows no ids and keys.
   const isThing = (thing: unknown): boolean =>
-    typeof (thing as { id?: unknown } | null)?.id === 'string' && typeof (thing as { key?: unknown }).key === 'string'
+    (dryRun && typeof thing === 'object' && thing !== null) ||
+    (typeof (thing as { id?: unknown } | null)?.id === 'string' && typeof (thing as { key?: unknown }).key === 'string')
   if (!Array.isArray(things) || !things.every(isThing))
     throw new ToolError(`what answers at ${base}/mapping is no provisioning service: look at --url`)
   return things as NonNullable<ReportLine['things']>

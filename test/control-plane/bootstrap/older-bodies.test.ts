@@ -88,7 +88,7 @@ describeOnDatabases('bodies of release 0.13', database => {
   /** With the content type that the SDK sends on every request. */
   const ask = (method: string, path: string, body?: object, authorization = user.token): Promise<Answer> =>
     call(platform.url, method, path, { authorization, headers: { 'content-type': 'application/json' }, ...(body && { body }) })
-  const decoded = <Of>({ json }: Answer, kind: Kind): Of => decode(json, kind) as Of
+  const decoded = ({ json }: Answer, kind: Kind): unknown => decode(json, kind)
   type Config = Readonly<Record<string, unknown>> & {
     readonly mainflux_id: string
     readonly mainflux_key: string
@@ -110,14 +110,14 @@ describeOnDatabases('bodies of release 0.13', database => {
     })
     expect(created.status).toBe(201)
     const thing = created.headers.get('location')!.replace('/things/configs/', '')
-    const viewed = decoded<Config>(await ask('GET', `/things/configs/${thing}`), sdkConfig)
+    const viewed = decoded(await ask('GET', `/things/configs/${thing}`), sdkConfig) as Config
     expect(viewed).toMatchObject({ mainflux_id: thing, channels: [one.id, two.id], name: 'gateway', state: 0 })
     expect(viewed['mainflux_channels']).toEqual([
       { id: one.id, name: 'one', metadata: { type: 'control' } },
       { id: two.id, name: 'two' },
     ])
     const list = await ask('GET', `/things/configs?offset=0&limit=100&state=0&external_id=&mainflux_id=&mainflux_key=&name=GATE`)
-    const page = decoded<object>(list, { total: 'integer', offset: 'integer', limit: 'integer', configs: [sdkConfig] })
+    const page = decoded(list, { total: 'integer', offset: 'integer', limit: 'integer', configs: [sdkConfig] }) as object
     expect(page).toMatchObject({ total: 1, offset: 0, limit: 100, configs: [viewed] })
 
     // The SDK sends its whole structure.
@@ -144,7 +144,7 @@ describeOnDatabases('bodies of release 0.13', database => {
   test('of a mapping, by a layout file of that release: its agent finds what it needs, and the same at every start', async () => {
     const made = await ask('POST', '/mapping', { external_id: '34:e1:2d:e6:cf:03', external_key: '123456789', name: 'gw' })
     expect(made.status).toBe(201)
-    const { things, channels, error, ...rest } = decoded<Mapping>(made, sdkMapping)
+    const { things, channels, error, ...rest } = decoded(made, sdkMapping) as Mapping
     const [thing] = things
     expect(error).toBeUndefined()
     const metadata = { type: 'gateway', external_id: '34:e1:2d:e6:cf:03', cfg_id: thing!.id }
@@ -156,10 +156,9 @@ describeOnDatabases('bodies of release 0.13', database => {
     expect((await ask('GET', '/mapping')).json).toMatchObject({ agent: { server: { port: '9000' } } })
 
     const start = async () =>
-      decoded<Config & { content: string }>(
-        await ask('GET', '/things/bootstrap/34:e1:2d:e6:cf:03', undefined, 'Thing 123456789'),
-        agentConfig,
-      )
+      decoded(await ask('GET', '/things/bootstrap/34:e1:2d:e6:cf:03', undefined, 'Thing 123456789'), agentConfig) as Config & {
+        content: string
+      }
     const first = await start()
     expect(first).toMatchObject({ mainflux_id: thing!.id, mainflux_key: thing!.key, mainflux_channels: channels })
     expect(first['client_key']).toContain('PRIVATE KEY')

@@ -54,8 +54,12 @@ export async function openMappingServer(): Promise<MappingServer> {
       { id: randomUUID(), key: randomUUID(), name: body.name ?? 'thing', metadata: { external_id: body.external_id } },
     ]
     const isDryRun = url.searchParams.get('dry_run') === 'true'
-    if (!isDryRun) made.set(body.external_id, { ...body, things })
-    return { status: before === undefined && !isDryRun ? 201 : 200, body: { things, channels: [], whitelisted: {} } }
+    if (isDryRun) {
+      const planned = before === undefined ? [{ name: body.name ?? 'thing', metadata: { external_id: body.external_id } }] : []
+      return { status: 200, body: { things: planned, channels: [] } }
+    }
+    made.set(body.external_id, { ...body, things })
+    return { status: before === undefined ? 201 : 200, body: { things, channels: [], whitelisted: {} } }
   }
 
   const listener = createServer((request, response) => {
