@@ -1,7 +1,7 @@
 // The contract of a policy store: who has which relation on what (SPEC §2, §5).
 
 import type { Queries, Transaction } from '../../config/postgres/database.ts'
-import type { GroupId, ThingId, UserId } from '../ids.ts'
+import type { ChannelId, GroupId, ThingId, UserId } from '../ids.ts'
 
 export const relations = ['member', 'read', 'write', 'delete', 'create'] as const
 export type Relation = (typeof relations)[number]
@@ -32,9 +32,10 @@ export interface PolicyChanges {
    *
    * @throws HttpError `conflict` beyond the bounds above, in a store that keeps them
    * @returns those that were not there before; all of them, from a store that does not know
-   * @param entities of which the policies speak, where the transaction makes them: they are hidden until their policies hold (`isDelivered`)
+   * @param entities of which the policies speak, where the transaction makes them: they are hidden until their policies hold (`isDelivered`). A channel
+   * has none, and goes with the things that it was made for where theirs cannot be delivered
    */
-  add(policies: readonly Policy[], entities?: readonly (ThingId | GroupId | UserId)[]): Promise<readonly Policy[]>
+  add(policies: readonly Policy[], entities?: readonly (ThingId | GroupId | UserId | ChannelId)[]): Promise<readonly Policy[]>
   /** Those that do not exist are no error. @returns those that were there; all of them, from a store that does not know */
   remove(policies: readonly Policy[]): Promise<readonly Policy[]>
   /** Every policy of an object, or that names a subject. */

@@ -45,16 +45,18 @@ const putSql = `
   INSERT INTO control_plane.policy_outbox (entity, policies)
   SELECT entity, policies FROM json_to_recordset($1::json) AS row (entity uuid, policies jsonb)`
 const doneSql = 'DELETE FROM control_plane.policy_outbox WHERE entity = ANY($1::uuid[])'
+// The lines of the audit log have the instant of the transaction, as the rows have: earlier ones of an id that was given again stay.
 const undoSql = `
   WITH undone AS (
-    UPDATE control_plane.policy_outbox SET is_undone = true WHERE entity = ANY($1::uuid[]) RETURNING entity
+    UPDATE control_plane.policy_outbox SET is_undone = true WHERE entity = ANY($1::uuid[]) RETURNING entity, since
   ), things AS (
     DELETE FROM control_plane.things WHERE id IN (SELECT entity FROM undone)
   ), groups AS (
     DELETE FROM control_plane.groups WHERE id IN (SELECT entity FROM undone)
+  ), channels AS (
+    DELETE FROM control_plane.channels WHERE id IN (SELECT entity FROM undone)
   ), lines AS (
-    DELETE FROM control_plane.audit
-    WHERE objects && ARRAY(SELECT entity::text FROM undone) AND action IN ('thing.create', 'group.create', 'user.register')
+    DELETE FROM control_plane.audit USING undone WHERE objects && ARRAY[entity::text] AND at = since
   )
   DELETE FROM control_plane.users WHERE id IN (SELECT entity FROM undone)`
 const leftOverSql = `

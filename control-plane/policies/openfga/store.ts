@@ -90,15 +90,12 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
   /** @throws `unasked`, with nothing committed, where policies of what exists change and the server has not been asked whether it is there */
   function commit<Result>(work: Work<Result>, isThere: boolean): Promise<Committed<Result>> {
     return database.transaction(async transaction => {
-      const made: Made[] = []
       const [added, removed]: [Policy[], (Policy | PoliciesOf)[]] = [[], []]
+      const ofMade: [policies: readonly Policy[], entities: readonly string[]][] = []
       const result = await work(transaction, {
         async add(policies, entities) {
           if (entities === undefined) added.push(...policies)
-          else {
-            await queue.refusePending(transaction, entities)
-            made.push(...(await outbox.put(transaction, policies, entities)))
-          }
+          else ofMade.push([policies, entities])
           return policies
         },
         async remove(policies) {
@@ -107,6 +104,12 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
         },
         removeAll: async of => void removed.push(of),
       })
+      // Last, so that the transaction itself finds what it made.
+      const made: Made[] = []
+      for (const [policies, entities] of ofMade) {
+        await queue.refusePending(transaction, entities)
+        made.push(...(await outbox.put(transaction, policies, entities)))
+      }
       if (added.length + removed.length === 0) return { result, made, change: undefined }
       if (!isThere) throw unasked
       return { result, made, change: await queue.put(transaction, { removed, added }) }
