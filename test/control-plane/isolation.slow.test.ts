@@ -36,7 +36,7 @@ describePlatform('isolation', platform => {
   })
 
   describe('what is absent and what is foreign is the same to everybody but the administrator, and changes nothing', () => {
-    const named = rows.filter(({ row }) => /\{|connect|search|polic/.test(row.route))
+    const named = rows.filter(({ row }) => /\{|connect|search|polic|certs/.test(row.route))
     test.each(named)('$name', async ({ row }) => {
       const { site } = world
       const before = await snapshot()

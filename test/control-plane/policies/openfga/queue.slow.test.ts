@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Database } from '../../../../config/postgres/database.ts'
 import { openServer } from '../../../../config/postgres/server.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
+import type { Certificates } from '../../../../control-plane/certificates/store.ts'
 import { openChanges } from '../../../../control-plane/changes.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
 import { openClient } from '../../../../control-plane/policies/openfga/client.ts'
@@ -83,7 +84,8 @@ describeWithPostgres('queue', postgres => {
         policies: store,
         writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), changes }),
       }
-      return { writes: parts.writes, things: openThings({ ...parts, keys: openThingKeys([masterKey]) }) }
+      const certificates = { revoking: work => work(async () => undefined) } satisfies Pick<Certificates, 'revoking'>
+      return { writes: parts.writes, things: openThings({ ...parts, keys: openThingKeys([masterKey]), certificates }) }
     }
 
     /** Counted from now on. */
