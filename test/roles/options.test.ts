@@ -38,7 +38,7 @@ test('api needs its database and its key, and ingest nothing', () => {
 
 test('one variable gives both sides their token, and each side its internal address', () => {
   const shared = (schema: Parameters<typeof variablesOf>[0]): string[] =>
-    variablesOf(schema).filter(name => /TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
+    variablesOf(schema).filter(name => /CONTROL_TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
   expect(shared(apiOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
   expect(shared(ingestRoleOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
   expect(loadIngestOptions({ environment: { SVC_CONTROL_TOKEN: aToken } }).control.token).toBe(aToken)
