@@ -64,6 +64,9 @@ type GroupRow = SqlRow & {
 }
 type VersionRow = SqlRow & { version: number }
 
+const lockRemovedSql = `
+  SELECT version FROM control_plane.groups
+  WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) AND ${isDelivered('groups.id')} FOR UPDATE`
 const findSql = `SELECT ${shown}, version FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')}`
 
 export function openGroups(database: Database, policies: PolicyStore, writes: Writes): Groups {
@@ -138,8 +141,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
     async remove(by, group, versions) {
       const [row] = await writes(by, async write => {
         // The lock comes first: who adds a member waits, and then finds it gone.
-        const sql = 'SELECT version FROM control_plane.groups WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE'
-        const rows = await write.query<VersionRow>(sql, [group, versions ?? null])
+        const rows = await write.query<VersionRow>(lockRemovedSql, [group, versions ?? null])
         if (rows.length === 0) return []
         await write.query('DELETE FROM control_plane.groups WHERE id = $1', [group])
         await write.policies.removeAll({ object: group })

@@ -132,7 +132,10 @@ const rotateSql = `
   RETURNING version`
 
 /** It is not deleted before the policies are committed, and changes of whom it is shared with wait for each other. */
-const lockSharedSql = 'SELECT FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE'
+const lockRemovedSql = `
+  SELECT version FROM control_plane.things
+  WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) AND ${isDelivered('things.id')} FOR UPDATE`
+const lockSharedSql = `SELECT FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')} FOR NO KEY UPDATE`
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
 type VersionRow = SqlRow & { version: number }
@@ -152,7 +155,8 @@ export function openThings({ database, policies, writes, keys, certificates }: P
   }
 
   async function exists(thing: ThingId): Promise<boolean> {
-    return (await database.query('SELECT 1 FROM control_plane.things WHERE id = $1', [thing])).length > 0
+    const sql = `SELECT 1 FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')}`
+    return (await database.query(sql, [thing])).length > 0
   }
 
   async function change(
@@ -258,8 +262,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       return certificates.revoking(revoke =>
         change(by, thing, 'thing.delete', async write => {
           // The lock comes first: who shares the thing, or issues it a certificate, waits, and then finds it gone.
-          const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
-          const rows = await write.query<VersionRow>(lockSql, [thing, versions ?? null])
+          const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
           if (rows.length === 0) return []
           await revoke(write, thing)
           await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])

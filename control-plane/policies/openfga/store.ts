@@ -1,4 +1,4 @@
-// The policy store in an OpenFGA server: a change is committed in the database and delivered then, so that no transaction waits for the server.
+// The policy store in an OpenFGA server: a change is committed in the database and delivered then.
 
 import type { Logger } from '../../../config/logger.ts'
 import { factOf } from '../../../config/outage.ts'
@@ -25,6 +25,8 @@ export interface OpenFgaPolicies extends PolicyStore {
 interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
+  /** Milliseconds that one of its answers may take. */
+  readonly timeoutMs: number
   /** Of what could not be delivered, which is tried again. @param rows of the outbox or the queue */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
@@ -40,6 +42,7 @@ export function openOpenFga(database: Database, options: PoliciesOptions['openfg
   const policies = openOpenFgaPolicies({
     database,
     client: openClient(requests),
+    timeoutMs: options.timeoutMs,
     onFailure: (error, rows) =>
       logger.warn({ reason: factOf(error), rows }, 'policies that were not delivered wait for their store: they are tried again'),
   })
@@ -52,10 +55,10 @@ export function openOpenFga(database: Database, options: PoliciesOptions['openfg
   }
 }
 
-export function openOpenFgaPolicies({ database, client, onFailure }: Parts): OpenFgaPolicies {
+export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: Parts): OpenFgaPolicies {
   let known: Promise<OpenFgaStore> | undefined
-  const outbox = openOutbox({ database, client, store, onFailure })
-  const queue = openQueue({ database, client, store, onFailure })
+  const queue = openQueue({ database, client, store, timeoutMs, onFailure })
+  const outbox = openOutbox({ database, client, store, alone: queue.alone, onFailure })
 
   /** One store for all instances on the database, made by the first of them. */
   async function findStore(): Promise<OpenFgaStore> {
@@ -117,7 +120,7 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
   }
 
   let timer: NodeJS.Timeout | undefined
-  let finishing: Promise<unknown> = Promise.resolve()
+  let finishing: Promise<unknown> | undefined
   const note = (error: unknown): void => onFailure(error, [])
   const finish = (): Promise<unknown> => Promise.all([outbox.finish().catch(note), queue.finish().catch(note)])
 
@@ -126,7 +129,7 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
       await store()
       await Promise.all([outbox.finish(), queue.finish()])
       timer = setInterval(() => {
-        finishing = finishing.then(finish)
+        finishing ??= finish().finally(() => (finishing = undefined))
       }, intervalMs)
       timer.unref()
     },
