@@ -16,8 +16,15 @@ export async function openSnapshot(database: Database): Promise<Snapshot> {
   const digest = (name: string): string =>
     `SELECT '${name}' AS name, md5(coalesce(string_agg(held::text, '|' ORDER BY held::text), '')) AS digest FROM control_plane."${name}" AS held`
   const sql = tables.map(({ name }) => digest(name)).join(' UNION ALL ')
-  return async () =>
-    Object.fromEntries((await database.query<{ name: string; digest: string }>(sql)).map(({ name, digest }) => [name, digest]))
+  // Which transactions have written so far: between two that are the same no table has changed, and digests take most of the time.
+  let [written, digests]: [string, Record<string, string>] = ['', {}]
+  return async () => {
+    const [row] = await database.query<{ written: string }>('SELECT pg_current_snapshot()::text AS written')
+    if (row!.written === written) return digests
+    const rows = await database.query<{ name: string; digest: string }>(sql)
+    ;[written, digests] = [row!.written, Object.fromEntries(rows.map(({ name, digest }) => [name, digest]))]
+    return digests
+  }
 }
 
 export interface Cell {
@@ -58,19 +65,23 @@ export async function askEverybody(
 ): Promise<{ got: Record<string, Cell>; wanted: Record<string, Cell> }> {
   const got: Record<string, Cell> = {}
   const wanted: Record<string, Cell> = {}
+  const isChanging = (caller: Caller): boolean =>
+    statusFor(row, caller) < 300 && row.changes !== undefined && row.unchanged?.includes(caller) !== true
+  // All at once: most of the time goes into making them.
+  const changing = row.changes === 'site' ? callers.filter(isChanging) : []
+  const sites = new Map(await Promise.all(changing.map(async caller => [caller, await world.freshSite()] as const)))
   let before = await snapshot?.()
   for (const caller of callers) {
     const status = statusFor(row, caller)
-    const isSuccess = status < 300
-    const isChanged = isSuccess && row.changes !== undefined && row.unchanged?.includes(caller) !== true
-    const isFresh = isChanged && row.changes === 'site'
-    const site = isFresh ? await world.freshSite() : world.site
-    if (isFresh) before = await snapshot?.()
-    const at = { world, site, caller }
+    const at = { world, site: sites.get(caller) ?? world.site, caller }
     const answer = await ask(world, row, caller, row.request(at))
     const after = await snapshot?.()
     got[caller] = { status: answer.status, body: bodyOf(answer), isChanged: snapshot && !isSame(before, after) }
-    wanted[caller] = { status, body: isSuccess ? row.answer(at) : refusalOf(status, got[caller].body), isChanged: snapshot && isChanged }
+    wanted[caller] = {
+      status,
+      body: status < 300 ? row.answer(at) : refusalOf(status, got[caller].body),
+      isChanged: snapshot && isChanging(caller),
+    }
     before = after
   }
   return { got, wanted }
