@@ -28,8 +28,8 @@ export interface ApiKeys {
   exists(key: ApiKeyId): Promise<boolean>
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
-  /** What was granted by it ends before this resolves. One that is absent, or another's, is no error. */
-  revoke(by: Caller, key: ApiKeyId): Promise<void>
+  /** What was granted by it ends before this resolves. One that the owner does not have is no error. */
+  revoke(by: Caller, owner: UserId, key: ApiKeyId): Promise<void>
 }
 
 /** So that a value is recognised where it must not be: in logs, files and repositories. */
@@ -92,13 +92,13 @@ export function openApiKeys(database: Database, writes: Writes): ApiKeys {
       return toPage(await database.query<KeyRow & { total: bigint }>(sql, [owner, offset, limit]), toApiKey)
     },
 
-    async revoke(by, key) {
+    async revoke(by, owner, key) {
       await writes(by, async write => {
-        const rows = await write.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, by.user])
+        const rows = await write.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, owner])
         if (rows.length === 0) return
-        write.note('key.revoke', [key])
+        write.note('key.revoke', by.user === owner ? [key] : [key, owner])
         // Grants are remembered by user: those of their other keys and tokens are asked for again.
-        write.ends({ kind: 'user', user: by.user })
+        write.ends({ kind: 'user', user: owner })
       })
     },
   }

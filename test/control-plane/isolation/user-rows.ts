@@ -154,6 +154,26 @@ export const userRows: readonly Row[] = [
   },
   {
     ...route,
+    route: 'GET /users/{user}/keys',
+    allowed: isAdministrator,
+    status: 200,
+    request: ({ world }) => ({ parameters: { user: world.users.owner.id }, query: wholePage }),
+    answer: ({ world }) => pageOf('keys', [keyOf(world.site.apiKey, world.users.owner)], {}),
+    queries: ['?offset=5&limit=5'],
+  },
+  {
+    ...route,
+    route: 'DELETE /users/{user}/keys/{key}',
+    allowed: isAdministrator,
+    status: 204,
+    changes: 'site',
+    // A key that the user does not have is revoked already.
+    tolerates: ['apiKey'],
+    request: ({ world, site }) => ({ parameters: { user: world.users.owner.id, key: site.apiKey.id } }),
+    answer: () => '',
+  },
+  {
+    ...route,
     route: 'POST /policies',
     allowed: isAdministrator,
     status: 201,
