@@ -1,7 +1,8 @@
 // Offset, limit and order of every list of the control plane (SPEC §4, §8), and the statement that reads a page.
 
 import { Type } from 'typebox'
-import type { SqlRow } from '../config/postgres/database.ts'
+import { HttpError } from '../config/http/errors.ts'
+import { type Database, DatabaseError, type SqlRow, type SqlValue } from '../config/postgres/database.ts'
 
 const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'How many to leave out from the start.' })
 const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'How many to give at most.' })
@@ -56,6 +57,34 @@ export function pageSql(matching: string, values: number, { order, dir = 'asc' }
     FROM (SELECT count(*) AS total FROM matching) AS counted
     LEFT JOIN LATERAL (SELECT * FROM matching ORDER BY ${by} OFFSET $${values - 1} LIMIT $${values}) AS page ON true
     ORDER BY ${by}`
+}
+
+/** A connection is held meanwhile, and there are few. */
+const boundedMsMax = 3_000
+const queryCanceled = '57014'
+
+/**
+ * The rows of a search that may look through much more than it shows. The embedded database has no time limits: there other statements go first.
+ *
+ * @param advice what the caller can do where it takes too long
+ * @throws HttpError `query_too_large` where a server takes longer than 3 s
+ */
+export async function boundedRows<Row extends SqlRow>(
+  database: Database,
+  advice: string,
+  sql: string,
+  values: readonly SqlValue[],
+): Promise<Row[]> {
+  if (database.kind === 'embedded') return database.query<Row>(sql, values, { priority: 'reader' })
+  try {
+    return await database.transaction(async transaction => {
+      await transaction.execute(`SET LOCAL statement_timeout = ${boundedMsMax}`)
+      return transaction.query<Row>(sql, values)
+    })
+  } catch (error) {
+    if (!(error instanceof DatabaseError && error.sqlState === queryCanceled)) throw error
+    throw new HttpError('query_too_large', `the search takes longer than ${boundedMsMax / 1000} s: ${advice}`, { cause: error })
+  }
 }
 
 /** The rows of such a statement; one without an id tells the total alone. */

@@ -65,6 +65,6 @@ export const listAuditSchema = {
       },
       { title: 'AuditPage', description: 'A page of the audit log.' },
     ),
-    ...errorAnswers('unauthenticated', 'forbidden'),
+    ...errorAnswers('query_too_large', 'unauthenticated', 'forbidden'),
   },
 }

@@ -2,6 +2,7 @@
 
 import type { Database, Queries, SqlRow, SqlValue } from '../../config/postgres/database.ts'
 import type { UserId } from '../ids.ts'
+import { boundedRows } from '../page.ts'
 import type { Relation } from '../policies/policy-store.ts'
 import type { Actor } from '../writes.ts'
 
@@ -94,6 +95,8 @@ function matchingSql({ actor, object, action, from, to }: AuditFilter, retention
   return [sql, given.map(([, value]) => value!)]
 }
 
+const advice = 'narrow the list by from and to'
+
 const countSql = `SELECT count(*) AS total FROM (SELECT FROM matching ORDER BY matching.at DESC LIMIT ${countedMax}) AS counted`
 const pageSql = (values: number) => `
   SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, actor, address, request, action, objects, relations
@@ -119,8 +122,8 @@ export function openAuditLog(database: Database, { retentionDays }: { readonly r
 
     async list(filter, { offset, limit }) {
       const [matching, values] = matchingSql(filter, retentionDays)
-      const [counted] = await database.query<{ total: bigint }>(`${matching} ${countSql}`, values)
-      const rows = await database.query<EntryRow>(matching + pageSql(values.length), [...values, offset, limit])
+      const [counted] = await boundedRows<{ total: bigint }>(database, advice, `${matching} ${countSql}`, values)
+      const rows = await boundedRows<EntryRow>(database, advice, matching + pageSql(values.length), [...values, offset, limit])
       return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
     },
   }

@@ -44,7 +44,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     const allowed = await authorization.allows(subject, relation, object)
     const path = allowed ? await policies.path(subject, relation, object) : []
     const asked = `${nameOf(subject)} ${allowed ? 'has' : 'does not have'} ${relation} on ${object}`
-    const why = path?.map(inWords).join('; ') ?? `it is given through groups beyond the first ${visitedMax} that were looked through`
+    const why = path?.map(inWords).join('; ') ?? `it is given through more groups than are looked through (${visitedMax}, within 3 s)`
     const whyNot = 'no policy gives it to them, to everybody, or to a group that they are a member of'
     return reply.send({ allowed, because: path ?? [], explanation: `${asked}: ${allowed ? why : whyNot}` })
   })

@@ -20,7 +20,7 @@ export interface Policies {
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @throws HttpError `conflict`, with none removed, where no administrator would be left who can sign in */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
-  /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond `visitedMax` groups. */
+  /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond the bounds of a search. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
@@ -29,8 +29,9 @@ const lockObjectSql = `
   WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')} FOR NO KEY UPDATE),
        member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')} FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
-/** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
+/** Of groups that are looked through, and of the time for it: beyond either the explanation ends, and the check itself still holds. */
 export const visitedMax = 1_000
+const pathMsMax = 3_000
 
 export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
   return {
@@ -59,8 +60,10 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
         [subject, []],
         ['*', []],
       ])
+      const endsMs = Date.now() + pathMsMax
       // Grows while it is walked: the groups of each subject come behind it.
       for (const [from, before] of paths) {
+        if (Date.now() > endsMs) return undefined
         const [last] = await policies.list({ subject: from, relation, object })
         if (last !== undefined) return [...before, last]
         for (const policy of await policies.list({ subject: from, relation: 'member' })) {

@@ -6,7 +6,7 @@ import { type Database, DatabaseError, type SqlRow } from '../../config/postgres
 import type { AuditAction } from '../audit/store.ts'
 import type { Metadata } from '../entity.ts'
 import { newUserId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { boundedRows, type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { demandOtherAdministrator } from '../policies/administrators.ts'
 import { isDelivered, type PolicyStore } from '../policies/policy-store.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
@@ -156,7 +156,8 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
     async list({ email, metadata }, page) {
       const filter = metadata === undefined ? null : JSON.stringify(metadata)
       const values = [email === undefined ? null : normaliseEmail(email), filter, page.offset, page.limit]
-      return toPage(await database.query<UserRow & { total: bigint }>(pageSql(listSql, 4, page), values), toUser)
+      const sql = pageSql(listSql, 4, page)
+      return toPage(await boundedRows<UserRow & { total: bigint }>(database, 'narrow the list by email', sql, values), toUser)
     },
 
     async setMetadata(by, metadata) {
