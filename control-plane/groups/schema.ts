@@ -169,9 +169,10 @@ export const listGroupUsersSchema = {
   ...needsToken,
   operationId: 'listGroupUsers',
   summary: 'List the users of a group',
-  description: 'With their emails for who made the group and for the administrator.',
+  description:
+    'With their emails for who made the group and for the administrator. `metadata` is for the administrator, who alone sees it.',
   params,
-  querystring: Type.Object(pageQuery),
+  querystring: Type.Object({ ...pageQuery, metadata: metadataQuery }),
   response: {
     200: Type.Object(
       {
@@ -182,7 +183,7 @@ export const listGroupUsersSchema = {
       },
       pageOptions('GroupUsersPage'),
     ),
-    ...errorAnswers(...toSee),
+    ...errorAnswers('query_too_large', ...toSee),
   },
 }
 
@@ -190,9 +191,9 @@ export const listGroupThingsSchema = {
   ...needsToken,
   operationId: 'listGroupThings',
   summary: 'List the things of a group',
-  description: 'Whole for the members, who may read them; for others their ids.',
+  description: 'Whole for the members, who may read them, and who alone may filter by metadata; for others their ids.',
   params,
-  querystring: Type.Object(pageQuery),
+  querystring: Type.Object({ ...pageQuery, metadata: metadataQuery }),
   response: {
     200: Type.Object(
       {
@@ -211,7 +212,7 @@ export const listGroupThingsSchema = {
       },
       pageOptions('GroupThingsPage'),
     ),
-    ...errorAnswers(...toSee),
+    ...errorAnswers('query_too_large', ...toSee),
   },
 }
 

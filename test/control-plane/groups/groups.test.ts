@@ -158,7 +158,16 @@ describePlatform('groups', platform => {
     expect(await status('DELETE', `/groups/${group}/members`, { members: [foreign] }, stranger.token)).toBe(204)
     expect(await status('DELETE', `/groups/${group}/members`, { members: [owner.id] }, stranger.token)).toBe(403)
     await assign(group, 'things', [own])
-    expect(await status('DELETE', `/groups/${group}/members`, { type: 'users', members: [own] })).toBe(400)
+    for (const body of [
+      { type: 'users', members: [own] },
+      { type: 'things', members: [own, owner.id] },
+    ]) {
+      const answer = await ask('DELETE', `/groups/${group}/members`, body)
+      expect([answer.status, answer.json?.errors]).toEqual([400, [{ pointer: '/body/type', detail: expect.any(String) }]])
+    }
+    expect((await ask('GET', `/groups/${group}/members?type=users`)).json).toMatchObject({ total: 1 })
+    // A user who is no member is like an id that is absent.
+    expect(await status('DELETE', `/groups/${group}/members`, { type: 'things', members: [stranger.id] })).toBe(204)
     expect(await status('DELETE', `/groups/${group}/members`, { type: 'things', members: [own, absentId] })).toBe(204)
   })
 
@@ -183,6 +192,25 @@ describePlatform('groups', platform => {
     expect(await status('GET', `/members/${thing}/groups`, undefined, member.token)).toBe(403)
     expect(await status('GET', `/members/${member.id}/groups`, undefined, owner.token)).toBe(403)
     expect(await status('GET', `/members/${absentId}/groups`, undefined, owner.token)).toBe(403)
+  })
+
+  test('members are found by their metadata: things by who may read them, and users by the administrator', async () => {
+    const [group, thing, other] = [await makeGroup(), await makeThing(), await makeThing()]
+    await assign(group, 'things', [thing, other])
+    await assign(group, 'users', [member.id])
+    await ask('PUT', `/things/${thing}`, { name: 'thing', metadata: { at: { roof: 1 }, b: 2 } })
+    await ask('PUT', '/users', { metadata: { floor: 3 } }, member.token)
+    const found = async (kind: string, metadata: object, by: string) => {
+      const query = `metadata=${encodeURIComponent(JSON.stringify(metadata))}`
+      const { status: answered, json } = await ask('GET', `/groups/${kind}/${group}?${query}`, undefined, by)
+      return answered === 200 ? { total: json!['total'], ids: (json![kind] as { id: string }[]).map(({ id }) => id) } : answered
+    }
+    expect(await found('things', { at: { roof: 1 } }, member.token)).toEqual({ total: 1, ids: [thing] })
+    expect(await found('things', { at: { roof: 2 } }, owner.token)).toEqual({ total: 0, ids: [] })
+    expect(await found('things', { at: { roof: 1 } }, administrator)).toBe(403)
+    expect(await found('users', { floor: 3 }, administrator)).toEqual({ total: 1, ids: [member.id] })
+    expect(await found('users', { floor: 3 }, owner.token)).toBe(403)
+    expect(await status('GET', `/groups/things/${group}?metadata=7`)).toBe(400)
   })
 
   test('clients send members with a form’s content type, or none', async () => {
