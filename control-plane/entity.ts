@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { type Fault, HttpError } from '../config/http/errors.ts'
 import { parseJsonText, pointerPart, unstorable } from '../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../config/postgres/database.ts'
-import { boundedRows } from './page.ts'
+import { boundedRows, type PageRequest, pageSql } from './page.ts'
 import { refuseFaults, textFault } from './text.ts'
 
 export const nameBytesMax = 1_024
@@ -75,7 +75,7 @@ export interface EntityFilter {
  *
  * @param values how many values the statement has before them
  */
-export function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
+function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
   const given = [
     ...(name === undefined
       ? []
@@ -86,18 +86,23 @@ export function filterSql({ name, metadata }: EntityFilter, values: number): [sq
 }
 
 /**
- * The rows of a list with these filters; those of a metadata filter within `boundedRows`.
+ * The rows of a page of what matches these filters too; with one of metadata they are `boundedRows`.
  *
- * @param advice what the caller can do where that takes too long
+ * @param matching as of `pageSql`, with these values
+ * @param advice what the caller can do where a metadata filter takes too long
  */
 export function filteredRows<Row extends SqlRow>(
   database: Database,
-  { metadata }: EntityFilter,
-  sql: string,
-  values: readonly SqlValue[],
+  [matching, values]: readonly [sql: string, values: readonly SqlValue[]],
+  filter: EntityFilter,
+  page: PageRequest,
   advice = 'narrow the list by name too',
-): Promise<Row[]> {
-  return metadata === undefined ? database.query<Row>(sql, values) : boundedRows<Row>(database, advice, sql, values)
+): Promise<(Row & { total: bigint })[]> {
+  const isByMetadata = filter.metadata !== undefined
+  const [filtered, wanted] = filterSql(filter, values.length)
+  const all = [...values, ...wanted, page.offset, page.limit]
+  const sql = pageSql(matching + filtered, all.length, page, { readsOnce: isByMetadata })
+  return isByMetadata ? boundedRows(database, advice, sql, all) : database.query(sql, all)
 }
 
 /** @throws HttpError `malformed_request` with the place of each fault; `pointer` is where the entities stand: `/body` for a list */

@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import { HttpError } from '../config/http/errors.ts'
-import { type Database, DatabaseError, type SqlRow, type SqlValue } from '../config/postgres/database.ts'
+import { type Database, DatabaseError, queryCanceled, type SqlRow, type SqlValue } from '../config/postgres/database.ts'
 
 const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'How many to leave out from the start.' })
 const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'How many to give at most.' })
@@ -48,11 +48,12 @@ export interface Page<Item> {
  *
  * @param matching a SELECT of the columns `ordinal`, `id` and `name` among others; its last two values are offset and limit
  * @param values how many values there are with these two
+ * @param options readsOnce: what matches is expensive to find, so it is found once for the total and the page; else a page follows its index
  */
-export function pageSql(matching: string, values: number, { order, dir = 'asc' }: PageRequest): string {
+export function pageSql(matching: string, values: number, { order, dir = 'asc' }: PageRequest, { readsOnce = false } = {}): string {
   const by = order === undefined ? `ordinal ${dir}` : order === 'id' ? `id ${dir}` : `name COLLATE "C" ${dir}, ordinal ${dir}`
   return `
-    WITH matching AS NOT MATERIALIZED (${matching})
+    WITH matching AS ${readsOnce ? '' : 'NOT '}MATERIALIZED (${matching})
     SELECT counted.total, page.*
     FROM (SELECT count(*) AS total FROM matching) AS counted
     LEFT JOIN LATERAL (SELECT * FROM matching ORDER BY ${by} OFFSET $${values - 1} LIMIT $${values}) AS page ON true
@@ -61,7 +62,6 @@ export function pageSql(matching: string, values: number, { order, dir = 'asc' }
 
 /** A connection is held meanwhile, and there are few. */
 const boundedMsMax = 3_000
-const queryCanceled = '57014'
 
 /**
  * The rows of a search that may look through much more than it shows. The embedded database has no time limits: there other statements go first.

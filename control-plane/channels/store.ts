@@ -2,7 +2,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
@@ -116,9 +116,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
     },
 
     async list(owner, filter, page) {
-      const [filtered, wanted] = filterSql(filter, 1)
-      const values = [owner, ...wanted, page.offset, page.limit]
-      return toPage(await filteredRows<ListedRow>(database, filter, pageSql(ownSql + filtered, values.length, page), values), toChannel)
+      return toPage(await filteredRows<ChannelRow>(database, [ownSql, [owner]], filter, page), toChannel)
     },
 
     async listConnected(owner, thing, connected, page) {

@@ -4,10 +4,10 @@
 //   a thing T in group G           T read, write and delete for the members of G, and a row of group_things
 //   users group U shared with G    G member for the members of U
 
-import type { Database, Queries, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filteredRows, filterSql } from '../entity.ts'
+import type { Database, Queries, SqlValue } from '../../config/postgres/database.ts'
+import { type EntityFilter, filteredRows } from '../entity.ts'
 import { type GroupId, isId, type ThingId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { type Page, type PageRequest, toPage } from '../page.ts'
 import { idIn, isDelivered, membersOf, namedBy, type Policy, type PolicyStore } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
@@ -64,22 +64,11 @@ const usersSql = `
 const usersInSql = `SELECT subject FROM control_plane.tuples WHERE object = $1 AND relation = 'member' AND subject = ANY($2::text[])`
 const givenUsersSql = 'SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])'
 
+const advice = 'filter by less metadata'
+
 export function openGroupMembers(database: Database, policies: PolicyStore, writes: Writes): GroupMembers {
   async function isLocked(queries: Queries, sql: string, ids: readonly string[], ...values: SqlValue[]): Promise<boolean> {
     return (await queries.query(sql, [ids, ...values])).length === ids.length
-  }
-
-  /** @param of the value of `$1` */
-  async function rowsOf<Row extends SqlRow>(sql: string, of: SqlValue, filter: MemberFilter, page: PageRequest) {
-    const [filtered, wanted] = filterSql(filter, 1)
-    const values = [of, ...wanted, page.offset, page.limit]
-    return filteredRows<Row & { total: bigint }>(
-      database,
-      filter,
-      pageSql(sql + filtered, values.length, page),
-      values,
-      'filter by less metadata',
-    )
   }
 
   return {
@@ -137,12 +126,13 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async users(group, filter, page) {
       const found = policies.isInDatabase ? undefined : await policies.list({ object: group, relation: 'member' })
       const of = found?.filter(({ subject }) => isId(subject)).map(({ subject }) => subject) ?? group
-      const rows = await rowsOf<{ id: UserId; email: string }>(found === undefined ? usersSql : givenUsersSql, of, filter, page)
+      const matching = [found === undefined ? usersSql : givenUsersSql, [of]] as const
+      const rows = await filteredRows<{ id: UserId; email: string }>(database, matching, filter, page, advice)
       return toPage(rows, ({ id, email }) => ({ id, email }))
     },
 
     async things(group, filter, page) {
-      return toPage(await rowsOf<{ id: ThingId }>(thingsSql, group, filter, page), ({ id }) => id)
+      return toPage(await filteredRows<{ id: ThingId }>(database, [thingsSql, [group]], filter, page, advice), ({ id }) => id)
     },
 
     async areShared(users, things) {

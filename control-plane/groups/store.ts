@@ -2,9 +2,9 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata } from '../entity.ts'
+import { type EntityFilter, filteredRows, foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { type Page, type PageRequest, toPage } from '../page.ts'
 import { idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
 import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
@@ -81,10 +81,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
     filter: EntityFilter,
     page: PageRequest,
   ): Promise<Page<Group>> {
-    const [filtered, wanted] = filterSql(filter, 2)
-    const values: SqlValue[] = [owner, value, ...wanted, page.offset, page.limit]
-    const sql = pageSql(memberSql(ids) + filtered, values.length, page)
-    return toPage(await filteredRows<GroupRow & { total: bigint }>(database, filter, sql, values), toGroup)
+    return toPage(await filteredRows<GroupRow>(database, [memberSql(ids), [owner, value]], filter, page), toGroup)
   }
 
   /** The groups that name the user as their member. */

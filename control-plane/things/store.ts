@@ -4,7 +4,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
@@ -213,10 +213,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
 
     async list(user, { shared = false, ...filter }, page) {
       const whose = shared ? [user, (await policies.objects(user, 'read')).filter(isId)] : [user]
-      const [filtered, wanted] = filterSql(filter, whose.length)
-      const values = [...whose, ...wanted, page.offset, page.limit]
-      const sql = pageSql((shared ? readableSql : ownSql) + filtered, values.length, page)
-      return toPage(await filteredRows<ListedRow>(database, filter, sql, values), toThing)
+      return toPage(await filteredRows<ThingRow>(database, [shared ? readableSql : ownSql, whose], filter, page), toThing)
     },
 
     async listConnected(owner, channel, connected, page) {

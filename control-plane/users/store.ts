@@ -2,7 +2,7 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import { parseJsonText } from '../../config/http/json-body.ts'
-import { type Database, DatabaseError, type SqlRow } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError, type SqlRow, uniqueViolation } from '../../config/postgres/database.ts'
 import type { AuditAction } from '../audit/store.ts'
 import type { Metadata } from '../entity.ts'
 import { newUserId, type UserId } from '../ids.ts'
@@ -72,8 +72,6 @@ interface Parts {
   readonly passwords: Passwords
   readonly versions: TokenVersions
 }
-
-const uniqueViolation = '23505'
 
 /** Keeps users from being deleted until what names them is committed. */
 export const lockUsersSql = `

@@ -99,6 +99,21 @@ export function pageOf(kind: string, items: readonly unknown[], more: object = {
 }
 export const wholePage = { limit: '100' }
 
+/** Rows of who creates one, and many. @param more what is shown of a created one besides */
+export function creationRows(kind: 'things' | 'channels', more: object): Row[] {
+  const row = { takes: 'tokens', allowed: everyUser, status: 201, changes: 'more' } as const
+  const entities = [{ name: 'one', metadata: { a: 1 } }, { name: 'two' }]
+  return [
+    { ...row, route: `POST /${kind}`, request: () => ({ body: { name: 'made' } }), answer: () => '' },
+    {
+      ...row,
+      route: `POST /${kind}/bulk`,
+      request: () => ({ body: entities }),
+      answer: () => ({ [kind]: entities.map(entity => ({ id: uuid, ...entity, ...more })) }),
+    },
+  ]
+}
+
 /** Every id that a request may name, and the same of the stranger; undefined where that makes no difference. */
 export function namedIn(
   { users: { owner, stranger }, bystander, foreign }: World,
