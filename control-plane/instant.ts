@@ -15,7 +15,7 @@ export function toUtc(text: string, pointer: string): string {
   const instant = new Date(text.replace(/(?<=^.{17})60/, '59'))
   const year = instant.getUTCFullYear()
   if (!(year >= yearMin && year <= yearMax)) {
-    const detail = `is no instant of the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`
+    const detail = `is not a time from the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`
     refuseFaults([{ pointer, detail }])
   }
   // An offset is of whole minutes, so that the fraction is the same in UTC.

@@ -1,4 +1,4 @@
-// Browsers on pages of other origins (CORS): who may ask, where the operator names origins (https://fetch.spec.whatwg.org/#http-cors-protocol).
+// Browsers on pages of other origins (CORS): which may ask, if the operator names origins (https://fetch.spec.whatwg.org/#http-cors-protocol).
 //
 // Credentials come in the header Authorization and never as cookies, so the mode with credentials is off. `Cross-Origin-Resource-Policy` stays
 // same-origin: it is looked at for requests without CORS alone, such as those of an <img>.
@@ -42,7 +42,7 @@ export function allowOrigins(app: HttpServer, origins: readonly string[]): void 
   )
 }
 
-/** @throws RangeError that names the entry which is none */
+/** @throws RangeError that names the entry which is not an origin */
 export function checkOrigins(origins: readonly string[]): void {
   if (origins.length > 1 && origins.includes('*'))
     throw new RangeError('"*" allows every origin: give it alone, or name the origins without it')
@@ -50,7 +50,7 @@ export function checkOrigins(origins: readonly string[]): void {
     const origin = originOf(text)
     if (text === '*' || text === origin) continue
     const example = origin ?? 'https://app.example.com'
-    throw new RangeError(`"${text}" is no origin: give scheme, host and port alone, as browsers send it, such as ${example}`)
+    throw new RangeError(`"${text}" is not an origin: give scheme, host and port alone, as browsers send it, such as ${example}`)
   }
 }
 

@@ -25,7 +25,7 @@ const properties = {
 export const errorSchema = Type.Object(properties, { title: 'Error' })
 const problemSchema = Type.Object(
   { type: Type.String({ description: 'Always about:blank.' }), title: Type.String(), ...properties },
-  { title: 'Problem', description: 'The error as RFC 9457 has it, for who accepts application/problem+json.' },
+  { title: 'Problem', description: 'The error in the form of RFC 9457, for clients that accept application/problem+json.' },
 )
 
 const headers: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, string>>>>> = {
@@ -51,7 +51,7 @@ const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   too_many_requests: 'too many failed logins: wait as long as Retry-After says',
 }
 
-/** The answer of one code: as problem details for who accepts those. */
+/** The answer of one code: as problem details for clients that accept those. */
 export function errorAnswer(code: ErrorCode) {
   const { status, title } = errors[code]
   const detail = details[code] === undefined ? {} : { detail: details[code] }

@@ -26,7 +26,7 @@ export interface Channels {
    */
   create(by: Caller, channels: readonly NewEntity[], given?: readonly Given[]): Promise<Channel[]>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
-  /** Whoever owns it. */
+  /** For any owner. */
   exists(channel: ChannelId): Promise<boolean>
   isOwner(user: UserId, channel: ChannelId): Promise<boolean>
   /** Those of one owner. */
@@ -71,7 +71,7 @@ const removeSql = `
   )
   SELECT version FROM removed`
 
-/** Whoever got the id of a deleted channel would read its messages. */
+/** A user who got the id of a deleted channel could read its messages. */
 const ofAnotherSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
 
 type ChannelRow = SqlRow & { id: ChannelId; name: string; metadata: string | null }

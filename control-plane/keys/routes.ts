@@ -33,7 +33,7 @@ const nanosecondsFrom = 1e9
 export function keyRoutes(app: HttpServer, { keys, users, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** @throws HttpError the refusal where there is no such user */
+  /** @throws HttpError the refusal if there is no such user */
   async function found(caller: UserId, id: UserId): Promise<User> {
     const user = await users.find(id)
     if (user === undefined) throw await authorization.refusal(caller, async () => false)

@@ -39,7 +39,7 @@ export const issueKeySchema = {
   operationId: 'issueKey',
   summary: 'Issue an API key',
   description:
-    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked; while you are disabled it opens nothing.',
+    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked; while you are disabled it is refused.',
   body: Type.Object(
     {
       name: Type.String({ default: '', description: `At most ${keyNameBytesMax} bytes in UTF-8.`, examples: ['nightly export'] }),
@@ -97,7 +97,7 @@ export const revokeKeySchema = {
   ...needsToken,
   operationId: 'revokeKey',
   summary: 'Revoke an API key of yours',
-  description: 'It opens nothing any more when this is answered. One that you do not have is no error.',
+  description: 'The answer comes once the key is refused everywhere. Revoking a key that you do not have succeeds.',
   params,
   response: { 204: emptyAnswer('You do not have it.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
 }
@@ -106,7 +106,7 @@ export const listUserKeysSchema = {
   ...needsToken,
   operationId: 'listUserKeys',
   summary: "List a user's API keys",
-  description: 'The administrator may.',
+  description: 'For the administrator.',
   params: Type.Object({ user }),
   querystring: Type.Object(pageQuery),
   response: { 200: keysPage, ...errorAnswers('unauthenticated', 'forbidden', 'not_found') },
@@ -116,7 +116,8 @@ export const revokeUserKeySchema = {
   ...needsToken,
   operationId: 'revokeUserKey',
   summary: "Revoke a user's API key",
-  description: 'The administrator may. It opens nothing any more when this is answered. One that the user does not have is no error.',
+  description:
+    'For the administrator. The answer comes once the key is refused everywhere. Revoking a key that the user does not have succeeds.',
   params: Type.Object({ user, key: id }),
   response: { 204: emptyAnswer('The user does not have it.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found') },
 }

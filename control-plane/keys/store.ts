@@ -24,11 +24,11 @@ export interface ApiKeys {
   /** What a value is kept as. */
   lookup(value: string): Buffer
   find(owner: UserId, key: ApiKeyId): Promise<ApiKey | undefined>
-  /** Whoever owns it. */
+  /** For any owner. */
   exists(key: ApiKeyId): Promise<boolean>
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
-  /** What was granted by it ends before this resolves. One that the owner does not have is no error. */
+  /** What was granted by it ends before this resolves. Succeeds if the owner does not have the key. */
   revoke(by: Caller, owner: UserId, key: ApiKeyId): Promise<void>
 }
 
@@ -53,8 +53,8 @@ const insertSql = `
 type KeyRow = SqlRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
 
 /**
- * Without salt and key: nobody finds 256 random bits by guessing, so that a hash alone keeps them (NIST SP 800-63B §5.1.2.2), and no master key that
- * is replaced ends them.
+ * Without salt and key: 256 random bits cannot be guessed, so that a hash alone protects them (NIST SP 800-63B §5.1.2.2), and replacing the master
+ * key does not end them.
  */
 const lookup = (value: string): Buffer => hash('sha256', value, 'buffer')
 

@@ -18,7 +18,7 @@ export interface AutomaticKind {
   readonly entity: string
   /** When both the entity and what else the policies speak of were there. */
   readonly createdAt: string
-  /** The table whose rows go with the policies: locked, so that whoever deletes one finds the policies, too. */
+  /** The table whose rows go with the policies: locked, so that a deletion of one also finds the policies. */
   readonly locked: string
 }
 

@@ -54,7 +54,7 @@ const addSql = `
   ON CONFLICT DO NOTHING
   RETURNING object, relation, subject`
 
-// Which of the members are in too many groups, and which of the groups have too many members. No more is counted than decides it.
+// Which of the members are in too many groups, and which of the groups have too many members. Counting stops one above the bound.
 const crowdedSql = `
   SELECT member FROM unnest($1::text[]) AS member WHERE ${groupsOfMemberMax} < (SELECT count(*) FROM (
     SELECT FROM control_plane.tuples WHERE subject = member AND relation = 'member' AND object NOT IN ('users', 'authorities')
@@ -64,7 +64,7 @@ const crowdedSql = `
     SELECT FROM control_plane.tuples WHERE object = joined AND relation = 'member' LIMIT ${membersOfGroupMax + 1}) AS counted)
   LIMIT 1`
 
-/** Whoever joins groups waits for who is joining others: two short chains may make a long one. */
+/** Requests that join groups wait for each other: two short chains may make a long one. */
 const lockChainsSql = `SELECT pg_advisory_xact_lock(hashtextextended('chains of groups', 0))::text`
 // How far the farthest group is that leads to the one, and the farthest that the other leads to, each on its shortest way: a circle is as long as it is.
 const chainSql = `

@@ -14,7 +14,7 @@ export interface RepairOptions {
   readonly onProgress: (checked: number, total: number) => void
 }
 
-/** What was done about one kind. */
+/** The result for one kind. */
 export interface Repaired extends Pick<AutomaticKind, 'name' | 'gives'> {
   /** Entities that were looked at. */
   readonly checked: number
@@ -26,7 +26,7 @@ export interface Repaired extends Pick<AutomaticKind, 'name' | 'gives'> {
 const batchSize = 1_000
 
 /**
- * May be cut off and repeated, and run beside instances: a batch is one transaction with its line of the audit log, and what exists is no error.
+ * Can be interrupted and repeated, and run beside instances: a batch is one transaction with its line of the audit log; existing policies are skipped.
  *
  * @throws HttpError `unavailable` while a policy store elsewhere does not answer
  */

@@ -18,7 +18,7 @@ import {
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
-  /** @throws HttpError `conflict`, with none removed, where no administrator would be left who can sign in */
+  /** @throws HttpError `conflict`, with none removed, if no administrator who can sign in would remain */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
   /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond the bounds of a search. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>

@@ -28,12 +28,12 @@ const countSql = `
 
 const isLeftSql = `SELECT EXISTS (SELECT FROM control_plane.things WHERE ${masterKeyId} <> $1) AS is_left`
 
-// Who waits for no lock is in no deadlock; a row that somebody else holds is taken by a later pass.
+// SKIP LOCKED cannot deadlock; a row that another transaction holds is taken by a later pass.
 const batchSql = `
   SELECT id, key_ciphertext FROM control_plane.things WHERE ($1::uuid IS NULL OR id > $1) AND ${masterKeyId} <> $2
   ORDER BY id LIMIT ${batchSize} FOR UPDATE SKIP LOCKED`
 
-// Not the version: to whoever reads the thing it is the same, and so is its ETag.
+// Not the version: the thing reads the same, and so does its ETag.
 const rewriteSql = `
   UPDATE control_plane.things SET key_ciphertext = decode(ciphertext, 'hex'), key_lookup = decode(lookup, 'hex')
   FROM json_to_recordset($1::json) AS rewritten (thing uuid, ciphertext text, lookup text) WHERE things.id = rewritten.thing`

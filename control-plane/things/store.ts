@@ -94,7 +94,7 @@ const inUseSql = `
     AND id <> ALL($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
   WHERE key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND id <> ALL($1::uuid[])`
-/** Who gives a key while there are two master keys waits for who else does: each may write it under another, where no unique index sees both. */
+/** Requests with given keys run one at a time while there are two master keys: each may write under another, and no unique index sees both. */
 const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'

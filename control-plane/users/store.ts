@@ -30,10 +30,10 @@ export interface Users {
   /** The user whose email and password these are. An unknown email takes as long as a wrong password. */
   recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
   /**
-   * Also ends every token of the user, and tells who remembers their grants.
+   * Also ends every token of the user, and notifies caches of grants.
    *
    * @param ifVersion only while the user's tokens have this version: the password that was checked before is still theirs
-   * @returns false where there is no such user, or no longer of that version
+   * @returns false if there is no such user, or its version has changed
    */
   changePassword(by: Actor, user: UserId, password: string, ifVersion?: number): Promise<boolean>
   tokenVersion(user: UserId): Promise<number | undefined>
@@ -45,8 +45,8 @@ export interface Users {
    * A user who is disabled cannot sign in, their tokens and API keys are refused, and their things publish and read nothing; all of that when
    * this resolves.
    *
-   * @returns false where there is no such user, or where `by` was disabled meanwhile
-   * @throws HttpError `conflict` where no administrator would be left who can sign in
+   * @returns false if there is no such user, or if `by` was disabled meanwhile
+   * @throws HttpError `conflict` if no administrator who can sign in would remain
    */
   setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
 }

@@ -166,7 +166,7 @@ describePlatform('groups', platform => {
       expect([answer.status, answer.json?.errors]).toEqual([400, [{ pointer: '/body/type', detail: expect.any(String) }]])
     }
     expect((await ask('GET', `/groups/${group}/members?type=users`)).json).toMatchObject({ total: 1 })
-    // A user who is no member is like an id that is absent.
+    // A user who is not a member gives the same answer as an absent id.
     expect(await status('DELETE', `/groups/${group}/members`, { type: 'things', members: [stranger.id] })).toBe(204)
     expect(await status('DELETE', `/groups/${group}/members`, { type: 'things', members: [own, absentId] })).toBe(204)
   })
@@ -194,7 +194,7 @@ describePlatform('groups', platform => {
     expect(await status('GET', `/members/${absentId}/groups`, undefined, owner.token)).toBe(403)
   })
 
-  test('members are found by their metadata: things by who may read them, and users by the administrator', async () => {
+  test('members filter the things of a group by metadata, and the administrator its users', async () => {
     const [group, thing, other] = [await makeGroup(), await makeThing(), await makeThing()]
     await assign(group, 'things', [thing, other])
     await assign(group, 'users', [member.id])
@@ -228,7 +228,7 @@ describePlatform('groups', platform => {
       [count],
     )
 
-  test('a user is in a thousand groups at most, whoever adds them, and may leave them', async () => {
+  test('a user is in a thousand groups at most, however they are added, and may leave them', async () => {
     const user = await platform().user()
     const [first, second] = [await makeGroup(), await makeGroup()]
     await fill('gen_random_uuid()', `'${user.id}'`, 998)

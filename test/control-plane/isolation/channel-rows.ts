@@ -1,4 +1,4 @@
-// Channels and connections: all of it is their owner's alone, and administrators are no owners.
+// Channels and connections: for their owner alone, and not for administrators.
 
 import { type At, creationRows, everyUser, isOwner, ownSite, pageOf, type Row, wholePage } from './row.ts'
 import { listQueries } from './thing-rows.ts'

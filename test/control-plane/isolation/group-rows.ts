@@ -1,4 +1,4 @@
-// Groups: changed by who made them and the administrator, seen by their members too; things are assigned by their owner or the administrator.
+// Groups: changed by their creator and the administrator, seen by their members too; things are assigned by their owner or the administrator.
 
 import { type At, everyUser, isAdministrator, isMember, isOwner, mayControl, ownSite, pageOf, type Row, text, wholePage } from './row.ts'
 import { listQueries } from './thing-rows.ts'
@@ -132,7 +132,7 @@ export const groupRows: readonly Row[] = [
     allowed: maySee,
     status: 200,
     request: at => ({ ...group(at), query: wholePage }),
-    // Whole to who may read it.
+    // Whole for members.
     answer: ({ caller, site }) => pageOf('things', [isAdministrator.includes(caller) ? { id: site.thing.id } : site.thing], {}),
     queries: ['?offset=5&limit=5'],
   },

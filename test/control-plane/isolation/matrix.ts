@@ -30,7 +30,7 @@ export async function openSnapshot(database: Database): Promise<Snapshot> {
 export interface Cell {
   readonly status: number
   readonly body: unknown
-  /** undefined where nobody looked. */
+  /** undefined without a snapshot. */
   readonly isChanged: boolean | undefined
 }
 
@@ -58,7 +58,7 @@ export async function ask(world: World, row: Row, caller: Caller, request: Asked
 }
 
 /** What each caller is answered, beside what they have to be. */
-export async function askEverybody(
+export async function askAll(
   world: World,
   row: Row,
   snapshot?: Snapshot,
@@ -109,7 +109,7 @@ export interface Substitution {
 
 const ofAVersion = { 'if-match': '"99"' }
 
-/** Who may ask the row, with each id that it names replaced: by one that is absent and, where that makes a difference, by a stranger's. */
+/** Requests of a row with each id that it names replaced: by one that is absent and, where that makes a difference, by a stranger's. */
 export function substitutionsOf(world: World, row: Row, site: Site): Substitution[] {
   return (['owner', 'administrator'] as const).flatMap(caller => {
     const good = row.request({ world, site, caller })
@@ -132,7 +132,7 @@ export function substitutionsOf(world: World, row: Row, site: Site): Substitutio
   })
 }
 
-/** The good request of who may ask, with an id more in front of and behind each list of ids in its body. */
+/** The good request of an allowed caller, with one more id in front of and behind each list of ids in its body. */
 export function mixturesOf(world: World, row: Row): { caller: Caller; requests: Record<string, Asked> } {
   const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
   const { site } = world

@@ -1,4 +1,4 @@
-// A row of the isolation matrix: a route with a good request, who may ask it, and what they are answered (SPEC §4, §5).
+// A row of the isolation matrix: a route with a good request, the callers who may ask it, and their answers (SPEC §4, §5).
 
 import { expect } from 'vitest'
 import { type Caller, idsOf, type Site, thingKeys, type UserName, userKeys, users, type World } from './world.ts'
@@ -22,9 +22,9 @@ export interface At {
 export interface Row {
   /** As the API's description names it: `GET /things/{thing}`. */
   readonly route: string
-  /** Tells rows of one route apart. */
+  /** Distinguishes rows of one route. */
   readonly what?: string
-  /** Who shows a credential of these is refused with 403, and everybody else with 401. */
+  /** Callers with such a credential are refused with 403, and all others with 401. */
   readonly takes: 'tokens' | 'thing keys' | 'both'
   readonly allowed: readonly Caller[]
   /** Of a success. */
@@ -42,7 +42,7 @@ export interface Row {
   readonly isVersioned?: true
   /** It never ends. */
   readonly isStream?: true
-  /** What may be absent or another's without a refusal, from who has the right to the rest. */
+  /** Ids that may be absent or another's without a refusal, where the caller has the right to the rest. */
   readonly tolerates?: readonly Named[]
   /** More queries of it, which are planned in other ways. */
   readonly queries?: readonly string[]
@@ -51,13 +51,13 @@ export interface Row {
 /** What a request may name. */
 export type Named = keyof Site | 'owner' | 'bystander'
 
-/** Who has a relation on the site's thing, be it through a group. */
+/** Callers with a relation on the site's thing, be it through a group. */
 export const mayRead: readonly Caller[] = ['owner', 'ownerKey', 'reader', 'member', 'memberByGroup']
 export const mayWrite: readonly Caller[] = ['owner', 'ownerKey', 'writer', 'member', 'memberByGroup']
 export const mayDelete: readonly Caller[] = ['owner', 'ownerKey', 'deleter', 'member', 'memberByGroup']
 export const isOwner: readonly Caller[] = ['owner', 'ownerKey']
 export const isAdministrator: readonly Caller[] = ['administrator', 'administratorKey']
-/** Of a group: who made it, and the administrator. */
+/** Of a group: its creator, and the administrator. */
 export const mayControl: readonly Caller[] = [...isOwner, ...isAdministrator]
 export const isMember: readonly Caller[] = ['member', 'memberByGroup']
 export const everyUser: readonly Caller[] = [...users, ...userKeys]
@@ -99,7 +99,7 @@ export function pageOf(kind: string, items: readonly unknown[], more: object = {
 }
 export const wholePage = { limit: '100' }
 
-/** Rows of who creates one, and many. @param more what is shown of a created one besides */
+/** Rows that create one entity, and many. @param more other fields of a created one */
 export function creationRows(kind: 'things' | 'channels', more: object): Row[] {
   const row = { takes: 'tokens', allowed: everyUser, status: 201, changes: 'more' } as const
   const entities = [{ name: 'one', metadata: { a: 1 } }, { name: 'two' }]

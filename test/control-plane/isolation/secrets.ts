@@ -23,7 +23,7 @@ export function formsOf(key: Uint8Array): string[] {
   ]
 }
 
-/** Requests that are wrong in some way and hold a secret, each where somebody may put one by mistake. */
+/** Requests that are wrong in some way and hold a secret, each in a place where a client may put one by mistake. */
 export async function askWithHiddenSecrets({ call, secrets, url }: Asker): Promise<void> {
   let serial = 0
   const hidden = (): string => {

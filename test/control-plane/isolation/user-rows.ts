@@ -1,4 +1,4 @@
-// Users, tokens, API keys, policies and the audit log: everybody has their own, and the administrator the rest.
+// Users, tokens, API keys, policies and the audit log: users have their own, and the administrator the rest.
 
 import { expect } from 'vitest'
 import { type At, callersOf, everyUser, isAdministrator, isOwner, pageOf, type Row, text, userOf, uuid, wholePage } from './row.ts'

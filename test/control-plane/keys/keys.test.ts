@@ -32,7 +32,7 @@ describePlatform('API keys', platform => {
     expect((await ask('DELETE', `/keys/${absentId}`)).status).toBe(204)
   })
 
-  test('the administrator lists and revokes the keys of a user, which the audit log tells', async () => {
+  test('the administrator lists and revokes the keys of a user, and the audit log records it', async () => {
     const [{ token, id: owner, email }, other] = [await platform().user(), await platform().user()]
     const { id, value } = await issue({ name: 'lost' }, token)
     const administrator = await platform().administrator()
@@ -44,8 +44,8 @@ describePlatform('API keys', platform => {
     expect(await opens()).toBe(true)
     expect((await asAdministrator('DELETE', `/users/${owner}/keys/${id}`)).status).toBe(204)
     expect(await opens()).toBe(false)
-    const { json: told } = await asAdministrator('GET', `/audit?action=key.revoke&object=${owner}`)
-    expect(told).toMatchObject({ total: 1, entries: [{ objects: [id, owner] }] })
+    const { json: recorded } = await asAdministrator('GET', `/audit?action=key.revoke&object=${owner}`)
+    expect(recorded).toMatchObject({ total: 1, entries: [{ objects: [id, owner] }] })
   })
 
   test.each<[string, object, number | undefined]>([
