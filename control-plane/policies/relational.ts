@@ -3,6 +3,7 @@
 import { HttpError } from '../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../config/postgres/database.ts'
 import { isId } from '../ids.ts'
+import { boundedRows } from '../page.ts'
 import {
   chainMax,
   groupsOfMemberMax,
@@ -98,7 +99,7 @@ export function openRelationalPolicies(database: Database): PolicyStore {
     },
     transaction: work => database.transaction(transaction => work(transaction, changesIn(transaction))),
     async objects(subject, relation) {
-      const rows = await database.query<{ object: PolicyObject }>(objectsSql, [subject, relation])
+      const rows = await boundedRows<{ object: PolicyObject }>(database, 'list without those of others', objectsSql, [subject, relation])
       return rows.map(({ object }) => object)
     },
     async list(of, transaction) {

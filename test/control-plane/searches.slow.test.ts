@@ -35,6 +35,7 @@ describeWithPostgres('long searches', postgres => {
 
   test.concurrent.each([
     ['things by metadata', 'things', `/things?${metadata}`, 'narrow the list by name'],
+    ['things of others', 'tuples', '/things?shared=true', 'list without those of others'],
     ['channels by metadata', 'channels', `/channels?${metadata}`, 'narrow the list by name'],
     ['groups by metadata', 'groups', `/groups?${metadata}`, 'narrow the list by name'],
     ['users', 'policy_outbox', '/users', 'narrow the list by email'],
