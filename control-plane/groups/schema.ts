@@ -63,7 +63,7 @@ export const createGroupSchema = {
   ...needsToken,
   operationId: 'createGroup',
   summary: 'Create a group',
-  description: `You are its first member. One user is a member of at most ${groupsOfMemberMax} groups.`,
+  description: `You are its first member. A user owns, and is a member of, at most ${groupsOfMemberMax} groups each.`,
   body: newGroup,
   response: {
     201: emptyAnswer('The group is created.', { Location: '/groups/<group id>' }),

@@ -252,6 +252,20 @@ describePlatform('groups', platform => {
     expect((await assign(second, 'users', [user.id])).status).toBe(200)
   })
 
+  test('a user owns a thousand groups at most, also with those that they left, and may delete some', async () => {
+    const user = await platform().user()
+    const own = await makeGroup(user.token)
+    await platform().database.query(
+      `INSERT INTO control_plane.groups (id, owner, name, name_folded) SELECT gen_random_uuid(), $1, '', '' FROM generate_series(1, 999)`,
+      [user.id],
+    )
+    const refused = await ask('POST', '/groups', { name: 'one more' }, user.token)
+    expect([refused.status, refused.json?.detail]).toEqual([409, expect.stringContaining('at most 1000 groups: delete some')])
+    expect(await status('DELETE', `/groups/${own}`, undefined, user.token)).toBe(204)
+    expect(await status('POST', '/groups', { name: 'one more' }, user.token)).toBe(201)
+    expect(await status('POST', '/groups', { name: 'one more' }, user.token)).toBe(409)
+  })
+
   test('a group has ten thousand members at most, and its pages are read from the index', async () => {
     const group = await makeGroup()
     await fill(`'${group}'`, 'gen_random_uuid()', 9_998)
