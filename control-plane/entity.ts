@@ -86,10 +86,10 @@ function filterSql({ name, metadata }: EntityFilter, values: number): [sql: stri
 }
 
 /**
- * The rows of a page of what matches these filters too; with one of metadata they are `boundedRows`.
+ * The rows of a page that also match these filters; a metadata filter is bounded in time (`boundedRows`).
  *
- * @param matching as of `pageSql`, with these values
- * @param advice what the caller can do where a metadata filter takes too long
+ * @param matching the statement for `pageSql`, and its values without offset and limit
+ * @param advice what the caller can do if a metadata filter takes too long
  */
 export function filteredRows<Row extends SqlRow>(
   database: Database,
@@ -165,7 +165,7 @@ function writtenOutBytes(value: number): number {
 /**
  * The metadata filter of a list, given as JSON in the query or left out: it matches where it is a part of what is stored (SPEC §2).
  *
- * @throws HttpError `malformed_request` for what is no JSON object; `query_too_large`
+ * @throws HttpError `malformed_request` if it is not a JSON object; `query_too_large`
  */
 export function parseMetadataFilter(json: string | undefined): Metadata | undefined {
   if (json === undefined) return undefined
@@ -183,7 +183,7 @@ export function parseMetadataFilter(json: string | undefined): Metadata | undefi
   return filter as Metadata
 }
 
-/** @throws HttpError `malformed_request` for what no metadata can contain; `query_too_large` for what takes long to compare */
+/** @throws HttpError `malformed_request` for a filter that no metadata can contain; `query_too_large` for one that is slow to compare */
 export function checkMetadataFilter(filter: Metadata | undefined, pointer: string): void {
   if (filter === undefined) return
   checkMetadata(filter, pointer)

@@ -48,7 +48,7 @@ export interface Page<Item> {
  *
  * @param matching a SELECT of the columns `ordinal`, `id` and `name` among others; its last two values are offset and limit
  * @param values how many values there are with these two
- * @param options readsOnce: what matches is expensive to find, so it is found once for the total and the page; else a page follows its index
+ * @param options readsOnce: for expensive conditions, evaluates them once for the total and the page; else a page follows its index
  */
 export function pageSql(matching: string, values: number, { order, dir = 'asc' }: PageRequest, { readsOnce = false } = {}): string {
   const by = order === undefined ? `ordinal ${dir}` : order === 'id' ? `id ${dir}` : `name COLLATE "C" ${dir}, ordinal ${dir}`
@@ -60,14 +60,14 @@ export function pageSql(matching: string, values: number, { order, dir = 'asc' }
     ORDER BY ${by}`
 }
 
-/** A connection is held meanwhile, and there are few. */
+/** A search holds one of few connections. */
 const boundedMsMax = 3_000
 
 /**
- * The rows of a search that may look through much more than it shows. The embedded database has no time limits: there other statements go first.
+ * The rows of a search that may read much more than it returns. The embedded database has no time limits: there other statements go first.
  *
- * @param advice what the caller can do where it takes too long
- * @throws HttpError `query_too_large` where a server takes longer than 3 s
+ * @param advice what the caller can do if it takes too long
+ * @throws HttpError `query_too_large` if a server takes longer than 3 s
  */
 export async function boundedRows<Row extends SqlRow>(
   database: Database,

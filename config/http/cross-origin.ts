@@ -6,10 +6,10 @@
 import fastifyPlugin from 'fastify-plugin'
 import type { HttpServer } from './server.ts'
 
-/** What routes take. */
+/** Methods and headers that routes accept. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 const requestHeaders = ['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-None-Match', 'Last-Event-ID', 'Prefer']
-/** What answers have that a page may read, beside what every page may (Content-Type, Cache-Control). */
+/** Answer headers that a page may read, beside those open to every page (Content-Type, Cache-Control). */
 const answerHeaders = [
   'Allow',
   'Deprecation',
@@ -21,7 +21,7 @@ const answerHeaders = [
   'WWW-Authenticate',
   'X-Request-Id',
 ]
-/** For so long a browser needs not ask before each request; an origin that is taken from the list still sends for as long, and reads nothing. */
+/** How long a browser may send without another preflight; an origin removed from the list can send for as long, but reads no answer. */
 const preflightSeconds = 600
 
 /** Lets pages of these origins read every answer; `*` is every origin. What hooks refuse is such an answer where they are added behind this. */

@@ -74,8 +74,8 @@ const addSql = `
   VALUES ($1, $2, $3, $4, $5::text[], $7::text[])`
 
 /**
- * The lines that match, as `matching`, and the values. What is not filtered by is not in the text, so that a kept plan fits whatever is asked by it.
- * With an object they are found before they are put in order: from the newest on, the whole log may be looked through for a few.
+ * The lines that match, as `matching`, and the values. The text names only the given filters, so that a cached plan fits every request with that text.
+ * With an object, lines are found before they are sorted: a scan from the newest on might read the whole log for a few.
  */
 function matchingSql({ actor, object, action, from, to }: AuditFilter, retentionDays: number): [sql: string, values: SqlValue[]] {
   const given = (
@@ -88,7 +88,7 @@ function matchingSql({ actor, object, action, from, to }: AuditFilter, retention
     ] as const
   ).filter(([, value]) => value !== undefined)
   const conditions = given.map(([condition], at) => condition.replace('$', `$${at + 1}`))
-  // One of our own words, in the text: one plan for all of them would look for a rare one among all lines.
+  // One of our own words, as a literal: a plan shared by all actions would scan all lines for a rare one.
   if (action !== undefined) conditions.push(`action = '${action}'`)
   const materialized = object === undefined ? 'NOT MATERIALIZED' : 'MATERIALIZED'
   const sql = `WITH matching AS ${materialized} (SELECT * FROM control_plane.audit WHERE ${conditions.join(' AND ')})`

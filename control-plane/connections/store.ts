@@ -58,7 +58,7 @@ const existSql = `
   SELECT (SELECT count(*) FROM control_plane.channels WHERE id = ANY($1::uuid[])) AS channels,
          (SELECT count(*) FROM control_plane.things WHERE id = ANY($2::uuid[])) AS things`
 
-/** A follower of changes is cut off when too many wait for it (`internal/routes.ts`). */
+/** A follower of changes is disconnected when too many wait for it (`internal/routes.ts`). */
 const announcedPairsMax = 500
 
 type Pair = { thing: string; channel: string }
@@ -114,7 +114,7 @@ export function openConnections(database: Database, writes: Writes): Connections
   }
 }
 
-/** The channels and the things of the pairs, in the order of these. */
+/** The channels and things that occur in the pairs, in the given order. */
 function endsOf(pairs: readonly Pair[], channels: readonly string[], things: readonly string[]): string[] {
   const ends = new Set(pairs.flatMap(({ thing, channel }) => [thing, channel]))
   return [...channels, ...things].filter(end => ends.has(end))

@@ -33,7 +33,7 @@ export interface GroupMembers {
   /** In the order of ids, as its things are. */
   users(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<GroupUser>>
   things(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<ThingId>>
-  /** Whether `share` has made the members of the first members of the second. */
+  /** Whether the first group is shared with the second. */
   areShared(users: GroupId, things: GroupId): Promise<boolean>
   /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
   share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
@@ -41,7 +41,7 @@ export interface GroupMembers {
 
 const lockGroupsSql = `
   SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} ORDER BY id FOR KEY SHARE`
-/** Changes of one group's members wait for each other: rows and policies of one must not stand between those of another. */
+/** Changes of one group's members run one at a time, so that their rows and policies do not mix. */
 const lockMembersSql = `
   SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} FOR NO KEY UPDATE`
 const lockThingsSql = `
@@ -154,7 +154,7 @@ function sharing(users: GroupId, things: GroupId): Policy {
   return { subject: membersOf(users), relation: 'member', object: things }
 }
 
-/** The things of the rows, in the order of these. */
+/** The things of the rows, in the order of `things`. */
 function thingsOf(rows: readonly { readonly thing: ThingId }[], things: readonly ThingId[]): ThingId[] {
   const found = new Set(rows.map(({ thing }) => thing))
   return things.filter(thing => found.has(thing))

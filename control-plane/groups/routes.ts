@@ -137,7 +137,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
       const caller = callerOf(request)
       const ids = request.body.members.map(id => id.toLowerCase())
       const inGroup = await members.thingsIn(group, ids)
-      // Their owner may always take things out, and users leave.
+      // Owners may always remove their things, and users may leave.
       const areOwn = ids.every(id => id === caller || inGroup.get(id) === caller)
       if (!areOwn) await demandControl(caller, group)
       const found = ids.filter(id => inGroup.has(id))
@@ -207,7 +207,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
     const controlled = [await controls(caller, ofUsers), await controls(caller, ofThings)]
-    // Of a group that is another's, one that is not shared looks like one that is absent.
+    // Another user's group that is not shared gives the same answer as an absent one.
     const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(ofUsers, ofThings)))
     if (!mayEnd) throw await refusal(caller, controlled[0] ? ofThings : ofUsers)
     if (!(await members.share(changerOf(request), ofUsers, ofThings, false))) throw await refusal(caller, ofUsers)

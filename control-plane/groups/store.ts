@@ -79,7 +79,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
 
   const exists = async (group: GroupId): Promise<boolean> => (await find(group)) !== undefined
 
-  /** Those of the owner, and those of the ids: a list of them, or the SQL that finds them by `$2`. */
+  /** The owner's groups, and those with the given ids: a list, or the SQL that finds them by `$2`. */
   async function listWith(
     owner: UserId | null,
     [ids, value]: [sql: string, value: SqlValue],

@@ -28,7 +28,7 @@ export interface ApiKeys {
   exists(key: ApiKeyId): Promise<boolean>
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
-  /** What was granted by it ends before this resolves. Succeeds if the owner does not have the key. */
+  /** Grants made for it end before this resolves. Succeeds if the owner does not have the key. */
   revoke(by: Caller, owner: UserId, key: ApiKeyId): Promise<void>
 }
 
@@ -41,7 +41,7 @@ export const isApiKey = (credential: string): boolean => credential.startsWith(p
 const instant = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS ${column}`
 const columns = `id, owner, name, ${instant('issued_at')}, ${instant('expires_at')}`
 
-/** The key of the look-up `$1` and its user, as long as it opens anything. */
+/** The key of the look-up `$1` and its user, if it is valid. */
 export const validKeySql = `
   control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
   WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`

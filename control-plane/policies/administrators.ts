@@ -1,4 +1,4 @@
-// Who administers the platform: the members of `authorities` (SPEC §5), one of whom can always sign in.
+// The administrators: members of `authorities` (SPEC §5), at least one of whom can always sign in.
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { Queries } from '../../config/postgres/database.ts'

@@ -67,7 +67,7 @@ const crowdedSql = `
 
 /** Requests that join groups wait for each other: two short chains may make a long one. */
 const lockChainsSql = `SELECT pg_advisory_xact_lock(hashtextextended('chains of groups', 0))::text`
-// How far the farthest group is that leads to the one, and the farthest that the other leads to, each on its shortest way: a circle is as long as it is.
+// The length of the longest chain through the new membership, each group counted on its shortest path: a cycle counts once around.
 const chainSql = `
   WITH RECURSIVE before (subject, depth) AS (
     SELECT unnest($1::text[]), 1
@@ -133,7 +133,7 @@ function changesIn(transaction: Queries): PolicyChanges {
   }
 }
 
-/** @throws HttpError `conflict` where a check would have to walk too far through these memberships, which are in the table */
+/** @throws HttpError `conflict` if a check would walk too far through these memberships, which are already in the table */
 async function refuseBeyond(transaction: Queries, memberships: readonly Policy[]): Promise<void> {
   if (memberships.length === 0) return
   const [groups, , members] = columnsOf(memberships)
@@ -151,7 +151,7 @@ async function refuseBeyond(transaction: Queries, memberships: readonly Policy[]
   throw new HttpError('conflict', `at most ${chainMax} groups are shared on in a row: share with fewer in between`)
 }
 
-/** Those of the policies that the rows are, as the caller named them. */
+/** The policies that are among the rows, as the caller named them. */
 function inOrder(policies: readonly Policy[], rows: readonly Policy[]): Policy[] {
   const keyOf = ({ object, relation, subject }: Policy): string => `${object} ${relation} ${subject}`
   const keys = new Set(rows.map(keyOf))

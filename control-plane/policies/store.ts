@@ -20,16 +20,16 @@ export interface Policies {
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @throws HttpError `conflict`, with none removed, if no administrator who can sign in would remain */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
-  /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond the bounds of a search. */
+  /** The policies that lead from the subject to the object, first to last; undefined if none do within the bounds of the search. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
-/** It is not deleted before the policies are committed, and changes of its policies wait for each other. */
+/** Prevents a deletion before the policies are committed, and makes changes of its policies run one at a time. */
 const lockObjectSql = `
   WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')} FOR NO KEY UPDATE),
        member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')} FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
-/** Of groups that are looked through, and of the time for it: beyond either the explanation ends, and the check itself still holds. */
+/** Bounds of an explanation in groups and in time: beyond them it ends, while the check itself still holds. */
 export const visitedMax = 1_000
 const pathMsMax = 3_000
 

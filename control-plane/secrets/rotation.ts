@@ -1,4 +1,4 @@
-// Replaces the master key: whatever is kept under another than the first is written under the first.
+// Replaces the master key: everything that is encrypted under another key is encrypted again under the first one.
 //
 // It can be interrupted anywhere and repeated, beside running instances: each row is under one key or the other, wholly, and all that have both read
 // it. The database's own check changes last, so that a start with the new key alone is refused until everything is under it.
@@ -16,7 +16,7 @@ export interface RotationState {
   /** The id of the first master key, in hexadecimal. */
   readonly masterKeyId: string
   readonly counts: readonly KeyCount[]
-  /** What still needs another master key than the first; nothing can change that but time. */
+  /** Previous keys that still need another master key than the first, until they end. */
   readonly previous: PreviousKeys
 }
 

@@ -14,11 +14,11 @@ export interface KeyCount {
 /** Previous keys in their time of grace whose look-ups are made under another master key than the first. */
 export interface PreviousKeys {
   readonly things: number
-  /** RFC 3339, when the last of them ends; undefined where there are none. */
+  /** RFC 3339, when the last of them ends; undefined if there are none. */
   readonly until: string | undefined
 }
 
-/** They are locked for some tens of milliseconds, and a running instance may want to change one. */
+/** A batch locks its rows for tens of milliseconds, and a running instance may want to change one. */
 const batchSize = 1_000
 
 const masterKeyId = 'substring(key_ciphertext FOR 4)'
@@ -58,7 +58,7 @@ export async function isLeft(queries: Queries, { masterKeyIds: [first] }: ThingK
  *
  * @param transaction in which nothing else is changed
  * @param after the last thing of the batch before
- * @returns the things, in the order of their ids; none where there are no more behind `after`, but for those that others hold
+ * @returns the things, in the order of their ids; empty if none are left after `after`, except for locked ones
  * @throws SecretError for a thing key that none of the master keys opens
  */
 export async function rewriteBatch(transaction: Queries, keys: ThingKeys, after: ThingId | undefined): Promise<ThingId[]> {

@@ -83,8 +83,8 @@ const insertSql = `
   ORDER BY thing.ordinality`
 
 /**
- * Things and groups have their policies under their ids, and an old key opens what it did until it ends. A key that another thing has under another
- * master key, no unique index knows of. Asked of things that are written already: who rotates a key away is waited for by then.
+ * Policies name things and groups by id, and a previous key is valid until it ends. No unique index covers a key that another thing has under another
+ * master key. Runs after the things are written, so that it has waited for a concurrent rotation.
  */
 const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
@@ -125,7 +125,7 @@ const rotateSql = `
   WHERE id = $1 AND ($5::int4[] IS NULL OR version = ANY($5))
   RETURNING version`
 
-/** It is not deleted before the policies are committed, and changes of whom it is shared with wait for each other. */
+/** Prevents a deletion before the policies are committed, and makes changes of its sharing run one at a time. */
 const lockSharedSql = 'SELECT FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE'
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
@@ -261,7 +261,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<VersionRow[]> => {
-        // Its own key counts before.
+        // Before the rotation its own key counts too.
         if (given !== undefined) await refuseInUse(write, [], [given])
         const rotated = await write.query<VersionRow>(rotateSql, values)
         if (given !== undefined) await refuseInUse(write, [thing], [given])

@@ -52,7 +52,7 @@ describePlatform('isolation', platform => {
     })
   })
 
-  describe('with one id in a list that is absent or foreign nothing of the request is done', () => {
+  describe('a request with an absent or foreign id in a list changes nothing', () => {
     const mixed = rows.filter(({ row }) => /connect|share|members|policies/.test(row.route) && row.changes === 'site')
     test.each(mixed)('$name', async ({ row }) => {
       const { caller, requests } = mixturesOf(world, row)

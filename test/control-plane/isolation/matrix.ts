@@ -16,7 +16,7 @@ export async function openSnapshot(database: Database): Promise<Snapshot> {
   const digest = (name: string): string =>
     `SELECT '${name}' AS name, md5(coalesce(string_agg(held::text, '|' ORDER BY held::text), '')) AS digest FROM control_plane."${name}" AS held`
   const sql = tables.map(({ name }) => digest(name)).join(' UNION ALL ')
-  // Which transactions have written so far: between two that are the same no table has changed, and digests take most of the time.
+  // The transactions that have written so far: while they are the same no table has changed, and digests take most of the time.
   let [written, digests]: [string, Record<string, string>] = ['', {}]
   return async () => {
     const [row] = await database.query<{ written: string }>('SELECT pg_current_snapshot()::text AS written')
@@ -57,7 +57,7 @@ export async function ask(world: World, row: Row, caller: Caller, request: Asked
   return answer
 }
 
-/** What each caller is answered, beside what they have to be. */
+/** The answer of each caller, and the expected one. */
 export async function askAll(
   world: World,
   row: Row,
@@ -67,7 +67,7 @@ export async function askAll(
   const wanted: Record<string, Cell> = {}
   const isChanging = (caller: Caller): boolean =>
     statusFor(row, caller) < 300 && row.changes !== undefined && row.unchanged?.includes(caller) !== true
-  // All at once: most of the time goes into making them.
+  // Concurrently: creating them takes most of the time.
   const changing = row.changes === 'site' ? callers.filter(isChanging) : []
   const sites = new Map(await Promise.all(changing.map(async caller => [caller, await world.freshSite()] as const)))
   let before = await snapshot?.()
@@ -90,7 +90,7 @@ export async function askAll(
 const isSame = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)
 const bodyOf = ({ json, text }: Answer): unknown => json ?? text
 
-/** A refusal of rights says nothing else, but to an API key that it is one. */
+/** A 403 has no detail, except for API keys where only tokens are accepted. */
 function refusalOf(status: number, got: unknown): unknown {
   const { detail, request_id: request } = got as { detail?: string; request_id?: unknown }
   if (status === 401)
@@ -151,7 +151,7 @@ export function mixturesOf(world: World, row: Row): { caller: Caller; requests: 
   return { caller, requests }
 }
 
-/** All that a client can see of an answer, but for what every answer has of its own. */
+/** All that a client can see of an answer, without what differs in every answer. */
 export function seenOf({ status, headers, text }: Answer): object {
   const own = new Set(['date', 'x-request-id'])
   const seen = [...headers].filter(([name]) => !own.has(name))

@@ -32,19 +32,19 @@ export interface Row {
   readonly request: (at: At) => Asked
   /** The body of a success: JSON, or a text. */
   readonly answer: (at: At) => unknown
-  /** A success changes the site, so that each gets one of its own, or something else. */
+  /** What a success changes: the site, so that each caller gets its own, or something else. */
   readonly changes?: 'site' | 'more'
-  /** For these a success has nothing to change. */
+  /** Callers whose success changes nothing. */
   readonly unchanged?: readonly Caller[]
   /** A success ends the caller's token. */
   readonly endsToken?: true
-  /** It may be said which version is changed. */
+  /** The route accepts If-Match. */
   readonly isVersioned?: true
-  /** It never ends. */
+  /** The answer never ends. */
   readonly isStream?: true
   /** Ids that may be absent or another's without a refusal, where the caller has the right to the rest. */
   readonly tolerates?: readonly Named[]
-  /** More queries of it, which are planned in other ways. */
+  /** More queries, with other plans. */
   readonly queries?: readonly string[]
 }
 
@@ -67,7 +67,7 @@ export const text = expect.any(String) as unknown
 
 export const nameOf = ({ route, what }: Row): string => (what === undefined ? route : `${route}, ${what}`)
 
-/** The answer's status that a caller has to get. */
+/** The expected status for a caller. */
 export function statusFor({ allowed, takes, status }: Row, caller: Caller): number {
   if (allowed.includes(caller)) return status
   const isUser = everyUser.includes(caller) && takes !== 'thing keys'
@@ -82,18 +82,18 @@ export function userOf(caller: Caller): UserName | undefined {
   return (users as readonly Caller[]).includes(caller) ? (caller as UserName) : undefined
 }
 
-/** Those who come with a token or an API key of such users. */
+/** Callers with a token or an API key of such users. */
 export function callersOf(isMeant: (user: UserName) => boolean): Caller[] {
   return everyUser.filter(caller => isMeant(userOf(caller)!))
 }
 
-/** What a caller has made themselves, of what is there before anything is changed. */
+/** The site that a caller created before anything is changed. */
 export function ownSite({ world, caller }: At): Site | undefined {
   const user = userOf(caller)
   return user === 'owner' ? world.site : user === 'stranger' ? world.foreign : undefined
 }
 
-/** A page of all there is. */
+/** A page with all items. */
 export function pageOf(kind: string, items: readonly unknown[], more: object = { order: '', direction: 'asc' }): object {
   return { total: items.length, offset: 0, limit: 100, ...more, [kind]: items }
 }

@@ -1,8 +1,8 @@
-// Looks for secrets where none may be.
+// Looks for secrets in logs, refusals and other texts.
 
 import type { Asker } from './asker.ts'
 
-/** Which secrets stand in which texts: `log: password of ow…`. */
+/** The secrets found in each text: `log: password of ow…`. */
 export function leaksOf(texts: Readonly<Record<string, string>>, secrets: Iterable<string>): string[] {
   const all = [...secrets]
   if (all.length === 0) throw new Error('no secrets are known: nothing was asked')
