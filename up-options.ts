@@ -6,6 +6,7 @@ import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
+import { certificatesFaults, certificatesOptions } from './control-plane/certificates/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesOptions } from './control-plane/policies/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
@@ -31,6 +32,7 @@ export const upOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: Type.Pick(policiesOptions, ['store']),
+  certificates: certificatesOptions,
   ingest: ingestOptions,
   log: logOptions,
   message: messageOptions,
@@ -63,7 +65,9 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     const problem = `every request would wait while a change of policies holds the one connection of the embedded database and waits for the OpenFGA server: leave it at relational, or start \`sluice api\``
     faults.push({ place: 'policies.store', problem })
   }
-  faults.push(...adminFaults(options.admin), ...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
+  faults.push(...adminFaults(options.admin), ...certificatesFaults(options.certificates))
+  const secrets = { 'admin.password': options.admin.password, 'certificates.vault.token': options.certificates.vault.token }
+  faults.push(...knownSecretFaults(options.env, secrets))
   if (faults.length > 0) throw new OptionsError(faults)
   return options
 }

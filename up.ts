@@ -81,7 +81,8 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     dead_letters: 'the embedded log of dead letters',
   })
 
-  const controlPlane = await openControlPlane({ database, masterKeys, options: { ...options, policies: { store: 'relational' } }, logger })
+  const planeOptions = { ...options, policies: { store: 'relational' } } as const
+  const controlPlane = await openControlPlane({ database, masterKeys, options: planeOptions, logger, registry })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')

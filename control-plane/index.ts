@@ -1,5 +1,6 @@
 // The control plane: its database brought up to date, its parts wired, its routes and its answers to ingest and readers.
 
+import type { Registry } from 'prom-client'
 import type { HttpServer } from '../config/http/server.ts'
 import type { Logger } from '../config/logger.ts'
 import type { Database } from '../config/postgres/database.ts'
@@ -10,6 +11,9 @@ import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { decorateCaller, openAuthentication } from './authentication.ts'
 import { openAuthorization } from './authorization.ts'
+import { openCertificateService } from './certificates/index.ts'
+import { watchExpiries } from './certificates/metrics.ts'
+import { certificateRoutes } from './certificates/routes.ts'
 import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
@@ -17,6 +21,7 @@ import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
 import { openFailedAttempts } from './failed-attempts.ts'
+import { openFairQueue } from './fair-queue.ts'
 import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
@@ -25,7 +30,7 @@ import { install, migrations } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import type { ControlPlaneOptions } from './options.ts'
-import { openOpenFga } from './policies/openfga/index.ts'
+import { openOpenFga } from './policies/openfga/store.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
 import { openPolicies } from './policies/store.ts'
@@ -38,8 +43,7 @@ import { openTokens } from './tokens/store.ts'
 import { openUnknownKeys } from './unknown-keys.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
-import { openPasswordQueue } from './users/password-queue.ts'
-import { openPasswords } from './users/passwords.ts'
+import { openPasswords, passwordWork } from './users/passwords.ts'
 import { userRoutes } from './users/routes.ts'
 import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
@@ -55,6 +59,8 @@ export interface ControlPlaneParts {
   readonly masterKeys: MasterKeys
   readonly options: ControlPlaneOptions
   readonly logger: Logger
+  /** For what it counts; nowhere if not given. */
+  readonly registry?: Registry
 }
 
 export interface ControlPlane {
@@ -85,6 +91,7 @@ export interface UnstartedControlPlane extends ControlPlane {
    *
    * @throws ControlPlaneStartError when the database is written under a master key that is not given
    * @throws DatabaseError when the database cannot be reached or brought up to date
+   * @throws SecretError for files and keys of the options that cannot be read
    */
   start(): Promise<void>
 }
@@ -97,7 +104,7 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 }
 
 /** Wires the parts, and asks nothing of the database yet. */
-export function prepareControlPlane({ database, masterKeys, options, logger }: ControlPlaneParts): UnstartedControlPlane {
+export function prepareControlPlane({ database, masterKeys, options, logger, registry }: ControlPlaneParts): UnstartedControlPlane {
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
@@ -108,12 +115,14 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
   const users = openUsers({ database, policies, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
-  const passwordQueue = openPasswordQueue()
+  const passwordQueue = openFairQueue(passwordWork)
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(keysFor('tokens'), options.tokens)
   const keys = openThingKeys(masterKeys)
   const apiKeys = openApiKeys(database, writes)
-  const things = openThings({ database, policies, writes, keys })
+  const certificates = openCertificateService({ database, writes, masterKeys, options: options.certificates, logger })
+  if (registry !== undefined) watchExpiries(registry, certificates)
+  const things = openThings({ database, policies, writes, keys, certificates })
   const channels = openChannels(database, writes)
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
@@ -125,6 +134,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
   return {
     async start() {
       await migrate(database, migrations)
+      await certificates.start()
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
@@ -146,6 +156,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
       channelRoutes(app, { channels, givenIds, authentication, authorization })
       sharingRoutes(app, { things, authentication, authorization })
       policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
+      certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
       groupRoutes(app, { groups, members, things, users, authentication, authorization })
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
       auditRoutes(app, { audit, authentication, authorization })
@@ -161,6 +172,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger }: C
     checkPolicies: elsewhere && (() => elsewhere.check()),
     async close() {
       changes.close()
+      await certificates.close()
       await elsewhere?.close()
     },
   }

@@ -4,6 +4,7 @@
 import { type Static, Type } from 'typebox'
 import type { Compatibility } from '../config/http/older-clients.ts'
 import type { OptionFault } from '../config/options.ts'
+import type { CertificatesOptions } from './certificates/options.ts'
 import type { PoliciesOptions } from './policies/options.ts'
 import { credentialFaults } from './users/credentials.ts'
 
@@ -58,5 +59,6 @@ export interface ControlPlaneOptions {
   readonly tokens: Static<typeof tokensOptions>
   readonly audit: Static<typeof auditOptions>
   readonly policies: PoliciesOptions | { readonly store: 'relational' }
+  readonly certificates: CertificatesOptions
   readonly compatibility: Compatibility
 }

@@ -35,9 +35,10 @@ export interface Write extends Queries {
 }
 
 /**
- * `work` runs again where the database has undone all of it for a deadlock, so it keeps nothing but what it returns.
+ * `work` runs again where all of it was undone, for a deadlock or to ask a policy store elsewhere first, so it keeps nothing but what it returns.
  *
  * @throws DatabaseError, and whatever `work` throws; nothing has changed then
+ * @throws HttpError `unavailable` as `PolicyStore.transaction`
  */
 export type Writes = <Result>(by: Actor, work: (write: Write) => Promise<Result>) => Promise<Result>
 
@@ -54,7 +55,8 @@ const attemptsMax = 5
 export function openWrites({ policies, audit, changes }: Parts): Writes {
   const attempt: Writes = async (by, work) => {
     const ended: AccessChange[] = []
-    const result = await policies.transaction(async (transaction, policyChanges) => {
+    const changed = policies.transaction(async (transaction, policyChanges) => {
+      ended.length = 0
       const noted: Parameters<Write['note']>[] = []
       const outcome = await work({
         query: (sql, values) => transaction.query(sql, values),
@@ -66,8 +68,10 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
       await changes.announceAll(ended, transaction)
       return outcome
     })
-    for (const change of ended) changes.emit(change)
-    return result
+    // Also where it throws: it may be committed by then, with policies that a store elsewhere has not taken.
+    return changed.finally(() => {
+      for (const change of ended) changes.emit(change)
+    })
   }
 
   return async (by, work) => {

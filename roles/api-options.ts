@@ -8,6 +8,7 @@ import { loggingOptions } from '../config/logger.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { parseMasterKeys, splitSecrets } from '../config/secrets.ts'
+import { certificatesFaults, certificatesOptions } from '../control-plane/certificates/options.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
 import { policiesFaults, policiesOptions } from '../control-plane/policies/options.ts'
@@ -47,6 +48,7 @@ export const apiOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: policiesOptions,
+  certificates: certificatesOptions,
   logging: loggingOptions,
 })
 export type ApiOptions = Static<typeof apiOptions>
@@ -58,20 +60,31 @@ export type ApiOptions = Static<typeof apiOptions>
  */
 export function loadApiOptions(sources: OptionSources): ApiOptions {
   const options = loadOptions(apiOptions, sources)
-  const { env, masterKey, http, internal, database, admin, policies } = options
-  const faults: OptionFault[] = [...httpFaults(http), ...internalFaults(internal), ...adminFaults(admin), ...policiesFaults(policies)]
+  const { env, masterKey, http, internal, database, admin, policies, certificates } = options
+  const faults: OptionFault[] = [
+    ...httpFaults(http),
+    ...internalFaults(internal),
+    ...adminFaults(admin),
+    ...policiesFaults(policies),
+    ...certificatesFaults(certificates),
+  ]
   try {
     parseMasterKeys(masterKey, 'SVC_MASTER_KEY')
   } catch (error) {
     faults.push({ place: 'master_key', problem: (error as Error).message })
   }
   faults.push(...databaseUrlFaults('database.url', database.url))
+  if (policies.store === 'openfga' && database.connectionsMax < 2) {
+    const problem = 'with policies.store = openfga at least 2 are needed: one waits for that server'
+    faults.push({ place: 'database.connections_max', problem })
+  }
   const secrets = {
     master_key: splitSecrets(masterKey),
     'internal.token': splitSecrets(internal.token),
     'database.url': passwordOf(database.url),
     'admin.password': admin.password,
     'policies.openfga.key': policies.openfga.key,
+    'certificates.vault.token': certificates.vault.token,
   }
   faults.push(...knownSecretFaults(env, secrets))
   if (faults.length > 0) throw new OptionsError(faults)

@@ -63,7 +63,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
   // By then nobody waits for an answer, and a database that gives none would hold up the stop.
   closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
   const masterKeys = parseMasterKeys(options.masterKey, 'SVC_MASTER_KEY')
-  const controlPlane = prepareControlPlane({ database, masterKeys, options, logger })
+  const controlPlane = prepareControlPlane({ database, masterKeys, options, logger, registry })
   closeLater(() => controlPlane.close())
   const feed = openFeed({
     openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: changesChannel }, listener),

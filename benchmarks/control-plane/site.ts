@@ -9,6 +9,7 @@ import { deriveKey } from '../../config/secrets.ts'
 import { openControlPlane } from '../../control-plane/index.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { openTokens } from '../../control-plane/tokens/store.ts'
+import { ownCertificates } from '../../test/control-plane/certificates/certificates-options.ts'
 import { giveKeys, ownerAt, ownerOfThing, type Population, populate, settle, thingAt } from '../../test/control-plane/population.ts'
 
 const masterKeys = [Buffer.alloc(32, 7)] as const
@@ -54,6 +55,7 @@ export async function openSite(databaseUrl: string, population: Population, prog
     tokens: { lifetimeSeconds },
     audit: { retentionDays: 365 },
     policies: { store: 'relational' },
+    certificates: ownCertificates,
     compatibility: 'none',
   } as const
   const plane = await openControlPlane({ database: recorder, masterKeys, options, logger })

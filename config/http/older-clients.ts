@@ -1,12 +1,13 @@
 // What clients of the origin's release 0.13 send in other forms, turned into ours before anything looks at it: the option `compatibility`.
 
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Logger } from '../logger.ts'
 
 export const compatibilityOption = Type.Enum(['none', '0.13'], {
   default: 'none',
   description:
-    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, the path prefix `/http`, and records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals.",
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, tokens without a scheme, the path prefix `/http`, and records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals.",
 })
 export type Compatibility = 'none' | '0.13'
 
@@ -42,6 +43,12 @@ export function plainAuthorization(header: string): string {
     default:
       return header
   }
+}
+
+/** Whether a request brought its token without a scheme, which `plainAuthorization` has put before it. */
+export function hasBareAuthorization({ raw: { rawHeaders } }: FastifyRequest): boolean {
+  const name = rawHeaders.findIndex((header, at) => at % 2 === 0 && header.toLowerCase() === 'authorization')
+  return name !== -1 && token.test(rawHeaders[name + 1]!.trim())
 }
 
 /** RFC 7617 §2: what stands behind the first colon. */

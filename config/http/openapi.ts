@@ -18,6 +18,7 @@ const tags = [
   { name: 'sharing', description: 'Give other users rights on a thing.' },
   { name: 'groups', description: 'Give many users rights on many things.' },
   { name: 'policies', description: 'The rights themselves, for administrators.' },
+  { name: 'certificates', description: 'Certificates by which things show who they are, and the list of those that are revoked.' },
   { name: 'keys', description: 'Credentials for programs, which may be revoked one by one.' },
   { name: 'audit', description: 'Who changed what, for administrators.' },
   { name: 'administration', description: 'Dead letters, and the way of a message, for administrators.' },

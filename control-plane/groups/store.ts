@@ -108,7 +108,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
         const [counted] = await write.query<{ made: bigint }>(madeSql, [by.user])
         if (counted!.made > groupsOfMemberMax)
           throw new HttpError('conflict', `a user owns at most ${groupsOfMemberMax} groups: delete some of yours`)
-        await write.policies.add([{ subject: by.user, relation: 'member', object: id }], { kind: 'group', ids: [id] })
+        await write.policies.add([{ subject: by.user, relation: 'member', object: id }], [id])
         write.note('group.create', [id])
       })
       return id

@@ -1,7 +1,7 @@
 // The contract of a policy store: who has which relation on what (SPEC §2, §5).
 
 import type { Queries, Transaction } from '../../config/postgres/database.ts'
-import type { GroupId, ThingId, UserId } from '../ids.ts'
+import type { ChannelId, GroupId, ThingId, UserId } from '../ids.ts'
 
 export const relations = ['member', 'read', 'write', 'delete', 'create'] as const
 export type Relation = (typeof relations)[number]
@@ -25,25 +25,21 @@ export const membersOfGroupMax = 10_000
 /** Groups that lead from a user to a thing. */
 export const chainMax = 10
 
-/** The policies that a transaction changes; what it added or removed holds at the latest when it is committed, and none of it when it fails. */
+/** The policies that a transaction changes: when `PolicyStore.transaction` resolves they hold, and none of them where `work` throws. */
 export interface PolicyChanges {
   /**
    * Those that exist already are no error.
    *
    * @throws HttpError `conflict` beyond the bounds above, in a store that keeps them
    * @returns those that were not there before; all of them, from a store that does not know
-   * @param entities of which the policies speak, where the transaction makes them: nobody sees them before their policies hold (`isDelivered`)
+   * @param entities of which the policies speak, where the transaction makes them: they are hidden until their policies hold (`isDelivered`). A channel
+   * has none, and goes with the things that it was made for where theirs cannot be delivered
    */
-  add(policies: readonly Policy[], entities?: MadeEntities): Promise<readonly Policy[]>
+  add(policies: readonly Policy[], entities?: readonly (ThingId | GroupId | UserId | ChannelId)[]): Promise<readonly Policy[]>
   /** Those that do not exist are no error. @returns those that were there; all of them, from a store that does not know */
   remove(policies: readonly Policy[]): Promise<readonly Policy[]>
   /** Every policy of an object, or that names a subject. */
   removeAll(of: PoliciesOf): Promise<void>
-}
-
-export interface MadeEntities {
-  readonly kind: 'thing' | 'group' | 'user'
-  readonly ids: readonly (ThingId | GroupId | UserId)[]
 }
 
 /** The policies of one object, or those that name one subject. */
@@ -65,7 +61,12 @@ export interface PolicyStore {
    */
   allows(subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
 
-  /** A transaction of the database that changes policies too: all of it happens, or nothing. */
+  /**
+   * A transaction of the database that changes policies too: all of it happens, or nothing. `work` may run twice.
+   *
+   * @throws HttpError `unavailable` from a store elsewhere. Nothing has changed, but where it stops answering after the commit: what was made is
+   * undone then, and any other change is kept, and holds once the store answers.
+   */
   transaction<Result>(work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>): Promise<Result>
 
   /**
@@ -76,7 +77,8 @@ export interface PolicyStore {
 
   /**
    * In no particular order and without what groups add. Who owns many things is named by three policies on each: say which relation is wanted.
-   * A store inside the database reads in the transaction, where one is given.
+   * A store inside the database reads in the transaction, where one is given; one elsewhere throws HttpError `unavailable` while changes of policies
+   * on the object are on their way.
    */
   list(of: PolicyFilter, transaction?: Queries): Promise<Policy[]>
 }

@@ -6,16 +6,28 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Database } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
+import { openAuthorityKeys } from '../certificates/builtin-store.ts'
 import type { ThingId } from '../ids.ts'
 import { checkedKey, setCheckedKey } from '../installation.ts'
 import { openThingKeys, type ThingKeys } from '../things/keys.ts'
 import { itself, type Writes } from '../writes.ts'
-import { countByMasterKey, isLeft, type KeyCount, type PreviousKeys, previousKeys, rewriteBatch } from './store.ts'
+import {
+  countByMasterKey,
+  isAuthorityLeft,
+  isLeft,
+  type KeyCount,
+  type PreviousKeys,
+  previousKeys,
+  rewriteAuthority,
+  rewriteBatch,
+} from './store.ts'
 
 export interface RotationState {
   /** The id of the first master key, in hexadecimal. */
   readonly masterKeyId: string
   readonly counts: readonly KeyCount[]
+  /** Whether the key of the certificate authority is under another. */
+  readonly isAuthorityLeft: boolean
   /** Previous keys that still need another master key than the first, until they end. */
   readonly previous: PreviousKeys
 }
@@ -37,6 +49,7 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
   return {
     masterKeyId: keys.masterKeyIds[0].toString('hex'),
     counts: await countByMasterKey(database),
+    isAuthorityLeft: await isAuthorityLeft(database, openAuthorityKeys(masterKeys)),
     previous: await previousKeys(database, keys),
   }
 }
@@ -46,7 +59,7 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
  *
  * @returns how many thing keys were written
  * @throws ControlPlaneStartError when the database is written under a master key that is not given
- * @throws SecretError for a thing key that none of the master keys opens
+ * @throws SecretError for a thing key, or the certificate authority's, that none of the master keys opens
  */
 export async function rotateSecrets({ database, writes, masterKeys, onProgress }: Parts): Promise<number> {
   const before = await checkedKey(database, masterKeys)
@@ -54,13 +67,14 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
   const [first] = keys.masterKeyIds
   const counts = await countByMasterKey(database)
   const total = counts.filter(({ masterKeyId }) => masterKeyId !== first.toString('hex')).reduce((sum, { things }) => sum + things, 0)
+  const isAuthorityRewritten = await database.transaction(transaction => rewriteAuthority(transaction, openAuthorityKeys(masterKeys)))
   let rewritten = 0
   while (await isLeft(database, keys)) {
     const written = await rewriteAll(database, keys, done => onProgress(rewritten + done, total))
     rewritten += written
     if (written === 0) await wait(retryMs)
   }
-  if (rewritten > 0 || !before.equals(masterKeys[0])) {
+  if (rewritten > 0 || isAuthorityRewritten || !before.equals(masterKeys[0])) {
     await writes(itself, async write => {
       await setCheckedKey(write, masterKeys[0])
       write.note('secrets.rotate', [first.toString('hex')])

@@ -1,8 +1,9 @@
-// What is kept under the master keys, in the database: thing keys by the key that they are written under, and their change to another.
+// What is kept under the master keys, in the database: thing keys and the certificate authority's, by the key that they are written under, and their change to another.
 
 import type { Queries, SqlRow } from '../../config/postgres/database.ts'
 import { SecretError } from '../../config/secrets.ts'
 import type { ThingId } from '../ids.ts'
+import type { SealedTexts } from '../sealed-text.ts'
 import type { ThingKeys } from '../things/keys.ts'
 
 /** Thing keys under one master key; its id in hexadecimal. */
@@ -42,6 +43,8 @@ const previousSql = `
   SELECT count(*) AS things, to_char(max(previous_key_ends_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS until
   FROM control_plane.things WHERE previous_key_ends_at > now() AND previous_key_id IS DISTINCT FROM $1`
 
+const authoritySql = `SELECT id, key_ciphertext FROM control_plane.certificate_authority WHERE ${masterKeyId} <> $1`
+
 export async function countByMasterKey(queries: Queries): Promise<KeyCount[]> {
   const rows = await queries.query<{ master_key_id: string; things: bigint }>(countSql)
   return rows.map(row => ({ masterKeyId: row.master_key_id, things: Number(row.things) }))
@@ -73,12 +76,39 @@ export async function rewriteBatch(transaction: Queries, keys: ThingKeys, after:
 }
 
 function opened(keys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): string {
+  const remedy = `give that master key, too, or give the thing a new key (PATCH /things/${thing}/key), and repeat this`
+  return orRefuse(() => keys.decrypt(thing, ciphertext), remedy)
+}
+
+function orRefuse(open: () => string, remedy: string): string {
   try {
-    return keys.decrypt(thing, ciphertext)
+    return open()
   } catch (cause) {
-    const remedy = `give that master key, too, or give the thing a new key (PATCH /things/${thing}/key), and repeat this`
     throw new SecretError(`${(cause as Error).message}: ${remedy}`, { cause })
   }
+}
+
+/** Whether there is a key of the certificate authority that is not under the first master key. */
+export async function isAuthorityLeft(queries: Queries, { masterKeyIds: [first] }: SealedTexts): Promise<boolean> {
+  return (await queries.query(authoritySql, [first])).length > 0
+}
+
+/**
+ * Writes the certificate authority's key under the first master key.
+ *
+ * @returns whether it was under another
+ * @throws SecretError for a key that none of the master keys opens
+ */
+export async function rewriteAuthority(transaction: Queries, sealed: SealedTexts): Promise<boolean> {
+  type Row = SqlRow & { id: string; key_ciphertext: Uint8Array }
+  const [row] = await transaction.query<Row>(`${authoritySql} FOR UPDATE`, [sealed.masterKeyIds[0]])
+  if (row === undefined) return false
+  const key = orRefuse(() => sealed.open(row.id, row.key_ciphertext), 'give that master key, too, and repeat this')
+  await transaction.query('UPDATE control_plane.certificate_authority SET key_ciphertext = $2 WHERE id = $1', [
+    row.id,
+    sealed.seal(row.id, key),
+  ])
+  return true
 }
 
 export async function previousKeys(queries: Queries, { masterKeyIds: [first] }: ThingKeys): Promise<PreviousKeys> {

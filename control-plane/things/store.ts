@@ -4,6 +4,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
+import type { Certificates } from '../certificates/store.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
@@ -49,7 +50,11 @@ export interface Things {
   unshare(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
   /** Name and metadata become these. */
   update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
-  /** The thing, its connections and every policy on it; its key opens nothing any more when it resolves. */
+  /**
+   * The thing, its connections and every policy on it; its key opens nothing any more, and its certificates are revoked, when it resolves.
+   *
+   * @throws HttpError `unavailable` while an authority elsewhere cannot be asked to revoke them; nothing is deleted then
+   */
   remove(by: Actor, thing: ThingId, versions: Versions): Promise<ChangeOutcome>
   /**
    * A new key in place of the one that it has. The old one is good for `graceSeconds` more, and with 0 it opens nothing any more when
@@ -72,6 +77,7 @@ interface Parts {
   readonly policies: Pick<PolicyStore, 'objects'>
   readonly writes: Writes
   readonly keys: ThingKeys
+  readonly certificates: Pick<Certificates, 'revoking'>
 }
 
 const insertSql = `
@@ -132,7 +138,7 @@ type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; k
 type VersionRow = SqlRow & { version: number }
 type ListedRow = ThingRow & { total: bigint }
 
-export function openThings({ database, policies, writes, keys }: Parts): Things {
+export function openThings({ database, policies, writes, keys, certificates }: Parts): Things {
   function toThing({ id, name, metadata, key_ciphertext }: ThingRow): Thing {
     const key = keys.decrypt(id, key_ciphertext)
     return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
@@ -182,7 +188,7 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         const keysOf = created.map(({ key }) => key)
         if (given.length > 0) await refuseInUse(write, idsOf(created), keysOf)
-        await write.policies.add(granted, { kind: 'thing', ids: idsOf(created) })
+        await write.policies.add(granted, idsOf(created))
         write.note('thing.create', idsOf(created))
       })
       await isMade.catch(refuseUsed)
@@ -246,15 +252,18 @@ export function openThings({ database, policies, writes, keys }: Parts): Things 
     },
 
     remove(by, thing, versions) {
-      return change(by, thing, 'thing.delete', async write => {
-        // The lock comes first: who shares the thing waits, and then finds it gone.
-        const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
-        const rows = await write.query<VersionRow>(lockSql, [thing, versions ?? null])
-        if (rows.length === 0) return []
-        await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
-        await write.policies.removeAll({ object: thing })
-        return rows
-      })
+      return certificates.revoking(revoke =>
+        change(by, thing, 'thing.delete', async write => {
+          // The lock comes first: who shares the thing, or issues it a certificate, waits, and then finds it gone.
+          const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
+          const rows = await write.query<VersionRow>(lockSql, [thing, versions ?? null])
+          if (rows.length === 0) return []
+          await revoke(write, thing)
+          await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
+          await write.policies.removeAll({ object: thing })
+          return rows
+        }),
+      )
     },
 
     async rotateKey(by, thing, graceSeconds, versions, given) {

@@ -1,6 +1,7 @@
-// Password hashes: argon2id (RFC 9106), each stored with the parameters it was made by. How many are made at once: password-queue.ts.
+// Password hashes: argon2id (RFC 9106), each stored with the parameters it was made by. How many are made at once: `passwordWork`.
 
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { FairQueueOptions } from '../fair-queue.ts'
 
 /** OWASP's password storage recommendation for argon2id: 19 MiB, two passes, one lane. About 25 ms of one core. */
 const memoryKib = 19_456
@@ -8,6 +9,15 @@ const passes = 2
 const parallelism = 1
 const saltBytes = 16
 const hashBytes = 32
+
+/** Two of libuv's four threads, so that files and name look-ups never wait behind a wave of logins. All 200 take about 2.5 s: waiting longer helps no client. */
+export const passwordWork = {
+  what: ['passwords', 'checked'],
+  concurrentMax: 2,
+  jobsMax: 200,
+  addressJobsMax: 100,
+  accountJobsMax: 20,
+} as const satisfies FairQueueOptions
 
 export interface Passwords {
   /** The hash in the PHC string format: `$argon2id$v=19$m=19456,t=2,p=1$<salt>$<hash>`. */

@@ -9,9 +9,9 @@ import { takeAnyType } from '../any-type.ts'
 import { type Authentication, actorOf, callerOf, challenge, changerOf, demandToken, optionalCallerOf } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
 import { checkMetadata, parseMetadataFilter } from '../entity.ts'
+import type { FairQueue } from '../fair-queue.ts'
 import { toUserId, type UserId } from '../ids.ts'
 import { checkNewCredentials, checkNewPassword, normaliseEmail } from './credentials.ts'
-import type { PasswordQueue } from './password-queue.ts'
 import {
   changePasswordSchema,
   createUserSchema,
@@ -30,7 +30,7 @@ import type { User, Users } from './store.ts'
 interface Parts {
   readonly users: Users
   readonly signIn: SignIn
-  readonly passwordQueue: PasswordQueue
+  readonly passwordQueue: FairQueue
   readonly authentication: Authentication
   readonly authorization: Authorization
   /** False closes self-registration, whatever the policies say. */

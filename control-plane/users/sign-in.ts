@@ -3,8 +3,8 @@
 import { networkOf } from '../../config/http/client-address.ts'
 import { HttpError } from '../../config/http/errors.ts'
 import type { FailedAttempts } from '../failed-attempts.ts'
+import type { FairQueue } from '../fair-queue.ts'
 import { type Credentials, normaliseEmail } from './credentials.ts'
-import type { PasswordQueue } from './password-queue.ts'
 import type { RecognisedUser, Users } from './store.ts'
 
 /** Failures at an account, from whatever address, before the next attempt at it is delayed: a person mistypes a few times. */
@@ -15,7 +15,7 @@ const delayMsMax = 2_000
 interface Parts {
   readonly users: Pick<Users, 'recognise'>
   readonly failedAttempts: FailedAttempts
-  readonly passwordQueue: PasswordQueue
+  readonly passwordQueue: FairQueue
 }
 
 /**

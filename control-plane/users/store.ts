@@ -112,7 +112,7 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
           ])
           const objects = role === 'administrator' ? (['users', 'authorities'] as const) : (['users'] as const)
           const granted = objects.map(object => ({ subject: user, relation: 'member', object }) as const)
-          await write.policies.add(granted, { kind: 'user', ids: [user] })
+          await write.policies.add(granted, [user])
           write.note('user.register', [user])
         })
       } catch (error) {

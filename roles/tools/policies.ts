@@ -3,7 +3,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'
 import type { Database } from '../../config/postgres/database.ts'
-import { openOpenFga } from '../../control-plane/policies/openfga/index.ts'
+import { openOpenFga } from '../../control-plane/policies/openfga/store.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { type Repaired, repairPolicies } from '../../control-plane/policies/repair.ts'
 import type { sources as readSources } from '../roles.ts'

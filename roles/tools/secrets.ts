@@ -136,7 +136,7 @@ function rotatedWords({ rewritten, state: { masterKeyId } }: Rotated): string {
 const previousWords = (things: number): string =>
   things === 1 ? 'the previous key of a thing in its time of grace' : `previous keys of ${things} things in their time of grace`
 
-function stateWords({ masterKeyId, counts, previous: { things, until } }: RotationState): string {
+function stateWords({ masterKeyId, counts, isAuthorityLeft, previous: { things, until } }: RotationState): string {
   const first = [
     masterKeyId,
     `${counts.find(count => count.masterKeyId === masterKeyId)?.things ?? 0}`,
@@ -146,7 +146,8 @@ function stateWords({ masterKeyId, counts, previous: { things, until } }: Rotati
     .filter(count => count.masterKeyId !== masterKeyId)
     .map(count => [count.masterKeyId, `${count.things}`, 'to be encrypted'])
   const left = until === undefined ? '' : `beside them, ${previousWords(things)}, until ${until}\n`
-  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + left
+  const authority = isAuthorityLeft ? 'beside them, the key of the certificate authority, to be encrypted\n' : ''
+  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + authority + left
 }
 
 /** RFC 3339 in seconds, as the database gives them. */

@@ -6,6 +6,7 @@ import { beforeEach, expect, test } from 'vitest'
 import { type ControlPlane, ControlPlaneStartError, isInstalled, openControlPlane } from '../../control-plane/index.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { type Answer, call } from '../up/operator.ts'
+import { ownCertificates } from './certificates/certificates-options.ts'
 import { describeOnDatabases, masterKey, openPlatform, ownPolicies, recordingLogger } from './platform.ts'
 
 const options = {
@@ -13,6 +14,7 @@ const options = {
   tokens: { lifetimeSeconds: 3600 },
   audit: { retentionDays: 365 },
   policies: ownPolicies,
+  certificates: ownCertificates,
   compatibility: 'none' as const,
 }
 const credentials = { email: 'chief@sluice.example', password: 'the chief of them all' }

@@ -36,7 +36,7 @@ describePlatform('isolation', platform => {
   })
 
   describe('an absent id and a foreign one give the same answer to all but the administrator, and change nothing', () => {
-    const named = rows.filter(({ row }) => /\{|connect|search|polic/.test(row.route))
+    const named = rows.filter(({ row }) => /\{|connect|search|polic|certs/.test(row.route))
     test.each(named)('$name', async ({ row }) => {
       const { site } = world
       const before = await snapshot()

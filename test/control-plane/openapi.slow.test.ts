@@ -55,6 +55,13 @@ describePlatform('openapi', platform => {
       'GET /channels/{channel}/things': '200 400 401 403 404 429 431 503',
       'PUT /disconnect': '200 400 401 403 404 413 415 429 431 503',
       'PUT /channels/{channel}/things/{thing}': '200 400 401 403 404 413 415 429 431 503',
+      'POST /certs': '200 201 400 401 403 404 409 413 415 429 431 503',
+      'POST /certs/{serial}/renew': '200 201 400 401 403 404 409 413 415 429 431 503',
+      'GET /certs/{serial}': '200 400 401 403 404 429 431 503',
+      'GET /certs/crl': '200 400 409 431 503',
+      'GET /serials/{thing}': '200 400 401 403 404 429 431 503',
+      'DELETE /certs/revoke': '200 400 401 403 404 409 413 415 429 431 503',
+      'DELETE /certs/{thing}': '200 400 401 403 404 409 429 431 503',
       'POST /policies': '201 400 401 403 404 409 413 415 429 431 503',
       'PUT /policies': '204 400 401 403 404 409 413 415 429 431 503',
       'GET /policies/explain': '200 400 401 403 429 431 503',
@@ -87,7 +94,7 @@ describePlatform('openapi', platform => {
     ])
     expect(
       operations.filter(({ operation }) => operation.security!.every(one => 'user' in one) && operation.security!.length > 0),
-    ).toHaveLength(operations.length - 2)
+    ).toHaveLength(operations.length - 3)
     expect(paths['/users']?.post?.responses['201']?.headers).toHaveProperty('Location')
   })
 })

@@ -114,6 +114,7 @@ describeWithPostgres(
       const signIn = async (): Promise<string> =>
         `Bearer ${String((await asker.call('POST', '/tokens', { body: { email, password } })).json!['token'])}`
       let token = await signIn()
+      const { apiKey, certificate } = await makeSite(asker, token)
       const [thing, otherThing, leftThing] = [0, 1, 2].map(nth => ({ id: thingAt(100 * block + nth), name: '', key: '' }))
       return {
         ...world,
@@ -126,7 +127,8 @@ describeWithPostgres(
           otherChannel: channelAt(10 * block + 1),
           thingsGroup: thingsGroupAt(owner),
           usersGroup: usersGroupAt(owner),
-          apiKey: (await makeSite(asker, token)).apiKey,
+          apiKey,
+          certificate,
         },
         authorization: caller => (caller === 'owner' ? token : world.authorization(caller)),
         freshSite: () => makeSite(asker, token),
@@ -194,6 +196,7 @@ describeWithPostgres(
       expect([...tables.keys()].sort()).toEqual([
         'api_keys',
         'audit',
+        'certificates',
         'channels',
         'connections',
         'group_things',

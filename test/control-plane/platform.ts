@@ -11,6 +11,7 @@ import type { Database } from '../../config/postgres/database.ts'
 import { openServer } from '../../config/postgres/server.ts'
 import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
+import type { CertificatesOptions } from '../../control-plane/certificates/options.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
@@ -20,6 +21,7 @@ import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { call } from '../up/operator.ts'
+import { ownCertificates } from './certificates/certificates-options.ts'
 
 export const masterKey = Buffer.alloc(32, 7)
 export const absentId = '00000000-0000-4000-8000-000000000000'
@@ -104,11 +106,13 @@ export async function openPlatform(
     allowSelfRegister = true,
     policies = ownPolicies,
     compatibility = 'none',
+    certificates = ownCertificates,
     masterKeys = [masterKey],
   }: {
     allowSelfRegister?: boolean
     policies?: ControlPlaneOptions['policies']
     compatibility?: Compatibility
+    certificates?: CertificatesOptions
     masterKeys?: MasterKeys
   } = {},
 ): Promise<Platform> {
@@ -116,7 +120,14 @@ export async function openPlatform(
   const plane = await openControlPlane({
     database,
     masterKeys,
-    options: { users: { allowSelfRegister }, tokens: { lifetimeSeconds: 3600 }, audit: { retentionDays: 365 }, policies, compatibility },
+    options: {
+      users: { allowSelfRegister },
+      tokens: { lifetimeSeconds: 3600 },
+      audit: { retentionDays: 365 },
+      policies,
+      certificates,
+      compatibility,
+    },
     logger,
   })
   await plane.ensureAdministrator(administrator)

@@ -2,6 +2,7 @@
 //
 //   things     a tenth belongs to owner 0, the rest to the others alike, about 900 each; an owner made them by the hundred
 //   channels   a tenth of the things, ten for each hundred; a thing is connected to one
+//   certificates   of a tenth of the things, one each
 //   groups     two for each owner: of users, with the five owners that follow, and of things, with a tenth of the things of each hundred.
 //              The first is shared with the second, so the five read those things through two groups
 //   policies   what the product writes for all of these, and `read` on every twentieth thing for the seventh owner that follows
@@ -108,6 +109,12 @@ const steps: readonly { readonly what: string; readonly sql: string }[] = [
           FROM generate_series(0, $owners - 1) AS n, unnest(ARRAY['users', 'things']) AS kind;
           INSERT INTO group_things (group_id, thing) SELECT ${sqlId('things group', `(${thingOwner})`)}, ${sqlId('thing', 'n')}
           FROM generate_series(5, $things - 1, 10) AS n`,
+  },
+  {
+    what: 'certificates',
+    sql: `INSERT INTO certificates (serial, thing, authority, certificate, expires_at, revoked_at)
+          SELECT md5('certificate ' || n), ${sqlId('thing', 'n')}, 'builtin', 'none', now() + n % 100 * interval '1 day', CASE WHEN n % 100000 = 4 THEN now() END
+          FROM generate_series(4, $things - 1, 10) AS n`,
   },
   {
     what: 'policies',

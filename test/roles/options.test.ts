@@ -38,7 +38,7 @@ test('api needs its database and its key, and ingest nothing', () => {
 
 test('one variable gives both sides their token, and each side its internal address', () => {
   const shared = (schema: Parameters<typeof variablesOf>[0]): string[] =>
-    variablesOf(schema).filter(name => /TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
+    variablesOf(schema).filter(name => /CONTROL_TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
   expect(shared(apiOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
   expect(shared(ingestRoleOptions)).toEqual(['SVC_ENV', 'SVC_INTERNAL_LISTEN', 'SVC_CONTROL_TOKEN'])
   expect(loadIngestOptions({ environment: { SVC_CONTROL_TOKEN: aToken } }).control.token).toBe(aToken)
@@ -81,6 +81,12 @@ test.each([
     /control\.token is set to a text that is not shown: give at least 16/,
   ],
   ['of a short token', ingest, { SVC_CONTROL_TOKEN: 'short' }, /control\.token is set to a text that is not shown: give at least 16/],
+  [
+    'of policies elsewhere with one connection',
+    api,
+    { SVC_POLICIES_STORE: 'openfga', SVC_DATABASE_CONNECTIONS_MAX: '1' },
+    /database\.connections_max: with policies\.store = openfga at least 2/,
+  ],
   ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: a certificate needs its key/],
   [
     'of an authority without a certificate',

@@ -5,6 +5,7 @@ import { installInflux, missingInflux } from './influx.ts'
 import { installKafka, missingKafka } from './kafka-install.ts'
 import { installMongo, missingMongo } from './mongo.ts'
 import { installOpenFga, missingOpenFga } from './openfga.ts'
+import { installStepCa, missingStepCa } from './step-ca.ts'
 
 interface Server {
   readonly name: string
@@ -18,6 +19,7 @@ const servers: readonly Server[] = [
   { name: 'Cassandra', missing: missingCassandra, install: installCassandra },
   { name: 'FerretDB (a minute)', missing: missingMongo, install: installMongo },
   { name: 'OpenFGA (a minute)', missing: missingOpenFga, install: installOpenFga },
+  { name: 'step-ca (two minutes)', missing: missingStepCa, install: installStepCa },
   { name: 'InfluxDB (six minutes)', missing: missingInflux, install: installInflux },
 ]
 

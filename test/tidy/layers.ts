@@ -53,6 +53,8 @@ const drivers = [
   'cassandra-driver',
   'mongodb',
   'bson',
+  '@peculiar/x509',
+  'reflect-metadata',
 ]
 
 export interface Import {

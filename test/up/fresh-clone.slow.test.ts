@@ -61,6 +61,8 @@ test('a fresh checkout with empty caches gives the first stored message back, an
     5: /data: \{"Channel".*"Name":"door",.*"BoolValue":true\}/,
     6: /give a whole number from 1 to 1000/,
     7: /component_errors_total\{.*error_code="one-value"\} 1/,
+    8: /client_cert\.pem: OK/,
+    9: /"revocation_time":"[^]*certificate revoked/,
   }
   await runBlocks(blocks, { cwd: checkout.path, replace: { 'http://127.0.0.1:8080': platform.url }, expected })
   await runBlocks(extractBlocks(await readFile(join(checkout.path, 'README.md'), 'utf8'), 'config'), {

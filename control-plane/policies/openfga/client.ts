@@ -19,8 +19,16 @@ export interface OpenFgaClient {
   makeStore(): Promise<OpenFgaStore>
   check(store: OpenFgaStore, subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
   read(store: OpenFgaStore, of: PolicyFilter): Promise<Policy[]>
-  /** Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done. */
-  write(store: OpenFgaStore, change: { readonly add?: readonly Policy[]; readonly remove?: readonly Policy[] }): Promise<void>
+  /**
+   * Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done.
+   *
+   * @param signal is looked at between the parts
+   */
+  write(
+    store: OpenFgaStore,
+    change: { readonly add?: readonly Policy[]; readonly remove?: readonly Policy[] },
+    signal?: AbortSignal,
+  ): Promise<void>
   /**
    * The objects on which the subject has the relation, also through groups: `objectsMax` at most, and those that the server finds within its
    * deadline (`OPENFGA_LIST_OBJECTS_DEADLINE`, 3 s), which it does not tell.
@@ -90,8 +98,11 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
       return found
     },
 
-    async write({ storeId, modelId }, { add = [], remove = [] }) {
-      const post = (part: object) => requests.post(`/stores/${storeId}/write`, { authorization_model_id: modelId, ...part })
+    async write({ storeId, modelId }, { add = [], remove = [] }, signal) {
+      const post = async (part: object): Promise<void> => {
+        signal?.throwIfAborted()
+        await requests.post(`/stores/${storeId}/write`, { authorization_model_id: modelId, ...part })
+      }
       for (const tuples of parts(remove)) await post({ deletes: { tuple_keys: tuples, on_missing: 'ignore' } })
       for (const tuples of parts(add)) await post({ writes: { tuple_keys: tuples, on_duplicate: 'ignore' } })
     },

@@ -4,7 +4,7 @@
 // while the row stays until what may have arrived is taken back. A process that dies between leaves rows that the next one finishes.
 
 import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
-import type { MadeEntities, Policy } from '../policy-store.ts'
+import type { Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 
 /** An entity whose policies are not delivered. */
@@ -15,45 +15,48 @@ export interface Made {
 
 export interface Outbox {
   /** In the transaction that makes the entities. Each policy is of the entity that it names. */
-  put(transaction: Queries, policies: readonly Policy[], entities: MadeEntities): Promise<Made[]>
+  put(transaction: Queries, policies: readonly Policy[], entities: readonly string[]): Promise<Made[]>
   /**
    * Once that transaction is committed: the entities are there when it resolves.
    *
    * @throws HttpError `unavailable` where the policies cannot be delivered; the entities are gone then
    */
   deliver(made: readonly Made[]): Promise<void>
-  /** Finishes what is left over, now and every few seconds. */
-  start(): Promise<void>
-  close(): Promise<void>
+  /** Finishes what is left over by processes that died. */
+  finish(): Promise<void>
 }
 
 interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
   readonly store: () => Promise<OpenFgaStore>
-  readonly onFailure: (error: unknown) => void
+  /** @param rows the entities whose policies could not be delivered */
+  readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
-const intervalMs = 5_000
-/** A request that is under way finishes its own: none takes as long. */
-const leftOverSeconds = 60
+/** Of all that one request made, without its last part. */
+const deliveryMs = 30_000
+/** A request that is under way finishes its own: with a last part that is asked twice within 60 s, none takes as long. */
+const leftOverSeconds = 180
 /** Rows that are finished at once. */
 const rowsMax = 100
 
 const putSql = `
-  INSERT INTO control_plane.policy_outbox (entity, kind, policies)
-  SELECT entity, $1, policies FROM json_to_recordset($2::json) AS row (entity uuid, kind text, policies jsonb)`
+  INSERT INTO control_plane.policy_outbox (entity, policies)
+  SELECT entity, policies FROM json_to_recordset($1::json) AS row (entity uuid, policies jsonb)`
 const doneSql = 'DELETE FROM control_plane.policy_outbox WHERE entity = ANY($1::uuid[])'
+// The lines of the audit log have the instant of the transaction, as the rows have: earlier ones of an id that was given again stay.
 const undoSql = `
   WITH undone AS (
-    UPDATE control_plane.policy_outbox SET is_undone = true WHERE entity = ANY($1::uuid[]) RETURNING entity
+    UPDATE control_plane.policy_outbox SET is_undone = true WHERE entity = ANY($1::uuid[]) RETURNING entity, since
   ), things AS (
     DELETE FROM control_plane.things WHERE id IN (SELECT entity FROM undone)
   ), groups AS (
     DELETE FROM control_plane.groups WHERE id IN (SELECT entity FROM undone)
+  ), channels AS (
+    DELETE FROM control_plane.channels WHERE id IN (SELECT entity FROM undone)
   ), lines AS (
-    DELETE FROM control_plane.audit
-    WHERE objects && ARRAY(SELECT entity::text FROM undone) AND action IN ('thing.create', 'group.create', 'user.register')
+    DELETE FROM control_plane.audit USING undone WHERE objects && ARRAY[entity::text] AND at = since
   )
   DELETE FROM control_plane.users WHERE id IN (SELECT entity FROM undone)`
 const leftOverSql = `
@@ -63,28 +66,13 @@ const leftOverSql = `
 type LeftOverRow = SqlRow & { entity: string; policies: string; is_undone: boolean }
 
 export function openOutbox({ database, client, store, onFailure }: Parts): Outbox {
-  let timer: NodeJS.Timeout | undefined
-  let finishing = Promise.resolve()
-
-  async function finish(): Promise<void> {
-    const to = await store()
-    for (;;) {
-      const rows = await database.query<LeftOverRow>(leftOverSql, [leftOverSeconds])
-      const policiesOf = (isUndone: boolean): Policy[] =>
-        rows.filter(row => row.is_undone === isUndone).flatMap(row => JSON.parse(row.policies) as Policy[])
-      await client.write(to, { remove: policiesOf(true), add: policiesOf(false) })
-      await database.query(doneSql, [rows.map(({ entity }) => entity)])
-      if (rows.length < rowsMax) return
-    }
-  }
-
   return {
-    async put(transaction, policies, { kind, ids }) {
-      const made = ids.map(entity => ({
+    async put(transaction, policies, entities) {
+      const made = entities.map(entity => ({
         entity,
         policies: policies.filter(({ subject, object }) => subject === entity || object === entity),
       }))
-      await transaction.query(putSql, [kind, JSON.stringify(made)])
+      await transaction.query(putSql, [JSON.stringify(made)])
       return made
     },
 
@@ -92,7 +80,8 @@ export function openOutbox({ database, client, store, onFailure }: Parts): Outbo
       if (made.length === 0) return
       const entities = made.map(({ entity }) => entity)
       try {
-        await client.write(await store(), { add: made.flatMap(({ policies }) => policies) })
+        const add = made.flatMap(({ policies }) => policies)
+        await client.write(await store(), { add }, AbortSignal.timeout(deliveryMs))
       } catch (error) {
         await database.query(undoSql, [entities])
         throw error
@@ -100,17 +89,27 @@ export function openOutbox({ database, client, store, onFailure }: Parts): Outbo
       await database.query(doneSql, [entities])
     },
 
-    async start() {
-      await finish()
-      timer = setInterval(() => {
-        finishing = finishing.then(finish).catch(onFailure)
-      }, intervalMs)
-      timer.unref()
-    },
-
-    async close() {
-      clearInterval(timer)
-      await finishing
+    async finish() {
+      const to = await store()
+      for (;;) {
+        const rows = await database.query<LeftOverRow>(leftOverSql, [leftOverSeconds])
+        const delivered = async ({ entity, policies, is_undone }: LeftOverRow): Promise<string> => {
+          const all = JSON.parse(policies) as Policy[]
+          await client.write(to, is_undone ? { remove: all } : { add: all })
+          return entity
+        }
+        // Each by itself, so that one that the server refuses holds up no others.
+        const outcomes = await Promise.allSettled(rows.map(delivered))
+        const done = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+        await database.query(doneSql, [done])
+        const failure = outcomes.find(outcome => outcome.status === 'rejected')
+        if (failure !== undefined)
+          onFailure(
+            failure.reason,
+            rows.map(({ entity }) => entity).filter(entity => !done.includes(entity)),
+          )
+        if (rows.length < rowsMax || done.length === 0) return
+      }
     },
   }
 }

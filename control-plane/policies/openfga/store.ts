@@ -1,13 +1,18 @@
-// The policy store in an OpenFGA server: it is asked before the database commits what takes access away, and after it for what is made.
+// The policy store in an OpenFGA server: a change is committed in the database and delivered then, so that no transaction waits for the server.
 
-import type { Database } from '../../../config/postgres/database.ts'
-import type { Policy, PolicyStore } from '../policy-store.ts'
-import type { OpenFgaClient, OpenFgaStore } from './client.ts'
+import type { Logger } from '../../../config/logger.ts'
+import { factOf } from '../../../config/outage.ts'
+import type { Database, Transaction } from '../../../config/postgres/database.ts'
+import type { PoliciesOptions } from '../options.ts'
+import type { PoliciesOf, Policy, PolicyChanges, PolicyStore } from '../policy-store.ts'
+import { type OpenFgaClient, type OpenFgaStore, openClient } from './client.ts'
 import { type Made, openOutbox } from './outbox.ts'
+import { openQueue } from './queue.ts'
+import { openRequests } from './requests.ts'
 
 export interface OpenFgaPolicies extends PolicyStore {
   /**
-   * Makes its store on the first start, and from then on finishes what a crash cut off, now and again.
+   * Makes its store on the first start, and from then on finishes what was not delivered, now and every few seconds.
    *
    * @throws HttpError `unavailable` while the server or the database cannot be asked
    */
@@ -20,17 +25,37 @@ export interface OpenFgaPolicies extends PolicyStore {
 interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
-  /** What could not be finished, which is tried again. */
-  readonly onFailure: (error: unknown) => void
+  /** Of what could not be delivered, which is tried again. @param rows of the outbox or the queue */
+  readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
-/** Transactions that may wait for the server at once: others need the database's connections meanwhile. */
-const transactionsMax = 2
+type Work<Result> = (transaction: Transaction, policies: PolicyChanges) => Promise<Result>
+
+const intervalMs = 5_000
+/** A change is not undone once it is committed, so the server is asked before whether it is there: outside the transaction, which runs again then. */
+const unasked = new Error('policies are to be changed, and the server has not been asked')
+
+export function openOpenFga(database: Database, options: PoliciesOptions['openfga'], logger: Logger): OpenFgaPolicies {
+  const requests = openRequests(options)
+  const policies = openOpenFgaPolicies({
+    database,
+    client: openClient(requests),
+    onFailure: (error, rows) =>
+      logger.warn({ reason: factOf(error), rows }, 'policies that were not delivered wait for their store: they are tried again'),
+  })
+  return {
+    ...policies,
+    async close() {
+      await policies.close()
+      await requests.close()
+    },
+  }
+}
 
 export function openOpenFgaPolicies({ database, client, onFailure }: Parts): OpenFgaPolicies {
-  const slots = openSlots(transactionsMax)
   let known: Promise<OpenFgaStore> | undefined
   const outbox = openOutbox({ database, client, store, onFailure })
+  const queue = openQueue({ database, client, store, onFailure })
 
   /** One store for all instances on the database, made by the first of them. */
   async function findStore(): Promise<OpenFgaStore> {
@@ -53,61 +78,82 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
     return known
   }
 
+  const check = async (): Promise<void> => void (await client.check(await store(), '*', 'create', 'users'))
+
+  interface Committed<Result> {
+    readonly result: Result
+    readonly made: readonly Made[]
+    /** In the queue; undefined where nothing but entities and their policies was made. */
+    readonly change: bigint | undefined
+  }
+
+  /** @throws `unasked`, with nothing committed, where policies of what exists change and the server has not been asked whether it is there */
+  function commit<Result>(work: Work<Result>, isThere: boolean): Promise<Committed<Result>> {
+    return database.transaction(async transaction => {
+      const [added, removed]: [Policy[], (Policy | PoliciesOf)[]] = [[], []]
+      const ofMade: [policies: readonly Policy[], entities: readonly string[]][] = []
+      const result = await work(transaction, {
+        async add(policies, entities) {
+          if (entities === undefined) added.push(...policies)
+          else ofMade.push([policies, entities])
+          return policies
+        },
+        async remove(policies) {
+          removed.push(...policies)
+          return policies
+        },
+        removeAll: async of => void removed.push(of),
+      })
+      // Last, so that the transaction itself finds what it made.
+      const made: Made[] = []
+      for (const [policies, entities] of ofMade) {
+        await queue.refusePending(transaction, entities)
+        made.push(...(await outbox.put(transaction, policies, entities)))
+      }
+      if (added.length + removed.length === 0) return { result, made, change: undefined }
+      if (!isThere) throw unasked
+      return { result, made, change: await queue.put(transaction, { removed, added }) }
+    })
+  }
+
+  let timer: NodeJS.Timeout | undefined
+  let finishing: Promise<unknown> = Promise.resolve()
+  const note = (error: unknown): void => onFailure(error, [])
+  const finish = (): Promise<unknown> => Promise.all([outbox.finish().catch(note), queue.finish().catch(note)])
+
   return {
     async start() {
       await store()
-      await outbox.start()
+      await Promise.all([outbox.finish(), queue.finish()])
+      timer = setInterval(() => {
+        finishing = finishing.then(finish)
+      }, intervalMs)
+      timer.unref()
     },
 
     allows: async (subject, relation, object) => client.check(await store(), subject, relation, object),
-    list: async of => client.read(await store(), of),
     objects: async (subject, relation) => client.objects(await store(), subject, relation),
 
-    async transaction(work) {
-      const to = await store()
-      const made: Made[] = []
-      const outcome = await slots(() =>
-        database.transaction(async transaction => {
-          const [added, removed]: [Policy[], Policy[]] = [[], []]
-          const result = await work(transaction, {
-            async add(policies, entities) {
-              if (entities === undefined) added.push(...policies)
-              else made.push(...(await outbox.put(transaction, policies, entities)))
-              return policies
-            },
-            async remove(policies) {
-              removed.push(...policies)
-              return policies
-            },
-            removeAll: async of => void removed.push(...(await client.read(to, of))),
-          })
-          // Where the commit fails behind it, or a part of a write, what was sent holds: repeating the request, or its opposite, settles it.
-          await client.write(to, { remove: removed, add: added })
-          return result
-        }),
-      )
-      await outbox.deliver(made)
-      return outcome
+    async list(of, transaction) {
+      if (transaction !== undefined && of.object !== undefined) await queue.refusePending(transaction, [of.object])
+      return client.read(await store(), of)
     },
 
-    check: async () => void (await client.check(await store(), '*', 'create', 'users')),
-    close: () => outbox.close(),
-  }
-}
+    async transaction(work) {
+      const { result, made, change } = await commit(work, false).catch(async (error: unknown) => {
+        if (error !== unasked) throw error
+        await check()
+        return commit(work, true)
+      })
+      await outbox.deliver(made)
+      if (change !== undefined) await queue.deliver(change)
+      return result
+    },
 
-/** @returns runs what it is given, so many at once, and the others in their order */
-function openSlots(count: number): <Result>(work: () => Promise<Result>) => Promise<Result> {
-  const waiting: (() => void)[] = []
-  let free = count
-  return async work => {
-    if (free > 0) free--
-    else await new Promise<void>(resolve => void waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) free++
-      else next()
-    }
+    check,
+    async close() {
+      clearInterval(timer)
+      await finishing
+    },
   }
 }

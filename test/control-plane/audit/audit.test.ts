@@ -59,9 +59,14 @@ describePlatform('audit', platform => {
     const { json: issued } = await ask('POST', '/keys', { name: 'secret name' })
     await ask('DELETE', `/keys/${issued!.id as string}`)
     await ask('PUT', '/users', { metadata: { note: 'secret name' } })
+    const { json: certified } = await ask('POST', '/certs', { thing_id: thing, key_type: 'ec' })
+    const serial = certified!.Serial as string
+    const { json: renewed } = await ask('POST', `/certs/${serial}/renew`, {})
+    await ask('DELETE', '/certs/revoke', { thing_id: thing, serial })
     await ask('DELETE', `/groups/${users}`)
     await ask('DELETE', `/channels/${channel}`)
     await ask('DELETE', `/things/${thing}`)
+    secrets.push(certified!.ClientKey as string, renewed!.ClientKey as string)
     secrets.push(key!.key as string, rotated!.key as string, issued!.value as string)
     const { status } = await ask('PATCH', '/password', { old_password: user.password, password: 'another horse battery' })
     expect(status).toBe(201)
@@ -99,8 +104,13 @@ describePlatform('audit', platform => {
       line('key.issue', [issued!.id as string]),
       line('key.revoke', [issued!.id as string]),
       line('user.update', [user.id]),
+      line('certificate.issue', [thing, serial]),
+      line('certificate.issue', [thing, renewed!.Serial as string]),
+      line('certificate.renew', [thing, serial, renewed!.Serial as string]),
+      line('certificate.revoke', [thing, serial]),
       line('group.delete', [users]),
       line('channel.delete', [channel]),
+      line('certificate.revoke', [thing, renewed!.Serial as string]),
       line('thing.delete', [thing]),
       line('user.change-password', [user.id]),
       byAdministrator('user.register', [made]),

@@ -5,14 +5,14 @@ import { type Answer, type CallOptions, call } from '../../up/operator.ts'
 export interface Asker {
   readonly url: string
   readonly call: (method: string, path: string, options?: CallOptions) => Promise<Answer>
-  /** Passwords, keys of things, values of API keys, and tokens with their signatures. */
+  /** Passwords, keys of things, values of API keys, private keys of certificates, and tokens with their signatures. */
   readonly secrets: Set<string>
   /** Headers and bodies of error answers. */
   readonly refusals: string[]
 }
 
 /** Fields of requests and answers whose text is a secret. */
-const secretFields = new Set(['password', 'old_password', 'key', 'token', 'value'])
+const secretFields = new Set(['password', 'old_password', 'key', 'token', 'value', 'ClientKey'])
 /** Shorter ones occur in other texts by chance. */
 const secretLengthMin = 8
 
@@ -23,6 +23,9 @@ export function openAsker(url: string): Asker {
   function note(secret: string): void {
     if (secret.length < secretLengthMin) return
     secrets.add(secret)
+    // Of a PEM, what stands alone in a text of any form.
+    const pemLine = /-\n(.+)\n/.exec(secret)?.[1]
+    if (pemLine !== undefined) secrets.add(pemLine)
     const [, , signature] = secret.split('.')
     if (signature !== undefined) secrets.add(signature)
   }

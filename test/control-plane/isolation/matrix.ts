@@ -107,6 +107,9 @@ export interface Substitution {
   readonly requests: Readonly<Record<string, Asked>>
 }
 
+/** In hex, where that is asked for. */
+const absentOf = (name: Named): string => (name === 'certificate' ? absentId.replaceAll('-', '') : absentId)
+
 const ofAVersion = { 'if-match': '"99"' }
 
 /** Requests of a row with each id that it names replaced: by one that is absent and, where that makes a difference, by a stranger's. */
@@ -123,7 +126,7 @@ export function substitutionsOf(world: World, row: Row, site: Site): Substitutio
           caller,
           isTolerated: row.tolerates?.includes(name) === true && row.allowed.includes(caller),
           requests: {
-            absent: replaced(absentId),
+            absent: replaced(absentOf(name)),
             ...(own ? { foreign: replaced(foreign) } : {}),
             ...(own && row.isVersioned === true ? { 'foreign, of a version': { ...replaced(foreign), headers: ofAVersion } } : {}),
           },

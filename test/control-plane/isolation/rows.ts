@@ -2,6 +2,7 @@
 
 import { createServer, type HttpServer } from '../../../config/http/server.ts'
 import { recordingLogger } from '../platform.ts'
+import { certificateRows } from './certificate-rows.ts'
 import { channelRows } from './channel-rows.ts'
 import { groupRows } from './group-rows.ts'
 import type { Row } from './row.ts'
@@ -9,7 +10,7 @@ import { thingRows } from './thing-rows.ts'
 import { userRows } from './user-rows.ts'
 
 /** Rows that change nothing come first: lists are exact until other entities are created. */
-export const controlPlaneRows: readonly Row[] = inOrder([...userRows, ...thingRows, ...channelRows, ...groupRows])
+export const controlPlaneRows: readonly Row[] = inOrder([...userRows, ...thingRows, ...channelRows, ...groupRows, ...certificateRows])
 
 export function inOrder(rows: readonly Row[]): Row[] {
   return rows.toSorted((left, right) => Number(left.changes !== undefined) - Number(right.changes !== undefined))

@@ -35,6 +35,8 @@ export interface Site {
   /** Shared with the group of things. */
   readonly usersGroup: string
   readonly apiKey: { readonly id: string; readonly value: string }
+  /** The serial of the thing's. */
+  readonly certificate: string
 }
 
 export interface User {
@@ -186,7 +188,8 @@ export async function makeSite(
   const thingsGroup = idIn(await ask('POST', '/groups', { name: 'things' }))
   const usersGroup = idIn(await ask('POST', '/groups', { name: 'users' }))
   const { id, value } = (await ask('POST', '/keys', { name: 'key' })).json as Site['apiKey']
-  const site = { thing, otherThing, leftThing, channel, otherChannel, thingsGroup, usersGroup, apiKey: { id, value } }
+  const certificate = (await ask('POST', '/certs', { thing_id: thing.id, key_type: 'ec' })).json!['Serial'] as string
+  const site = { thing, otherThing, leftThing, channel, otherChannel, thingsGroup, usersGroup, apiKey: { id, value }, certificate }
   await ask('POST', '/connect', { channel_ids: [channel], thing_ids: [thing.id, leftThing.id] })
   await prepare(site)
   await ask('DELETE', `/channels/${channel}/things/${leftThing.id}`)

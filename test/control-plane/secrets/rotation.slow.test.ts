@@ -166,6 +166,24 @@ describeOnDatabases('rotation of the master key', database => {
     expect(await accessOf(previous)).toMatchObject({ allowed: true, endsMs: expect.any(Number) })
   })
 
+  test('the key of the certificate authority is written under the new key, which is then enough to sign with the same authority', async () => {
+    const issuerOf = async (on: Platform) =>
+      (await ask('POST', '/certs', { thing_id: things[0]!.id, key_type: 'ec' }, on)).json?.['IssuingCA']
+    const issuer = await issuerOf(await open([oldKey, newKey]))
+    expect(issuer).toContain('BEGIN CERTIFICATE')
+    expect(await readRotation(database(), both)).toMatchObject({ isAuthorityLeft: true })
+    await rotate()
+    expect(await readRotation(database(), both)).toMatchObject({ isAuthorityLeft: false })
+    expect(await issuerOf(await open([newKey]))).toBe(issuer)
+  })
+
+  test('a key of the certificate authority that no master key opens is named, and the old key stays the one of the database', async () => {
+    await ask('POST', '/certs', { thing_id: things[0]!.id, key_type: 'ec' })
+    await database().execute(`UPDATE control_plane.certificate_authority SET key_ciphertext = '\\x00010203'`)
+    await expect(rotate()).rejects.toThrow(/the key of certificate authority .* is encrypted under the key 00010203.*give that master key/)
+    await expect(open([newKey])).rejects.toThrow(/written under another master key/)
+  })
+
   test('a given key that a thing has under the other master key is in use', async () => {
     const [first, second] = things
     const previous = first!.key

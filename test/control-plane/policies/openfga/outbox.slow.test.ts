@@ -40,7 +40,13 @@ describeWithPostgres('outbox', postgres => {
     function makeThing(policies: OpenFgaPolicies): Promise<unknown> {
       const changes = openChanges(recordingLogger().logger)
       const writes = openWrites({ policies, audit: openAuditLog(database, { retentionDays: 1 }), changes })
-      const things = openThings({ database, policies, writes, keys: openThingKeys([masterKey]) })
+      const things = openThings({
+        database,
+        policies,
+        writes,
+        keys: openThingKeys([masterKey]),
+        certificates: { revoking: work => work(async () => undefined) },
+      })
       return things.create({ ...itself, user: user.id as UserId }, [{ name: 'made' }])
     }
 

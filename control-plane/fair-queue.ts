@@ -1,12 +1,13 @@
-// Whose password is hashed next: two at once, bounded in number, and the flood of one account or address never before everybody else.
+// Whose slow work is done next (hashing passwords, making keys): so many at once, bounded in number, and the flood of one account or address never
+// before everybody else.
 //
 // Fair by tags: a job comes after the jobs of its account and of its address that wait already, and beside the first ones of all others. Of one
 // account one runs at a time, so that each knows of the failures before it.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { HttpError } from '../../config/http/errors.ts'
+import { HttpError } from '../config/http/errors.ts'
 
-/** Whom a job is for, as what is counted: the email in its one form, and the client's network. */
+/** Whom a job is for, as what is counted: a user's id or their email in its one form, and the client's network. */
 export interface Requester {
   readonly account: string
   readonly address: string
@@ -14,7 +15,7 @@ export interface Requester {
   readonly failures?: number
 }
 
-export interface PasswordQueue {
+export interface FairQueue {
   /**
    * Runs the work in its turn, once the delay is over.
    *
@@ -24,12 +25,16 @@ export interface PasswordQueue {
   run<Result>(requester: Requester, work: () => Promise<Result>, delayMs?: number): Promise<Result>
 }
 
-/** Two of libuv's four threads, so that files and name look-ups never wait behind a wave of logins. */
-const concurrentMax = 2
-// Those that are delayed, wait and run. All of them take about 2.5 s of hashing: waiting longer helps no client.
-const jobsMax = 200
-const addressJobsMax = 100
-const accountJobsMax = 20
+export interface FairQueueOptions {
+  /** For errors: `['passwords', 'checked']`. */
+  readonly what: readonly [things: string, done: string]
+  /** How many run at once. */
+  readonly concurrentMax: number
+  /** Those that are delayed, wait and run; of all, of one address, of one account. */
+  readonly jobsMax: number
+  readonly addressJobsMax: number
+  readonly accountJobsMax: number
+}
 
 interface Job extends Required<Requester> {
   state: 'delayed' | 'waiting' | 'running'
@@ -38,7 +43,12 @@ interface Job extends Required<Requester> {
   drop: (reason: HttpError) => void
 }
 
-export function openPasswordQueue(): PasswordQueue {
+export function openFairQueue({ what, concurrentMax, jobsMax, addressJobsMax, accountJobsMax }: FairQueueOptions): FairQueue {
+  const [things, done] = what
+  const tooMany = (of: string): string => `too many ${things}${of} are being ${done} right now: try again`
+  const tooManyOfAccount = (): HttpError => new HttpError('too_many_requests', tooMany(' of this account'))
+  const tooManyOfAddress = (): HttpError => new HttpError('too_many_requests', tooMany(' from this address'))
+
   // In the order in which they came.
   const jobs = new Set<Job>()
   let lastTag = 0
@@ -72,7 +82,7 @@ export function openPasswordQueue(): PasswordQueue {
     const most = Math.max(...counts.values())
     const last = [...jobs].findLast(job => job.state !== 'running' && counts.get(job.address) === most)
     if (last === undefined || most <= (counts.get(address) ?? 0) + 1) {
-      throw new HttpError('unavailable', 'too many passwords are being checked right now: try again')
+      throw new HttpError('unavailable', tooMany(''))
     }
     jobs.delete(last)
     last.drop(tooManyOfAddress())
@@ -123,12 +133,4 @@ export function openPasswordQueue(): PasswordQueue {
       }
     },
   }
-}
-
-function tooManyOfAccount(): HttpError {
-  return new HttpError('too_many_requests', 'too many passwords of this account are being checked right now: try again')
-}
-
-function tooManyOfAddress(): HttpError {
-  return new HttpError('too_many_requests', 'too many passwords from this address are being checked right now: try again')
 }

@@ -1,10 +1,11 @@
 // Whose password is hashed next: fair between accounts and addresses, and bounded for each.
 
 import { expect, test } from 'vitest'
-import { openPasswordQueue, type PasswordQueue } from '../../../control-plane/users/password-queue.ts'
+import { type FairQueue, openFairQueue } from '../../control-plane/fair-queue.ts'
+import { passwordWork } from '../../control-plane/users/passwords.ts'
 
 /** A queue whose work ends when it is told to, with the order in which it began. */
-function watch(queue: PasswordQueue): {
+function watch(queue: FairQueue): {
   readonly enter: (account: string, address: string, failures?: number) => Promise<void>
   readonly endAll: () => Promise<void>
   readonly began: readonly string[]
@@ -39,7 +40,7 @@ function watch(queue: PasswordQueue): {
 const settled = () => new Promise(resolve => setImmediate(resolve))
 
 test('two run at once, and of one account one', async () => {
-  const { enter, endAll, began } = watch(openPasswordQueue())
+  const { enter, endAll, began } = watch(openFairQueue(passwordWork))
   const all = [enter('a', '1'), enter('a', '2'), enter('b', '1'), enter('c', '1')]
   await settled()
   expect(began).toEqual(['a@1', 'b@1'])
@@ -52,7 +53,7 @@ test.each<[string, (nth: number) => [string, string]]>([
   ['one address with many accounts', nth => [`account ${nth}`, 'flood']],
   ['many addresses at one account', nth => ['flood', `address ${nth}`]],
 ])('%s: somebody else is among the first five', async (_name, flooder) => {
-  const { enter, endAll, began } = watch(openPasswordQueue())
+  const { enter, endAll, began } = watch(openFairQueue(passwordWork))
   const all = Array.from({ length: 20 }, (_, nth) => enter(...flooder(nth)))
   await settled()
   all.push(enter('somebody', 'else'))
@@ -62,7 +63,7 @@ test.each<[string, (nth: number) => [string, string]]>([
 })
 
 test('two floods and two others take turns', async () => {
-  const { enter, endAll, began } = watch(openPasswordQueue())
+  const { enter, endAll, began } = watch(openFairQueue(passwordWork))
   const all = Array.from({ length: 40 }, (_, nth) => enter(`account ${nth}`, nth % 2 === 0 ? 'flood' : 'other flood'))
   await settled()
   all.push(enter('a', '1'), enter('b', '2'))
@@ -76,7 +77,7 @@ test.each<[string, number, string, (nth: number) => [string, string]]>([
   ['an address', 100, 'too_many_requests', nth => [`account ${nth}`, 'flood']],
   ['all', 200, 'unavailable', nth => [`account ${nth}`, `address ${nth}`]],
 ])('of %s %i are taken, and the next is told to try again; others before them are served', async (_name, taken, code, flooder) => {
-  const { enter, endAll } = watch(openPasswordQueue())
+  const { enter, endAll } = watch(openFairQueue(passwordWork))
   const all = Array.from({ length: taken }, (_, nth) => enter(...flooder(nth)))
   await expect(enter(...flooder(taken))).rejects.toMatchObject({ code })
   if (taken < 200) all.push(enter('somebody', 'else'))
@@ -88,7 +89,7 @@ test.each<[string, number, string, (nth: number) => [string, string]]>([
 })
 
 test('two addresses that take every place keep no third out: the last of theirs give way', async () => {
-  const { enter, endAll, began } = watch(openPasswordQueue())
+  const { enter, endAll, began } = watch(openFairQueue(passwordWork))
   const floods = Array.from({ length: 200 }, (_, nth) => enter(`account ${nth}`, nth % 2 === 0 ? 'flood' : 'other flood'))
   const ends = Promise.allSettled(floods)
   const somebody = enter('somebody', 'else')
@@ -104,7 +105,7 @@ test.each<[string, (nth: number) => [string, number]]>([
   ['addresses that failed at it', nth => [`address ${nth}`, 1]],
   ['one address at once', () => ['flood', 0]],
 ])('a full account: the last job of %s gives way to one of an address without failures, and to no other', async (_name, flooder) => {
-  const { enter, endAll, began } = watch(openPasswordQueue())
+  const { enter, endAll, began } = watch(openFairQueue(passwordWork))
   const ends = Promise.allSettled(Array.from({ length: 20 }, (_, nth) => enter('account', ...flooder(nth))))
   const owner = enter('account', 'owner')
   await settled()
@@ -118,7 +119,7 @@ test.each<[string, (nth: number) => [string, number]]>([
 })
 
 test('work that fails frees its turn, and one that is delayed takes none', async () => {
-  const queue = openPasswordQueue()
+  const queue = openFairQueue(passwordWork)
   const failing = (): Promise<never> => Promise.reject(new Error('broken'))
   const delayed = queue.run({ account: 'late', address: '1' }, async () => 'late', 50)
   for (let nth = 0; nth < 3; nth++) await expect(queue.run({ account: 'a', address: '1' }, failing)).rejects.toThrow('broken')

@@ -1,0 +1,245 @@
+// Certificates in the database: which were issued for which thing, until when, and what was revoked. No private key is among it.
+
+import { HttpError } from '../../config/http/errors.ts'
+import type { Logger } from '../../config/logger.ts'
+import type { Database, SqlRow } from '../../config/postgres/database.ts'
+import type { ThingId } from '../ids.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { openSlots } from '../slots.ts'
+import type { Actor, Caller, Write, Writes } from '../writes.ts'
+import type { Authority } from './authority.ts'
+import type { NewCsrs } from './csr.ts'
+import type { IssuedCertificate } from './record.ts'
+import { type IssueRequest, openSigning } from './signing.ts'
+
+export interface Certificate {
+  readonly thing: ThingId
+  /** Lower-case hex. */
+  readonly serial: string
+  /** PEM. */
+  readonly certificate: string
+  /** RFC 3339. */
+  readonly expiresAt: string
+  readonly revokedAt: string | undefined
+}
+
+export interface Expiries {
+  /** Of those that are valid; undefined without any. */
+  readonly earliestMs: number | undefined
+  /** How many of them end within 7 and within 30 days. */
+  readonly within7: number
+  readonly within30: number
+}
+
+/** Revokes in a transaction what is valid of a thing, or one certificate of it. @returns RFC 3339; undefined where nothing was */
+export type RevokeIn = (write: Write, thing: ThingId, serial?: string) => Promise<string | undefined>
+
+export interface Certificates {
+  /**
+   * Has certificates signed, and then runs `work`, which hands them out and calls `store` in the transaction that makes their things, or finds them
+   * there. Where it throws, they are revoked: nothing is left behind.
+   *
+   * @throws HttpError of the authority and of the queue for keys, before `work`; whatever `work` throws
+   */
+  issuing<Result>(
+    by: Caller,
+    requests: readonly IssueRequest[],
+    work: (issued: readonly IssuedCertificate[], store: (write: Write) => Promise<void>) => Promise<Result>,
+  ): Promise<Result>
+  /** One, for a thing that is there. @throws HttpError also `conflict` for a thing with too many */
+  issue(by: Caller, request: IssueRequest): Promise<IssuedCertificate>
+  /** In place of an earlier one of the same thing, which stays valid unless it is to be revoked. @throws HttpError `conflict` for one that is revoked */
+  renew(by: Caller, previous: Certificate, request: IssueRequest, revokesPrevious: boolean): Promise<IssuedCertificate>
+  find(serial: string): Promise<Certificate | undefined>
+  /** Those of a thing in the order of their issue, also what is revoked, or has ended within 30 days. */
+  list(thing: ThingId, page: PageRequest): Promise<Page<Certificate>>
+  /**
+   * Revokes all of a thing, or one of them. What is revoked already stays so.
+   *
+   * @returns when the last of them was revoked, RFC 3339; undefined where there is none that can be
+   */
+  revoke(by: Actor, thing: ThingId, serial?: string): Promise<string | undefined>
+  /**
+   * For work whose transaction revokes. An authority elsewhere is asked in the transaction, before its commit: two such transactions at once
+   * leave the database's connections to others while it does not answer.
+   */
+  revoking<Result>(work: (revoke: RevokeIn) => Promise<Result>): Promise<Result>
+  /** DER, of a moment after the call. */
+  crl(): Promise<Buffer>
+  expiries(signal: AbortSignal): Promise<Expiries>
+  /** @throws SecretError for files and keys of the options that cannot be read */
+  start(): Promise<void>
+  close(): Promise<void>
+}
+
+interface Parts {
+  readonly database: Database
+  readonly writes: Writes
+  readonly authority: Authority
+  readonly newCsrs: NewCsrs
+  readonly logger: Logger
+}
+
+/** Of one thing, so that a transaction which revokes them all is short. */
+const validMax = 100
+const revocationsMax = 2
+
+const columns = `serial, thing, certificate, to_char(expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS expires_at,
+  to_char(revoked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS revoked_at`
+const isValid = 'revoked_at IS NULL AND expires_at > now()'
+
+// Each insert removes two rows that ended long ago, so that the table shrinks by itself; rows that another one is removing are skipped.
+const insertSql = `
+  WITH old AS (
+    SELECT serial FROM control_plane.certificates WHERE authority = $3 AND expires_at < now() - interval '30 days'
+    ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED
+  ), removed AS (
+    DELETE FROM control_plane.certificates USING old WHERE certificates.serial = old.serial
+  )
+  INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at) VALUES ($1, $2, $3, $4, $5::timestamptz)`
+const revokeSql = `
+  UPDATE control_plane.certificates SET revoked_at = now()
+  WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND ${isValid} RETURNING ${columns}`
+const discardSql = 'UPDATE control_plane.certificates SET revoked_at = now() WHERE serial = ANY($1::text[]) AND revoked_at IS NULL'
+const revokedSql = `
+  SELECT ${columns} FROM control_plane.certificates
+  WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND revoked_at IS NOT NULL
+  ORDER BY certificates.revoked_at DESC LIMIT 1`
+const countSql = (within: string): string => `(SELECT count(*) FROM valid WHERE expires_at < now() + interval '${within}')`
+const expiriesSql = `
+  WITH valid AS (
+    SELECT expires_at FROM control_plane.certificates WHERE authority = $1 AND ${isValid} AND expires_at < now() + interval '30 days'
+  )
+  SELECT ${countSql('7 days')} AS within7, ${countSql('30 days')} AS within30, (
+    SELECT extract(epoch FROM min(expires_at)) * 1000 FROM control_plane.certificates WHERE authority = $1 AND ${isValid}
+  )::float8 AS earliest`
+
+type CertificateRow = SqlRow & { serial: string; thing: ThingId; certificate: string; expires_at: string; revoked_at: string | null }
+
+export function openCertificates({ database, writes, authority, newCsrs, logger }: Parts): Certificates {
+  const slots = openSlots(revocationsMax)
+  const signing = openSigning({
+    authority,
+    newCsrs,
+    // A commit whose outcome is not known may have kept them.
+    revocations: [serials => database.query(discardSql, [serials]), serials => authority.revoke(serials, database)],
+    logger,
+  })
+
+  async function store(write: Write, issued: readonly IssuedCertificate[]): Promise<void> {
+    for (const { serial, thing, certificate, expiresAt } of issued) {
+      // A deletion of the thing waits for this lock, and then revokes this certificate too.
+      const locked = await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])
+      if (locked.length === 0) throw new HttpError('forbidden')
+      const countSql = `SELECT count(*) AS valid FROM control_plane.certificates WHERE thing = $1 AND authority = $2 AND ${isValid}`
+      const [counted] = await write.query<{ valid: bigint }>(countSql, [thing, authority.name])
+      if (counted!.valid >= validMax)
+        throw new HttpError('conflict', `the thing has ${validMax} certificates that are valid: revoke what it does not use`)
+      await write.query(insertSql, [serial, thing, authority.name, certificate, expiresAt.toISOString()])
+      write.note('certificate.issue', [thing, serial])
+    }
+  }
+
+  const revokeIn: RevokeIn = async (write, thing, serial) => {
+    const rows = await write.query<CertificateRow>(revokeSql, [thing, authority.name, serial ?? null])
+    if (rows.length === 0) return undefined
+    const serials = rows.map(row => row.serial)
+    await authority.revoke(serials, write)
+    write.note('certificate.revoke', [thing, ...serials])
+    return rows[0]!.revoked_at!
+  }
+
+  const revoking = <Result>(work: (revoke: RevokeIn) => Promise<Result>): Promise<Result> =>
+    authority.name === 'builtin' ? work(revokeIn) : slots(() => work(revokeIn))
+
+  const issuing: Certificates['issuing'] = async (by, requests, work) => {
+    const issued: IssuedCertificate[] = []
+    try {
+      for (const request of requests) issued.push(await signing.sign(by, request))
+      return await work(issued, write => store(write, issued))
+    } catch (error) {
+      await signing.discard(issued)
+      throw error
+    }
+  }
+
+  let asked: Promise<Buffer> | undefined
+  let next: Promise<Buffer> | undefined
+  const askCrl = (): Promise<Buffer> => {
+    asked = authority.crl().finally(() => (asked = undefined))
+    return asked
+  }
+
+  return {
+    issuing,
+
+    issue: (by, request) =>
+      issuing(by, [request], async ([issued], store) => {
+        await writes(by, store)
+        return issued!
+      }),
+
+    renew: (by, { thing, serial }, request, revokesPrevious) =>
+      issuing(by, [request], async ([issued], store) => {
+        await revoking(revoke =>
+          writes(by, async write => {
+            // Locks the thing first, as who deletes it does.
+            await store(write)
+            const lockSql = `SELECT FROM control_plane.certificates WHERE serial = $1 AND revoked_at IS NULL FOR UPDATE`
+            if ((await write.query(lockSql, [serial])).length === 0)
+              throw new HttpError('conflict', 'this certificate is revoked: issue another one with POST /certs')
+            write.note('certificate.renew', [thing, serial, issued!.serial])
+            if (revokesPrevious) await revoke(write, thing, serial)
+          }),
+        )
+        return issued!
+      }),
+
+    async find(serial) {
+      const sql = `SELECT ${columns} FROM control_plane.certificates WHERE serial = $1 AND authority = $2`
+      const [row] = await database.query<CertificateRow>(sql, [serial, authority.name])
+      return row && toCertificate(row)
+    },
+
+    async list(thing, page) {
+      const sql = `SELECT serial AS id, ordinal, ${columns} FROM control_plane.certificates WHERE thing = $1 AND authority = $2`
+      const values = [thing, authority.name, page.offset, page.limit]
+      return toPage(await database.query<CertificateRow & { total: bigint }>(pageSql(sql, 4, page), values), toCertificate)
+    },
+
+    async revoke(by, thing, serial) {
+      const revokedAt = await revoking(revoke => writes(by, write => revoke(write, thing, serial)))
+      if (revokedAt !== undefined) return revokedAt
+      const [row] = await database.query<CertificateRow>(revokedSql, [thing, authority.name, serial ?? null])
+      return row?.revoked_at ?? undefined
+    },
+
+    revoking,
+
+    // One question to the authority at a time. Who comes while it is under way shares the next one: what they have seen revoked must be in it.
+    crl() {
+      if (asked === undefined) return askCrl()
+      next ??= asked
+        .catch(() => undefined)
+        .then(() => {
+          next = undefined
+          return askCrl()
+        })
+      return next
+    },
+
+    async expiries(signal) {
+      type ExpiriesRow = SqlRow & { within7: bigint; within30: bigint; earliest: number | null }
+      const [row] = await database.query<ExpiriesRow>(expiriesSql, [authority.name], { signal })
+      const { within7, within30, earliest } = row!
+      return { earliestMs: earliest ?? undefined, within7: Number(within7), within30: Number(within30) }
+    },
+
+    start: () => authority.start(),
+    close: () => authority.close(),
+  }
+}
+
+function toCertificate({ serial, thing, certificate, expires_at: expiresAt, revoked_at: revokedAt }: CertificateRow): Certificate {
+  return { serial, thing, certificate, expiresAt, revokedAt: revokedAt ?? undefined }
+}

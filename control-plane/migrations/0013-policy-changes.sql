@@ -1,0 +1,12 @@
+-- Up Migration
+
+-- Changes of policies of what exists already, on their way to an OpenFGA server in the order of their commits.
+CREATE TABLE policy_changes (
+  number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  added jsonb NOT NULL,
+  -- Policies, and objects or subjects of which all policies go.
+  removed jsonb NOT NULL
+);
+
+-- Instances of an older version still write it.
+ALTER TABLE policy_outbox ALTER COLUMN kind DROP NOT NULL;

@@ -1,0 +1,147 @@
+// What every certificate authority promises (control-plane/certificates/authority.ts), to be run against each.
+
+import { createPublicKey, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { connect, createServer } from 'node:tls'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import type { Database } from '../../config/postgres/database.ts'
+import type { Authority, SignedCertificate } from '../../control-plane/certificates/authority.ts'
+import { openNewCsrs } from '../../control-plane/certificates/csr.ts'
+import { newThingId, newUserId, type ThingId } from '../../control-plane/ids.ts'
+import { itself } from '../../control-plane/writes.ts'
+import { crlPem, makeCsr, readCrl, verify } from '../control-plane/certificates/openssl.ts'
+
+export interface OpenedAuthority {
+  readonly authority: Authority
+  readonly database: Database
+  /** PEM of the root that is trusted. */
+  readonly root: () => Promise<string>
+  /** DER of CRLs of those that stand above what signs, which name nothing. */
+  readonly upperCrls?: readonly Buffer[]
+  /** Keeps a certificate as the store of certificates does. */
+  readonly keep: (thing: ThingId, signed: SignedCertificate) => Promise<void>
+  /** Revokes in a transaction as that store does. */
+  readonly revoke: (...serials: readonly string[]) => Promise<void>
+}
+
+const hour = 3600
+const newCsrs = openNewCsrs()
+const caller = { ...itself, user: newUserId() }
+
+/** @param open asked in hooks, with whatever is in it from before */
+export function certificateAuthorityConformance(open: () => OpenedAuthority | Promise<OpenedAuthority>): void {
+  describe('certificate authority', () => {
+    let opened: OpenedAuthority
+    let thing: ThingId
+    beforeEach(async () => {
+      opened = await open()
+      thing = newThingId()
+    })
+
+    async function sign(csr?: string, ttlSeconds = hour) {
+      const request = csr === undefined ? await newCsrs.make(caller, thing, { type: 'ec' }) : { csr, privateKey: undefined }
+      const signed = await opened.authority.sign({ thing, csr: request.csr, ttlSeconds })
+      await opened.keep(thing, signed)
+      const parsed = new X509Certificate(signed.certificate)
+      return { ...signed, privateKey: request.privateKey, serial: parsed.serialNumber.toLowerCase(), parsed }
+    }
+    const check = async ({ certificate, caChain }: SignedCertificate, withCrl = true): Promise<string> =>
+      verify(certificate, {
+        root: await opened.root(),
+        ...(caChain === null ? {} : { chain: caChain }),
+        ...(withCrl ? { crl: await opened.authority.crl() } : {}),
+      })
+
+    test.each<[string, string[]]>([
+      ['P-256', ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256']],
+      ['P-384', ['ec', '-pkeyopt', 'ec_paramgen_curve:P-384']],
+      ['RSA', ['rsa:2048']],
+    ])('a certificate is for the key of the request, of %s, and for the thing as a client of TLS alone', async (_name, kind) => {
+      const { csr, key } = await makeCsr(`/CN=${thing}`, kind)
+      const signed = await sign(csr)
+      expect([await check(signed, false), await check(signed)]).toEqual(['OK', 'OK'])
+      const { subject, ca, publicKey, keyUsage } = signed.parsed
+      expect([subject, ca, keyUsage]).toEqual([`CN=${thing}`, false, expect.arrayContaining(['1.3.6.1.5.5.7.3.2'])])
+      expect(publicKey.export({ format: 'pem', type: 'spki' })).toEqual(
+        createPublicKey(readFileSync(key)).export({ format: 'pem', type: 'spki' }),
+      )
+      expect(new X509Certificate(signed.certificate).checkIssued(new X509Certificate(signed.issuingCa))).toBe(true)
+    })
+
+    test('serials are positive, of 64 bits at least and 20 octets at most, and never the same (RFC 5280 §4.1.2.2)', async () => {
+      const serials = await Promise.all(Array.from({ length: 20 }, async () => (await sign()).serial))
+      for (const serial of serials) expect(serial).toMatch(/^[0-9a-f]{16,40}$/)
+      expect(new Set(serials).size).toBe(20)
+    })
+
+    test('a certificate lives as long as asked', async () => {
+      const { parsed } = await sign(undefined, 5 * hour)
+      expect(Math.abs(parsed.validToDate.getTime() - Date.now() - 5 * hour * 1000)).toBeLessThan(120_000)
+    })
+
+    test.each<[string, string, string[]]>([
+      ['another common name', '/CN=somebody else', []],
+      ['more of a subject', '/O=Other/CN=somebody else', []],
+      ['another alternative name', '/', ['-addext', 'subjectAltName=DNS:other.example']],
+      ['the rights of an authority', '/', ['-addext', 'basicConstraints=critical,CA:TRUE']],
+    ])('a CSR with %s is refused, or that is not taken over', async (_name, subject, more) => {
+      const { csr } = await makeCsr(subject, undefined, more)
+      const signed = await sign(csr).catch((error: unknown) => error)
+      if (signed instanceof Error)
+        return expect(signed).toMatchObject({ code: 'malformed_request', message: expect.stringContaining('refuses') })
+      const { parsed } = signed as Awaited<ReturnType<typeof sign>>
+      expect([parsed.subject, parsed.ca]).toEqual([`CN=${thing}`, false])
+      expect([undefined, `DNS:${thing}`]).toContain(parsed.subjectAltName)
+    })
+
+    test('what is revoked is in the CRL at once, and OpenSSL refuses it; all else stays', async () => {
+      const [kept, revoked] = [await sign(), await sign()]
+      await opened.revoke(revoked.serial)
+      const { serials } = await readCrl(await opened.authority.crl())
+      expect([serials.includes(revoked.serial), serials.includes(kept.serial)]).toEqual([true, false])
+      expect([await check(kept), await check(revoked), await check(revoked, false)]).toEqual(['OK', 'certificate revoked', 'OK'])
+    })
+
+    test('a server of Node.js with this CRL lets in a client until its certificate is revoked', async () => {
+      const [kept, revoked] = [await sign(), await sign()]
+      await opened.revoke(revoked.serial)
+      const crl = [await opened.authority.crl(), ...(opened.upperCrls ?? [])].map(crlPem)
+      const tls = { ca: await opened.root(), crl, key: kept.privateKey!, cert: chainOf(kept) }
+      const server = createServer({ ...tls, requestCert: true, rejectUnauthorized: false }, socket =>
+        socket.end(socket.authorized ? 'in' : String(socket.authorizationError)),
+      )
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      onTestFinished(() => void server.close())
+      const { port } = server.address() as AddressInfo
+      const enter = async (client: typeof kept): Promise<string> => {
+        const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, key: client.privateKey!, cert: chainOf(client) })
+        return String((await once(socket, 'data'))[0])
+      }
+      expect([await enter(kept), await enter(revoked)]).toEqual(['in', 'CERT_REVOKED'])
+    })
+
+    test('many are revoked at once, and some of them again', async () => {
+      const signed = await Promise.all(Array.from({ length: 10 }, () => sign()))
+      const serials = signed.map(({ serial }) => serial)
+      await opened.revoke(...serials.slice(0, 3))
+      await opened.revoke(...serials)
+      const { serials: named } = await readCrl(await opened.authority.crl())
+      for (const serial of serials) expect(named).toContain(serial)
+      expect(named.filter(serial => serial === serials[0])).toHaveLength(1)
+    })
+
+    test('each CRL has a greater number than the one before (RFC 5280 §5.2.3)', async () => {
+      const numbers: bigint[] = []
+      for (let nth = 0; nth < 3; nth++) {
+        await opened.revoke((await sign()).serial)
+        numbers.push((await readCrl(await opened.authority.crl())).number)
+      }
+      expect(numbers[1]).toBeGreaterThan(numbers[0]!)
+      expect(numbers[2]).toBeGreaterThan(numbers[1]!)
+    })
+  })
+}
+
+const chainOf = ({ certificate, caChain }: SignedCertificate): string => [certificate, ...(caChain ?? [])].join('\n')

@@ -1,0 +1,9 @@
+// The options of certificates as they are where none is set.
+
+import { Type } from 'typebox'
+import { loadOptions } from '../../../config/options.ts'
+import { type CertificatesOptions, certificatesOptions } from '../../../control-plane/certificates/options.ts'
+
+const schema = Type.Object({ certificates: certificatesOptions })
+
+export const ownCertificates: CertificatesOptions = loadOptions(schema, { environment: {} }).certificates

@@ -1,0 +1,175 @@
+// Certificates issued from inside another transaction, as a mapping of a device does it, and what is left when that fails.
+
+import { X509Certificate } from 'node:crypto'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Authority } from '../../../control-plane/certificates/authority.ts'
+import { openBuiltinAuthority } from '../../../control-plane/certificates/builtin.ts'
+import { openBuiltinStore } from '../../../control-plane/certificates/builtin-store.ts'
+import { openNewCsrs } from '../../../control-plane/certificates/csr.ts'
+import type { IssueRequest } from '../../../control-plane/certificates/signing.ts'
+import { type Certificates, openCertificates } from '../../../control-plane/certificates/store.ts'
+import { newThingId, type ThingId, toUserId, type UserId } from '../../../control-plane/ids.ts'
+import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
+import { openThingKeys } from '../../../control-plane/things/keys.ts'
+import { openThings } from '../../../control-plane/things/store.ts'
+import { itself, type Write } from '../../../control-plane/writes.ts'
+import { describeOnDatabases, masterKey, openPlatform, recordingLogger, writesOn } from '../platform.ts'
+import { readCrl } from './openssl.ts'
+
+describeOnDatabases('issuing', database => {
+  let owner: UserId
+  beforeAll(async () => {
+    const platform = await openPlatform(database())
+    owner = toUserId((await platform.user()).id)
+    await platform.close()
+  })
+  let certificates: Certificates
+  let thing: ThingId
+  let logged: () => string
+  beforeEach(() => {
+    certificates = open()
+    thing = newThingId()
+  })
+  const by = () => ({ ...itself, user: owner })
+
+  function open(change: Partial<Authority> = {}): Certificates {
+    const builtin = openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
+    const recording = recordingLogger()
+    logged = recording.logged
+    const parts = { database: database(), writes: writesOn(database()), newCsrs: openNewCsrs(), logger: recording.logger }
+    return openCertificates({ ...parts, authority: { ...builtin, ...change } })
+  }
+  const request = (of = thing): IssueRequest => ({ thing: of, key: { type: 'ec' }, ttlSeconds: 3600 })
+  const makeThing = async (write: Write): Promise<void> => {
+    const sql = `INSERT INTO control_plane.things (id, owner, name, name_folded, key_ciphertext, key_lookup) VALUES ($1, $2, '', '', $3, $4)`
+    await write.query(sql, [thing, owner, new Uint8Array(0), Buffer.from(thing)])
+  }
+  const kept = async (): Promise<unknown[]> =>
+    database().query('SELECT revoked_at FROM control_plane.certificates WHERE thing = $1', [thing])
+  const isThere = async (): Promise<boolean> =>
+    (await database().query('SELECT FROM control_plane.things WHERE id = $1', [thing])).length > 0
+
+  test('a thing and its certificates are made in one transaction, with their keys', async () => {
+    const issued = await certificates.issuing(by(), [request(), request()], async (made, store) => {
+      await writesOn(database())(by(), async write => {
+        await makeThing(write)
+        await store(write)
+      })
+      return made
+    })
+    expect(await kept()).toHaveLength(2)
+    for (const { certificate, privateKey, serial } of issued) {
+      expect(new X509Certificate(certificate).subject).toBe(`CN=${thing}`)
+      expect(privateKey).toContain('BEGIN PRIVATE KEY')
+      expect(await certificates.find(serial)).toMatchObject({ thing, serial, revokedAt: undefined })
+    }
+  })
+
+  test('where the transaction fails, there is neither thing nor certificate, and the authority is asked to revoke', async () => {
+    const revoked: string[] = []
+    certificates = open({ revoke: async serials => void revoked.push(...serials) })
+    let serials: string[] = []
+    const mapping = certificates.issuing(by(), [request(), request()], async (made, store) => {
+      serials = made.map(({ serial }) => serial)
+      await writesOn(database())(by(), async write => {
+        await makeThing(write)
+        await store(write)
+        throw new Error('the mapping failed')
+      })
+    })
+    await expect(mapping).rejects.toThrow('the mapping failed')
+    expect([await isThere(), await kept(), revoked]).toEqual([false, [], serials])
+  })
+
+  test('where the second of two is not signed, the first is revoked, and no work is done', async () => {
+    const builtin = openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
+    const revoked: string[] = []
+    let signed = 0
+    certificates = open({
+      sign: asked => (signed++ === 0 ? builtin.sign(asked) : Promise.reject(new Error('away'))),
+      revoke: async serials => void revoked.push(...serials),
+    })
+    const work = (): Promise<never> => Promise.reject(new Error('the work was begun'))
+    await expect(certificates.issuing(by(), [request(), request()], work)).rejects.toThrow('away')
+    expect(revoked).toHaveLength(1)
+  })
+
+  test('what was committed, though its outcome was not known, is revoked', async () => {
+    let serial = ''
+    const mapping = certificates.issuing(by(), [request()], async ([made], store) => {
+      serial = made!.serial
+      await writesOn(database())(by(), async write => {
+        await makeThing(write)
+        await store(write)
+      })
+      throw new Error('the connection was lost at the commit')
+    })
+    await expect(mapping).rejects.toThrow('the connection was lost')
+    expect(await kept()).toEqual([{ revoked_at: expect.any(String) }])
+    expect((await readCrl(await certificates.crl())).serials).toContain(serial)
+  })
+
+  test('what could not be revoked then is logged with its serial, and the error is the first one', async () => {
+    certificates = open({ revoke: () => Promise.reject(new Error('the authority is away')) })
+    const mapping = certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
+    await expect(mapping).rejects.toThrow('the mapping failed')
+    expect(logged()).toMatch(/"serials":\["[0-9a-f]{32}"\],"reason":"the authority is away"/)
+  })
+
+  test('a thing that is gone meanwhile has no certificate', async () => {
+    await expect(certificates.issue(by(), request())).rejects.toMatchObject({ code: 'forbidden' })
+    expect(await kept()).toEqual([])
+  })
+
+  test('of a thing a hundred are valid at most', async () => {
+    await writesOn(database())(by(), makeThing)
+    const sql = `INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
+      SELECT md5($1 || n), $1::uuid, 'builtin', '', now() + interval '1 day' FROM generate_series(1, 100) AS n`
+    await database().query(sql, [thing])
+    await expect(certificates.issue(by(), request())).rejects.toMatchObject({ code: 'conflict' })
+    await database().query('UPDATE control_plane.certificates SET expires_at = now() WHERE serial = md5($1 || 7)', [thing])
+    expect(await certificates.issue(by(), request())).toMatchObject({ thing })
+  })
+
+  test('of certificates issued while the thing is deleted none stays valid', async () => {
+    const parts = {
+      database: database(),
+      policies: openRelationalPolicies(database()),
+      writes: writesOn(database()),
+      keys: openThingKeys([masterKey]),
+    }
+    const things = openThings({ ...parts, certificates })
+    for (let round = 0; round < 5; round++) {
+      const [made] = await things.create(by(), [{ name: 'device' }])
+      thing = made!.id
+      const all = [1, 2, 3].map(() => certificates.issue(by(), request(thing)))
+      const outcomes = await Promise.allSettled([...all, things.remove(by(), thing, undefined), certificates.issue(by(), request(thing))])
+      expect(outcomes[3]).toMatchObject({ status: 'fulfilled', value: { version: 1 } })
+      for (const row of await kept()) expect(row).toEqual({ revoked_at: expect.any(String) })
+    }
+  })
+
+  test('each issue removes two certificates that ended a month ago', async () => {
+    await writesOn(database())(by(), makeThing)
+    const sql = `INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
+      SELECT md5($1 || n), $1::uuid, 'builtin', '', now() - interval '31 days' FROM generate_series(1, 3) AS n`
+    await database().query(sql, [thing])
+    await certificates.issue(by(), request())
+    expect(await kept()).toHaveLength(2)
+    await certificates.issue(by(), request())
+    expect(await kept()).toHaveLength(2)
+  })
+
+  test('who asks for the CRL while it is made shares the next one, which is of a moment after they asked', async () => {
+    const answers: ((crl: Buffer) => void)[] = []
+    certificates = open({ crl: () => new Promise(resolve => answers.push(resolve)) })
+    const first = certificates.crl()
+    const later = [certificates.crl(), certificates.crl(), certificates.crl()]
+    expect(answers).toHaveLength(1)
+    answers[0]!(Buffer.from('first'))
+    expect(String(await first)).toBe('first')
+    await expect.poll(() => answers.length).toBe(2)
+    answers[1]!(Buffer.from('second'))
+    expect((await Promise.all(later)).map(String)).toEqual(['second', 'second', 'second'])
+  })
+})
