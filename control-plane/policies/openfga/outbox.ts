@@ -7,7 +7,7 @@ import { HttpError } from '../../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
 import type { Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
-import type { PolicyQueue } from './queue.ts'
+import type { Alone } from './queue.ts'
 
 /** An entity whose policies are not delivered. */
 export interface Made {
@@ -32,7 +32,7 @@ interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
   readonly store: () => Promise<OpenFgaStore>
-  readonly alone: PolicyQueue['alone']
+  readonly alone: Alone
   /** @param rows the entities whose policies could not be delivered */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }

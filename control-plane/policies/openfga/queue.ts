@@ -18,6 +18,9 @@ export interface PolicyChange {
 /** @throws DatabaseError where the lock is another process's by now */
 type IsOurs = () => Promise<unknown>
 
+/** While no other process delivers. @param work asks `isOurs` before each request to the server */
+export type Alone = <Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>) => Promise<Result>
+
 export interface PolicyQueue {
   /**
    * Last in the transaction of the change.
@@ -36,8 +39,7 @@ export interface PolicyQueue {
   refusePending(queries: Queries, objects: readonly string[]): Promise<void>
   /** Delivers what is left over. */
   finish(): Promise<void>
-  /** While no other process delivers. @param work asks `isOurs` before each request to the server */
-  alone<Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>): Promise<Result>
+  readonly alone: Alone
 }
 
 interface Parts {
@@ -140,7 +142,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
     await client.write(to, { remove, add: added }, isOurs)
   }
 
-  const alone: PolicyQueue['alone'] = work =>
+  const alone: Alone = work =>
     database.transaction(async transaction => {
       // Of a process that is gone the lock is free again after as long as it may have waited for one answer.
       await transaction.query(lockSql, [`${2 * timeoutMs + 10_000}`])
