@@ -5,7 +5,7 @@ import type { OptionFault } from './option-faults.ts'
 
 export const environmentOption = Type.Enum(['development', 'production'], {
   default: 'development',
-  description: 'With `production` the start refuses secrets that everybody knows.',
+  description: 'With `production` the start refuses publicly known secrets.',
 })
 
 /** Of our own documents and samples, of the images and tools around them, and what people type until they think of something better. */
@@ -53,7 +53,7 @@ export function knownSecretFaults(
     return [
       {
         place,
-        problem: `with env = production it may not be ${known === '' ? 'empty' : 'a secret that everybody knows'}: make a random one`,
+        problem: `with env = production it may not be ${known === '' ? 'empty' : 'a publicly known secret'}: generate a random one`,
       },
     ]
   })

@@ -3,7 +3,8 @@
 import { Type } from 'typebox'
 import { type Fault, HttpError } from '../config/http/errors.ts'
 import { parseJsonText, pointerPart, unstorable } from '../config/http/json-body.ts'
-import { type Database, DatabaseError, type SqlRow, type SqlValue } from '../config/postgres/database.ts'
+import type { Database, SqlRow, SqlValue } from '../config/postgres/database.ts'
+import { boundedRows, type PageRequest, pageSql } from './page.ts'
 import { refuseFaults, textFault } from './text.ts'
 
 export const nameBytesMax = 1_024
@@ -12,8 +13,6 @@ export const metadataDepthMax = 16
 /** Each element of an array in a filter is compared with each element of the stored one. */
 export const filterBytesMax = 4_096
 export const filterElementsMax = 16
-/** What a server may take to find what a metadata filter matches: a connection is held meanwhile, and there are few. */
-const filteredMsMax = 3_000
 /** Also the largest number of ids that one list of a body may hold. */
 export const bulkItemsMax = 1_000
 /** More faults help nobody, and the answer to a hostile bulk stays small. */
@@ -76,7 +75,7 @@ export interface EntityFilter {
  *
  * @param values how many values the statement has before them
  */
-export function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
+function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
   const given = [
     ...(name === undefined
       ? []
@@ -87,31 +86,24 @@ export function filterSql({ name, metadata }: EntityFilter, values: number): [sq
 }
 
 /**
- * The rows of a list with these filters. The embedded database has no time limits: there the bounds of the filter keep it short, and others go first.
+ * The rows of a page that also match these filters; a metadata filter is bounded in time (`boundedRows`).
  *
- * @throws HttpError `query_too_large` where a server takes too long to look into all the metadata
+ * @param matching the statement for `pageSql`, and its values without offset and limit
+ * @param advice what the caller can do if a metadata filter takes too long
  */
-export async function filteredRows<Row extends SqlRow>(
+export function filteredRows<Row extends SqlRow>(
   database: Database,
-  { metadata }: EntityFilter,
-  sql: string,
-  values: readonly SqlValue[],
-): Promise<Row[]> {
-  if (metadata === undefined) return database.query<Row>(sql, values)
-  if (database.kind === 'embedded') return database.query<Row>(sql, values, { priority: 'reader' })
-  try {
-    return await database.transaction(async transaction => {
-      await transaction.execute(`SET LOCAL statement_timeout = ${filteredMsMax}`)
-      return transaction.query<Row>(sql, values)
-    })
-  } catch (error) {
-    if (!(error instanceof DatabaseError && error.sqlState === queryCanceled)) throw error
-    const detail = `the metadata filter takes longer than ${filteredMsMax / 1000} s: narrow the list by name too`
-    throw new HttpError('query_too_large', detail, { cause: error })
-  }
+  [matching, values]: readonly [sql: string, values: readonly SqlValue[]],
+  filter: EntityFilter,
+  page: PageRequest,
+  advice = 'narrow the list by name too',
+): Promise<(Row & { total: bigint })[]> {
+  const isByMetadata = filter.metadata !== undefined
+  const [filtered, wanted] = filterSql(filter, values.length)
+  const all = [...values, ...wanted, page.offset, page.limit]
+  const sql = pageSql(matching + filtered, all.length, page, { readsOnce: isByMetadata })
+  return isByMetadata ? boundedRows(database, advice, sql, all) : database.query(sql, all)
 }
-
-const queryCanceled = '57014'
 
 /** @throws HttpError `malformed_request` with the place of each fault; `pointer` is where the entities stand: `/body` for a list */
 export function checkEntities(entities: readonly NewEntity[], pointer: (index: number) => string): void {
@@ -171,11 +163,12 @@ function writtenOutBytes(value: number): number {
 }
 
 /**
- * The metadata filter of a list, given as JSON in the query: it matches where it is a part of what is stored (SPEC §2).
+ * The metadata filter of a list, given as JSON in the query or left out: it matches where it is a part of what is stored (SPEC §2).
  *
- * @throws HttpError `malformed_request` for what is no JSON object; `query_too_large`
+ * @throws HttpError `malformed_request` if it is not a JSON object; `query_too_large`
  */
-export function parseMetadataFilter(json: string): Metadata {
+export function parseMetadataFilter(json: string | undefined): Metadata | undefined {
+  if (json === undefined) return undefined
   const pointer = '/query/metadata'
   let filter: unknown
   try {
@@ -190,7 +183,7 @@ export function parseMetadataFilter(json: string): Metadata {
   return filter as Metadata
 }
 
-/** @throws HttpError `malformed_request` for what no metadata can contain; `query_too_large` for what takes long to compare */
+/** @throws HttpError `malformed_request` for a filter that no metadata can contain; `query_too_large` for one that is slow to compare */
 export function checkMetadataFilter(filter: Metadata | undefined, pointer: string): void {
   if (filter === undefined) return
   checkMetadata(filter, pointer)

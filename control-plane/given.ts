@@ -3,7 +3,7 @@
 import type { FastifyRequest } from 'fastify'
 import { networkOf } from '../config/http/client-address.ts'
 import { type Fault, HttpError } from '../config/http/errors.ts'
-import { DatabaseError } from '../config/postgres/database.ts'
+import { DatabaseError, uniqueViolation } from '../config/postgres/database.ts'
 import { changerOf } from './authentication.ts'
 import { type FailedAttempts, failuresMax } from './failed-attempts.ts'
 import { isId } from './ids.ts'
@@ -79,8 +79,6 @@ function givenOf(body: object, pointer: string, emptyIsAbsent: boolean, faults: 
 }
 
 export const inUse = (): HttpError => new HttpError('conflict', 'a given id or key is in use: leave it out, and one is made')
-
-const uniqueViolation = '23505'
 
 /** @throws HttpError `conflict` where what was given is another's */
 export function refuseUsed(error: unknown): never {

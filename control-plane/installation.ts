@@ -30,10 +30,10 @@ export async function isInstalled(database: Database): Promise<boolean> {
 }
 
 /**
- * On the first start, remembers the first master key's check value and lets everybody register: `create` on `users` for `*`
+ * On the first start, stores the first master key's check value and opens self-registration: `create` on `users` for `*`
  * (SPEC §5). Never again, so that an administrator's removal of that policy lasts. Several instances may start at once.
  *
- * @throws ControlPlaneStartError when the database is written under a master key that is none of these
+ * @throws ControlPlaneStartError when the database is written under a master key that is not given
  */
 export async function install(database: Database, policies: PolicyStore, masterKeys: MasterKeys): Promise<'installed' | 'exists'> {
   const first = await policies.transaction(async (transaction, changes) => {
@@ -49,13 +49,13 @@ export async function install(database: Database, policies: PolicyStore, masterK
   return 'exists'
 }
 
-/** Derived like every other key, and for nothing else, so it tells nothing of the master key or of those. */
+/** Derived like every other key, and for nothing else, so that it reveals neither the master key nor those. */
 const checkOf = (masterKey: Uint8Array): Buffer => deriveKey(masterKey, 'control-plane-check')
 
 /**
  * The one of these keys that the database is written under.
  *
- * @throws ControlPlaneStartError when it is none of them
+ * @throws ControlPlaneStartError when it is written under another one
  */
 export async function checkedKey(queries: Queries, masterKeys: MasterKeys): Promise<Buffer> {
   const [row] = await queries.query<{ key_check: Uint8Array }>('SELECT key_check FROM control_plane.installation')
@@ -65,7 +65,7 @@ export async function checkedKey(queries: Queries, masterKeys: MasterKeys): Prom
   })
   if (key !== undefined) return key
   throw new ControlPlaneStartError(
-    "the control plane's database is written under another master key: put back the key it was made with, the file master-key in the data folder of that time or what SVC_MASTER_KEY was then; without it no thing key can be read",
+    "the control plane's database is written under another master key: restore the key it was created with, from the file master-key of its data folder or the former SVC_MASTER_KEY; without it no thing key can be read",
   )
 }
 

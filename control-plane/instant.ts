@@ -1,4 +1,4 @@
-// Date-times of requests (RFC 3339) as the database takes them: it knows no offset of a day, and prints no year of five digits.
+// Date-times of requests (RFC 3339) in the form that the database accepts: it rejects offsets of a day and years of five digits.
 
 import { refuseFaults } from './text.ts'
 
@@ -11,11 +11,11 @@ const [yearMin, yearMax] = [1970, 9999]
  * @throws HttpError `malformed_request` outside the years from 1970 to 9999
  */
 export function toUtc(text: string, pointer: string): string {
-  // A leap second is the second before it: Date knows none.
+  // A leap second becomes the second before it: Date has none.
   const instant = new Date(text.replace(/(?<=^.{17})60/, '59'))
   const year = instant.getUTCFullYear()
   if (!(year >= yearMin && year <= yearMax)) {
-    const detail = `is no instant of the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`
+    const detail = `is not a time from the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`
     refuseFaults([{ pointer, detail }])
   }
   // An offset is of whole minutes, so that the fraction is the same in UTC.

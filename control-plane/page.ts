@@ -1,7 +1,8 @@
 // Offset, limit and order of every list of the control plane (SPEC §4, §8), and the statement that reads a page.
 
 import { Type } from 'typebox'
-import type { SqlRow } from '../config/postgres/database.ts'
+import { HttpError } from '../config/http/errors.ts'
+import { type Database, DatabaseError, queryCanceled, type SqlRow, type SqlValue } from '../config/postgres/database.ts'
 
 const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'How many to leave out from the start.' })
 const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'How many to give at most.' })
@@ -47,15 +48,43 @@ export interface Page<Item> {
  *
  * @param matching a SELECT of the columns `ordinal`, `id` and `name` among others; its last two values are offset and limit
  * @param values how many values there are with these two
+ * @param options readsOnce: for expensive conditions, evaluates them once for the total and the page; else a page follows its index
  */
-export function pageSql(matching: string, values: number, { order, dir = 'asc' }: PageRequest): string {
+export function pageSql(matching: string, values: number, { order, dir = 'asc' }: PageRequest, { readsOnce = false } = {}): string {
   const by = order === undefined ? `ordinal ${dir}` : order === 'id' ? `id ${dir}` : `name COLLATE "C" ${dir}, ordinal ${dir}`
   return `
-    WITH matching AS NOT MATERIALIZED (${matching})
+    WITH matching AS ${readsOnce ? '' : 'NOT '}MATERIALIZED (${matching})
     SELECT counted.total, page.*
     FROM (SELECT count(*) AS total FROM matching) AS counted
     LEFT JOIN LATERAL (SELECT * FROM matching ORDER BY ${by} OFFSET $${values - 1} LIMIT $${values}) AS page ON true
     ORDER BY ${by}`
+}
+
+/** A search holds one of few connections. */
+const boundedMsMax = 3_000
+
+/**
+ * The rows of a search that may read much more than it returns. The embedded database has no time limits: there other statements go first.
+ *
+ * @param advice what the caller can do if it takes too long
+ * @throws HttpError `query_too_large` if a server takes longer than 3 s
+ */
+export async function boundedRows<Row extends SqlRow>(
+  database: Database,
+  advice: string,
+  sql: string,
+  values: readonly SqlValue[],
+): Promise<Row[]> {
+  if (database.kind === 'embedded') return database.query<Row>(sql, values, { priority: 'reader' })
+  try {
+    return await database.transaction(async transaction => {
+      await transaction.execute(`SET LOCAL statement_timeout = ${boundedMsMax}`)
+      return transaction.query<Row>(sql, values)
+    })
+  } catch (error) {
+    if (!(error instanceof DatabaseError && error.sqlState === queryCanceled)) throw error
+    throw new HttpError('query_too_large', `the search takes longer than ${boundedMsMax / 1000} s: ${advice}`, { cause: error })
+  }
 }
 
 /** The rows of such a statement; one without an id tells the total alone. */

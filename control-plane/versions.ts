@@ -31,7 +31,7 @@ export function expectedVersions(request: FastifyRequest): Versions {
 }
 
 /**
- * @param row of the change, undefined where it changed none
+ * @param row of the change, undefined if it changed none
  * @param exists asked only then
  */
 export async function outcomeOf(row: { readonly version: number } | undefined, exists: () => Promise<boolean>): Promise<ChangeOutcome> {
@@ -40,8 +40,8 @@ export async function outcomeOf(row: { readonly version: number } | undefined, e
 }
 
 /**
- * @param refusal of what is gone since the right to it was looked up
- * @throws HttpError where nothing was changed: that, or `precondition_failed`
+ * @param refusal for an entity that was deleted after the rights were checked
+ * @throws HttpError if nothing was changed: that refusal, or `precondition_failed`
  */
 export async function changed<Outcome extends object>(outcome: Outcome | Unchanged, refusal: () => Promise<HttpError>): Promise<Outcome> {
   if (outcome === 'absent') throw await refusal()

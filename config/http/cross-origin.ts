@@ -1,4 +1,4 @@
-// Browsers on pages of other origins (CORS): who may ask, where the operator names origins (https://fetch.spec.whatwg.org/#http-cors-protocol).
+// Browsers on pages of other origins (CORS): which may ask, if the operator names origins (https://fetch.spec.whatwg.org/#http-cors-protocol).
 //
 // Credentials come in the header Authorization and never as cookies, so the mode with credentials is off. `Cross-Origin-Resource-Policy` stays
 // same-origin: it is looked at for requests without CORS alone, such as those of an <img>.
@@ -6,10 +6,10 @@
 import fastifyPlugin from 'fastify-plugin'
 import type { HttpServer } from './server.ts'
 
-/** What routes take. */
+/** Methods and headers that routes accept. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 const requestHeaders = ['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-None-Match', 'Last-Event-ID', 'Prefer']
-/** What answers have that a page may read, beside what every page may (Content-Type, Cache-Control). */
+/** Answer headers that a page may read, beside those open to every page (Content-Type, Cache-Control). */
 const answerHeaders = [
   'Allow',
   'Deprecation',
@@ -21,7 +21,7 @@ const answerHeaders = [
   'WWW-Authenticate',
   'X-Request-Id',
 ]
-/** For so long a browser needs not ask before each request; an origin that is taken from the list still sends for as long, and reads nothing. */
+/** How long a browser may send without another preflight; an origin removed from the list can send for as long, but reads no answer. */
 const preflightSeconds = 600
 
 /** Lets pages of these origins read every answer; `*` is every origin. What hooks refuse is such an answer where they are added behind this. */
@@ -42,7 +42,7 @@ export function allowOrigins(app: HttpServer, origins: readonly string[]): void 
   )
 }
 
-/** @throws RangeError that names the entry which is none */
+/** @throws RangeError that names the entry which is not an origin */
 export function checkOrigins(origins: readonly string[]): void {
   if (origins.length > 1 && origins.includes('*'))
     throw new RangeError('"*" allows every origin: give it alone, or name the origins without it')
@@ -50,7 +50,7 @@ export function checkOrigins(origins: readonly string[]): void {
     const origin = originOf(text)
     if (text === '*' || text === origin) continue
     const example = origin ?? 'https://app.example.com'
-    throw new RangeError(`"${text}" is no origin: give scheme, host and port alone, as browsers send it, such as ${example}`)
+    throw new RangeError(`"${text}" is not an origin: give scheme, host and port alone, as browsers send it, such as ${example}`)
   }
 }
 

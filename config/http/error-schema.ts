@@ -25,7 +25,7 @@ const properties = {
 export const errorSchema = Type.Object(properties, { title: 'Error' })
 const problemSchema = Type.Object(
   { type: Type.String({ description: 'Always about:blank.' }), title: Type.String(), ...properties },
-  { title: 'Problem', description: 'The error as RFC 9457 has it, for who accepts application/problem+json.' },
+  { title: 'Problem', description: 'The error in the form of RFC 9457, for clients that accept application/problem+json.' },
 )
 
 const headers: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, string>>>>> = {
@@ -36,7 +36,7 @@ const headers: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, string
 }
 
 const malformed: Fault = { pointer: '/query/limit', detail: 'is not allowed: give a whole number from 1 to 100' }
-/** What examples say in detail. */
+/** The details of examples. */
 const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   malformed_request: `${malformed.pointer} ${malformed.detail}`,
   unauthenticated: 'this needs a token: get one with POST /tokens and send it as Authorization: Bearer <token>',
@@ -51,7 +51,7 @@ const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   too_many_requests: 'too many failed logins: wait as long as Retry-After says',
 }
 
-/** The answer of one code: as problem details for who accepts those. */
+/** The answer of one code: as problem details for clients that accept those. */
 export function errorAnswer(code: ErrorCode) {
   const { status, title } = errors[code]
   const detail = details[code] === undefined ? {} : { detail: details[code] }
@@ -67,7 +67,7 @@ export function errorAnswer(code: ErrorCode) {
     },
   }
 }
-/** What the server itself may answer on any route: of a head or a query that is wrong or too long, and while it starts or stops. */
+/** Answers of the server itself on any route: to a wrong or too long head or query, and while it starts or stops. */
 const always: readonly ErrorCode[] = ['malformed_request', 'headers_too_large', 'unavailable']
 
 /**
@@ -79,5 +79,5 @@ export function errorAnswers(...given: ErrorCode[]): object {
   return Object.fromEntries([...always, ...given, ...limited].map(code => [errors[code].status, errorAnswer(code)]))
 }
 
-/** For a method that takes a body: what the server itself may refuse. */
+/** For a method with a body: refusals of the server itself. */
 export const bodyCodes = ['too_large', 'unsupported_media_type'] as const

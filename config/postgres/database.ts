@@ -92,6 +92,10 @@ export class DatabaseError extends Error {
   }
 }
 
+/** SQLSTATEs of a row that a unique index refuses, and of a statement that took too long. */
+export const uniqueViolation = '23505'
+export const queryCanceled = '57014'
+
 /** Whether a retry may help, by the SQLSTATE alone; an empty one is a connection that failed. */
 export function isTransient(sqlState: string): boolean {
   return sqlState === '' || /^(08|40|53|55|57|58|25)/.test(sqlState)

@@ -16,7 +16,7 @@ const entrySchema = Type.Object(
     at: Type.String({ description: 'RFC 3339.', examples: ['2026-01-01T08:30:00.123456Z'] }),
     user_id: Type.Optional(
       Type.String({
-        description: 'Who did it; absent for a registration without a token, and for the program itself.',
+        description: 'The user who did it; absent for a registration without a token, and for the program itself.',
         examples: [exampleIds.user],
       }),
     ),
@@ -29,7 +29,7 @@ const entrySchema = Type.Object(
       description: 'What it happened to: ids, or `users`, `authorities` and `*` of a policy.',
       examples: [[exampleIds.thing]],
     }),
-    relations: Type.Array(Type.String(), { description: 'What was given or taken; else empty.', examples: [['read']] }),
+    relations: Type.Array(Type.String(), { description: 'Relations that were added or removed; else empty.', examples: [['read']] }),
   },
   { title: 'AuditEntry' },
 )
@@ -49,7 +49,7 @@ export const listAuditSchema = {
       description: 'How many to leave out; narrow by time to go further.',
     }),
     user_id: Type.Optional(
-      Type.String({ pattern: uuidPattern, allowed: 'the id of a user', description: 'Who did it.', examples: [exampleIds.user] }),
+      Type.String({ pattern: uuidPattern, allowed: 'the id of a user', description: 'The user who did it.', examples: [exampleIds.user] }),
     ),
     object: Type.Optional(Type.String({ maxLength: 64, description: 'What it happened to.', examples: [exampleIds.thing] })),
     action: Type.Optional(action),
@@ -65,6 +65,6 @@ export const listAuditSchema = {
       },
       { title: 'AuditPage', description: 'A page of the audit log.' },
     ),
-    ...errorAnswers('unauthenticated', 'forbidden'),
+    ...errorAnswers('query_too_large', 'unauthenticated', 'forbidden'),
   },
 }

@@ -2,6 +2,7 @@
 
 import type { Database, Queries, SqlRow, SqlValue } from '../../config/postgres/database.ts'
 import type { UserId } from '../ids.ts'
+import { boundedRows } from '../page.ts'
 import type { Relation } from '../policies/policy-store.ts'
 import type { Actor } from '../writes.ts'
 
@@ -83,8 +84,8 @@ const addSql = `
   VALUES ($1, $2, $3, $4, $5::text[], $7::text[])`
 
 /**
- * The lines that match, as `matching`, and the values. What is not filtered by is not in the text, so that a kept plan fits whatever is asked by it.
- * With an object they are found before they are put in order: from the newest on, the whole log may be looked through for a few.
+ * The lines that match, as `matching`, and the values. The text names only the given filters, so that a cached plan fits every request with that text.
+ * With an object, lines are found before they are sorted: a scan from the newest on might read the whole log for a few.
  */
 function matchingSql({ actor, object, action, from, to }: AuditFilter, retentionDays: number): [sql: string, values: SqlValue[]] {
   const given = (
@@ -97,12 +98,14 @@ function matchingSql({ actor, object, action, from, to }: AuditFilter, retention
     ] as const
   ).filter(([, value]) => value !== undefined)
   const conditions = given.map(([condition], at) => condition.replace('$', `$${at + 1}`))
-  // One of our own words, in the text: one plan for all of them would look for a rare one among all lines.
+  // One of our own words, as a literal: a plan shared by all actions would scan all lines for a rare one.
   if (action !== undefined) conditions.push(`action = '${action}'`)
   const materialized = object === undefined ? 'NOT MATERIALIZED' : 'MATERIALIZED'
   const sql = `WITH matching AS ${materialized} (SELECT * FROM control_plane.audit WHERE ${conditions.join(' AND ')})`
   return [sql, given.map(([, value]) => value!)]
 }
+
+const advice = 'narrow the list by from and to'
 
 const countSql = `SELECT count(*) AS total FROM (SELECT FROM matching ORDER BY matching.at DESC LIMIT ${countedMax}) AS counted`
 const pageSql = (values: number) => `
@@ -129,8 +132,8 @@ export function openAuditLog(database: Database, { retentionDays }: { readonly r
 
     async list(filter, { offset, limit }) {
       const [matching, values] = matchingSql(filter, retentionDays)
-      const [counted] = await database.query<{ total: bigint }>(`${matching} ${countSql}`, values)
-      const rows = await database.query<EntryRow>(matching + pageSql(values.length), [...values, offset, limit])
+      const [counted] = await boundedRows<{ total: bigint }>(database, advice, `${matching} ${countSql}`, values)
+      const rows = await boundedRows<EntryRow>(database, advice, matching + pageSql(values.length), [...values, offset, limit])
       return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
     },
   }

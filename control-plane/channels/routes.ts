@@ -56,7 +56,7 @@ export function channelRoutes(app: HttpServer, { channels, givenIds, authenticat
 
   app.get('/channels', { schema: listChannelsSchema, onRequest }, async (request, reply) => {
     const { name, metadata } = request.query
-    const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
+    const filter = { name, metadata: parseMetadataFilter(metadata) }
     const { items, ...page } = pageOf(await channels.list(callerOf(request), filter, request.query), request.query)
     return reply.send({ ...page, channels: items })
   })

@@ -2,7 +2,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
@@ -26,7 +26,7 @@ export interface Channels {
    */
   create(by: Caller, channels: readonly NewEntity[], given?: readonly Given[]): Promise<Channel[]>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
-  /** Whoever owns it. */
+  /** For any owner. */
   exists(channel: ChannelId): Promise<boolean>
   isOwner(user: UserId, channel: ChannelId): Promise<boolean>
   /** Those of one owner. */
@@ -71,7 +71,7 @@ const removeSql = `
   )
   SELECT version FROM removed`
 
-/** Whoever got the id of a deleted channel would read its messages. */
+/** A user who got the id of a deleted channel could read its messages. */
 const ofAnotherSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
 
 /** In SQL: those of an array of ids that exist and are the owner's, in its order, as JSON text for `parseChannels`. */
@@ -127,9 +127,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
     },
 
     async list(owner, filter, page) {
-      const [filtered, wanted] = filterSql(filter, 1)
-      const values = [owner, ...wanted, page.offset, page.limit]
-      return toPage(await filteredRows<ListedRow>(database, filter, pageSql(ownSql + filtered, values.length, page), values), toChannel)
+      return toPage(await filteredRows<ChannelRow>(database, [ownSql, [owner]], filter, page), toChannel)
     },
 
     async listConnected(owner, thing, connected, page) {

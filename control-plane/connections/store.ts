@@ -58,8 +58,8 @@ const existSql = `
   SELECT (SELECT count(*) FROM control_plane.channels WHERE id = ANY($1::uuid[])) AS channels,
          (SELECT count(*) FROM control_plane.things WHERE id = ANY($2::uuid[])) AS things`
 
-/** A follower of changes is cut off when too many wait for it (`internal/routes.ts`). */
-const toldPairsMax = 500
+/** A follower of changes is disconnected when too many wait for it (`internal/routes.ts`). */
+const announcedPairsMax = 500
 
 type Pair = { thing: string; channel: string }
 /** Those of the channels that `write.user` owns: none of them is deleted before the write ends. */
@@ -123,15 +123,15 @@ export function openConnections(database: Database, writes: Writes): Connections
   }
 }
 
-/** The channels and the things of the pairs, in the order of these. */
+/** The channels and things that occur in the pairs, in the given order. */
 function endsOf(pairs: readonly Pair[], channels: readonly string[], things: readonly string[]): string[] {
   const ends = new Set(pairs.flatMap(({ thing, channel }) => [thing, channel]))
   return [...channels, ...things].filter(end => ends.has(end))
 }
 
-/** What ends with these pairs. Many are told as all of their things, or of their channels: others then ask once more about what stays connected. */
+/** What ends with these pairs. Many are announced as all of their things, or of their channels: caches then ask again about what stays connected. */
 function changesOf(pairs: readonly Pair[]): AccessChange[] {
-  if (pairs.length <= toldPairsMax) return pairs.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }))
+  if (pairs.length <= announcedPairsMax) return pairs.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }))
   const [things, channels] = [new Set(pairs.map(({ thing }) => thing)), new Set(pairs.map(({ channel }) => channel))]
   return things.size < channels.size
     ? [...things].map(thing => ({ kind: 'thing', thing }))

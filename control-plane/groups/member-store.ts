@@ -5,8 +5,9 @@
 //   users group U shared with G    G member for the members of U
 
 import type { Database, Queries, SqlValue } from '../../config/postgres/database.ts'
+import { type EntityFilter, filteredRows } from '../entity.ts'
 import { type GroupId, isId, type ThingId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { type Page, type PageRequest, toPage } from '../page.ts'
 import { idIn, isDelivered, membersOf, namedBy, type Policy, type PolicyStore } from '../policies/policy-store.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
@@ -15,6 +16,8 @@ export interface GroupUser {
   readonly id: UserId
   readonly email: string
 }
+
+export type MemberFilter = Pick<EntityFilter, 'metadata'>
 
 export interface GroupMembers {
   /** All or none; who is a member stays one. @returns false, with nobody added, where the group or one of the users is absent */
@@ -25,10 +28,12 @@ export interface GroupMembers {
   removeMembers(by: Actor, group: GroupId, users: readonly UserId[], things: readonly ThingId[]): Promise<void>
   /** Of these ids, the things that are in the group, with their owners. */
   thingsIn(group: GroupId, ids: readonly string[]): Promise<ReadonlyMap<string, UserId>>
+  /** Of these ids, the users that a policy names as members of the group. */
+  usersIn(group: GroupId, ids: readonly string[]): Promise<readonly string[]>
   /** In the order of ids, as its things are. */
-  users(group: GroupId, page: PageRequest): Promise<Page<GroupUser>>
-  things(group: GroupId, page: PageRequest): Promise<Page<ThingId>>
-  /** Whether `share` has made the members of the first members of the second. */
+  users(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<GroupUser>>
+  things(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<ThingId>>
+  /** Whether the first group is shared with the second. */
   areShared(users: GroupId, things: GroupId): Promise<boolean>
   /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
   share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
@@ -36,7 +41,7 @@ export interface GroupMembers {
 
 const lockGroupsSql = `
   SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} ORDER BY id FOR KEY SHARE`
-/** Changes of one group's members wait for each other: rows and policies of one must not stand between those of another. */
+/** Changes of one group's members run one at a time, so that their rows and policies do not mix. */
 const lockMembersSql = `
   SELECT id FROM control_plane.groups WHERE id = ANY($1::uuid[]) AND ${isDelivered('groups.id')} FOR NO KEY UPDATE`
 const lockThingsSql = `
@@ -48,12 +53,18 @@ const addThingsSql = `
   RETURNING thing`
 const removeThingsSql = 'DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[]) RETURNING thing'
 
-// A page follows the index of policies, and the total is counted in it alone: a LEFT JOIN that gives no column is left out.
+// A page follows an index of the group, and without a filter the total is counted in it alone: a LEFT JOIN that gives no column is left out.
+const thingsSql = `
+  SELECT thing AS ordinal, thing AS id
+  FROM control_plane.group_things LEFT JOIN control_plane.things ON things.id = group_things.thing WHERE group_id = $1`
 const usersSql = `
   SELECT subject AS ordinal, subject AS id, email, email AS name
   FROM control_plane.tuples LEFT JOIN control_plane.users ON users.id = ${idIn('subject')}
   WHERE object = $1 AND relation = 'member' AND ${idIn('subject')} IS NOT NULL`
+const usersInSql = `SELECT subject FROM control_plane.tuples WHERE object = $1 AND relation = 'member' AND subject = ANY($2::text[])`
 const givenUsersSql = 'SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])'
+
+const advice = 'filter by less metadata'
 
 export function openGroupMembers(database: Database, policies: PolicyStore, writes: Writes): GroupMembers {
   async function isLocked(queries: Queries, sql: string, ids: readonly string[], ...values: SqlValue[]): Promise<boolean> {
@@ -103,17 +114,25 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
       return new Map(rows.map(({ id, owner }) => [id, owner]))
     },
 
-    async users(group, page) {
+    async usersIn(group, ids) {
+      if (ids.length === 0) return []
+      const found = policies.isInDatabase
+        ? await database.query<{ subject: string }>(usersInSql, [group, ids])
+        : await policies.list({ object: group, relation: 'member' })
+      const subjects = new Set<string>(found.map(({ subject }) => subject))
+      return ids.filter(id => subjects.has(id))
+    },
+
+    async users(group, filter, page) {
       const found = policies.isInDatabase ? undefined : await policies.list({ object: group, relation: 'member' })
       const of = found?.filter(({ subject }) => isId(subject)).map(({ subject }) => subject) ?? group
-      const sql = pageSql(found === undefined ? usersSql : givenUsersSql, 3, page)
-      const rows = await database.query<{ id: UserId; email: string; total: bigint }>(sql, [of, page.offset, page.limit])
+      const matching = [found === undefined ? usersSql : givenUsersSql, [of]] as const
+      const rows = await filteredRows<{ id: UserId; email: string }>(database, matching, filter, page, advice)
       return toPage(rows, ({ id, email }) => ({ id, email }))
     },
 
-    async things(group, page) {
-      const sql = pageSql('SELECT thing AS ordinal, thing AS id FROM control_plane.group_things WHERE group_id = $1', 3, page)
-      return toPage(await database.query<{ id: ThingId; total: bigint }>(sql, [group, page.offset, page.limit]), ({ id }) => id)
+    async things(group, filter, page) {
+      return toPage(await filteredRows<{ id: ThingId }>(database, [thingsSql, [group]], filter, page, advice), ({ id }) => id)
     },
 
     async areShared(users, things) {
@@ -135,7 +154,7 @@ function sharing(users: GroupId, things: GroupId): Policy {
   return { subject: membersOf(users), relation: 'member', object: things }
 }
 
-/** The things of the rows, in the order of these. */
+/** The things of the rows, in the order of `things`. */
 function thingsOf(rows: readonly { readonly thing: ThingId }[], things: readonly ThingId[]): ThingId[] {
   const found = new Set(rows.map(({ thing }) => thing))
   return things.filter(thing => found.has(thing))

@@ -1,6 +1,7 @@
 // Groups: made, seen, changed and deleted; their members; and the sharing of one with another (SPEC §4, §5).
 
 import type { FastifyRequest } from 'fastify'
+import { HttpError } from '../../config/http/errors.ts'
 import type { HttpServer } from '../../config/http/server.ts'
 import { takeAnyType } from '../any-type.ts'
 import { type Authentication, callerOf, changerOf } from '../authentication.ts'
@@ -77,7 +78,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
 
   app.get('/groups', { schema: listGroupsSchema, onRequest }, async (request, reply) => {
     const { name, metadata } = request.query
-    const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
+    const filter = { name, metadata: parseMetadataFilter(metadata) }
     return reply.send(groupsPageOf(await groups.list(callerOf(request), filter, request.query), request.query))
   })
 
@@ -136,12 +137,15 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
       const caller = callerOf(request)
       const ids = request.body.members.map(id => id.toLowerCase())
       const inGroup = await members.thingsIn(group, ids)
-      // Their owner may always take things out, and users leave.
+      // Owners may always remove their things, and users may leave.
       const areOwn = ids.every(id => id === caller || inGroup.get(id) === caller)
       if (!areOwn) await demandControl(caller, group)
       const found = ids.filter(id => inGroup.has(id))
+      const others = ids.filter(id => !inGroup.has(id))
       if (type === 'users' && found.length > 0) refuseFaults([{ pointer: '/body/type', detail: 'is users, and a member is a thing' }])
-      const users = type === 'things' ? [] : ids.filter(id => !inGroup.has(id))
+      if (type === 'things' && (await members.usersIn(group, others)).length > 0)
+        refuseFaults([{ pointer: '/body/type', detail: 'is things, and a member is a user' }])
+      const users = type === 'things' ? [] : others
       await members.removeMembers(changerOf(request), group, users.map(toUserId), found.map(toThingId))
       return reply.code(204).send()
     })
@@ -150,26 +154,30 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   app.get('/groups/:group/members', { schema: listMembersSchema, onRequest }, async (request, reply) => {
     const id = toGroupId(request.params.group)
     const { group } = await seen(request, id)
-    const ofThings = request.query.type === 'users' ? undefined : await members.things(id, request.query)
+    const ofThings = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query)
     const type = ofThings !== undefined && (ofThings.total > 0 || request.query.type === 'things') ? 'things' : 'users'
-    const { total, items } = type === 'things' ? ofThings! : idsOf(await members.users(id, request.query))
+    const { total, items } = type === 'things' ? ofThings! : idsOf(await members.users(id, {}, request.query))
     const { offset, limit } = request.query
     return reply.send({ total, offset, limit, level: 1, name: group.name, type, members: [...items] })
   })
 
   app.get('/groups/users/:group', { schema: listGroupUsersSchema, onRequest }, async (request, reply) => {
     const id = toGroupId(request.params.group)
+    const { offset, limit, metadata: json } = request.query
+    const metadata = parseMetadataFilter(json)
     const { controls: seesEmails } = await seen(request, id)
-    const { total, items } = await members.users(id, request.query)
-    const { offset, limit } = request.query
+    if (metadata !== undefined) await authorization.demand(callerOf(request), 'member', 'authorities')
+    const { total, items } = await members.users(id, { metadata }, request.query)
     return reply.send({ total, offset, limit, users: items.map(user => (seesEmails ? user : { id: user.id })) })
   })
 
   app.get('/groups/things/:group', { schema: listGroupThingsSchema, onRequest }, async (request, reply) => {
     const id = toGroupId(request.params.group)
+    const { offset, limit, metadata: json } = request.query
+    const metadata = parseMetadataFilter(json)
     const { isMember } = await seen(request, id)
-    const { total, items } = await members.things(id, request.query)
-    const { offset, limit } = request.query
+    if (metadata !== undefined && !isMember) throw new HttpError('forbidden')
+    const { total, items } = await members.things(id, { metadata }, request.query)
     const shown = isMember ? await things.findAll(items) : items.map(thing => ({ id: thing }))
     return reply.headers(unstored).send({ total, offset, limit, things: [...shown] })
   })
@@ -199,7 +207,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
     const controlled = [await controls(caller, ofUsers), await controls(caller, ofThings)]
-    // Of a group that is another's, one that is not shared looks like one that is absent.
+    // Another user's group that is not shared gives the same answer as an absent one.
     const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(ofUsers, ofThings)))
     if (!mayEnd) throw await refusal(caller, controlled[0] ? ofThings : ofUsers)
     if (!(await members.share(changerOf(request), ofUsers, ofThings, false))) throw await refusal(caller, ofUsers)

@@ -41,7 +41,7 @@ const groupSchema = Type.Object(
   {
     id,
     name: Type.String(name),
-    owner_id: idSchema('user', 'Who made it.'),
+    owner_id: idSchema('user', 'Its creator.'),
     description: Type.Optional(Type.String(description)),
     metadata: Type.Optional(metadataSchema),
     level: Type.Integer({ description: 'Always 1.', examples: [1] }),
@@ -63,7 +63,7 @@ export const createGroupSchema = {
   ...needsToken,
   operationId: 'createGroup',
   summary: 'Create a group',
-  description: `You are its first member. One user is a member of at most ${groupsOfMemberMax} groups.`,
+  description: `You are its first member. A user owns, and is a member of, at most ${groupsOfMemberMax} groups each.`,
   body: newGroup,
   response: {
     201: emptyAnswer('The group is created.', { Location: '/groups/<group id>' }),
@@ -126,7 +126,7 @@ export const addMembersSchema = {
   ...needsToken,
   operationId: 'addGroupMembers',
   summary: 'Add members to a group',
-  description: `Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. Who made the group and the administrator may; things are assigned by their owner. A group has at most ${membersOfGroupMax} users, and a user is in at most ${groupsOfMemberMax} groups.`,
+  description: `Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. For the group's creator and the administrator; things are assigned by their owner. A group has at most ${membersOfGroupMax} users, and a user is in at most ${groupsOfMemberMax} groups.`,
   params,
   body: Type.Object({ members, type: kind }, { title: 'NewMembers' }),
   response: { 200: emptyAnswer('They are members.'), ...errorAnswers(...toAdd) },
@@ -137,10 +137,10 @@ export const removeMembersSchema = {
   operationId: 'removeGroupMembers',
   summary: 'Remove members from a group',
   description:
-    'Access that was gained through the group ends at once. Who made the group and the administrator may; a thing also its owner, and a user themselves. Who is no member is no error.',
+    "Access gained through the group ends at once. For the group's creator and the administrator; the owner of a thing may remove it, and users may leave. An id that is not a member is ignored; one of the other kind than `type` is refused.",
   params,
   body: Type.Object({ members, type: Type.Optional(kind) }, { title: 'FormerMembers' }),
-  response: { 204: emptyAnswer('They are no members.'), ...errorAnswers(...toRemove) },
+  response: { 204: emptyAnswer('They are removed.'), ...errorAnswers(...toRemove) },
 }
 
 export const listMembersSchema = {
@@ -169,9 +169,9 @@ export const listGroupUsersSchema = {
   ...needsToken,
   operationId: 'listGroupUsers',
   summary: 'List the users of a group',
-  description: 'With their emails for who made the group and for the administrator.',
+  description: "With their emails for the group's creator and the administrator. Only the administrator may filter by metadata.",
   params,
-  querystring: Type.Object(pageQuery),
+  querystring: Type.Object({ ...pageQuery, metadata: metadataQuery }),
   response: {
     200: Type.Object(
       {
@@ -182,7 +182,7 @@ export const listGroupUsersSchema = {
       },
       pageOptions('GroupUsersPage'),
     ),
-    ...errorAnswers(...toSee),
+    ...errorAnswers('query_too_large', ...toSee),
   },
 }
 
@@ -190,9 +190,9 @@ export const listGroupThingsSchema = {
   ...needsToken,
   operationId: 'listGroupThings',
   summary: 'List the things of a group',
-  description: 'Whole for the members, who may read them; for others their ids.',
+  description: 'Whole for members, who may read them; ids for others. Only members may filter by metadata.',
   params,
-  querystring: Type.Object(pageQuery),
+  querystring: Type.Object({ ...pageQuery, metadata: metadataQuery }),
   response: {
     200: Type.Object(
       {
@@ -211,7 +211,7 @@ export const listGroupThingsSchema = {
       },
       pageOptions('GroupThingsPage'),
     ),
-    ...errorAnswers(...toSee),
+    ...errorAnswers('query_too_large', ...toSee),
   },
 }
 

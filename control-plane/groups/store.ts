@@ -1,11 +1,12 @@
 // Groups in the database. Their members are in member-store.ts.
 
+import { HttpError } from '../../config/http/errors.ts'
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
-import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata } from '../entity.ts'
+import { type EntityFilter, filteredRows, foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
+import { type Page, type PageRequest, toPage } from '../page.ts'
+import { groupsOfMemberMax, idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
 import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
 
@@ -24,7 +25,7 @@ export interface Group extends NewGroup {
 }
 
 export interface Groups {
-  /** Its creator owns it, and is a member. */
+  /** Its creator owns it, and is a member. @throws HttpError `conflict` beyond `groupsOfMemberMax` groups of one owner */
   create(by: Caller, group: NewGroup): Promise<GroupId>
   find(group: GroupId): Promise<{ readonly group: Group; readonly version: number } | undefined>
   /** Those that the user made or is a member of. */
@@ -47,6 +48,10 @@ const memberSql = (ids: string) => `
 const ofUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
 const givenIdsSql = '$2::uuid[]'
 
+// In every policy store, and with the groups that the owner has left. Counting stops one above the bound.
+const madeSql = `
+  SELECT count(*) AS made FROM (SELECT FROM control_plane.groups WHERE owner = $1 LIMIT ${groupsOfMemberMax + 1}) AS counted`
+
 const updateSql = `
   UPDATE control_plane.groups
   SET name = $2, name_folded = $3, description = $4, metadata = $5::jsonb, version = version + 1, updated_at = now()
@@ -64,6 +69,9 @@ type GroupRow = SqlRow & {
 }
 type VersionRow = SqlRow & { version: number }
 
+const lockRemovedSql = `
+  SELECT version FROM control_plane.groups
+  WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) AND ${isDelivered('groups.id')} FOR UPDATE`
 const findSql = `SELECT ${shown}, version FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')}`
 
 export function openGroups(database: Database, policies: PolicyStore, writes: Writes): Groups {
@@ -74,17 +82,14 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
 
   const exists = async (group: GroupId): Promise<boolean> => (await find(group)) !== undefined
 
-  /** Those of the owner, and those of the ids: a list of them, or the SQL that finds them by `$2`. */
+  /** The owner's groups, and those with the given ids: a list, or the SQL that finds them by `$2`. */
   async function listWith(
     owner: UserId | null,
     [ids, value]: [sql: string, value: SqlValue],
     filter: EntityFilter,
     page: PageRequest,
   ): Promise<Page<Group>> {
-    const [filtered, wanted] = filterSql(filter, 2)
-    const values: SqlValue[] = [owner, value, ...wanted, page.offset, page.limit]
-    const sql = pageSql(memberSql(ids) + filtered, values.length, page)
-    return toPage(await filteredRows<GroupRow & { total: bigint }>(database, filter, sql, values), toGroup)
+    return toPage(await filteredRows<GroupRow>(database, [memberSql(ids), [owner, value]], filter, page), toGroup)
   }
 
   /** The groups that name the user as their member. */
@@ -103,6 +108,9 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
           'INSERT INTO control_plane.groups (id, owner, name, name_folded, description, metadata) VALUES ($1, $2, $3, $4, $5, $6::jsonb)',
           [id, by.user, name, foldedName(name), description, metadata === undefined ? null : JSON.stringify(metadata)],
         )
+        const [counted] = await write.query<{ made: bigint }>(madeSql, [by.user])
+        if (counted!.made > groupsOfMemberMax)
+          throw new HttpError('conflict', `a user owns at most ${groupsOfMemberMax} groups: delete some of yours`)
         await write.policies.add([{ subject: by.user, relation: 'member', object: id }], [id])
         write.note('group.create', [id])
       })
@@ -138,8 +146,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
     async remove(by, group, versions) {
       const [row] = await writes(by, async write => {
         // The lock comes first: who adds a member waits, and then finds it gone.
-        const sql = 'SELECT version FROM control_plane.groups WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE'
-        const rows = await write.query<VersionRow>(sql, [group, versions ?? null])
+        const rows = await write.query<VersionRow>(lockRemovedSql, [group, versions ?? null])
         if (rows.length === 0) return []
         await write.query('DELETE FROM control_plane.groups WHERE id = $1', [group])
         await write.policies.removeAll({ object: group })

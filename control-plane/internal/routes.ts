@@ -13,7 +13,7 @@ import { type Answer, answerSchema, authorizePath, changesPath, type Line, quest
 export interface InternalParts {
   readonly access: AccessControl
   readonly feed: Feed
-  /** Asked of everybody, any of several divided by commas; undefined where the address, or TLS, decides who can ask. */
+  /** Required of every request, any of several divided by commas; undefined if the address, or TLS, decides who can ask. */
   readonly token: string | undefined
 }
 

@@ -9,7 +9,7 @@ import { parseCredential } from '../client.ts'
 /**
  * An `onRequest` hook: 401 without a token, in the header `Authorization: Bearer <token>`.
  *
- * @param tokens divided by commas, of which any is accepted; undefined lets everybody pass: the address, or TLS, has decided who can ask
+ * @param tokens divided by commas, of which any is accepted; undefined accepts every request: the address, or TLS, has decided who can ask
  */
 export function requireServiceToken(tokens: string | undefined): (request: FastifyRequest, reply: FastifyReply) => Promise<void> {
   if (tokens === undefined) return async () => undefined

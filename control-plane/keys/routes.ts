@@ -1,13 +1,23 @@
-// API keys: issued, listed and revoked by their owner.
+// API keys: issued by their owner; listed and revoked by their owner, and by the administrator.
 
 import type { HttpServer } from '../../config/http/server.ts'
 import { type Authentication, callerOf, changerOf, demandToken } from '../authentication.ts'
 import type { Authorization } from '../authorization.ts'
-import { toApiKeyId } from '../ids.ts'
+import { toApiKeyId, toUserId, type UserId } from '../ids.ts'
 import { toUtc } from '../instant.ts'
+import type { PageRequest } from '../page.ts'
 import { refuseFaults, textFault } from '../text.ts'
-import type { Users } from '../users/store.ts'
-import { apiKeyType, issueKeySchema, keyNameBytesMax, listKeysSchema, revokeKeySchema, viewKeySchema } from './schema.ts'
+import type { User, Users } from '../users/store.ts'
+import {
+  apiKeyType,
+  issueKeySchema,
+  keyNameBytesMax,
+  listKeysSchema,
+  listUserKeysSchema,
+  revokeKeySchema,
+  revokeUserKeySchema,
+  viewKeySchema,
+} from './schema.ts'
 import type { ApiKey, ApiKeys } from './store.ts'
 
 interface Parts {
@@ -23,6 +33,18 @@ const nanosecondsFrom = 1e9
 export function keyRoutes(app: HttpServer, { keys, users, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
+  /** @throws HttpError the refusal if there is no such user */
+  async function found(caller: UserId, id: UserId): Promise<User> {
+    const user = await users.find(id)
+    if (user === undefined) throw await authorization.refusal(caller, async () => false)
+    return user
+  }
+
+  async function pageFor({ id, email }: User, { offset, limit }: PageRequest) {
+    const { total, items } = await keys.list(id, { offset, limit })
+    return { total, offset, limit, keys: items.map(key => answerOf(key, email)) }
+  }
+
   app.post('/keys', { schema: issueKeySchema, onRequest }, async (request, reply) => {
     const endsMs = endOf(request.body)
     const ofName = textFault(request.body.name, keyNameBytesMax)
@@ -37,11 +59,8 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication, author
   })
 
   app.get('/keys', { schema: listKeysSchema, onRequest }, async (request, reply) => {
-    const caller = callerOf(request)
-    const { offset, limit } = request.query
-    const { total, items } = await keys.list(caller, { offset, limit })
-    const { email } = (await users.find(caller))!
-    return reply.send({ total, offset, limit, keys: items.map(key => answerOf(key, email)) })
+    const caller = (await users.find(callerOf(request)))!
+    return reply.send(await pageFor(caller, request.query))
   })
 
   app.get('/keys/:key', { schema: viewKeySchema, onRequest }, async (request, reply) => {
@@ -53,7 +72,20 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication, author
   })
 
   app.delete('/keys/:key', { schema: revokeKeySchema, onRequest }, async (request, reply) => {
-    await keys.revoke(changerOf(request), toApiKeyId(request.params.key))
+    await keys.revoke(changerOf(request), callerOf(request), toApiKeyId(request.params.key))
+    return reply.code(204).send()
+  })
+
+  app.get('/users/:user/keys', { schema: listUserKeysSchema, onRequest }, async (request, reply) => {
+    await authorization.demand(callerOf(request), 'member', 'authorities')
+    const user = await found(callerOf(request), toUserId(request.params.user))
+    return reply.send(await pageFor(user, request.query))
+  })
+
+  app.delete('/users/:user/keys/:key', { schema: revokeUserKeySchema, onRequest }, async (request, reply) => {
+    await authorization.demand(callerOf(request), 'member', 'authorities')
+    const { id: owner } = await found(callerOf(request), toUserId(request.params.user))
+    await keys.revoke(changerOf(request), owner, toApiKeyId(request.params.key))
     return reply.code(204).send()
   })
 }

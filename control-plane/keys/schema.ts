@@ -8,6 +8,7 @@ import { pageAnswer, pageOptions, pageQuery } from '../page.ts'
 
 const id = idSchema('api-key', "The API key's id.")
 const params = Type.Object({ key: id })
+const user = idSchema('user', "The user's id.")
 const needsToken = { tags: ['keys'], security: tokenRequired }
 
 export const keyNameBytesMax = 254
@@ -28,7 +29,7 @@ const keySchema = Type.Object(
     name: Type.String({ examples: ['nightly export'] }),
     type: Type.Integer({ description: 'Always 2.', examples: [apiKeyType] }),
     issuer_id: Type.String({ examples: [exampleIds.user] }),
-    subject: Type.String({ description: 'Your email.', examples: ['user@example.com'] }),
+    subject: Type.String({ description: "Its user's email.", examples: ['user@example.com'] }),
   },
   { title: 'ApiKey', description: 'The key, without its value.' },
 )
@@ -38,7 +39,7 @@ export const issueKeySchema = {
   operationId: 'issueKey',
   summary: 'Issue an API key',
   description:
-    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked; while you are disabled it opens nothing.',
+    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked; while you are disabled it is refused.',
   body: Type.Object(
     {
       name: Type.String({ default: '', description: `At most ${keyNameBytesMax} bytes in UTF-8.`, examples: ['nightly export'] }),
@@ -74,15 +75,14 @@ export const issueKeySchema = {
   },
 }
 
+const keysPage = Type.Object({ ...pageAnswer, keys: Type.Array(keySchema) }, pageOptions('ApiKeysPage'))
+
 export const listKeysSchema = {
   ...needsToken,
   operationId: 'listKeys',
   summary: 'List your API keys',
   querystring: Type.Object(pageQuery),
-  response: {
-    200: Type.Object({ ...pageAnswer, keys: Type.Array(keySchema) }, pageOptions('ApiKeysPage')),
-    ...errorAnswers('unauthenticated'),
-  },
+  response: { 200: keysPage, ...errorAnswers('unauthenticated') },
 }
 
 export const viewKeySchema = {
@@ -97,7 +97,27 @@ export const revokeKeySchema = {
   ...needsToken,
   operationId: 'revokeKey',
   summary: 'Revoke an API key of yours',
-  description: 'It opens nothing any more when this is answered. One that you do not have is no error.',
+  description: 'The answer comes once the key is refused everywhere. Revoking a key that you do not have succeeds.',
   params,
   response: { 204: emptyAnswer('You do not have it.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
+}
+
+export const listUserKeysSchema = {
+  ...needsToken,
+  operationId: 'listUserKeys',
+  summary: "List a user's API keys",
+  description: 'For the administrator.',
+  params: Type.Object({ user }),
+  querystring: Type.Object(pageQuery),
+  response: { 200: keysPage, ...errorAnswers('unauthenticated', 'forbidden', 'not_found') },
+}
+
+export const revokeUserKeySchema = {
+  ...needsToken,
+  operationId: 'revokeUserKey',
+  summary: "Revoke a user's API key",
+  description:
+    'For the administrator. The answer comes once the key is refused everywhere. Revoking a key that the user does not have succeeds.',
+  params: Type.Object({ user, key: id }),
+  response: { 204: emptyAnswer('The user does not have it.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found') },
 }

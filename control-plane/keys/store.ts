@@ -24,12 +24,12 @@ export interface ApiKeys {
   /** What a value is kept as. */
   lookup(value: string): Buffer
   find(owner: UserId, key: ApiKeyId): Promise<ApiKey | undefined>
-  /** Whoever owns it. */
+  /** For any owner. */
   exists(key: ApiKeyId): Promise<boolean>
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
-  /** What was granted by it ends before this resolves. One that is absent, or another's, is no error. */
-  revoke(by: Caller, key: ApiKeyId): Promise<void>
+  /** Grants made for it end before this resolves. Succeeds if the owner does not have the key. */
+  revoke(by: Caller, owner: UserId, key: ApiKeyId): Promise<void>
 }
 
 /** So that a value is recognised where it must not be: in logs, files and repositories. */
@@ -41,7 +41,7 @@ export const isApiKey = (credential: string): boolean => credential.startsWith(p
 const instant = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS ${column}`
 const columns = `id, owner, name, ${instant('issued_at')}, ${instant('expires_at')}`
 
-/** The key of the look-up `$1` and its user, as long as it opens anything. */
+/** The key of the look-up `$1` and its user, if it is valid. */
 export const validKeySql = `
   control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
   WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`
@@ -53,8 +53,8 @@ const insertSql = `
 type KeyRow = SqlRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
 
 /**
- * Without salt and key: nobody finds 256 random bits by guessing, so that a hash alone keeps them (NIST SP 800-63B §5.1.2.2), and no master key that
- * is replaced ends them.
+ * Without salt and key: 256 random bits cannot be guessed, so that a hash alone protects them (NIST SP 800-63B §5.1.2.2), and replacing the master
+ * key does not end them.
  */
 const lookup = (value: string): Buffer => hash('sha256', value, 'buffer')
 
@@ -92,13 +92,13 @@ export function openApiKeys(database: Database, writes: Writes): ApiKeys {
       return toPage(await database.query<KeyRow & { total: bigint }>(sql, [owner, offset, limit]), toApiKey)
     },
 
-    async revoke(by, key) {
+    async revoke(by, owner, key) {
       await writes(by, async write => {
-        const rows = await write.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, by.user])
+        const rows = await write.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, owner])
         if (rows.length === 0) return
-        write.note('key.revoke', [key])
+        write.note('key.revoke', by.user === owner ? [key] : [key, owner])
         // Grants are remembered by user: those of their other keys and tokens are asked for again.
-        write.ends({ kind: 'user', user: by.user })
+        write.ends({ kind: 'user', user: owner })
       })
     },
   }

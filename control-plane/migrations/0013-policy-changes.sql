@@ -5,8 +5,14 @@ CREATE TABLE policy_changes (
   number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   added jsonb NOT NULL,
   -- Policies, and objects or subjects of which all policies go.
-  removed jsonb NOT NULL
+  removed jsonb NOT NULL,
+  since timestamptz NOT NULL DEFAULT now()
 );
 
 -- Instances of an older version still write it.
 ALTER TABLE policy_outbox ALTER COLUMN kind DROP NOT NULL;
+
+-- Down Migration
+
+ALTER TABLE policy_outbox ALTER COLUMN kind SET DEFAULT 'thing';
+DROP TABLE policy_changes;

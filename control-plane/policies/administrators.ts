@@ -1,18 +1,18 @@
-// Who administers the platform: the members of `authorities` (SPEC §5), one of whom can always sign in.
+// The administrators: members of `authorities` (SPEC §5), at least one of whom can always sign in.
 
 import { HttpError } from '../../config/http/errors.ts'
 import type { Queries } from '../../config/postgres/database.ts'
 import { isId } from '../ids.ts'
 import type { PolicyStore, Subject } from './policy-store.ts'
 
-/** Whoever takes an administrator away waits for who takes another: two of them must not leave none. */
+/** Two removals of administrators at once wait for each other: together they must not remove the last one. */
 const lockSql = 'SELECT FROM control_plane.installation FOR UPDATE'
 const ableSql = 'SELECT FROM control_plane.users WHERE id = ANY($1::uuid[]) AND disabled_at IS NULL LIMIT 1'
 
 /**
- * In the transaction that takes the rights of `without`, or lets them sign in no more.
+ * In the transaction that removes the rights of `without`, or disables them.
  *
- * @throws HttpError `conflict` where no administrator who can sign in would be left
+ * @throws HttpError `conflict` if no administrator who can sign in would remain
  */
 export async function demandOtherAdministrator(
   transaction: Queries,
@@ -24,5 +24,5 @@ export async function demandOtherAdministrator(
   if (!members.some(subject => without.includes(subject))) return
   const others = members.filter(subject => isId(subject) && !without.includes(subject))
   if ((await transaction.query(ableSql, [others])).length > 0) return
-  throw new HttpError('conflict', 'no administrator who can sign in would be left: make another user a member of authorities first')
+  throw new HttpError('conflict', 'no administrator who can sign in would remain: make another user a member of authorities first')
 }

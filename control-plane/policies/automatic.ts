@@ -1,4 +1,4 @@
-// The automatic policies of SPEC §5, as rows of users, things and groups say that they are to be: read batch by batch, all or those that are missing.
+// The automatic policies of SPEC §5, derived from the rows of users, things and groups: read in batches, all or only the missing ones.
 
 import type { Queries } from '../../config/postgres/database.ts'
 import { isDelivered, type Policy } from './policy-store.ts'
@@ -6,7 +6,7 @@ import { isDelivered, type Policy } from './policy-store.ts'
 /** A kind of automatic policies, each of an entity. */
 export interface AutomaticKind {
   readonly name: string
-  /** What is given, in words. */
+  /** The right in words. */
   readonly gives: string
   /** The table of the entities. */
   readonly entities: 'users' | 'things' | 'groups'
@@ -16,15 +16,15 @@ export interface AutomaticKind {
   readonly subject: string
   readonly from: string
   readonly entity: string
-  /** When both the entity and what else the policies speak of were there. */
+  /** When the entities that the policies name were created: compared with `before`. */
   readonly createdAt: string
-  /** The table whose rows go with the policies: locked, so that whoever deletes one finds the policies, too. */
+  /** The table whose rows go with the policies: locked, so that a deletion of one also finds the policies. */
   readonly locked: string
 }
 
 const rights = ['read', 'write', 'delete']
 
-/** As users, things and groups get them when they are made, and things when they come into a group. */
+/** Those that users, things and groups get on creation, and things when they are added to a group. */
 export const automaticKinds: readonly AutomaticKind[] = [
   {
     name: 'users',
@@ -76,7 +76,7 @@ export const automaticKinds: readonly AutomaticKind[] = [
   },
 ]
 
-/** RFC 3339; undefined for whenever. */
+/** RFC 3339; undefined for any time. */
 export type Before = string | undefined
 
 export async function countEntities(queries: Queries, { entities }: AutomaticKind, before: Before): Promise<number> {
@@ -85,7 +85,7 @@ export async function countEntities(queries: Queries, { entities }: AutomaticKin
   return Number(row!.entities)
 }
 
-/** The next entities in the order of their ids, without those that are still being made. */
+/** The next entities in the order of their ids, without those whose policies are not delivered yet. */
 export async function nextEntities(
   queries: Queries,
   { entities }: AutomaticKind,
@@ -100,7 +100,7 @@ export async function nextEntities(
 
 export interface PolicyReading {
   readonly before: Before
-  /** Those alone that the table of the relational store does not hold. */
+  /** Only those that the relational store's table lacks. */
   readonly onlyMissing: boolean
   /** In a transaction that adds them. */
   readonly locks: boolean

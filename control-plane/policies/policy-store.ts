@@ -32,8 +32,8 @@ export interface PolicyChanges {
    *
    * @throws HttpError `conflict` beyond the bounds above, in a store that keeps them
    * @returns those that were not there before; all of them, from a store that does not know
-   * @param entities of which the policies speak, where the transaction makes them: they are hidden until their policies hold (`isDelivered`).
-   * A channel has none; with things that it is made for, it goes where theirs cannot be delivered.
+   * @param entities of which the policies speak, where the transaction makes them: they are hidden until their policies hold (`isDelivered`). A channel
+   * has none, and goes with the things that it was made for where theirs cannot be delivered
    */
   add(policies: readonly Policy[], entities?: readonly (ThingId | GroupId | UserId | ChannelId)[]): Promise<readonly Policy[]>
   /** Those that do not exist are no error. @returns those that were there; all of them, from a store that does not know */

@@ -3,6 +3,7 @@
 import { HttpError } from '../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../config/postgres/database.ts'
 import { isId } from '../ids.ts'
+import { boundedRows } from '../page.ts'
 import {
   chainMax,
   groupsOfMemberMax,
@@ -54,7 +55,7 @@ const addSql = `
   ON CONFLICT DO NOTHING
   RETURNING object, relation, subject`
 
-// Which of the members are in too many groups, and which of the groups have too many members. No more is counted than decides it.
+// Which of the members are in too many groups, and which of the groups have too many members. Counting stops one above the bound.
 const crowdedSql = `
   SELECT member FROM unnest($1::text[]) AS member WHERE ${groupsOfMemberMax} < (SELECT count(*) FROM (
     SELECT FROM control_plane.tuples WHERE subject = member AND relation = 'member' AND object NOT IN ('users', 'authorities')
@@ -64,9 +65,9 @@ const crowdedSql = `
     SELECT FROM control_plane.tuples WHERE object = joined AND relation = 'member' LIMIT ${membersOfGroupMax + 1}) AS counted)
   LIMIT 1`
 
-/** Whoever joins groups waits for who is joining others: two short chains may make a long one. */
+/** Requests that join groups wait for each other: two short chains may make a long one. */
 const lockChainsSql = `SELECT pg_advisory_xact_lock(hashtextextended('chains of groups', 0))::text`
-// How far the farthest group is that leads to the one, and the farthest that the other leads to, each on its shortest way: a circle is as long as it is.
+// The length of the longest chain through the new membership, each group counted on its shortest path: a cycle counts once around.
 const chainSql = `
   WITH RECURSIVE before (subject, depth) AS (
     SELECT unnest($1::text[]), 1
@@ -98,7 +99,7 @@ export function openRelationalPolicies(database: Database): PolicyStore {
     },
     transaction: work => database.transaction(transaction => work(transaction, changesIn(transaction))),
     async objects(subject, relation) {
-      const rows = await database.query<{ object: PolicyObject }>(objectsSql, [subject, relation])
+      const rows = await boundedRows<{ object: PolicyObject }>(database, 'list without those of others', objectsSql, [subject, relation])
       return rows.map(({ object }) => object)
     },
     async list(of, transaction) {
@@ -132,7 +133,7 @@ function changesIn(transaction: Queries): PolicyChanges {
   }
 }
 
-/** @throws HttpError `conflict` where a check would have to walk too far through these memberships, which are in the table */
+/** @throws HttpError `conflict` if a check would walk too far through these memberships, which are already in the table */
 async function refuseBeyond(transaction: Queries, memberships: readonly Policy[]): Promise<void> {
   if (memberships.length === 0) return
   const [groups, , members] = columnsOf(memberships)
@@ -150,7 +151,7 @@ async function refuseBeyond(transaction: Queries, memberships: readonly Policy[]
   throw new HttpError('conflict', `at most ${chainMax} groups are shared on in a row: share with fewer in between`)
 }
 
-/** Those of the policies that the rows are, as the caller named them. */
+/** The policies that are among the rows, as the caller named them. */
 function inOrder(policies: readonly Policy[], rows: readonly Policy[]): Policy[] {
   const keyOf = ({ object, relation, subject }: Policy): string => `${object} ${relation} ${subject}`
   const keys = new Set(rows.map(keyOf))

@@ -5,7 +5,7 @@ import { itself, type Writes } from '../writes.ts'
 import { type AutomaticKind, automaticKinds, automaticPolicies, type Before, countEntities, nextEntities } from './automatic.ts'
 
 export interface RepairOptions {
-  /** Only users, things and groups that were made before. */
+  /** Only users, things and groups created before this time. */
   readonly before: Before
   /** Counts, and adds nothing. */
   readonly dryRun: boolean
@@ -14,11 +14,11 @@ export interface RepairOptions {
   readonly onProgress: (checked: number, total: number) => void
 }
 
-/** What was done about one kind. */
+/** The result for one kind. */
 export interface Repaired extends Pick<AutomaticKind, 'name' | 'gives'> {
-  /** Entities that were looked at. */
+  /** Entities that were checked. */
   readonly checked: number
-  /** Policies that were added; of a store elsewhere, that were written. */
+  /** Policies that were added; for a store outside the database, that were written. */
   readonly policies: number
 }
 
@@ -26,9 +26,9 @@ export interface Repaired extends Pick<AutomaticKind, 'name' | 'gives'> {
 const batchSize = 1_000
 
 /**
- * May be cut off and repeated, and run beside instances: a batch is one transaction with its line of the audit log, and what exists is no error.
+ * Can be interrupted and repeated, and run beside instances: a batch is one transaction with its line of the audit log; existing policies are skipped.
  *
- * @throws HttpError `unavailable` while a policy store elsewhere does not answer
+ * @throws HttpError `unavailable` while a policy store outside the database does not answer
  */
 export async function repairPolicies(database: Database, writes: Writes, options: RepairOptions): Promise<Repaired[]> {
   const { before, onProgress } = options

@@ -24,7 +24,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     const { subjects, object, policies: relations } = request.body
     demandTokenForAuthorities(request, object)
     if (toObject(object) === 'authorities' && subjects.includes('*'))
-      refuseFaults([{ pointer: '/body/subjects', detail: 'holds *, which would make everybody an administrator: name users' }])
+      refuseFaults([{ pointer: '/body/subjects', detail: 'holds *, which would make everyone an administrator: name users' }])
     if (!(await policies.add(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
       throw new HttpError('not_found', 'a subject or the object does not exist: no policy is added')
     return reply.code(201).send({})
@@ -44,8 +44,8 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     const allowed = await authorization.allows(subject, relation, object)
     const path = allowed ? await policies.path(subject, relation, object) : []
     const asked = `${nameOf(subject)} ${allowed ? 'has' : 'does not have'} ${relation} on ${object}`
-    const why = path?.map(inWords).join('; ') ?? `it is given through groups beyond the first ${visitedMax} that were looked through`
-    const whyNot = 'no policy gives it to them, to everybody, or to a group that they are a member of'
+    const why = path?.map(inWords).join('; ') ?? `it is given through more groups than are looked through (${visitedMax}, within 3 s)`
+    const whyNot = 'no policy gives it to them, to everyone, or to a group that they are a member of'
     return reply.send({ allowed, because: path ?? [], explanation: `${asked}: ${allowed ? why : whyNot}` })
   })
 }
@@ -59,7 +59,7 @@ const toSubject = (text: string) => text.toLowerCase() as Exclude<Subject, `${st
 const toObject = (text: string) => text.toLowerCase() as PolicyObject
 
 function nameOf(subject: Subject): string {
-  if (subject === '*') return 'everybody'
+  if (subject === '*') return 'everyone'
   return subject.endsWith('#member') ? `the members of group ${subject.replace('#member', '')}` : subject
 }
 

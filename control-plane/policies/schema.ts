@@ -67,7 +67,7 @@ export const explainPolicySchema = {
         allowed: Type.Boolean({ examples: [true] }),
         because: Type.Array(policy, {
           description:
-            'The policies that lead from the subject to the object, in this order; empty where there are none, or where too many groups would have to be looked through: the explanation says which.',
+            'The policies that lead from the subject to the object, in this order; empty if there are none, or if too many groups lie between: the explanation says which.',
         }),
         explanation: Type.String({
           description: 'The same in words.',

@@ -18,19 +18,20 @@ import {
 export interface Policies {
   /** All or none. @returns false, with none added, where a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
-  /** @throws HttpError `conflict`, with none removed, where no administrator would be left who can sign in */
+  /** @throws HttpError `conflict`, with none removed, if no administrator who can sign in would remain */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
-  /** The policies that lead from the subject to the object, first to last; undefined where none do, or only beyond `visitedMax` groups. */
+  /** The policies that lead from the subject to the object, first to last; undefined if none do within the bounds of the search. */
   path(subject: Subject, relation: Relation, object: PolicyObject): Promise<Policy[] | undefined>
 }
 
-/** It is not deleted before the policies are committed, and changes of its policies wait for each other. */
+/** Prevents a deletion before the policies are committed, and makes changes of its policies run one at a time. */
 const lockObjectSql = `
   WITH thing AS (SELECT id FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')} FOR NO KEY UPDATE),
        member_group AS (SELECT id FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')} FOR NO KEY UPDATE)
   SELECT id FROM thing UNION ALL SELECT id FROM member_group`
-/** Of groups that are looked through: beyond it the explanation ends, and the check itself still holds. */
+/** Bounds of an explanation in groups and in time: beyond them it ends, while the check itself still holds. */
 export const visitedMax = 1_000
+const pathMsMax = 3_000
 
 export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
   return {
@@ -59,8 +60,10 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
         [subject, []],
         ['*', []],
       ])
+      const endsMs = Date.now() + pathMsMax
       // Grows while it is walked: the groups of each subject come behind it.
       for (const [from, before] of paths) {
+        if (Date.now() > endsMs) return undefined
         const [last] = await policies.list({ subject: from, relation, object })
         if (last !== undefined) return [...before, last]
         for (const policy of await policies.list({ subject: from, relation: 'member' })) {

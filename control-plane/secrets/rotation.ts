@@ -1,6 +1,6 @@
-// Replaces the master key: whatever is kept under another than the first is written under the first.
+// Replaces the master key: everything that is encrypted under another key is encrypted again under the first one.
 //
-// It may be cut off anywhere and begun again, beside running instances: each row is under one key or the other, wholly, and all that have both read
+// It can be interrupted anywhere and repeated, beside running instances: each row is under one key or the other, wholly, and all that have both read
 // it. The database's own check changes last, so that a start with the new key alone is refused until everything is under it.
 
 import { setTimeout as wait } from 'node:timers/promises'
@@ -33,7 +33,7 @@ export interface RotationState {
   readonly isAuthorityLeft: boolean
   /** Bootstrap configurations with a secret that is under another. */
   readonly configsLeft: number
-  /** What still needs another master key than the first; nothing can change that but time. */
+  /** Previous keys that still need another master key than the first, until they end. */
   readonly previous: PreviousKeys
   /** External keys that need another, each until its device fetches its configuration or its mapping is requested again. */
   readonly externalKeysLeft: number
@@ -46,7 +46,7 @@ interface Parts {
   readonly onProgress: (rewritten: number, total: number) => void
 }
 
-/** Somebody holds the rows that are left. */
+/** Until transactions that hold the remaining rows end. */
 const retryMs = 200
 
 /** @throws ControlPlaneStartError when the database is written under a master key that is not given */

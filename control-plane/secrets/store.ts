@@ -15,11 +15,11 @@ export interface KeyCount {
 /** Previous keys in their time of grace whose look-ups are made under another master key than the first. */
 export interface PreviousKeys {
   readonly things: number
-  /** RFC 3339, when the last of them ends; undefined where there are none. */
+  /** RFC 3339, when the last of them ends; undefined if there are none. */
   readonly until: string | undefined
 }
 
-/** They are locked for some tens of milliseconds, and a running instance may want to change one. */
+/** A batch locks its rows for tens of milliseconds, and a running instance may want to change one. */
 const batchSize = 1_000
 
 const masterKeyId = 'substring(key_ciphertext FOR 4)'
@@ -29,12 +29,12 @@ const countSql = `
 
 const isLeftSql = `SELECT EXISTS (SELECT FROM control_plane.things WHERE ${masterKeyId} <> $1) AS is_left`
 
-// Who waits for no lock is in no deadlock; a row that somebody else holds is taken by a later pass.
+// SKIP LOCKED cannot deadlock; a row that another transaction holds is taken by a later pass.
 const batchSql = `
   SELECT id, key_ciphertext FROM control_plane.things WHERE ($1::uuid IS NULL OR id > $1) AND ${masterKeyId} <> $2
   ORDER BY id LIMIT ${batchSize} FOR UPDATE SKIP LOCKED`
 
-// Not the version: to whoever reads the thing it is the same, and so is its ETag.
+// Not the version: the thing reads the same, and so does its ETag.
 const rewriteSql = `
   UPDATE control_plane.things SET key_ciphertext = decode(ciphertext, 'hex'), key_lookup = decode(lookup, 'hex')
   FROM json_to_recordset($1::json) AS rewritten (thing uuid, ciphertext text, lookup text) WHERE things.id = rewritten.thing`
@@ -61,7 +61,7 @@ export async function isLeft(queries: Queries, { masterKeyIds: [first] }: ThingK
  *
  * @param transaction in which nothing else is changed
  * @param after the last thing of the batch before
- * @returns the things, in the order of their ids; none where there are no more behind `after`, but for those that others hold
+ * @returns the things, in the order of their ids; empty if none are left after `after`, except for locked ones
  * @throws SecretError for a thing key that none of the master keys opens
  */
 export async function rewriteBatch(transaction: Queries, keys: ThingKeys, after: ThingId | undefined): Promise<ThingId[]> {

@@ -17,11 +17,11 @@ export interface ThingKeys {
   readonly masterKeyIds: readonly [Buffer, ...Buffer[]]
   /** A key for a thing, in the three forms that are needed of it, under the first master key. @param given by a client; else a new one */
   issue(thing: ThingId, given?: string): ThingKey
-  /** @throws Error when the ciphertext is not this thing's, not whole, or written under a master key that is none of ours */
+  /** @throws Error when the ciphertext is not this thing's, not whole, or written under a master key that is not given */
   decrypt(thing: ThingId, ciphertext: Uint8Array): string
   /**
-   * What a key is looked up by, under each master key: a row has one of them. Without the master key, a copy of the table tells nobody whether
-   * a key is in it.
+   * What a key is looked up by, under each master key: a row has one of them. Without the master key, a copy of the table does not reveal
+   * whether a key is in it.
    */
   lookups(key: string): [Buffer, ...Buffer[]]
 }

@@ -69,7 +69,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
 
   app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
     const { name, metadata, shared } = request.query
-    const filter = { name, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata), shared }
+    const filter = { name, metadata: parseMetadataFilter(metadata), shared }
     const { items, ...page } = pageOf(await things.list(callerOf(request), filter, request.query), request.query)
     return reply.headers(unstored).send({ ...page, things: items })
   })

@@ -18,7 +18,7 @@ interface Parts {
 export function sharingRoutes(app: HttpServer, { things, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** Who has write on the thing; and who does not own it gives and takes only what they hold. @returns the owner; throws HttpError for everybody else */
+  /** Needs write on the thing; callers who do not own it give and take only what they hold. @returns the owner; throws HttpError for other callers */
   async function demandShare(caller: UserId, thing: ThingId, relations: readonly Relation[]): Promise<UserId | undefined> {
     const owner = await things.ownerOf(thing)
     for (const relation of new Set<Relation>(['write', ...(owner === caller ? [] : relations)])) {

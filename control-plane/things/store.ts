@@ -5,7 +5,7 @@
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
 import type { Certificates, RevokeIn } from '../certificates/store.ts'
-import { type EntityFilter, filteredRows, filterSql, foldedName, type Metadata, type NewEntity } from '../entity.ts'
+import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
@@ -90,8 +90,8 @@ const insertSql = `
   ORDER BY thing.ordinality`
 
 /**
- * Things and groups have their policies under their ids, and an old key opens what it did until it ends. A key that another thing has under another
- * master key, no unique index knows of. Asked of things that are written already: who rotates a key away is waited for by then.
+ * Policies name things and groups by id, and a previous key is valid until it ends. No unique index covers a key that another thing has under another
+ * master key. Runs after the things are written, so that it has waited for a concurrent rotation.
  */
 const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
@@ -101,7 +101,7 @@ const inUseSql = `
     AND id <> ALL($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
   WHERE key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND id <> ALL($1::uuid[])`
-/** Who gives a key while there are two master keys waits for who else does: each may write it under another, where no unique index sees both. */
+/** Requests with given keys run one at a time while there are two master keys: each may write under another, and no unique index sees both. */
 const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
@@ -132,8 +132,11 @@ const rotateSql = `
   WHERE id = $1 AND ($5::int4[] IS NULL OR version = ANY($5))
   RETURNING version`
 
-/** It is not deleted before the policies are committed, and changes of whom it is shared with wait for each other. */
-const lockSharedSql = 'SELECT FROM control_plane.things WHERE id = $1 FOR NO KEY UPDATE'
+const lockRemovedSql = `
+  SELECT version FROM control_plane.things
+  WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) AND ${isDelivered('things.id')} FOR UPDATE`
+/** Prevents a deletion before the policies are committed, and makes changes of its sharing run one at a time. */
+const lockSharedSql = `SELECT FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')} FOR NO KEY UPDATE`
 
 type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; key_ciphertext: Uint8Array }
 type VersionRow = SqlRow & { version: number }
@@ -153,7 +156,8 @@ export function openThings({ database, policies, writes, keys, certificates }: P
   }
 
   async function exists(thing: ThingId): Promise<boolean> {
-    return (await database.query('SELECT 1 FROM control_plane.things WHERE id = $1', [thing])).length > 0
+    const sql = `SELECT 1 FROM control_plane.things WHERE id = $1 AND ${isDelivered('things.id')}`
+    return (await database.query(sql, [thing])).length > 0
   }
 
   async function change(
@@ -220,10 +224,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
 
     async list(user, { shared = false, ...filter }, page) {
       const whose = shared ? [user, (await policies.objects(user, 'read')).filter(isId)] : [user]
-      const [filtered, wanted] = filterSql(filter, whose.length)
-      const values = [...whose, ...wanted, page.offset, page.limit]
-      const sql = pageSql((shared ? readableSql : ownSql) + filtered, values.length, page)
-      return toPage(await filteredRows<ListedRow>(database, filter, sql, values), toThing)
+      return toPage(await filteredRows<ThingRow>(database, [shared ? readableSql : ownSql, whose], filter, page), toThing)
     },
 
     async listConnected(owner, channel, connected, page) {
@@ -259,8 +260,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       const removeIn = (revoke: RevokeIn): Promise<ChangeOutcome> =>
         change(by, thing, 'thing.delete', async write => {
           // The lock comes first: who shares the thing, or issues it a certificate, waits, and then finds it gone.
-          const lockSql = `SELECT version FROM control_plane.things WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) FOR UPDATE`
-          const rows = await write.query<VersionRow>(lockSql, [thing, versions ?? null])
+          const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
           if (rows.length === 0) return []
           await revoke(write, thing)
           await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
@@ -274,7 +274,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<VersionRow[]> => {
-        // Its own key counts before.
+        // Before the rotation its own key counts too.
         if (given !== undefined) await refuseInUse(write, [], [given])
         const rotated = await write.query<VersionRow>(rotateSql, values)
         if (given !== undefined) await refuseInUse(write, [thing], [given])

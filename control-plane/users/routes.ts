@@ -70,7 +70,7 @@ export function userRoutes(
   app.get('/users', { schema: listUsersSchema, onRequest: required }, async (request, reply) => {
     const own = await callerUser(request)
     const { offset, limit, email, metadata } = request.query
-    const filter = { email, metadata: metadata === undefined ? undefined : parseMetadataFilter(metadata) }
+    const filter = { email, metadata: parseMetadataFilter(metadata) }
     const { total, items } = (await authorization.isAdministrator(own.id))
       ? await users.list(filter, { offset, limit })
       : { total: 1, items: offset === 0 ? [own] : [] }

@@ -76,7 +76,7 @@ export const listUsersSchema = {
   }),
   response: {
     200: Type.Object({ ...userSchema.properties, ...pageAnswer, users: Type.Array(userSchema) }, pageOptions('UsersPage')),
-    ...errorAnswers('unauthenticated'),
+    ...errorAnswers('query_too_large', 'unauthenticated'),
   },
 }
 

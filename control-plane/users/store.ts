@@ -2,11 +2,11 @@
 
 import { HttpError } from '../../config/http/errors.ts'
 import { parseJsonText } from '../../config/http/json-body.ts'
-import { type Database, DatabaseError, type SqlRow } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError, type SqlRow, uniqueViolation } from '../../config/postgres/database.ts'
 import type { AuditAction } from '../audit/store.ts'
 import type { Metadata } from '../entity.ts'
 import { newUserId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { boundedRows, type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { demandOtherAdministrator } from '../policies/administrators.ts'
 import { isDelivered, type PolicyStore } from '../policies/policy-store.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
@@ -30,10 +30,10 @@ export interface Users {
   /** The user whose email and password these are. An unknown email takes as long as a wrong password. */
   recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
   /**
-   * Also ends every token of the user, and tells who remembers their grants.
+   * Also ends every token of the user, and notifies caches of grants.
    *
    * @param ifVersion only while the user's tokens have this version: the password that was checked before is still theirs
-   * @returns false where there is no such user, or no longer of that version
+   * @returns false if there is no such user, or its version has changed
    */
   changePassword(by: Actor, user: UserId, password: string, ifVersion?: number): Promise<boolean>
   tokenVersion(user: UserId): Promise<number | undefined>
@@ -45,8 +45,8 @@ export interface Users {
    * A user who is disabled cannot sign in, their tokens and API keys are refused, and their things publish and read nothing; all of that when
    * this resolves.
    *
-   * @returns false where there is no such user, or where `by` was disabled meanwhile
-   * @throws HttpError `conflict` where no administrator would be left who can sign in
+   * @returns false if there is no such user, or if `by` was disabled meanwhile
+   * @throws HttpError `conflict` if no administrator who can sign in would remain
    */
   setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
 }
@@ -72,8 +72,6 @@ interface Parts {
   readonly passwords: Passwords
   readonly versions: TokenVersions
 }
-
-const uniqueViolation = '23505'
 
 /** Keeps users from being deleted until what names them is committed. */
 export const lockUsersSql = `
@@ -156,7 +154,8 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
     async list({ email, metadata }, page) {
       const filter = metadata === undefined ? null : JSON.stringify(metadata)
       const values = [email === undefined ? null : normaliseEmail(email), filter, page.offset, page.limit]
-      return toPage(await database.query<UserRow & { total: bigint }>(pageSql(listSql, 4, page), values), toUser)
+      const sql = pageSql(listSql, 4, page)
+      return toPage(await boundedRows<UserRow & { total: bigint }>(database, 'narrow the list by email', sql, values), toUser)
     },
 
     async setMetadata(by, metadata) {

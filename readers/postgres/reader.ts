@@ -1,6 +1,6 @@
 // The reader of a PostgreSQL store: runs the statements of select.ts and gives their rows the canonical form.
 
-import { type Database, DatabaseError, type SqlRow } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError, queryCanceled, type SqlRow } from '../../config/postgres/database.ts'
 import { formatsOf, type Seen } from '../formats.ts'
 import { aggregateRows } from '../groups.ts'
 import { rowsOf } from '../parts.ts'
@@ -37,7 +37,6 @@ export interface PostgresReaderParts {
 /** SQLSTATE of what is not there: a table, a schema. */
 const missing: ReadonlySet<string> = new Set(['42P01', '3F000'])
 /** A statement timeout: of ours, or of the database's own. */
-const timedOut = '57014'
 /** A sum beyond the range of a double. */
 const outOfRange = '22003'
 const tablesRememberedMax = 10_000
@@ -203,7 +202,7 @@ function readError(error: unknown): unknown {
   if (isMissing(error)) {
     return new StoreUnavailableError('the database holds no message tables: start a writer on it, which makes them', { cause: error })
   }
-  if (error.sqlState === timedOut) return tooLong(error)
+  if (error.sqlState === queryCanceled) return tooLong(error)
   if (error.transient) return new StoreUnavailableError(`the store cannot answer now: ${error.message}`, { cause: error })
   return error
 }

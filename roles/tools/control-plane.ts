@@ -33,7 +33,7 @@ export interface ControlPlaneSite {
   /** The data folder, whose lock is held; undefined on a server. */
   readonly folder: DataFolder | undefined
   readonly logger: Logger
-  /** Opens the database for the work, and closes it: in a data folder, what was written lasts when this resolves. */
+  /** Opens the database for `work`, and closes it: in a data folder, its writes are durable when this resolves. */
   withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result>
 }
 
@@ -46,7 +46,7 @@ export function addDatabaseOptions(command: Command): Command {
     .option('--config <file>', 'the TOML file of `sluice api`, or with --data that of `sluice up` (default: none)')
 }
 
-/** @throws ToolError, OptionsError, DataFolderInUseError, ControlPlaneStartError …: what a person can mend */
+/** @throws ToolError, OptionsError, DataFolderInUseError, ControlPlaneStartError …: faults that the operator can fix */
 export async function withControlPlane<Result>(
   flags: DatabaseFlags,
   sources: typeof readSources,
@@ -103,8 +103,7 @@ async function inFolder<Result>(
   const upOptions = loadUpOptions(await sources(config, { data: { folder: path } }))
   const options = { ...upOptions, policies: { store: 'relational' } } as const
   // Before it is opened, which would make it.
-  if (!existsSync(join(path, databaseFolder)))
-    throw new ToolError(`there is no data of a \`sluice up\` in ${path}: name its folder with --data`)
+  if (!existsSync(join(path, databaseFolder))) throw new ToolError(`no data of a \`sluice up\` in ${path}: name its folder with --data`)
   const folder = await openDataFolder(path)
   const logger = openLogger(options.logging)
   try {
@@ -133,7 +132,7 @@ async function inFolder<Result>(
   }
 }
 
-/** Of a command, which no process hears that remembers grants: for what gives rights and takes none. */
+/** For commands that only add rights: processes that cache grants are not notified. */
 export function writesOf(database: Database, policies: PolicyStore, { options, logger }: ControlPlaneSite): Writes {
   return openWrites({ policies, audit: openAuditLog(database, options.audit), changes: openChanges(logger) })
 }

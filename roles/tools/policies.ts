@@ -27,15 +27,15 @@ export function addCommands(policies: Command, sources: typeof readSources): voi
     .addHelpText(
       'after',
       `
-What was made by a release without policies has none: such a user may not create things, nor see their own. This adds what each
-would get today: to users member of \`users\`, to the owner of a thing read, write and delete on it, to the owner of a group member
-of it, and to the members of a group read, write and delete on the things in it. What was given to others by hand is not known.
+Users, things and groups from a release without policies have none: such users can neither create things nor see their own. This
+adds the policies that each would get today: to users member of \`users\`, to the owner of a thing read, write and delete on it, to the owner of a group member
+of it, and to the members of a group read, write and delete on the things in it. It cannot restore what users shared by hand.
 
-A policy that an administrator has removed looks like one that was never there. Give with --before when this release was first
-started: what was made since had its policies, and what is missing of them was removed on purpose and stays so.
+A policy that an administrator removed looks like one that never existed. Give --before the time at which this release first
+started: entities made since then got their policies, so that those they lack were removed on purpose and stay removed.
 
-It may be cut off and repeated, and instances may run meanwhile. Of a policy store in OpenFGA nobody knows at once what it lacks:
-all are written there, those that it has stay as they are, and the counts are of what was written.
+It can be interrupted and repeated, and instances can keep running. A policy store in OpenFGA cannot list what it lacks: every
+policy is written there, existing ones stay unchanged, and the counts are of the policies written.
 
 Examples:
   SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice policies repair --dry-run

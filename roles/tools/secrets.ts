@@ -37,10 +37,10 @@ On a server, while the instances run, in these steps:
   3. sluice secrets rotate, with new,old
   4. give every instance SVC_MASTER_KEY=new, and restart one after the other, when the old key is no longer needed: step 3 says when
 
-With --data, in the folder of a \`sluice up\` that is stopped, it makes the new key and takes away the old one. A run that was cut off,
-or that left the old key where previous keys of things still need it, is finished by the next one.
+With --data, in the folder of a \`sluice up\` that is stopped, it makes the new key and takes away the old one. An interrupted run,
+or one that left the old key where previous keys of things still need it, is finished by the next one.
 
-Tokens that were signed under the old key end with it. Whoever keeps copies of the database from before keeps the old key with them.
+Tokens signed under the old key end with it. If you keep older backups of the database, keep the old key with them.
 
 Examples:
   SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice secrets rotate --dry-run
@@ -91,7 +91,7 @@ async function rotateOnServer(site: ControlPlaneSite): Promise<void> {
     const ends = [tokensEnd, ...(until === undefined ? [] : [until])]
     lines.push(
       'the old key is still needed',
-      `  until ${tokensEnd} at the latest by tokens that were signed under it: without it, who has one signs in again`,
+      `  until ${tokensEnd} at the latest, for tokens signed under it: without it their users sign in again`,
       ...(until === undefined ? [] : [`  until ${until} by ${previousWords(things)}`]),
       ...(externalKeysLeft === 0 ? [] : [`  by ${externalKeyWords(externalKeysLeft)}`]),
       `keep it until ${ends.sort().at(-1)!}${externalKeysLeft === 0 ? '' : ', and until `sluice secrets rotate --dry-run` tells of no external keys'}, and then give every instance the first key alone`,
@@ -101,8 +101,8 @@ async function rotateOnServer(site: ControlPlaneSite): Promise<void> {
 }
 
 /**
- * The order is what makes it safe to stop anywhere: the file holds both keys before anything is written under the new one, and loses the old one when
- * nothing is under it any more, on the disk.
+ * The order makes it safe to stop anywhere: the file holds both keys before anything is written under the new one, and loses the old one once
+ * nothing on the disk is written under it.
  *
  * @param path of the file of the master keys
  */
@@ -114,7 +114,7 @@ export async function rotateInFolder(site: ControlPlaneSite, path: string, tell:
     await replaceSecretFile(path, fileText(masterKeys))
     await tell(`${path} holds a new master key before the old one\n`)
   } else {
-    await tell(`${path} holds a new master key before the old one already: this goes on with what was begun\n`)
+    await tell(`${path} holds a new master key before the old one already: continuing the interrupted run\n`)
   }
   const rotated = await rotate(site, masterKeys)
   await tell(`${rotatedWords(rotated)}\n`)
@@ -125,11 +125,11 @@ export async function rotateInFolder(site: ControlPlaneSite, path: string, tell:
     return
   }
   if (until !== undefined) {
-    await tell(`the old key stays until ${until}, for ${previousWords(things)}: run this again then, which takes it away\n`)
+    await tell(`the old key stays until ${until}, for ${previousWords(things)}: run this again then to remove it\n`)
     return
   }
   await replaceSecretFile(path, fileText([masterKeys[0]]))
-  await tell(`${path} holds the new key alone: who has a token from before signs in again, and cursors of readers begin anew\n`)
+  await tell(`${path} holds the new key alone: users with older tokens sign in again, and older cursors of readers are refused\n`)
 }
 
 const fileText = (masterKeys: readonly Buffer[]): string => masterKeys.map(key => key.toString('base64url')).join('\n')

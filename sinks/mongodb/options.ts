@@ -93,7 +93,7 @@ export function urlFaults(url: string): { problem: string }[] {
   return faults
 }
 
-/** What `env = production` compares with the secrets that everybody knows, by the option's name. */
+/** What `env = production` compares with the publicly known secrets, by the option's name. */
 export function secretsOf({ url, password }: Pick<SinkOptions, 'url' | 'password'>): Record<string, string | undefined> {
   return { 'store.url': credentialsOf(url).password, 'store.password': password }
 }

@@ -1,4 +1,4 @@
-// Secrets that everybody knows: which they are, and that only production refuses them.
+// Publicly known secrets: which they are, and that only production refuses them.
 
 import { expect, test } from 'vitest'
 import { isKnownSecret, knownSecretFaults } from '../../config/production.ts'

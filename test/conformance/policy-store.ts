@@ -60,6 +60,12 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.allows(user, 'write', thing)).toBe(false)
     })
 
+    test('a group that is made a member of itself changes nothing, and holds up no change behind it', async () => {
+      await add({ subject: membersOf(group), relation: 'member', object: group }, { subject: user, relation: 'member', object: group })
+      await remove({ subject: user, relation: 'member', object: group })
+      expect(await store.allows(user, 'member', group)).toBe(false)
+    })
+
     test('the members of a group that is a member of another have what that one has (SPEC §5, rule 7)', async () => {
       const usersGroup = newGroupId()
       await add(

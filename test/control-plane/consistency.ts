@@ -1,4 +1,4 @@
-// What the tables of a control plane agree on, whatever happened at once: nothing speaks of what is gone, and rows and policies say the same.
+// Invariants of the control plane's tables after concurrent requests: nothing refers to deleted rows, and rows and policies agree.
 
 import type { Database } from '../../config/postgres/database.ts'
 
@@ -10,7 +10,7 @@ const sql = `
     SELECT id::text FROM control_plane.things UNION ALL SELECT id::text FROM control_plane.groups
   )
   UNION ALL
-  SELECT 'a policy for who is gone: ' || policy FROM named
+  SELECT 'a policy for a deleted subject: ' || policy FROM named
   WHERE subject NOT IN (
     SELECT '*' UNION ALL SELECT id::text FROM control_plane.users UNION ALL SELECT id || '#member' FROM control_plane.groups
   )

@@ -87,7 +87,7 @@ describeOnDatabases('given ids and keys', database => {
     expect((await ask('POST', '/things', { key }, await platform.user())).status).toBe(409)
   })
 
-  test('are no empty key in place of the one that a thing has, and not the same key', async () => {
+  test('do not replace a key with an empty one, or with the same', async () => {
     const [id, key] = [randomUUID(), burntIn()]
     await ask('POST', '/things', { id, key })
     const replace = async (next: string): Promise<number> => (await ask('PATCH', `/things/${id}/key`, { key: next })).status

@@ -1,8 +1,8 @@
-// Nobody sees or changes what is not theirs: every route of the control plane, asked by everybody (SPEC §5).
+// No caller sees or changes another user's entities: every route of the control plane, asked by every kind of caller (SPEC §5).
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Asker, openAsker } from './isolation/asker.ts'
-import { ask, askEverybody, asked, mixturesOf, openSnapshot, type Snapshot, seenOf, substitutionsOf } from './isolation/matrix.ts'
+import { ask, askAll, asked, mixturesOf, openSnapshot, type Snapshot, seenOf, substitutionsOf } from './isolation/matrix.ts'
 import { nameOf } from './isolation/row.ts'
 import { controlPlaneRows, routesOf } from './isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from './isolation/secrets.ts'
@@ -28,14 +28,14 @@ describePlatform('isolation', platform => {
     expect([...listed].sort()).toEqual(routes)
   })
 
-  describe('each caller is answered as is their right, and who is refused changes nothing', () => {
+  describe('each caller is answered according to their rights, and a refused request changes nothing', () => {
     test.each(rows)('$name', async ({ row }) => {
-      const { got, wanted } = await askEverybody(world, row, snapshot)
+      const { got, wanted } = await askAll(world, row, snapshot)
       expect(got).toEqual(wanted)
     })
   })
 
-  describe('what is absent and what is foreign is the same to everybody but the administrator, and changes nothing', () => {
+  describe('an absent id and a foreign one give the same answer to all but the administrator, and change nothing', () => {
     const named = rows.filter(({ row }) => /\{|connect|search|polic|certs/.test(row.route))
     test.each(named)('$name', async ({ row }) => {
       const { site } = world
@@ -53,7 +53,7 @@ describePlatform('isolation', platform => {
     })
   })
 
-  describe('with one id in a list that is absent or foreign nothing of the request is done', () => {
+  describe('a request with an absent or foreign id in a list changes nothing', () => {
     const mixed = rows.filter(({ row }) => /connect|share|members|policies/.test(row.route) && row.changes === 'site')
     test.each(mixed)('$name', async ({ row }) => {
       const { caller, requests } = mixturesOf(world, row)

@@ -90,7 +90,7 @@ describeWithPostgres(
         owners.includes(ownerOfThing(population, nth)),
       )
       await giveKeys(database, openThingKeys([masterKey]), things.map(thingAt))
-      // A year of it; who changes their things is any of them, and keys are rarely issued.
+      // A year of it; all users change their things, and keys are rarely issued.
       await database.execute(`
         INSERT INTO control_plane.audit (at, actor, action, objects, relations)
         SELECT now() - n * interval '100 seconds', owner, CASE WHEN n % 1000 = 0 THEN 'key.issue' ELSE 'thing.update' END, ARRAY[id::text], '{}'
@@ -191,7 +191,7 @@ describeWithPostgres(
       }
     })
 
-    test('a page of the audit log reads what it shows, and by an object what is told of that', async () => {
+    test('a page of the audit log reads the rows that it shows, and by an object the rows of that', async () => {
       const pages = sent.filter(({ route: of, sql }) => of === 'GET /audit' && sql.includes('matching'))
       expect(pages.filter(({ sql }) => sql.includes('objects @>'))).not.toEqual([])
       for (const page of pages) {

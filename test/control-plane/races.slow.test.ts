@@ -351,7 +351,7 @@ describeOnDatabases('races', database => {
     }
     await Promise.all(Array.from({ length: 20 }, work))
     expect(answers.filter(({ status }) => ![200, 201, 204, 403, 404].includes(status)).map(({ text }) => text)).toEqual([])
-    // Else they would have been in nobody's way.
+    // Else nothing would have waited for them.
     expect(answers.filter(({ status }) => status < 300).length).toBeGreaterThan(answers.length / 2)
     expect(await inconsistencies(database())).toEqual([])
   })

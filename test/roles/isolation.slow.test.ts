@@ -1,10 +1,10 @@
-// A control plane of its own with its policies in OpenFGA: every caller is answered as with any other store, and nothing tells a secret of the processes.
+// A control plane of its own with its policies in OpenFGA: every caller is answered as with any other store, and no secret of the processes leaks.
 
 import { expect, test } from 'vitest'
 import { openServer } from '../../config/postgres/server.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
-import { askEverybody } from '../control-plane/isolation/matrix.ts'
+import { askAll } from '../control-plane/isolation/matrix.ts'
 import { nameOf } from '../control-plane/isolation/row.ts'
 import { controlPlaneRows } from '../control-plane/isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from '../control-plane/isolation/secrets.ts'
@@ -15,7 +15,7 @@ import { administrator, masterKey, type Role, startApi, token } from './processe
 
 describeWithPostgres('an api', postgres => {
   describeWithOpenFga('with OpenFGA', openfga => {
-    test('answers each caller as is their right, and tells nothing secret', async () => {
+    test('answers each caller according to their rights, and leaks no secret', async () => {
       const databaseUrl = await postgres.createDatabase()
       const api = await startApi(databaseUrl, {
         SVC_LOGGING_LEVEL: 'trace',
@@ -27,7 +27,7 @@ describeWithPostgres('an api', postgres => {
       const [key] = parseMasterKeys(masterKey, 'the tests')
       const world = await openWorld({ asker, administrator, masterKey: key })
       for (const row of controlPlaneRows) {
-        const { got, wanted } = await askEverybody(world, row)
+        const { got, wanted } = await askAll(world, row)
         expect(got, nameOf(row)).toEqual(wanted)
       }
       const internal = await askAsProcess(api, world)

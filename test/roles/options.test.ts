@@ -120,7 +120,7 @@ test.each([
   ],
   ['of a master key that is none', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not hold a master key/],
   [
-    'of a second master key that is none',
+    'of an invalid second master key',
     api,
     { SVC_MASTER_KEY: `${right.SVC_MASTER_KEY},${'x'.repeat(42)}` },
     /master_key: SVC_MASTER_KEY does not hold a master key/,

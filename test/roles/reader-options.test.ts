@@ -36,7 +36,7 @@ test.each(storeNameList)('a URL of the kind %s that is none is told, without wha
   expect(found.join()).not.toMatch(/hidden/)
 })
 
-test.each(storeNameList)('a secret that everybody knows is none in production: %s', async name => {
+test.each(storeNameList)('a publicly known secret is refused in production: %s', async name => {
   const known = Object.fromEntries(Object.entries(urls[name]).map(([key, value]) => [key, value.replace('x7kq2m3p4d', 'changeme')]))
   expect(await faultsOf(known, name)).toEqual([])
   expect(await faultsOf({ SVC_ENV: 'production', ...known }, name)).toEqual([

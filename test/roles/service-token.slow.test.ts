@@ -11,13 +11,13 @@ const [before, after] = ['the-token-of-before', 'the-token-of-afterwards']
 const steps = [before, `${before},${after}`, `${after},${before}`, after]
 
 describeWithPostgres('the service token', postgres => {
-  test('whoever is in the same step as an api, in the one before or in the one behind, is answered; a token that is none is not', async () => {
+  test('a process in the same step as an api, in the one before or the one after, is answered; an unknown token is refused', async () => {
     const url = await postgres.createDatabase()
     for (const [step, token] of steps.entries()) {
       const { internalUrl, logged } = await openInstance(url, { token })
       for (const shown of steps.slice(Math.max(0, step - 1), step + 2))
         expect([token, shown, await askedWith(internalUrl, shown)]).toEqual([token, shown, 'unauthenticated'])
-      for (const shown of [step === 0 ? after : 'the-token-of-nobody', step === 3 ? before : `${before}s`])
+      for (const shown of [step === 0 ? after : 'an-unknown-token', step === 3 ? before : `${before}s`])
         expect(await askedWith(internalUrl, shown)).toMatch(/refuses the token of this process/)
       for (const secret of [before, after]) expect(logged()).not.toContain(secret)
     }

@@ -82,7 +82,7 @@ describeWithPostgres('start of the roles', postgres => {
     }
     const said = await failedStart(apiWords, apiEnvironment('postgres://postgres:postgres@127.0.0.1/x', environment))
     for (const name of ['internal.token', 'admin.password', 'master_key', 'database.url']) {
-      expect(said).toMatch(new RegExp(`${name}: with env = production it may not be a secret that everybody knows`))
+      expect(said).toMatch(new RegExp(`${name}: with env = production it may not be a publicly known secret`))
     }
     expect(said).not.toMatch(/changeme|password1|postgres:postgres/)
   })

@@ -55,12 +55,12 @@ test.each([
   [
     'of a known password in production',
     { SVC_ENV: 'production', SVC_RELATIONAL_URL: 'postgres://sluice:postgres@db/z' },
-    /store\.url: with env = production it may not be a secret that everybody knows/,
+    /store\.url: with env = production it may not be a publicly known secret/,
   ],
   [
     'of a known password in the query',
     { SVC_ENV: 'production', SVC_RELATIONAL_URL: 'postgres://sluice@db/z?password=changeme' },
-    /store\.url: with env = production it may not be a secret that everybody knows/,
+    /store\.url: with env = production it may not be a publicly known secret/,
   ],
 ])('a fault %s is told with what to do', (_name, environment: Record<string, string>, text) => {
   const found = faultsOf(environment)
@@ -108,7 +108,7 @@ test.each(storeNameList)('a URL of the kind %s that is none is told, without wha
   expect(() => loadWriterOptions(kind, { environment })).not.toThrow(/hidden/)
 })
 
-test.each(storeNameList.filter(name => name !== 'widecolumn'))('a secret that everybody knows is none in production: %s', async name => {
+test.each(storeNameList.filter(name => name !== 'widecolumn'))('a publicly known secret is refused in production: %s', async name => {
   const kind = await storeKind(name)
   const environment = Object.fromEntries(Object.entries(urls[name]).map(([key, value]) => [key, value.replace('x7kq2m3p4d', 'changeme')]))
   expect(() => loadWriterOptions(kind, { environment: { SVC_ENV: 'production', ...environment } })).toThrow(

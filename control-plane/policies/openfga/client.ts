@@ -14,20 +14,23 @@ export interface OpenFgaStore {
   readonly modelId: string
 }
 
+type Before = () => unknown
+
 export interface OpenFgaClient {
   /** Makes a store with our model in it. */
   makeStore(): Promise<OpenFgaStore>
   check(store: OpenFgaStore, subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
-  read(store: OpenFgaStore, of: PolicyFilter): Promise<Policy[]>
+  /** @param before runs before each page, and ends it by throwing */
+  read(store: OpenFgaStore, of: PolicyFilter, before?: Before): Promise<Policy[]>
   /**
    * Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done.
    *
-   * @param signal is looked at between the parts
+   * @param before runs before each part, and ends it by throwing
    */
   write(
     store: OpenFgaStore,
     change: { readonly add?: readonly Policy[]; readonly remove?: readonly Policy[] },
-    signal?: AbortSignal,
+    before?: Before,
   ): Promise<void>
   /**
    * The objects on which the subject has the relation, also through groups: `objectsMax` at most, and those that the server finds within its
@@ -78,7 +81,7 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
       return allowed === true
     },
 
-    async read({ storeId }, { subject, relation, object }) {
+    async read({ storeId }, { subject, relation, object }, before) {
       const key = {
         object: object === undefined ? 'entity:' : toObject(object),
         ...(relation === undefined ? {} : { relation }),
@@ -87,6 +90,7 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
       const found: Policy[] = []
       let token = ''
       do {
+        await before?.()
         const body = { tuple_key: key, page_size: tuplesMax, continuation_token: token, consistency }
         const page = (await requests.post(`/stores/${storeId}/read`, body)) as {
           tuples: readonly { readonly key: Tuple }[]
@@ -98,9 +102,9 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
       return found
     },
 
-    async write({ storeId, modelId }, { add = [], remove = [] }, signal) {
+    async write({ storeId, modelId }, { add = [], remove = [] }, before) {
       const post = async (part: object): Promise<void> => {
-        signal?.throwIfAborted()
+        await before?.()
         await requests.post(`/stores/${storeId}/write`, { authorization_model_id: modelId, ...part })
       }
       for (const tuples of parts(remove)) await post({ deletes: { tuple_keys: tuples, on_missing: 'ignore' } })
@@ -115,9 +119,10 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
   }
 }
 
-/** Each once: OpenFGA refuses a request that names a policy twice. */
+/** Each once, and none that makes the members of a group members of it, which they are: OpenFGA refuses both. */
 function* parts(policies: readonly Policy[]): Generator<Tuple[]> {
-  const tuples = new Map(policies.map(policy => [`${policy.object} ${policy.relation} ${policy.subject}`, toTuple(policy)]))
+  const said = policies.filter(({ subject, relation, object }) => subject !== `${object}#${relation}`)
+  const tuples = new Map(said.map(policy => [`${policy.object} ${policy.relation} ${policy.subject}`, toTuple(policy)]))
   const all = [...tuples.values()]
   for (let from = 0; from < all.length; from += tuplesMax) yield all.slice(from, from + tuplesMax)
 }

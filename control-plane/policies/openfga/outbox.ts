@@ -3,9 +3,11 @@
 // An entity and its row here are committed together. Then its policies are delivered, and the row goes; or they cannot be, and the entity goes,
 // while the row stays until what may have arrived is taken back. A process that dies between leaves rows that the next one finishes.
 
+import { HttpError } from '../../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
 import type { Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
+import type { Alone } from './queue.ts'
 
 /** An entity whose policies are not delivered. */
 export interface Made {
@@ -22,7 +24,7 @@ export interface Outbox {
    * @throws HttpError `unavailable` where the policies cannot be delivered; the entities are gone then
    */
   deliver(made: readonly Made[]): Promise<void>
-  /** Finishes what is left over by processes that died. */
+  /** Finishes what is left over by processes that died, under the lock of the queue. */
   finish(): Promise<void>
 }
 
@@ -30,13 +32,14 @@ interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
   readonly store: () => Promise<OpenFgaStore>
+  readonly alone: Alone
   /** @param rows the entities whose policies could not be delivered */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
-/** Of all that one request made, without its last part. */
+/** In which the policies of all that one request made are delivered, but for the last hundred. */
 const deliveryMs = 30_000
-/** A request that is under way finishes its own: with a last part that is asked twice within 60 s, none takes as long. */
+/** Younger rows belong to requests that are under way: after `deliveryMs` one more answer is waited for, twice 60 s at most. */
 const leftOverSeconds = 180
 /** Rows that are finished at once. */
 const rowsMax = 100
@@ -45,9 +48,10 @@ const putSql = `
   INSERT INTO control_plane.policy_outbox (entity, policies)
   SELECT entity, policies FROM json_to_recordset($1::json) AS row (entity uuid, policies jsonb)`
 const doneSql = 'DELETE FROM control_plane.policy_outbox WHERE entity = ANY($1::uuid[])'
+// The lines of the audit log have the instant of the transaction, as the rows have: earlier ones of an id that was given again stay.
 const undoSql = `
   WITH undone AS (
-    UPDATE control_plane.policy_outbox SET is_undone = true WHERE entity = ANY($1::uuid[]) RETURNING entity
+    UPDATE control_plane.policy_outbox SET is_undone = true WHERE entity = ANY($1::uuid[]) RETURNING entity, since
   ), things AS (
     DELETE FROM control_plane.things WHERE id IN (SELECT entity FROM undone)
   ), groups AS (
@@ -55,9 +59,7 @@ const undoSql = `
   ), channels AS (
     DELETE FROM control_plane.channels WHERE id IN (SELECT entity FROM undone)
   ), lines AS (
-    DELETE FROM control_plane.audit
-    WHERE objects && ARRAY(SELECT entity::text FROM undone)
-      AND action IN ('thing.create', 'group.create', 'user.register', 'channel.create', 'connect', 'bootstrap.create', 'mapping.create')
+    DELETE FROM control_plane.audit USING undone WHERE objects && ARRAY[entity::text] AND at = since
   )
   DELETE FROM control_plane.users WHERE id IN (SELECT entity FROM undone)`
 const leftOverSql = `
@@ -66,7 +68,7 @@ const leftOverSql = `
 
 type LeftOverRow = SqlRow & { entity: string; policies: string; is_undone: boolean }
 
-export function openOutbox({ database, client, store, onFailure }: Parts): Outbox {
+export function openOutbox({ database, client, store, alone, onFailure }: Parts): Outbox {
   return {
     async put(transaction, policies, entities) {
       const made = entities.map(entity => ({
@@ -82,7 +84,11 @@ export function openOutbox({ database, client, store, onFailure }: Parts): Outbo
       const entities = made.map(({ entity }) => entity)
       try {
         const add = made.flatMap(({ policies }) => policies)
-        await client.write(await store(), { add }, AbortSignal.timeout(deliveryMs))
+        const endsMs = performance.now() + deliveryMs
+        await client.write(await store(), { add }, () => {
+          if (performance.now() < endsMs) return
+          throw new HttpError('unavailable', 'the policy store takes too long for as many: make fewer at once')
+        })
       } catch (error) {
         await database.query(undoSql, [entities])
         throw error
@@ -92,24 +98,29 @@ export function openOutbox({ database, client, store, onFailure }: Parts): Outbo
 
     async finish() {
       const to = await store()
+      // Where it was undone meanwhile, the row stays for what is to be taken back.
+      const finishedSql = 'DELETE FROM control_plane.policy_outbox WHERE entity = $1 AND is_undone = $2'
       for (;;) {
         const rows = await database.query<LeftOverRow>(leftOverSql, [leftOverSeconds])
-        const delivered = async ({ entity, policies, is_undone }: LeftOverRow): Promise<string> => {
-          const all = JSON.parse(policies) as Policy[]
-          await client.write(to, is_undone ? { remove: all } : { add: all })
-          return entity
-        }
-        // Each by itself, so that one that the server refuses holds up no others.
-        const outcomes = await Promise.allSettled(rows.map(delivered))
-        const done = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
-        await database.query(doneSql, [done])
-        const failure = outcomes.find(outcome => outcome.status === 'rejected')
-        if (failure !== undefined)
-          onFailure(
-            failure.reason,
-            rows.map(({ entity }) => entity).filter(entity => !done.includes(entity)),
-          )
-        if (rows.length < rowsMax || done.length === 0) return
+        if (rows.length === 0) return
+        const failed: string[] = []
+        let failure: unknown
+        await alone(async isOurs => {
+          // Each by itself, so that one that the server refuses holds up no others.
+          for (const { entity, policies, is_undone: isUndone } of rows) {
+            const all = JSON.parse(policies) as Policy[]
+            try {
+              await client.write(to, isUndone ? { remove: all } : { add: all }, isOurs)
+            } catch (error) {
+              failure = error
+              failed.push(entity)
+              continue
+            }
+            await database.query(finishedSql, [entity, isUndone])
+          }
+        })
+        if (failure !== undefined) onFailure(failure, failed)
+        if (rows.length < rowsMax || failed.length === rows.length) return
       }
     },
   }

@@ -7,6 +7,7 @@ import { HttpError } from '../../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
 import type { PoliciesOf, Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
+import { RefusedError } from './requests.ts'
 
 export interface PolicyChange {
   readonly removed: readonly (Policy | PoliciesOf)[]
@@ -14,8 +15,19 @@ export interface PolicyChange {
   readonly added: readonly Policy[]
 }
 
+/** @throws DatabaseError where the lock is another process's by now */
+type IsOurs = () => Promise<unknown>
+
+/** While no other process delivers. @param work asks `isOurs` before each request to the server */
+export type Alone = <Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>) => Promise<Result>
+
 export interface PolicyQueue {
-  /** Last in the transaction of the change. @returns the number of its row */
+  /**
+   * Last in the transaction of the change.
+   *
+   * @returns the number of its row
+   * @throws HttpError `unavailable` where an earlier change of the same policies has not been delivered for long: what is tried again adds no rows
+   */
   put(transaction: Queries, change: PolicyChange): Promise<bigint>
   /**
    * Once that transaction is committed: the change holds when it resolves.
@@ -27,43 +39,39 @@ export interface PolicyQueue {
   refusePending(queries: Queries, objects: readonly string[]): Promise<void>
   /** Delivers what is left over. */
   finish(): Promise<void>
+  readonly alone: Alone
 }
 
 interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
   readonly store: () => Promise<OpenFgaStore>
+  /** Milliseconds that one answer of the server may take; it is asked twice at most. */
+  readonly timeoutMs: number
   /** @param rows the numbers of those that could not be delivered */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
-/** Rows in memory at once. */
-const pageSize = 100
-/** Of one row, without its last request and the check behind it: with those, each asked twice within 60 s, it is under five minutes. */
-const rowMs = 30_000
+/** An earlier change that is as old holds up later ones of the same policies before they are committed. */
+const lateSeconds = 10
 
 /** Held from the number on, so that numbers are in the order of the commits. */
 const orderSql = `SELECT pg_advisory_xact_lock(hashtextextended('policy changes', 0))::text`
 const putSql = 'INSERT INTO control_plane.policy_changes (removed, added) VALUES ($1::jsonb, $2::jsonb) RETURNING number'
-/** The server waits as long as a row may take: another process must not take over while a request of this one is under way. */
 const lockSql = `
-  SELECT set_config('idle_in_transaction_session_timeout', '300000', true),
-         pg_advisory_xact_lock(hashtextextended('policy delivery', 0))::text`
+  SELECT set_config('idle_in_transaction_session_timeout', $1::text, true), pg_advisory_xact_lock(hashtextextended('policy delivery', 0))::text`
 const lastSql = 'SELECT max(number) AS last FROM control_plane.policy_changes'
-const pageSql = `
+const nextSql = `
   SELECT number, removed::text AS removed, added::text AS added FROM control_plane.policy_changes
-  WHERE number > $1 AND number <= $2 ORDER BY number LIMIT ${pageSize}`
+  WHERE number > $1 AND number <= $2 ORDER BY number LIMIT 1`
 const doneSql = 'DELETE FROM control_plane.policy_changes WHERE number = $1'
 const isLeftSql = 'SELECT FROM control_plane.policy_changes WHERE number = $1'
 const pendingSql = `
   SELECT FROM control_plane.policy_changes, jsonb_array_elements(removed || added) AS policy
-  WHERE policy->>'object' = ANY($1::text[]) LIMIT 1`
+  WHERE (policy->>'object' = ANY($1::text[]) OR policy->>'subject' = ANY($1::text[])) AND since <= now() - make_interval(secs => $2::int4) LIMIT 1`
 
-interface Row extends PolicyChange {
-  readonly number: bigint
-}
-
-export function openQueue({ database, client, store, onFailure }: Parts): PolicyQueue {
+export function openQueue({ database, client, store, timeoutMs, onFailure }: Parts): PolicyQueue {
+  const undelivered = new Map<bigint, () => void>()
   let current: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
 
@@ -80,75 +88,97 @@ export function openQueue({ database, client, store, onFailure }: Parts): Policy
 
   async function deliverAll(): Promise<void> {
     const to = await store()
-    const failed: Row[] = []
+    const [newest] = await database.query<{ last: bigint | null }>(lastSql)
+    const failed: string[] = []
+    // What comes behind a change that was refused, of the same objects or groups, waits for it.
+    const held = new Set<string>()
     let failure: unknown
-    await database.transaction(async transaction => {
-      await transaction.query(lockSql)
-      for await (const row of rowsIn(transaction)) {
-        // What comes behind a change that could not be delivered, of the same objects or subjects, waits for it.
-        const [names, held] = [namesIn(row), new Set(failed.flatMap(namesIn))]
-        const outcome = names.some(name => held.has(name)) ? undefined : await send(to, row).then(() => 'done', errorOf)
-        if (outcome === 'done') await transaction.query(doneSql, [row.number])
-        else failed.push(row)
-        failure ??= outcome === 'done' ? undefined : outcome
-        // Refused alone, or with all others.
-        if (outcome instanceof Error && !(await answers(to))) return
+    for (let after = 0n; ; ) {
+      const row = await deliverNext(to, { after, last: newest!.last, held })
+      if (row === undefined) break
+      const { number, names, error } = row
+      after = number
+      if (names === undefined) undelivered.get(number)?.()
+      else {
+        failed.push(`${number}`)
+        for (const name of names) held.add(name)
+        failure ??= error
+        // Another error is one of the server, and of all others.
+        if (error !== undefined && !(error.cause instanceof RefusedError)) break
       }
+    }
+    if (failure !== undefined) onFailure(failure, failed)
+  }
+
+  interface Outcome {
+    readonly number: bigint
+    /** Of what is not delivered, with the error unless it waits for another; undefined for what is. */
+    readonly names?: string[]
+    readonly error?: Error | undefined
+  }
+
+  /** In a transaction of its own, so that its request need not wait for the others. */
+  async function deliverNext(
+    to: OpenFgaStore,
+    { after, last, held }: { readonly after: bigint; readonly last: bigint | null; readonly held: ReadonlySet<string> },
+  ): Promise<Outcome | undefined> {
+    return alone(async (isOurs, transaction) => {
+      const [row] = await transaction.query<SqlRow & { number: bigint; removed: string; added: string }>(nextSql, [after, last])
+      if (row === undefined) return undefined
+      const { number } = row
+      const change = { removed: JSON.parse(row.removed), added: JSON.parse(row.added) } as PolicyChange
+      const names = namesIn(change)
+      if (names.some(name => held.has(name))) return { number, names }
+      const error = await send(to, change, isOurs).then(() => undefined, errorOf)
+      if (error !== undefined) return { number, names, error }
+      await transaction.query(doneSql, [number])
+      return { number }
     })
-    if (failure !== undefined)
-      onFailure(
-        failure,
-        failed.map(({ number }) => `${number}`),
-      )
   }
 
-  async function send(to: OpenFgaStore, { removed, added }: PolicyChange): Promise<void> {
+  async function send(to: OpenFgaStore, { removed, added }: PolicyChange, isOurs: IsOurs): Promise<void> {
     const remove: Policy[] = []
-    for (const of of removed) remove.push(...('relation' in of ? [of] : await client.read(to, of)))
-    await client.write(to, { remove, add: added }, AbortSignal.timeout(rowMs))
+    for (const of of removed) remove.push(...('relation' in of ? [of] : await client.read(to, of, isOurs)))
+    await client.write(to, { remove, add: added }, isOurs)
   }
 
-  const answers = (to: OpenFgaStore): Promise<boolean> =>
-    client.check(to, '*', 'create', 'users').then(
-      () => true,
-      () => false,
-    )
+  const alone: Alone = work =>
+    database.transaction(async transaction => {
+      // Of a process that is gone the lock is free again after as long as it may have waited for one answer.
+      await transaction.query(lockSql, [`${2 * timeoutMs + 10_000}`])
+      return work(() => transaction.query('SELECT'), transaction)
+    })
+
+  async function refusePending(queries: Queries, names: readonly string[], seconds: number): Promise<void> {
+    if ((await queries.query(pendingSql, [names, seconds])).length === 0) return
+    throw new HttpError('unavailable', 'an earlier change of the same policies is on its way to the policy store: try again later')
+  }
 
   return {
-    async put(transaction, { removed, added }) {
+    async put(transaction, change) {
+      await refusePending(transaction, namesIn(change), lateSeconds)
       await transaction.query(orderSql)
-      const [row] = await transaction.query<{ number: bigint }>(putSql, [JSON.stringify(removed), JSON.stringify(added)])
+      const [row] = await transaction.query<{ number: bigint }>(putSql, [JSON.stringify(change.removed), JSON.stringify(change.added)])
       return row!.number
     },
 
     async deliver(number) {
-      const error = await round().then(() => undefined, errorOf)
+      const delivered = new Promise<void>(resolve => undelivered.set(number, resolve))
+      const ended = round().then(() => undefined, errorOf)
+      const error = await Promise.race([delivered, ended]).finally(() => undelivered.delete(number))
       if ((await database.query(isLeftSql, [number])).length === 0) return
-      const detail = 'the policy store has not taken the change yet: it is kept, and holds once the store answers'
-      throw new HttpError('unavailable', detail, { cause: error })
+      const detail = 'the policy store has not taken the change yet: it is kept, and holds once the store takes it'
+      throw new HttpError('unavailable', detail, { cause: new Error(`change ${number} of policies is not delivered`, { cause: error }) })
     },
 
-    async refusePending(queries, objects) {
-      if ((await queries.query(pendingSql, [objects])).length === 0) return
-      throw new HttpError('unavailable', 'an earlier change of the same policies is on its way to the policy store: try again')
-    },
+    refusePending: (queries, objects) => refusePending(queries, objects, 0),
 
     async finish() {
       const [row] = await database.query<{ last: bigint | null }>(lastSql)
       if (row!.last !== null) await round()
     },
-  }
-}
 
-/** In their order, those that are there when it begins. */
-async function* rowsIn(queries: Queries): AsyncGenerator<Row> {
-  const [newest] = await queries.query<{ last: bigint | null }>(lastSql)
-  for (let after = 0n; ; ) {
-    const page = await queries.query<SqlRow & { number: bigint; removed: string; added: string }>(pageSql, [after, newest!.last])
-    for (const { number, removed, added } of page)
-      yield { number, removed: JSON.parse(removed) as Row['removed'], added: JSON.parse(added) as Row['added'] }
-    if (page.length < pageSize) return
-    after = page.at(-1)!.number
+    alone,
   }
 }
 

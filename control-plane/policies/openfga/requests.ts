@@ -13,11 +13,16 @@ export interface OpenFgaAddress {
   readonly timeoutMs: number
 }
 
+/** It was asked, and says no (400): asking again is of no use. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError'
+}
+
 export interface OpenFgaRequests {
   /**
    * @param path without the address: `/stores/<id>/check`
    * @returns the answer's JSON
-   * @throws HttpError `unavailable` for everything but a 2xx within the time
+   * @throws HttpError `unavailable` for everything but a 2xx within the time, whose cause is a RefusedError for a 400
    */
   post(path: string, body: object): Promise<unknown>
   /**
@@ -59,11 +64,11 @@ export function openRequests({ url, key, timeoutMs }: OpenFgaAddress): OpenFgaRe
       const answer = await send(path, JSON.stringify(body))
       if (answer.statusCode >= 200 && answer.statusCode < 300) return await read(answer.body)
       // Its own words name what is wrong with the store, the model or the key.
-      throw new Error(`it answers ${answer.statusCode}: ${(await answer.body.text()).slice(0, 300)}`)
+      const words = `it answers ${answer.statusCode}: ${(await answer.body.text()).slice(0, 300)}`
+      throw answer.statusCode === 400 ? new RefusedError(words) : new Error(words)
     } catch (cause) {
-      throw new HttpError('unavailable', 'the policy store cannot be asked: try again', {
-        cause: new Error(`OpenFGA at ${origin}: ${reasonOf(cause)}`, { cause }),
-      })
+      const [Kind, words] = [cause instanceof RefusedError ? RefusedError : Error, `OpenFGA at ${origin}: ${reasonOf(cause)}`]
+      throw new HttpError('unavailable', 'the policy store cannot be asked: try again', { cause: new Kind(words, { cause }) })
     }
   }
 

@@ -1,4 +1,4 @@
-// The policy store in an OpenFGA server: a change is committed in the database and delivered then, so that no transaction waits for the server.
+// The policy store in an OpenFGA server: a change is committed in the database and delivered then.
 
 import type { Logger } from '../../../config/logger.ts'
 import { factOf } from '../../../config/outage.ts'
@@ -25,6 +25,8 @@ export interface OpenFgaPolicies extends PolicyStore {
 interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
+  /** Milliseconds that one of its answers may take. */
+  readonly timeoutMs: number
   /** Of what could not be delivered, which is tried again. @param rows of the outbox or the queue */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
@@ -40,6 +42,7 @@ export function openOpenFga(database: Database, options: PoliciesOptions['openfg
   const policies = openOpenFgaPolicies({
     database,
     client: openClient(requests),
+    timeoutMs: options.timeoutMs,
     onFailure: (error, rows) =>
       logger.warn({ reason: factOf(error), rows }, 'policies that were not delivered wait for their store: they are tried again'),
   })
@@ -52,10 +55,10 @@ export function openOpenFga(database: Database, options: PoliciesOptions['openfg
   }
 }
 
-export function openOpenFgaPolicies({ database, client, onFailure }: Parts): OpenFgaPolicies {
+export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: Parts): OpenFgaPolicies {
   let known: Promise<OpenFgaStore> | undefined
-  const outbox = openOutbox({ database, client, store, onFailure })
-  const queue = openQueue({ database, client, store, onFailure })
+  const queue = openQueue({ database, client, store, timeoutMs, onFailure })
+  const outbox = openOutbox({ database, client, store, alone: queue.alone, onFailure })
 
   /** One store for all instances on the database, made by the first of them. */
   async function findStore(): Promise<OpenFgaStore> {
@@ -90,16 +93,12 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
   /** @throws `unasked`, with nothing committed, where policies of what exists change and the server has not been asked whether it is there */
   function commit<Result>(work: Work<Result>, isThere: boolean): Promise<Committed<Result>> {
     return database.transaction(async transaction => {
-      const made: Made[] = []
-      const withEntities: [policies: readonly Policy[], entities: readonly string[]][] = []
       const [added, removed]: [Policy[], (Policy | PoliciesOf)[]] = [[], []]
+      const ofMade: [policies: readonly Policy[], entities: readonly string[]][] = []
       const result = await work(transaction, {
         async add(policies, entities) {
           if (entities === undefined) added.push(...policies)
-          else {
-            await queue.refusePending(transaction, entities)
-            withEntities.push([policies, entities])
-          }
+          else ofMade.push([policies, entities])
           return policies
         },
         async remove(policies) {
@@ -108,8 +107,12 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
         },
         removeAll: async of => void removed.push(of),
       })
-      // Last, so that the transaction finds what it made itself.
-      for (const each of withEntities) made.push(...(await outbox.put(transaction, ...each)))
+      // Last, so that the transaction itself finds what it made.
+      const made: Made[] = []
+      for (const [policies, entities] of ofMade) {
+        await queue.refusePending(transaction, entities)
+        made.push(...(await outbox.put(transaction, policies, entities)))
+      }
       if (added.length + removed.length === 0) return { result, made, change: undefined }
       if (!isThere) throw unasked
       return { result, made, change: await queue.put(transaction, { removed, added }) }
@@ -117,7 +120,7 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
   }
 
   let timer: NodeJS.Timeout | undefined
-  let finishing: Promise<unknown> = Promise.resolve()
+  let finishing: Promise<unknown> | undefined
   const note = (error: unknown): void => onFailure(error, [])
   const finish = (): Promise<unknown> => Promise.all([outbox.finish().catch(note), queue.finish().catch(note)])
 
@@ -126,7 +129,7 @@ export function openOpenFgaPolicies({ database, client, onFailure }: Parts): Ope
       await store()
       await Promise.all([outbox.finish(), queue.finish()])
       timer = setInterval(() => {
-        finishing = finishing.then(finish)
+        finishing ??= finish().finally(() => (finishing = undefined))
       }, intervalMs)
       timer.unref()
     },

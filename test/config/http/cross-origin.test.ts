@@ -1,4 +1,4 @@
-// Browsers on pages of other origins (CORS): what they are told where the operator allows an origin, and that nothing is said where not.
+// Browsers on pages of other origins (CORS): the headers of answers where the operator allows an origin, and none where not.
 
 import { Registry } from 'prom-client'
 import { Type } from 'typebox'
@@ -118,7 +118,7 @@ test('a resource is still none that other pages may embed', async () => {
   expect((await ask(server, 'GET', '/things', { origin: app })).headers.get('cross-origin-resource-policy')).toBe('same-origin')
 })
 
-test('a role that waits for what it depends on tells a page so, and its internal port allows no page', async () => {
+test('a role that waits for its dependencies answers a page so, and its internal port allows no page', async () => {
   const { logger, logged } = recordingLogger()
   const closings: (() => Promise<void>)[] = []
   const http = { ...loadOptions(Type.Object({ http: httpOptions }), { environment: {} }).http, port: 0, allowedOrigins: [app] }
@@ -146,15 +146,15 @@ test.each<[string[], RegExp | undefined]>([
   [['https://app.example.com', 'http://localhost:5173', 'https://[2001:db8::1]:8443'], undefined],
   [['*'], undefined],
   [['*', 'https://app.example.com'], /"\*" allows every origin/],
-  [['https://app.example.com/'], /"https:\/\/app\.example\.com\/" is no origin.*such as https:\/\/app\.example\.com$/],
+  [['https://app.example.com/'], /"https:\/\/app\.example\.com\/" is not an origin.*such as https:\/\/app\.example\.com$/],
   [['https://app.example.com/path'], /such as https:\/\/app\.example\.com$/],
   [['https://App.Example.com'], /such as https:\/\/app\.example\.com$/],
   [['https://app.example.com:443'], /such as https:\/\/app\.example\.com$/],
   [['http://user@localhost:5173'], /such as http:\/\/localhost:5173$/],
-  [['app.example.com'], /"app\.example\.com" is no origin/],
-  [['localhost:5173'], /is no origin/],
-  [['https://*.example.com'], /is no origin/],
-  [['null'], /is no origin/],
+  [['app.example.com'], /"app\.example\.com" is not an origin/],
+  [['localhost:5173'], /is not an origin/],
+  [['https://*.example.com'], /is not an origin/],
+  [['null'], /is not an origin/],
 ])('of the option %j the start says what is wrong', (allowedOrigins, sentence) => {
   const { http } = loadOptions(Type.Object({ http: httpOptions }), { environment: {} })
   const problems = httpFaults({ ...http, allowedOrigins }).map(({ place, problem }) => `${place}: ${problem}`)

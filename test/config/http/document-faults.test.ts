@@ -32,7 +32,7 @@ const operationOf = ({ paths }: Made) => paths['/things/{thing}'].get
 test('a description without a fault has none', async () => expect(await documentFaults(makeDocument() as unknown as Document)).toEqual([]))
 
 const faults: Readonly<Record<string, [break_: (document: Made) => unknown, fault: RegExp]>> = {
-  'no OpenAPI': [document => Object.assign(document.info, { version: 7 }), /this is no OpenAPI 3\.1/],
+  'no OpenAPI': [document => Object.assign(document.info, { version: 7 }), /this is not OpenAPI 3\.1/],
   'no operationId': [
     document => Object.assign(operationOf(document), { operationId: undefined }),
     /^GET \/things\/\{thing\}: has no operationId/,
@@ -63,7 +63,7 @@ const faults: Readonly<Record<string, [break_: (document: Made) => unknown, faul
   ],
   'an answer with a wrong example': [
     document => Object.assign(operationOf(document).responses[200].content['application/json'], { example: { id: 7 } }),
-    /200 application\/json: .* is no example/,
+    /200 application\/json: .* is not an example/,
   ],
   'an example of nothing': [
     document => Object.assign(operationOf(document).requestBody.content['application/json'], { example: { id: 'string' } }),
@@ -71,7 +71,7 @@ const faults: Readonly<Record<string, [break_: (document: Made) => unknown, faul
   ],
   'a wrong example in a schema': [
     document => Object.assign(document.components.schemas.Thing.properties.id, { examples: [7] }),
-    /schema Thing: id: 7 is no example/,
+    /schema Thing: id: 7 is not an example/,
   ],
   'an answer without a description': [
     document => Object.assign(operationOf(document).responses[200], { description: 'Default Response' }),

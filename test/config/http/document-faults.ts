@@ -58,7 +58,7 @@ export function resolved(document: Document): Document {
 
 export async function documentFaults(document: Document): Promise<string[]> {
   const { valid, errors } = await validator.validate(structuredClone(document) as unknown as Record<string, unknown>)
-  if (!valid) return [`this is no OpenAPI 3.1: ${JSON.stringify(errors)}`]
+  if (!valid) return [`this is not OpenAPI 3.1: ${JSON.stringify(errors)}`]
   const { paths, tags = [], components } = resolved(document)
   const declared = tags.map(({ name }) => name)
   const ids = new Set<string>()
@@ -116,7 +116,7 @@ function schemaFaults(schema: Schema): string[] {
 
 function valueFaults(example: unknown, schema: Schema): string[] {
   if (JSON.stringify(example).includes('"string"')) return ['an example says "string"']
-  return ajv.validate(schema, example) ? [] : [`${JSON.stringify(example)} is no example: ${ajv.errorsText()}`]
+  return ajv.validate(schema, example) ? [] : [`${JSON.stringify(example)} is not an example: ${ajv.errorsText()}`]
 }
 
 /** Objects with the same properties that stand in several places. */

@@ -133,7 +133,7 @@ describePlatform('connections', platform => {
     expect((await put(Array(6).fill(absentId), Array(1000).fill(absentId))).status).toBe(400)
   })
 
-  test('a disconnect of more than 500 pairs is told as one change for each of its things, or channels, whichever are fewer', async () => {
+  test('a disconnect of more than 500 pairs is one change for each of its things, or channels, whichever are fewer', async () => {
     const many = 501
     for (const [kind, things, channels] of [
       ['thing', await make(platform(), 'things', owner, 1), await make(platform(), 'channels', owner, many)],

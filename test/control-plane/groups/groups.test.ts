@@ -158,7 +158,16 @@ describePlatform('groups', platform => {
     expect(await status('DELETE', `/groups/${group}/members`, { members: [foreign] }, stranger.token)).toBe(204)
     expect(await status('DELETE', `/groups/${group}/members`, { members: [owner.id] }, stranger.token)).toBe(403)
     await assign(group, 'things', [own])
-    expect(await status('DELETE', `/groups/${group}/members`, { type: 'users', members: [own] })).toBe(400)
+    for (const body of [
+      { type: 'users', members: [own] },
+      { type: 'things', members: [own, owner.id] },
+    ]) {
+      const answer = await ask('DELETE', `/groups/${group}/members`, body)
+      expect([answer.status, answer.json?.errors]).toEqual([400, [{ pointer: '/body/type', detail: expect.any(String) }]])
+    }
+    expect((await ask('GET', `/groups/${group}/members?type=users`)).json).toMatchObject({ total: 1 })
+    // A user who is not a member gives the same answer as an absent id.
+    expect(await status('DELETE', `/groups/${group}/members`, { type: 'things', members: [stranger.id] })).toBe(204)
     expect(await status('DELETE', `/groups/${group}/members`, { type: 'things', members: [own, absentId] })).toBe(204)
   })
 
@@ -185,6 +194,25 @@ describePlatform('groups', platform => {
     expect(await status('GET', `/members/${absentId}/groups`, undefined, owner.token)).toBe(403)
   })
 
+  test('members filter the things of a group by metadata, and the administrator its users', async () => {
+    const [group, thing, other] = [await makeGroup(), await makeThing(), await makeThing()]
+    await assign(group, 'things', [thing, other])
+    await assign(group, 'users', [member.id])
+    await ask('PUT', `/things/${thing}`, { name: 'thing', metadata: { at: { roof: 1 }, b: 2 } })
+    await ask('PUT', '/users', { metadata: { floor: 3 } }, member.token)
+    const found = async (kind: string, metadata: object, by: string) => {
+      const query = `metadata=${encodeURIComponent(JSON.stringify(metadata))}`
+      const { status: answered, json } = await ask('GET', `/groups/${kind}/${group}?${query}`, undefined, by)
+      return answered === 200 ? { total: json!['total'], ids: (json![kind] as { id: string }[]).map(({ id }) => id) } : answered
+    }
+    expect(await found('things', { at: { roof: 1 } }, member.token)).toEqual({ total: 1, ids: [thing] })
+    expect(await found('things', { at: { roof: 2 } }, owner.token)).toEqual({ total: 0, ids: [] })
+    expect(await found('things', { at: { roof: 1 } }, administrator)).toBe(403)
+    expect(await found('users', { floor: 3 }, administrator)).toEqual({ total: 1, ids: [member.id] })
+    expect(await found('users', { floor: 3 }, owner.token)).toBe(403)
+    expect(await status('GET', `/groups/things/${group}?metadata=7`)).toBe(400)
+  })
+
   test('clients send members with a form’s content type, or none', async () => {
     const group = await makeGroup()
     for (const method of ['POST', 'DELETE']) {
@@ -200,7 +228,7 @@ describePlatform('groups', platform => {
       [count],
     )
 
-  test('a user is in a thousand groups at most, whoever adds them, and may leave them', async () => {
+  test('a user is in a thousand groups at most, however they are added, and may leave them', async () => {
     const user = await platform().user()
     const [first, second] = [await makeGroup(), await makeGroup()]
     await fill('gen_random_uuid()', `'${user.id}'`, 998)
@@ -222,6 +250,20 @@ describePlatform('groups', platform => {
     expect(await status('DELETE', `/groups/${first}/members`, { members: [user.id, member.id] }, user.token)).toBe(403)
     expect(await status('DELETE', `/groups/${first}/members`, { members: [user.id] }, user.token)).toBe(204)
     expect((await assign(second, 'users', [user.id])).status).toBe(200)
+  })
+
+  test('a user owns a thousand groups at most, also with those that they left, and may delete some', async () => {
+    const user = await platform().user()
+    const own = await makeGroup(user.token)
+    await platform().database.query(
+      `INSERT INTO control_plane.groups (id, owner, name, name_folded) SELECT gen_random_uuid(), $1, '', '' FROM generate_series(1, 999)`,
+      [user.id],
+    )
+    const refused = await ask('POST', '/groups', { name: 'one more' }, user.token)
+    expect([refused.status, refused.json?.detail]).toEqual([409, expect.stringContaining('at most 1000 groups: delete some')])
+    expect(await status('DELETE', `/groups/${own}`, undefined, user.token)).toBe(204)
+    expect(await status('POST', '/groups', { name: 'one more' }, user.token)).toBe(201)
+    expect(await status('POST', '/groups', { name: 'one more' }, user.token)).toBe(409)
   })
 
   test('a group has ten thousand members at most, and its pages are read from the index', async () => {

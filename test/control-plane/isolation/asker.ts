@@ -1,4 +1,4 @@
-// Asks over HTTP, and remembers every secret that went either way and every refusal: none of the first may stand in any of the second.
+// Asks over HTTP, and records all secrets sent or received and all refusals: no secret may occur in a refusal.
 
 import { type Answer, type CallOptions, call } from '../../up/operator.ts'
 
@@ -7,7 +7,7 @@ export interface Asker {
   readonly call: (method: string, path: string, options?: CallOptions) => Promise<Answer>
   /** Passwords, keys of things, values of API keys, private keys of certificates, and tokens with their signatures. */
   readonly secrets: Set<string>
-  /** Headers and bodies of what was answered with an error. */
+  /** Headers and bodies of error answers. */
   readonly refusals: string[]
 }
 
@@ -24,7 +24,7 @@ const secretFields = new Set([
   'client_key',
   'ClientKey',
 ])
-/** Shorter ones stand in other texts by chance. */
+/** Shorter ones occur in other texts by chance. */
 const secretLengthMin = 8
 
 export function openAsker(url: string): Asker {

@@ -1,6 +1,6 @@
-// Channels and connections: all of it is their owner's alone, and administrators are no owners.
+// Channels and connections: for their owner alone, and not for administrators.
 
-import { type At, everyUser, isOwner, ownSite, pageOf, type Row, uuid, wholePage } from './row.ts'
+import { type At, creationRows, everyUser, isOwner, ownSite, pageOf, type Row, wholePage } from './row.ts'
 import { listQueries } from './thing-rows.ts'
 import type { Site } from './world.ts'
 
@@ -11,29 +11,7 @@ const otherChannelOf = ({ otherChannel: id }: Site) => ({ id, name: 'other', met
 const connectedQueries = ['?connected=false&offset=5', '?disconnected=true&order=name', '?order=id&dir=desc']
 
 export const channelRows: readonly Row[] = [
-  {
-    ...route,
-    route: 'POST /channels',
-    allowed: everyUser,
-    status: 201,
-    changes: 'more',
-    request: () => ({ body: { name: 'made' } }),
-    answer: () => '',
-  },
-  {
-    ...route,
-    route: 'POST /channels/bulk',
-    allowed: everyUser,
-    status: 201,
-    changes: 'more',
-    request: () => ({ body: [{ name: 'one', metadata: { a: 1 } }, { name: 'two' }] }),
-    answer: () => ({
-      channels: [
-        { id: uuid, name: 'one', metadata: { a: 1 } },
-        { id: uuid, name: 'two' },
-      ],
-    }),
-  },
+  ...creationRows('channels', {}),
   {
     ...route,
     route: 'GET /channels',

@@ -1,6 +1,6 @@
-// Groups: changed by who made them and the administrator, seen by their members too; things are assigned by their owner or the administrator.
+// Groups: changed by their creator and the administrator, seen by their members too; things are assigned by their owner or the administrator.
 
-import { type At, everyUser, isAdministrator, isMember, mayControl, ownSite, pageOf, type Row, text, wholePage } from './row.ts'
+import { type At, everyUser, isAdministrator, isMember, isOwner, mayControl, ownSite, pageOf, type Row, text, wholePage } from './row.ts'
 import { listQueries } from './thing-rows.ts'
 
 const route = { takes: 'tokens' } as const
@@ -132,9 +132,27 @@ export const groupRows: readonly Row[] = [
     allowed: maySee,
     status: 200,
     request: at => ({ ...group(at), query: wholePage }),
-    // Whole to who may read it.
+    // Whole for members.
     answer: ({ caller, site }) => pageOf('things', [isAdministrator.includes(caller) ? { id: site.thing.id } : site.thing], {}),
     queries: ['?offset=5&limit=5'],
+  },
+  {
+    ...route,
+    route: 'GET /groups/users/{group}',
+    what: 'by their metadata',
+    allowed: isAdministrator,
+    status: 200,
+    request: at => ({ ...group(at), query: { ...wholePage, metadata: '{}' } }),
+    answer: () => pageOf('users', [], {}),
+  },
+  {
+    ...route,
+    route: 'GET /groups/things/{group}',
+    what: 'by their metadata',
+    allowed: [...isOwner, ...isMember],
+    status: 200,
+    request: at => ({ ...group(at), query: { ...wholePage, metadata: '{"of":"thing"}' } }),
+    answer: ({ site }) => pageOf('things', [site.thing], {}),
   },
   {
     ...route,

@@ -16,14 +16,21 @@ export async function openSnapshot(database: Database): Promise<Snapshot> {
   const digest = (name: string): string =>
     `SELECT '${name}' AS name, md5(coalesce(string_agg(held::text, '|' ORDER BY held::text), '')) AS digest FROM control_plane."${name}" AS held`
   const sql = tables.map(({ name }) => digest(name)).join(' UNION ALL ')
-  return async () =>
-    Object.fromEntries((await database.query<{ name: string; digest: string }>(sql)).map(({ name, digest }) => [name, digest]))
+  // The transactions that have written so far: while they are the same no table has changed, and digests take most of the time.
+  let [written, digests]: [string, Record<string, string>] = ['', {}]
+  return async () => {
+    const [row] = await database.query<{ written: string }>('SELECT pg_current_snapshot()::text AS written')
+    if (row!.written === written) return digests
+    const rows = await database.query<{ name: string; digest: string }>(sql)
+    ;[written, digests] = [row!.written, Object.fromEntries(rows.map(({ name, digest }) => [name, digest]))]
+    return digests
+  }
 }
 
 export interface Cell {
   readonly status: number
   readonly body: unknown
-  /** undefined where nobody looked. */
+  /** undefined without a snapshot. */
   readonly isChanged: boolean | undefined
 }
 
@@ -50,28 +57,32 @@ export async function ask(world: World, row: Row, caller: Caller, request: Asked
   return answer
 }
 
-/** What each caller is answered, beside what they have to be. */
-export async function askEverybody(
+/** The answer of each caller, and the expected one. */
+export async function askAll(
   world: World,
   row: Row,
   snapshot?: Snapshot,
 ): Promise<{ got: Record<string, Cell>; wanted: Record<string, Cell> }> {
   const got: Record<string, Cell> = {}
   const wanted: Record<string, Cell> = {}
+  const isChanging = (caller: Caller): boolean =>
+    statusFor(row, caller) < 300 && row.changes !== undefined && row.unchanged?.includes(caller) !== true
+  // Concurrently: creating them takes most of the time.
+  const changing = row.changes === 'site' ? callers.filter(isChanging) : []
+  const sites = new Map(await Promise.all(changing.map(async caller => [caller, await world.freshSite()] as const)))
+  for (const site of [world.site, ...sites.values()]) await row.prepare?.({ world, site, caller: 'owner' })
   let before = await snapshot?.()
   for (const caller of callers) {
     const status = statusFor(row, caller)
-    const isSuccess = status < 300
-    const isChanged = isSuccess && row.changes !== undefined && row.unchanged?.includes(caller) !== true
-    const isFresh = isChanged && row.changes === 'site'
-    const site = isFresh ? await world.freshSite() : world.site
-    const at = { world, site, caller }
-    await row.prepare?.(at)
-    if (isFresh || row.prepare !== undefined) before = await snapshot?.()
+    const at = { world, site: sites.get(caller) ?? world.site, caller }
     const answer = await ask(world, row, caller, row.request(at))
     const after = await snapshot?.()
     got[caller] = { status: answer.status, body: bodyOf(answer), isChanged: snapshot && !isSame(before, after) }
-    wanted[caller] = { status, body: isSuccess ? row.answer(at) : refusalOf(status, got[caller].body), isChanged: snapshot && isChanged }
+    wanted[caller] = {
+      status,
+      body: status < 300 ? row.answer(at) : refusalOf(status, got[caller].body),
+      isChanged: snapshot && isChanging(caller),
+    }
     before = after
   }
   return { got, wanted }
@@ -80,7 +91,7 @@ export async function askEverybody(
 const isSame = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)
 const bodyOf = ({ json, text }: Answer): unknown => json ?? text
 
-/** A refusal of rights says nothing else, but to an API key that it is one. */
+/** A 403 has no detail, except for API keys where only tokens are accepted. */
 function refusalOf(status: number, got: unknown): unknown {
   const { detail, request_id: request } = got as { detail?: string; request_id?: unknown }
   if (status === 401)
@@ -102,7 +113,7 @@ const absentOf = (name: Named): string => (name === 'certificate' ? absentId.rep
 
 const ofAVersion = { 'if-match': '"99"' }
 
-/** Who may ask the row, with each id that it names replaced: by one that is absent and, where that makes a difference, by a stranger's. */
+/** Requests of a row with each id that it names replaced: by one that is absent and, where that makes a difference, by a stranger's. */
 export function substitutionsOf(world: World, row: Row, site: Site): Substitution[] {
   return (['owner', 'administrator'] as const).flatMap(caller => {
     const good = row.request({ world, site, caller })
@@ -125,7 +136,7 @@ export function substitutionsOf(world: World, row: Row, site: Site): Substitutio
   })
 }
 
-/** The good request of who may ask, with an id more in front of and behind each list of ids in its body. */
+/** The good request of an allowed caller, with one more id in front of and behind each list of ids in its body. */
 export function mixturesOf(world: World, row: Row): { caller: Caller; requests: Record<string, Asked> } {
   const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
   const { site } = world
@@ -144,7 +155,7 @@ export function mixturesOf(world: World, row: Row): { caller: Caller; requests: 
   return { caller, requests }
 }
 
-/** All that a client can see of an answer, but for what every answer has of its own. */
+/** All that a client can see of an answer, without what differs in every answer. */
 export function seenOf({ status, headers, text }: Answer): object {
   const own = new Set(['date', 'x-request-id'])
   const seen = [...headers].filter(([name]) => !own.has(name))

@@ -1,4 +1,4 @@
-// A row of the isolation matrix: a route with a good request, who may ask it, and what they are answered (SPEC §4, §5).
+// A row of the isolation matrix: a route with a good request, the callers who may ask it, and their answers (SPEC §4, §5).
 
 import { expect } from 'vitest'
 import { type Caller, idsOf, type Site, thingKeys, type UserName, userKeys, users, type World } from './world.ts'
@@ -22,9 +22,9 @@ export interface At {
 export interface Row {
   /** As the API's description names it: `GET /things/{thing}`. */
   readonly route: string
-  /** Tells rows of one route apart. */
+  /** Distinguishes rows of one route. */
   readonly what?: string
-  /** Who shows a credential of these is refused with 403, and everybody else with 401. */
+  /** Callers with such a credential are refused with 403, and all others with 401. */
   readonly takes: 'tokens' | 'thing keys' | 'both' | 'external keys'
   readonly allowed: readonly Caller[]
   /** Of a success. */
@@ -32,34 +32,34 @@ export interface Row {
   readonly request: (at: At) => Asked
   /** The body of a success: JSON, or a text. */
   readonly answer: (at: At) => unknown
-  /** Makes what the request is about, where a site has none of it. May be run again. */
+  /** Makes what the request is about, where a site has none of it. May run again. */
   readonly prepare?: (at: At) => Promise<void>
-  /** A success changes the site, so that each gets one of its own, or something else. */
+  /** What a success changes: the site, so that each caller gets its own, or something else. */
   readonly changes?: 'site' | 'more'
-  /** For these a success has nothing to change. */
+  /** Callers whose success changes nothing. */
   readonly unchanged?: readonly Caller[]
   /** A success ends the caller's token. */
   readonly endsToken?: true
-  /** It may be said which version is changed. */
+  /** The route accepts If-Match. */
   readonly isVersioned?: true
-  /** It never ends. */
+  /** The answer never ends. */
   readonly isStream?: true
-  /** What may be absent or another's without a refusal, from who has the right to the rest. */
+  /** Ids that may be absent or another's without a refusal, where the caller has the right to the rest. */
   readonly tolerates?: readonly Named[]
-  /** More queries of it, which are planned in other ways. */
+  /** More queries, with other plans. */
   readonly queries?: readonly string[]
 }
 
 /** What a request may name. */
 export type Named = keyof Site | 'owner' | 'bystander'
 
-/** Who has a relation on the site's thing, be it through a group. */
+/** Callers with a relation on the site's thing, be it through a group. */
 export const mayRead: readonly Caller[] = ['owner', 'ownerKey', 'reader', 'member', 'memberByGroup']
 export const mayWrite: readonly Caller[] = ['owner', 'ownerKey', 'writer', 'member', 'memberByGroup']
 export const mayDelete: readonly Caller[] = ['owner', 'ownerKey', 'deleter', 'member', 'memberByGroup']
 export const isOwner: readonly Caller[] = ['owner', 'ownerKey']
 export const isAdministrator: readonly Caller[] = ['administrator', 'administratorKey']
-/** Of a group: who made it, and the administrator. */
+/** Of a group: its creator, and the administrator. */
 export const mayControl: readonly Caller[] = [...isOwner, ...isAdministrator]
 export const isMember: readonly Caller[] = ['member', 'memberByGroup']
 export const everyUser: readonly Caller[] = [...users, ...userKeys]
@@ -69,7 +69,7 @@ export const text = expect.any(String) as unknown
 
 export const nameOf = ({ route, what }: Row): string => (what === undefined ? route : `${route}, ${what}`)
 
-/** The answer's status that a caller has to get. */
+/** The expected status for a caller. */
 export function statusFor({ allowed, takes, status }: Row, caller: Caller): number {
   if (allowed.includes(caller)) return status
   const isUser = everyUser.includes(caller) && (takes === 'tokens' || takes === 'both')
@@ -84,22 +84,37 @@ export function userOf(caller: Caller): UserName | undefined {
   return (users as readonly Caller[]).includes(caller) ? (caller as UserName) : undefined
 }
 
-/** Those who come with a token or an API key of such users. */
+/** Callers with a token or an API key of such users. */
 export function callersOf(isMeant: (user: UserName) => boolean): Caller[] {
   return everyUser.filter(caller => isMeant(userOf(caller)!))
 }
 
-/** What a caller has made themselves, of what is there before anything is changed. */
+/** The site that a caller created before anything is changed. */
 export function ownSite({ world, caller }: At): Site | undefined {
   const user = userOf(caller)
   return user === 'owner' ? world.site : user === 'stranger' ? world.foreign : undefined
 }
 
-/** A page of all there is. */
+/** A page with all items. */
 export function pageOf(kind: string, items: readonly unknown[], more: object = { order: '', direction: 'asc' }): object {
   return { total: items.length, offset: 0, limit: 100, ...more, [kind]: items }
 }
 export const wholePage = { limit: '100' }
+
+/** Rows that create one entity, and many. @param more other fields of a created one */
+export function creationRows(kind: 'things' | 'channels', more: object): Row[] {
+  const row = { takes: 'tokens', allowed: everyUser, status: 201, changes: 'more' } as const
+  const entities = [{ name: 'one', metadata: { a: 1 } }, { name: 'two' }]
+  return [
+    { ...row, route: `POST /${kind}`, request: () => ({ body: { name: 'made' } }), answer: () => '' },
+    {
+      ...row,
+      route: `POST /${kind}/bulk`,
+      request: () => ({ body: entities }),
+      answer: () => ({ [kind]: entities.map(entity => ({ id: uuid, ...entity, ...more })) }),
+    },
+  ]
+}
 
 /** Every id that a request may name, and the same of the stranger; undefined where that makes no difference. */
 export function namedIn(

@@ -10,7 +10,7 @@ import type { Row } from './row.ts'
 import { thingRows } from './thing-rows.ts'
 import { userRows } from './user-rows.ts'
 
-/** First what changes nothing: lists are exact as long as nothing else is made. */
+/** Rows that change nothing come first: lists are exact until other entities are created. */
 export const controlPlaneRows: readonly Row[] = inOrder([
   ...userRows,
   ...thingRows,

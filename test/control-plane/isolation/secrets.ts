@@ -1,8 +1,8 @@
-// Looks for secrets where none may be.
+// Looks for secrets in logs, refusals and other texts.
 
 import type { Asker } from './asker.ts'
 
-/** Which secrets stand in which texts: `log: password of ow…`. */
+/** The secrets found in each text: `log: password of ow…`. */
 export function leaksOf(texts: Readonly<Record<string, string>>, secrets: Iterable<string>): string[] {
   const all = [...secrets]
   if (all.length === 0) throw new Error('no secrets are known: nothing was asked')
@@ -23,7 +23,7 @@ export function formsOf(key: Uint8Array): string[] {
   ]
 }
 
-/** Requests that are wrong in some way and hold a secret, each where somebody may put one by mistake. */
+/** Requests that are wrong in some way and hold a secret, each in a place where a client may put one by mistake. */
 export async function askWithHiddenSecrets({ call, secrets, url }: Asker): Promise<void> {
   let serial = 0
   const hidden = (): string => {

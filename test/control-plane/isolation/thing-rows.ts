@@ -1,6 +1,20 @@
 // Things: who may create, see, change, share and delete them (SPEC §5).
 
-import { type At, everyUser, isOwner, mayDelete, mayRead, mayWrite, ownSite, pageOf, type Row, userOf, uuid, wholePage } from './row.ts'
+import {
+  type At,
+  creationRows,
+  everyUser,
+  isOwner,
+  mayDelete,
+  mayRead,
+  mayWrite,
+  ownSite,
+  pageOf,
+  type Row,
+  userOf,
+  uuid,
+  wholePage,
+} from './row.ts'
 import type { Thing } from './world.ts'
 
 const route = { takes: 'tokens' } as const
@@ -25,29 +39,7 @@ export const listQueries = filters.flatMap(filter => orders.map(order => `?${fil
 const share = (policies: readonly string[]) => (at: At) => ({ ...thing(at), body: { user_ids: [at.world.bystander.id], policies } })
 
 export const thingRows: readonly Row[] = [
-  {
-    ...route,
-    route: 'POST /things',
-    allowed: everyUser,
-    status: 201,
-    changes: 'more',
-    request: () => ({ body: { name: 'made' } }),
-    answer: () => '',
-  },
-  {
-    ...route,
-    route: 'POST /things/bulk',
-    allowed: everyUser,
-    status: 201,
-    changes: 'more',
-    request: () => ({ body: [{ name: 'one', metadata: { a: 1 } }, { name: 'two' }] }),
-    answer: () => ({
-      things: [
-        { id: uuid, name: 'one', key: uuid, metadata: { a: 1 } },
-        { id: uuid, name: 'two', key: uuid },
-      ],
-    }),
-  },
+  ...creationRows('things', { key: uuid }),
   {
     ...route,
     route: 'GET /things',

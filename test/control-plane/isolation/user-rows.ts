@@ -1,4 +1,4 @@
-// Users, tokens, API keys, policies and the audit log: everybody has their own, and the administrator the rest.
+// Users, tokens, API keys, policies and the audit log: users have their own, and the administrator the rest.
 
 import { expect } from 'vitest'
 import { type At, callersOf, everyUser, isAdministrator, isOwner, pageOf, type Row, text, userOf, uuid, wholePage } from './row.ts'
@@ -150,6 +150,26 @@ export const userRows: readonly Row[] = [
     unchanged: callersOf(user => user !== 'owner'),
     tolerates: ['apiKey'],
     request: ({ site }) => ({ parameters: { key: site.apiKey.id } }),
+    answer: () => '',
+  },
+  {
+    ...route,
+    route: 'GET /users/{user}/keys',
+    allowed: isAdministrator,
+    status: 200,
+    request: ({ world }) => ({ parameters: { user: world.users.owner.id }, query: wholePage }),
+    answer: ({ world }) => pageOf('keys', [keyOf(world.site.apiKey, world.users.owner)], {}),
+    queries: ['?offset=5&limit=5'],
+  },
+  {
+    ...route,
+    route: 'DELETE /users/{user}/keys/{key}',
+    allowed: isAdministrator,
+    status: 204,
+    changes: 'site',
+    // A key that the user does not have is revoked already.
+    tolerates: ['apiKey'],
+    request: ({ world, site }) => ({ parameters: { user: world.users.owner.id, key: site.apiKey.id } }),
     answer: () => '',
   },
   {

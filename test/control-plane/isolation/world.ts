@@ -1,4 +1,4 @@
-// The world of the isolation tests: what an owner and a stranger have, everybody's relation to what the owner has, and how all of them ask.
+// The world of the isolation tests: what an owner and a stranger have, the relation of each user to what the owner has, and how all of them ask.
 
 import { deriveKey } from '../../../config/secrets.ts'
 import { openTokens } from '../../../control-plane/tokens/store.ts'
@@ -9,7 +9,7 @@ import type { Asker } from './asker.ts'
 export const users = ['owner', 'stranger', 'reader', 'writer', 'deleter', 'member', 'memberByGroup', 'removed', 'administrator'] as const
 export const userKeys = ['ownerKey', 'administratorKey'] as const
 export const thingKeys = ['connectedThing', 'otherThing', 'leftThing'] as const
-/** Credentials that are none, and those that stand in each other's place. */
+/** Invalid credentials, and valid ones of the other scheme. */
 export const nobodies = ['anonymous', 'expired', 'garbage', 'disabled', 'keyAsToken', 'tokenAsKey'] as const
 export const callers = [...users, ...userKeys, ...thingKeys, ...nobodies] as const
 export type UserName = (typeof users)[number]
@@ -54,7 +54,7 @@ export interface World {
   readonly users: Readonly<Record<UserName, User>>
   /** Whom rights are given to; asks nothing. */
   readonly bystander: User
-  /** Everybody who is registered. */
+  /** All registered users. */
   readonly registered: readonly Pick<User, 'id' | 'email'>[]
   readonly administratorKey: Site['apiKey']
   /** The owner's. */

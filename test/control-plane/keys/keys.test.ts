@@ -32,6 +32,22 @@ describePlatform('API keys', platform => {
     expect((await ask('DELETE', `/keys/${absentId}`)).status).toBe(204)
   })
 
+  test('the administrator lists and revokes the keys of a user, and the audit log records it', async () => {
+    const [{ token, id: owner, email }, other] = [await platform().user(), await platform().user()]
+    const { id, value } = await issue({ name: 'lost' }, token)
+    const administrator = await platform().administrator()
+    const asAdministrator = (method: string, path: string) => ask(method, path, undefined, administrator)
+    const { json } = await asAdministrator('GET', `/users/${owner}/keys`)
+    expect(json).toMatchObject({ total: 1, offset: 0, limit: 10, keys: [{ id, name: 'lost', issuer_id: owner, subject: email }] })
+    const opens = async (): Promise<boolean> => (await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).status === 200
+    expect((await asAdministrator('DELETE', `/users/${other.id}/keys/${id}`)).status).toBe(204)
+    expect(await opens()).toBe(true)
+    expect((await asAdministrator('DELETE', `/users/${owner}/keys/${id}`)).status).toBe(204)
+    expect(await opens()).toBe(false)
+    const { json: recorded } = await asAdministrator('GET', `/audit?action=key.revoke&object=${owner}`)
+    expect(recorded).toMatchObject({ total: 1, entries: [{ objects: [id, owner] }] })
+  })
+
   test.each<[string, object, number | undefined]>([
     ['nothing', {}, undefined],
     ['a duration of 0', { type: 2, duration: 0 }, undefined],

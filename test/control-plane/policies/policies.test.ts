@@ -105,16 +105,16 @@ describePlatform('policies', platform => {
   })
 
   test('administrators are named one by one, and by an administrator who shows a token', async () => {
-    const everybody = { subjects: ['*'], object: 'authorities', policies: ['member'] }
-    expect((await ask('POST', '/policies', everybody)).status).toBe(400)
+    const anyUser = { subjects: ['*'], object: 'authorities', policies: ['member'] }
+    expect((await ask('POST', '/policies', anyUser)).status).toBe(400)
     const key = `Bearer ${(await ask('POST', '/keys', {})).json!['value'] as string}`
     for (const method of ['POST', 'PUT'])
-      expect((await ask(method, '/policies', { ...everybody, subjects: [user.id] }, key)).status).toBe(403)
-    expect((await ask('POST', '/policies', { ...everybody, object: 'users' }, key)).status).toBe(201)
-    expect((await ask('PUT', '/policies', { ...everybody, object: 'users' }, key)).status).toBe(204)
+      expect((await ask(method, '/policies', { ...anyUser, subjects: [user.id] }, key)).status).toBe(403)
+    expect((await ask('POST', '/policies', { ...anyUser, object: 'users' }, key)).status).toBe(201)
+    expect((await ask('PUT', '/policies', { ...anyUser, object: 'users' }, key)).status).toBe(204)
   })
 
-  test('a thing, a group and a user whose policies are on their way are there for nobody', async () => {
+  test('a thing, a group and a user are hidden until their policies are delivered', async () => {
     const made = await platform().user()
     const makeGroup = async () =>
       (await ask('POST', '/groups', { name: 'on its way' }, owner.token)).headers.get('location')!.replace('/groups/', '')
@@ -149,7 +149,7 @@ describePlatform('policies', platform => {
     expect(await explain(user.id, 'read', thing)).toEqual({
       allowed: false,
       because: [],
-      explanation: `${user.id} does not have read on ${thing}: no policy gives it to them, to everybody, or to a group that they are a member of`,
+      explanation: `${user.id} does not have read on ${thing}: no policy gives it to them, to everyone, or to a group that they are a member of`,
     })
     await ask('POST', `/groups/${users}/share`, { thing_group_id: things }, owner.token)
     expect(await explain(user.id, 'read', thing)).toEqual({
@@ -163,7 +163,7 @@ describePlatform('policies', platform => {
     })
     expect(await explain('*', 'create', 'users')).toMatchObject({
       allowed: true,
-      explanation: expect.stringMatching(/: everybody has create on users$/),
+      explanation: expect.stringMatching(/: everyone has create on users$/),
     })
   })
 
@@ -177,7 +177,7 @@ describePlatform('policies', platform => {
     expect(await explain(crowded.id, 'read', thing)).toEqual({
       allowed: true,
       because: [],
-      explanation: `${crowded.id} has read on ${thing}: it is given through groups beyond the first 1000 that were looked through`,
+      explanation: `${crowded.id} has read on ${thing}: it is given through more groups than are looked through (1000, within 3 s)`,
     })
     await platform().database.query('DELETE FROM control_plane.tuples WHERE object = $1', [absentId])
   })

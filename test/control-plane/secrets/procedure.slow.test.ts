@@ -1,4 +1,4 @@
-// The master key is replaced step by step while two instances serve clients: no request fails, and afterwards the old key opens nothing.
+// The master key is replaced step by step while two instances serve clients: no request fails, and afterwards the old key is refused.
 
 import { expect, test } from 'vitest'
 import type { Database } from '../../../config/postgres/database.ts'

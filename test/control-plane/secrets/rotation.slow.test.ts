@@ -1,4 +1,4 @@
-// Writing everything under the first master key: beside changes of the same rows, cut off and repeated, and what still needs the old key.
+// Writing everything under the first master key: beside changes of the same rows, interrupted and repeated, and what still needs the old key.
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Database, Queries, SqlValue, Transaction } from '../../../config/postgres/database.ts'
@@ -11,7 +11,7 @@ import { absentId, describeOnDatabases, masterKey as oldKey, openPlatform, type 
 const newKey = Buffer.alloc(32, 8)
 const both = [newKey, oldKey] as const
 
-/** The database, of which `before` hears each statement before it is sent: what it throws, the statement throws. */
+/** The database; `before` is called with each statement before it is sent: what it throws, the statement throws. */
 function watched(database: Database, before: (sql: string) => Promise<void> | void): Database {
   const asking = (queries: Queries): Queries['query'] => {
     return async <Row extends Record<string, SqlValue>>(sql: string, values: readonly SqlValue[] = []) => {
@@ -74,7 +74,7 @@ describeOnDatabases('rotation of the master key', database => {
     return Number((await database().query<{ lines: bigint }>(sql))[0]!.lines)
   }
 
-  test('the state tells how many thing keys are under which master key, and changes nothing', async () => {
+  test('the state says how many thing keys are under which master key, and changes nothing', async () => {
     await ask('POST', '/things', { name: 'new' })
     const { masterKeyId, counts } = await readRotation(database(), both)
     expect(
@@ -101,7 +101,7 @@ describeOnDatabases('rotation of the master key', database => {
     for (const key of keys) expect(await isKnown(key)).toBe(true)
   })
 
-  test('a thing that somebody holds is waited for, and the others are written meanwhile', async () => {
+  test('a locked thing is waited for, and the others are written meanwhile', async () => {
     // The embedded database does one thing after the other.
     if (database().kind === 'embedded') return
     const [held] = things
@@ -120,7 +120,7 @@ describeOnDatabases('rotation of the master key', database => {
     expect(await rotating).toBe(1_500)
   })
 
-  test('one that is cut off leaves all readable by those who have both keys, and the next run does the rest', async () => {
+  test('an interrupted run leaves everything readable with both keys, and the next run does the rest', async () => {
     let batches = 0
     const on = watched(database(), sql => {
       if (sql.includes('json_to_recordset') && ++batches === 2) throw new Error('cut off')

@@ -130,7 +130,7 @@ describePlatform('users', platform => {
     expect((await ask('PUT', `/users/${id}/disabled`, { disabled: true }, administrator)).status).toBe(409)
   })
 
-  test('an administrator who can sign in is always left, also when two disable each other at once', async () => {
+  test('an administrator who can sign in always remains, also when two disable each other at once', async () => {
     const second = await platform().user()
     const { id } = (await ask('GET', '/users/profile', undefined, administrator)).json as { id: string }
     const authorities = (subject: string) => ({ subjects: [subject], object: 'authorities', policies: ['member'] })

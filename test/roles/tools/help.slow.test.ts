@@ -26,9 +26,9 @@ test.each(['policies repair', 'secrets rotate', 'secrets generate'])('sluice %s 
 test.each([
   [['policies', 'repair'], 1, /^say which control plane: with --data <folder>/],
   [['policies', 'repair', '--before', '2026-11-01T00:00:00'], 1, /Give an instant with its time zone/],
-  [['policies', 'repair', '--data', '/nowhere'], 1, /^there is no data of a `sluice up` in \/nowhere/],
+  [['policies', 'repair', '--data', '/nowhere'], 1, /^no data of a `sluice up` in \/nowhere/],
   [['secrets', 'rotate'], 1, /^say which control plane: with --data <folder>/],
-  [['secrets', 'rotate', '--data', '/nowhere'], 1, /^there is no data of a `sluice up` in \/nowhere/],
+  [['secrets', 'rotate', '--data', '/nowhere'], 1, /^no data of a `sluice up` in \/nowhere/],
   [['dlq', 'show', 'nonsense'], 1, /Give <log>-<partition>-<offset>/],
   [['dlq', 'ls', '--limit', '0'], 1, /Give a whole number from 1 to 1000/],
   [['dlq', 'drop'], 1, /say which dead letters to drop/],

@@ -86,7 +86,7 @@ describeWithPostgres('outbox', postgres => {
         },
         transaction: (work, signal) => database.transaction(work, signal),
       } as Database
-      return { store: openOpenFgaPolicies({ database: asked, client: dying, onFailure: () => undefined }), reached }
+      return { store: openOpenFgaPolicies({ database: asked, client: dying, timeoutMs: 2_000, onFailure: () => undefined }), reached }
     }
 
     test.each<[Step, boolean]>([
@@ -109,10 +109,12 @@ describeWithPostgres('outbox', postgres => {
       expect((await ask('POST', '/things/search', {})).json).toMatchObject({ total: 0 })
       expect((await ask('POST', '/connect', { channel_ids: [channel], thing_ids: [thing] })).status).toBe(403)
       expect((await ask('PATCH', `/things/${thing}/key`, {})).status).toBe(403)
+      expect((await ask('DELETE', `/things/${thing}`)).status).toBe(403)
+      expect((await ask('POST', `/things/${thing}/share`, { user_ids: [user.id], policies: ['read'] })).status).toBe(403)
       expect((await ask('GET', `/things/${thing}`)).status).toBe(403)
 
       await database.execute(`UPDATE control_plane.policy_outbox SET since = since - interval '1 hour'`)
-      const next = openOpenFgaPolicies({ database, client: openClient(asking), onFailure: () => undefined })
+      const next = openOpenFgaPolicies({ database, client: openClient(asking), timeoutMs: 2_000, onFailure: () => undefined })
       await next.start()
       expect(await database.query('SELECT FROM control_plane.policy_outbox')).toEqual([])
       expect((await ask('GET', '/things')).json).toMatchObject({ total: isMade ? 1 : 0 })
@@ -128,7 +130,7 @@ describeWithPostgres('outbox', postgres => {
       const { store, reached } = dyingAt('before the delivery', openClient(asking))
       void makeThing(store)
       await reached
-      const other = openOpenFgaPolicies({ database, client: openClient(asking), onFailure: () => undefined })
+      const other = openOpenFgaPolicies({ database, client: openClient(asking), timeoutMs: 2_000, onFailure: () => undefined })
       await other.start()
       expect(await database.query('SELECT FROM control_plane.policy_outbox')).toHaveLength(1)
       await other.close()

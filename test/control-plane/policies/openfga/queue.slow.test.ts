@@ -1,6 +1,7 @@
 // Changes of policies that OpenFGA refuses, whose answer is lost, or whose process is killed: they are kept, and hold in the end, in their order.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { HttpError } from '../../../../config/http/errors.ts'
 import type { Database } from '../../../../config/postgres/database.ts'
 import { openServer } from '../../../../config/postgres/server.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
@@ -8,7 +9,7 @@ import type { Certificates } from '../../../../control-plane/certificates/store.
 import { openChanges } from '../../../../control-plane/changes.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
 import { openClient } from '../../../../control-plane/policies/openfga/client.ts'
-import { type OpenFgaRequests, openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
+import { type OpenFgaRequests, openRequests, RefusedError } from '../../../../control-plane/policies/openfga/requests.ts'
 import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-plane/policies/openfga/store.ts'
 import type { Relation } from '../../../../control-plane/policies/policy-store.ts'
 import { openPolicies } from '../../../../control-plane/policies/store.ts'
@@ -67,13 +68,13 @@ describeWithPostgres('queue', postgres => {
         async post(path, body) {
           if (!path.endsWith('/write')) return requests.post(path, body)
           const outcome = await onWrite(JSON.stringify(body), ++sent)
-          if (outcome === 'is refused') throw new Error('it answers 400')
+          if (outcome === 'is refused') throw new HttpError('unavailable', '', { cause: new RefusedError('it answers 400') })
           const answer = await requests.post(path, body)
           if (outcome === 'loses its answer') throw new Error('no answer came')
           return answer
         },
       })
-      return openOpenFgaPolicies({ database: on, client, onFailure: (_, rows) => void failedRows.push(...rows) })
+      return openOpenFgaPolicies({ database: on, client, timeoutMs: 2_000, onFailure: (_, rows) => void failedRows.push(...rows) })
     }
 
     function partsOn(on: Database, store: OpenFgaPolicies): { writes: Writes; things: Things } {
@@ -235,6 +236,50 @@ describeWithPostgres('queue', postgres => {
       release()
       await removing
       expect((await policies.list({ object: 'authorities' })).map(({ subject }) => subject)).toEqual([ann])
+    })
+
+    test('what was tried again for long adds no rows', async () => {
+      const [guest] = (await users(1)) as [UserId]
+      onWrite = () => 'is refused'
+      await expect(things.share(owner, thing, [guest], ['read'])).rejects.toMatchObject(kept)
+      await database.execute(`UPDATE control_plane.policy_changes SET since = since - interval '1 minute'`)
+      await expect(things.share(owner, thing, [guest], ['read'])).rejects.toMatchObject({ code: 'unavailable' })
+      await expect(things.remove(owner, thing, undefined)).rejects.toMatchObject({ code: 'unavailable' })
+      expect([await rows(), await lines('thing.share'), await things.exists(thing)]).toEqual([[expect.anything()], 1, true])
+    })
+
+    test('a round ends at a server that takes no changes, and goes on in the next', async () => {
+      const more = (await things.create(owner, [{ name: 'y' }]))[0]!.id
+      const [guest] = (await users(1)) as [UserId]
+      onWrite = () => 'loses its answer'
+      await expect(things.share(owner, thing, [guest], ['read'])).rejects.toMatchObject(kept)
+      sent = 0
+      await expect(things.share(owner, more, [guest], ['read'])).rejects.toMatchObject(kept)
+      expect(sent).toBe(1)
+      onWrite = () => 'passes'
+      await policies.start()
+      expect(await rows()).toEqual([])
+    })
+
+    test('a process that has lost the lock sends no further part', async () => {
+      const guests = await users(80)
+      const dying = await open('dying')
+      sent = 0
+      const { promise, resolve } = Promise.withResolvers<Outcome>()
+      onWrite = (_body, count) => (count === 2 ? promise : 'passes')
+      const died = partsOn(dying, openOn(dying))
+        .things.share(owner, thing, guests, all)
+        .catch((error: unknown) => error)
+      await expect.poll(() => sent).toBe(2)
+      await database.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dying' AND datname = current_database()`,
+      )
+      await policies.start()
+      expect([await policiesOf(thing).then(({ length }) => length), sent]).toEqual([240, 5])
+      resolve('passes')
+      await died
+      expect(sent).toBe(5)
+      await dying.close()
     })
 
     test.each<[string, 'share' | 'unshare', number]>([
