@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { stopWithLauncher } from './bin/launcher.ts'
+import type { ProvisionOptions } from './control-plane/provisioning/options.ts'
 import { exitAfter, tellFailure } from './roles/exit.ts'
 import { type Role, roleOfStore, roles, sources } from './roles/roles.ts'
 import { configPathVariable, rolesOfStores, type StoreName, storeNamesText, storeOf } from './roles/stores/store.ts'
@@ -58,14 +59,15 @@ function listeningRole(name: string, summary: string, port = 8080): Command {
 }
 
 listeningRole('api', 'the control plane, on a PostgreSQL server')
+  .option('--services <names>', 'whose routes it serves, divided by commas: core, provision, bootstrap, certificates (default: all)')
   .description('Starts the control plane: users, tokens, things, channels, connections, and what ingest asks: who may publish.')
   .addHelpText(
     'after',
-    '\nExamples:\n  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice api\n  sluice api --config api.toml --host 0.0.0.0\n  sluice config sample api\n',
+    '\nExamples:\n  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice api\n  sluice api --config api.toml --host 0.0.0.0\n  sluice api --services provision,bootstrap\n  sluice config sample api\n',
   )
-  .action(async ({ config: path, ...http }: ListenFlags) => {
+  .action(async ({ config: path, services, ...http }: ListenFlags & { services?: string }) => {
     const { loadApiOptions } = await import('./roles/api-options.ts')
-    const options = loadApiOptions(await sources(path, { http: { ...http } }))
+    const options = loadApiOptions(await sources(path, { http: { ...http }, services }))
     const { api } = await import('./roles/api.ts')
     await exitAfter(options.logging, () => api(options, version!))
   })
@@ -142,14 +144,15 @@ config
   .argument(role, roleNames)
   .argument(...ofStore)
   .addOption(file)
-  .description('Says ok, or every fault of the options at once.')
+  .description('Says ok, after what a start would warn of, or every fault of the options at once.')
   .addHelpText(
     'after',
-    '\nExample:\n  sluice config check up --config sluice.toml\n  ./sluice config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice config check writer relational\n',
+    '\nExample:\n  sluice config check up --config sluice.toml\n  ./sluice config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml sluice config check writer relational\n  SVC_PROVISION_CONFIG_PATH=layout.toml sluice config check api\n',
   )
   .action(async (name: string, store: string | undefined, flags: { config?: string }) => {
     const { load, fileVariable } = await roleOf(name, store)
-    load(await sources(flags.config, {}, fileVariable))
+    const { provisioning } = load(await sources(flags.config, {}, fileVariable)) as { provisioning?: ProvisionOptions }
+    for (const warning of provisioning?.warnings ?? []) console.error(`warning: ${warning}`)
     console.log('ok')
   })
 
@@ -184,6 +187,7 @@ const tools = {
   dlq: { summary: 'look at dead letters, replay or drop them', load: () => import('./roles/tools/dlq.ts') },
   verify: { summary: 'compare a store with its log, message by message', load: () => import('./roles/tools/verify.ts') },
   trace: { summary: 'tell what has become of one message', load: () => import('./roles/tools/trace.ts') },
+  provision: { summary: 'map a fleet of devices on a running platform', load: () => import('./roles/tools/provision.ts') },
   policies: { summary: 'add automatic policies that are missing', load: () => import('./roles/tools/policies.ts') },
   secrets: { summary: 'make secrets, and replace the master key', load: () => import('./roles/tools/secrets.ts') },
 }

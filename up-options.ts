@@ -4,11 +4,12 @@ import { type Static, Type } from 'typebox'
 import { compatibilityOption } from './config/http/older-clients.ts'
 import { httpFaults, httpOptions } from './config/http/options.ts'
 import { loggingOptions } from './config/logger.ts'
-import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from './config/options.ts'
+import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
 import { certificatesFaults, certificatesOptions } from './control-plane/certificates/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesOptions } from './control-plane/policies/options.ts'
+import { loadProvisioning, type ProvisionOptions, provisionOptions } from './control-plane/provisioning/options.ts'
 import { ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
 import { subjectFilter } from './pipeline/subject-filter.ts'
@@ -33,6 +34,7 @@ export const upOptions = Type.Object({
   audit: auditOptions,
   policies: Type.Pick(policiesOptions, ['store']),
   certificates: certificatesOptions,
+  provision: provisionOptions,
   ingest: ingestOptions,
   log: logOptions,
   message: messageOptions,
@@ -45,7 +47,8 @@ export const upOptions = Type.Object({
   live: liveOptions,
   logging: loggingOptions,
 })
-export type UpOptions = Static<typeof upOptions>
+/** With what the section `provision` and the layout file come to. */
+export type UpOptions = Static<typeof upOptions> & { readonly provisioning: ProvisionOptions }
 
 /**
  * The options of `sluice up`, and everything about them that can be known before the start.
@@ -68,6 +71,10 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
   faults.push(...adminFaults(options.admin), ...certificatesFaults(options.certificates))
   const secrets = { 'admin.password': options.admin.password, 'certificates.vault.token': options.certificates.vault.token }
   faults.push(...knownSecretFaults(options.env, secrets))
-  if (faults.length > 0) throw new OptionsError(faults)
-  return options
+  const { env, compatibility, certificates, provision, http } = options
+  const { environment } = sources
+  const provisioning = withFaults(faults, () =>
+    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, host: http.host, environment }),
+  )
+  return { ...options, provisioning }
 }

@@ -81,6 +81,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     dead_letters: 'the embedded log of dead letters',
   })
 
+  for (const warning of options.provisioning.warnings) logger.warn(warning)
   const planeOptions = { ...options, policies: { store: 'relational' } } as const
   const controlPlane = await openControlPlane({ database, masterKeys, options: planeOptions, logger, registry })
   closeLater(() => controlPlane.close())

@@ -27,3 +27,19 @@ export class OptionsError extends Error {
     this.faults = faults
   }
 }
+
+/**
+ * What `load` returns. Its faults come with those that were found before, and either stop it.
+ *
+ * @throws OptionsError
+ */
+export function withFaults<Loaded>(faults: readonly OptionFault[], load: () => Loaded): Loaded {
+  let loaded: Loaded
+  try {
+    loaded = load()
+  } catch (error) {
+    throw error instanceof OptionsError ? new OptionsError([...faults, ...error.faults]) : error
+  }
+  if (faults.length > 0) throw new OptionsError(faults)
+  return loaded
+}

@@ -9,17 +9,19 @@ import { type Given, takeIn } from './option-rows.ts'
 import { listOptions, type OptionSpec, variablesOfSpecs } from './option-schema.ts'
 import { valueOfText } from './option-value.ts'
 
-export { noteFault, type OptionFault, OptionsError } from './option-faults.ts'
+export { noteFault, type OptionFault, OptionsError, withFaults } from './option-faults.ts'
 export { optionTable, printOptions, sampleFile } from './option-table.ts'
 
 export interface OptionSources {
   /** Path of a TOML file. */
   readonly file?: string
+  /** A file that was read already, and perhaps changed, in place of `file`. */
+  readonly parsed?: { readonly path: string; readonly file: OptionFile }
   /** The variable that holds the path where `file` is not given. Empty, as compose files leave what nobody set, it names none. */
   readonly fileVariable?: string
   readonly environment: Readonly<Record<string, string | undefined>>
   /** From the command line, by section and key as the schema names them; texts are converted, undefined is not given. */
-  readonly overrides?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  readonly overrides?: Readonly<Record<string, unknown>>
   /** Variables of other roles, which may be set without being a fault here. */
   readonly otherVariables?: readonly string[]
 }
@@ -37,8 +39,8 @@ export interface OptionSources {
 export function loadOptions<Schema extends TObject>(schema: Schema, sources: OptionSources): Static<Schema> {
   const specs = listOptions(schema)
   const faults: OptionFault[] = []
-  const path = sources.file ?? pathInVariable(sources)
-  const file = readFile(path, sources, faults)
+  const path = sources.parsed?.path ?? sources.file ?? pathInVariable(sources)
+  const file = sources.parsed?.file ?? readFile(path, sources, faults)
   if (file !== undefined) faults.push(...unknownKeys(schema, specs, path!, file))
   const others = sources.otherVariables ?? []
   const named = sources.fileVariable === undefined ? others : [...others, sources.fileVariable]

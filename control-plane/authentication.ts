@@ -17,6 +17,10 @@ export interface Authentication {
   readonly userOf: (token: string) => Promise<UserId | undefined>
   /** An onRequest hook: 401 without a valid token. */
   readonly required: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  /** An onRequest hook: 401 with a bad token; without one the request is by the user that `configured` gives, or 401 where it gives none. */
+  requiredOr(
+    configured: ((request: FastifyRequest) => Promise<UserId | undefined>) | undefined,
+  ): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   /** An onRequest hook: 401 with a bad token, and without one where `open` says no. */
   optional(open: () => Promise<boolean>): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
@@ -102,6 +106,13 @@ export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Part
       const { authorization } = request.headers
       if (authorization === undefined) throw missing(reply)
       await authenticate(authorization, request, reply)
+    },
+    requiredOr: configured => async (request, reply) => {
+      const { authorization } = request.headers
+      if (authorization !== undefined) return authenticate(authorization, request, reply)
+      const user = await configured?.(request)
+      if (user === undefined) throw missing(reply)
+      request.setDecorator(callerDecorator, user)
     },
     optional: open => async (request, reply) => {
       const { authorization } = request.headers

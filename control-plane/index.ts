@@ -11,6 +11,9 @@ import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { decorateCaller, openAuthentication } from './authentication.ts'
 import { openAuthorization } from './authorization.ts'
+import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
+import { bootstrapRoutes } from './bootstrap/routes.ts'
+import { openConfigSecrets, openConfigs } from './bootstrap/store.ts'
 import { openCertificateService } from './certificates/index.ts'
 import { watchExpiries } from './certificates/metrics.ts'
 import { certificateRoutes } from './certificates/routes.ts'
@@ -29,11 +32,16 @@ import { openGroups } from './groups/store.ts'
 import { install, migrations } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
-import type { ControlPlaneOptions } from './options.ts'
+import { type ControlPlaneOptions, services } from './options.ts'
 import { openOpenFga } from './policies/openfga/store.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
 import { openPolicies } from './policies/store.ts'
+import { openConfiguredCaller } from './provisioning/configured-caller.ts'
+import { openMappings } from './provisioning/mapping.ts'
+import { provisioningDefaults } from './provisioning/options.ts'
+import { provisioningRoutes } from './provisioning/routes.ts'
+import { openMappingRows } from './provisioning/store.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
 import { sharingRoutes } from './things/sharing.ts'
@@ -89,12 +97,15 @@ export interface UnstartedControlPlane extends ControlPlane {
    * Brings the database up to date, and installs what the first start needs. May be called again where it failed; routes and answers are
    * for afterwards.
    *
-   * @throws ControlPlaneStartError when the database is written under a master key that is not given
+   * @throws ControlPlaneStartError when the database is written under a master key that is not given,
    * @throws DatabaseError when the database cannot be reached or brought up to date
    * @throws SecretError for files and keys of the options that cannot be read
    */
   start(): Promise<void>
 }
+
+/** Where an instance counts all the failed fetches that it may, for how long one more is refused: these keys may be guessed. */
+const failedFetchesWaitMs = 1_000
 
 /** Prepared and started; throws what `start` does. */
 export async function openControlPlane(parts: ControlPlaneParts): Promise<ControlPlane> {
@@ -106,6 +117,8 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 /** Wires the parts, and asks nothing of the database yet. */
 export function prepareControlPlane({ database, masterKeys, options, logger, registry }: ControlPlaneParts): UnstartedControlPlane {
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
+  const { layout, credentials, externalKeyBytesMin } = options.provisioning ?? provisioningDefaults
+  const isCompatible = options.compatibility === '0.13'
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may be other instances, and there is no telling.
@@ -127,9 +140,19 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
   const members = openGroupMembers(database, policies, writes)
-  const givenIds = openGivenIds(failedAttempts, options.compatibility === '0.13')
+  const givenIds = openGivenIds(failedAttempts, isCompatible)
+  const externalKeys = openExternalKeys(masterKeys, externalKeyBytesMin)
+  const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
+  const sealed = openConfigSecrets(masterKeys)
+  // Agents of older platforms never acknowledge their private keys.
+  const keepsPrivateKeys = isCompatible
+  const configs = openConfigs({ database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys })
+  const rows = openMappingRows(database, externalKeys)
+  const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
+  const configuredCaller = credentials && openConfiguredCaller(credentials, { authentication, signIn, users, logger })
+  const served = new Set(options.services ?? services)
 
   return {
     async start() {
@@ -138,28 +161,43 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
+      const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
+      if (lost > 0)
+        logger.warn(
+          { external_keys: lost },
+          'external keys are kept under a master key that is not given, and their devices cannot fetch their configurations: give that key, too, behind the first, or delete their mappings and make them again',
+        )
     },
     async routes(app) {
       decorateCaller(app)
-      userRoutes(app, {
-        users,
-        signIn,
-        passwordQueue,
-        authentication,
-        authorization,
-        allowSelfRegister: options.users.allowSelfRegister,
-        logger,
-      })
-      keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
-      tokenRoutes(app, { signIn, tokens })
-      thingRoutes(app, { things, givenIds, authentication, authorization })
-      channelRoutes(app, { channels, givenIds, authentication, authorization })
-      sharingRoutes(app, { things, authentication, authorization })
-      policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
-      certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
-      groupRoutes(app, { groups, members, things, users, authentication, authorization })
-      connectionRoutes(app, { connections, things, channels, authentication, authorization })
-      auditRoutes(app, { audit, authentication, authorization })
+      if (served.has('core')) {
+        userRoutes(app, {
+          users,
+          signIn,
+          passwordQueue,
+          authentication,
+          authorization,
+          allowSelfRegister: options.users.allowSelfRegister,
+          logger,
+        })
+        keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
+        tokenRoutes(app, { signIn, tokens })
+        thingRoutes(app, { things, givenIds, authentication, authorization })
+        channelRoutes(app, { channels, givenIds, authentication, authorization })
+        sharingRoutes(app, { things, authentication, authorization })
+        policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
+        groupRoutes(app, { groups, members, things, users, authentication, authorization })
+        connectionRoutes(app, { connections, things, channels, authentication, authorization })
+        auditRoutes(app, { audit, authentication, authorization })
+      }
+      if (served.has('certificates'))
+        certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
+      const ofExternal = { externalKeys, failedFetches, authentication, authorization }
+      if (served.has('bootstrap')) bootstrapRoutes(app, { ...ofExternal, configs, things, connections, isCompatible })
+      if (served.has('provision')) {
+        const content = layout.bootstrap.content ?? {}
+        provisioningRoutes(app, { ...ofExternal, mappings, rows, content, configuredCaller })
+      }
     },
     access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),

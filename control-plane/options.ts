@@ -6,6 +6,7 @@ import type { Compatibility } from '../config/http/older-clients.ts'
 import type { OptionFault } from '../config/options.ts'
 import type { CertificatesOptions } from './certificates/options.ts'
 import type { PoliciesOptions } from './policies/options.ts'
+import type { ProvisionOptions } from './provisioning/options.ts'
 import { credentialFaults } from './users/credentials.ts'
 
 export const usersOptions = Type.Object({
@@ -54,6 +55,16 @@ export function adminFaults({ email, password = 'not given: nothing to check' }:
   }))
 }
 
+export const services = ['core', 'provision', 'bootstrap', 'certificates'] as const
+
+export const servicesOption = Type.Array(Type.Enum([...services]), {
+  default: [...services],
+  minItems: 1,
+  flag: '--services',
+  description:
+    'Whose routes are served: core (users, tokens, keys, things, channels, groups, policies, the audit log), provision (`/mapping`), bootstrap (`/things/configs`, `/things/bootstrap`), certificates (`/certs`).',
+})
+
 export interface ControlPlaneOptions {
   readonly users: Static<typeof usersOptions>
   readonly tokens: Static<typeof tokensOptions>
@@ -61,4 +72,8 @@ export interface ControlPlaneOptions {
   readonly policies: PoliciesOptions | { readonly store: 'relational' }
   readonly certificates: CertificatesOptions
   readonly compatibility: Compatibility
+  /** How devices are provisioned; the defaults of a platform without a layout file where it is left out. */
+  readonly provisioning?: Pick<ProvisionOptions, 'layout' | 'credentials' | 'externalKeyBytesMin'>
+  /** All of them where it is left out. */
+  readonly services?: readonly (typeof services)[number][]
 }

@@ -1,4 +1,5 @@
-// Keys that the database was asked for and does not have: counted by key and address, so that no valid key is ever counted or limited.
+// Keys that the database was asked for and does not have: counted by key, or by external id, and address, so that no valid key is ever counted or
+// limited.
 
 import { networkOf } from '../config/http/client-address.ts'
 import { type FailedAttempts, failuresMax } from './failed-attempts.ts'
@@ -7,16 +8,17 @@ export interface UnknownKeys {
   /**
    * Counts one that was shown.
    *
-   * @param lookup what it is looked up by, never the key itself
+   * @param lookup what it is looked up by, never the key itself; of an external key the external id that it was shown for
    * @returns 0, or the milliseconds for which it is limited from that address
    */
-  note(kind: 'thing-key' | 'api-key', lookup: Buffer, address: string): Promise<number>
+  note(kind: 'thing-key' | 'api-key' | 'external-id', lookup: Buffer, address: string): Promise<number>
 }
 
 /** That one instance counts: who tries a new one each time makes no more rows than this. */
 const countedPerSecondMax = 100
 
-export function openUnknownKeys(failedAttempts: FailedAttempts): UnknownKeys {
+/** @param beyondMs what `note` returns where too many are counted already: 0 lets them be tried, for keys that cannot be guessed */
+export function openUnknownKeys(failedAttempts: FailedAttempts, beyondMs = 0): UnknownKeys {
   let secondStartMs = -Infinity
   let counted = 0
 
@@ -28,7 +30,7 @@ export function openUnknownKeys(failedAttempts: FailedAttempts): UnknownKeys {
           secondStartMs = performance.now()
           counted = 0
         }
-        if (counted++ >= countedPerSecondMax) return 0
+        if (counted++ >= countedPerSecondMax) return beyondMs
         const [failures] = await failedAttempts.note([attempt])
         if (failures! <= failuresMax) return 0
       }

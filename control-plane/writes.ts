@@ -25,8 +25,8 @@ export interface Caller extends Actor {
   readonly user: UserId
 }
 
-/** The transaction that a write is. */
-export interface Write extends Queries {
+/** The transaction that a write is, and its actor: a store that gets one in place of an actor takes part in it. */
+export interface Write extends Queries, Actor {
   readonly policies: PolicyChanges
   /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret, and nothing where nothing changed. */
   note(action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): void
@@ -37,10 +37,11 @@ export interface Write extends Queries {
 /**
  * `work` runs again where all of it was undone, for a deadlock or to ask a policy store elsewhere first, so it keeps nothing but what it returns.
  *
+ * @param by an open write has `work` done inside it: both are committed together, or neither
  * @throws DatabaseError, and whatever `work` throws; nothing has changed then
  * @throws HttpError `unavailable` as `PolicyStore.transaction`
  */
-export type Writes = <Result>(by: Actor, work: (write: Write) => Promise<Result>) => Promise<Result>
+export type Writes = <By extends Actor, Result>(by: By, work: (write: Write & By) => Promise<Result>) => Promise<Result>
 
 interface Parts {
   readonly policies: PolicyStore
@@ -59,6 +60,7 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
       ended.length = 0
       const noted: Parameters<Write['note']>[] = []
       const outcome = await work({
+        ...by,
         query: (sql, values) => transaction.query(sql, values),
         policies: policyChanges,
         note: (...entry) => void noted.push(entry),
@@ -75,6 +77,7 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
   }
 
   return async (by, work) => {
+    if (isOpen(by)) return work(by)
     for (let count = 1; ; count++) {
       try {
         return await attempt(by, work)
@@ -84,4 +87,8 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
       }
     }
   }
+}
+
+function isOpen<By extends Actor>(by: By): by is Write & By {
+  return 'query' in by
 }

@@ -5,13 +5,14 @@ import { databaseUrlFaults, passwordOf } from '../config/database-url.ts'
 import { compatibilityOption } from '../config/http/older-clients.ts'
 import { httpFaults, httpOptions } from '../config/http/options.ts'
 import { loggingOptions } from '../config/logger.ts'
-import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../config/options.ts'
+import { loadOptions, type OptionFault, type OptionSources, withFaults } from '../config/options.ts'
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { parseMasterKeys, splitSecrets } from '../config/secrets.ts'
 import { certificatesFaults, certificatesOptions } from '../control-plane/certificates/options.ts'
 import { internalFaults, internalOptions } from '../control-plane/internal/options.ts'
-import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from '../control-plane/options.ts'
+import { adminFaults, adminOptions, auditOptions, servicesOption, tokensOptions, usersOptions } from '../control-plane/options.ts'
 import { policiesFaults, policiesOptions } from '../control-plane/policies/options.ts'
+import { loadProvisioning, type ProvisionOptions, provisionOptions } from '../control-plane/provisioning/options.ts'
 
 const databaseOptions = Type.Object({
   url: Type.String({
@@ -49,9 +50,12 @@ export const apiOptions = Type.Object({
   audit: auditOptions,
   policies: policiesOptions,
   certificates: certificatesOptions,
+  provision: provisionOptions,
+  services: servicesOption,
   logging: loggingOptions,
 })
-export type ApiOptions = Static<typeof apiOptions>
+/** With what the section `provision` and the layout file come to. */
+export type ApiOptions = Static<typeof apiOptions> & { readonly provisioning: ProvisionOptions }
 
 /**
  * The options of `sluice api`, and everything about them that can be known before the start.
@@ -60,7 +64,7 @@ export type ApiOptions = Static<typeof apiOptions>
  */
 export function loadApiOptions(sources: OptionSources): ApiOptions {
   const options = loadOptions(apiOptions, sources)
-  const { env, masterKey, http, internal, database, admin, policies, certificates } = options
+  const { env, masterKey, http, internal, database, admin, policies, certificates, provision, compatibility } = options
   const faults: OptionFault[] = [
     ...httpFaults(http),
     ...internalFaults(internal),
@@ -87,6 +91,9 @@ export function loadApiOptions(sources: OptionSources): ApiOptions {
     'certificates.vault.token': certificates.vault.token,
   }
   faults.push(...knownSecretFaults(env, secrets))
-  if (faults.length > 0) throw new OptionsError(faults)
-  return options
+  const { environment } = sources
+  const provisioning = withFaults(faults, () =>
+    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, host: http.host, environment }),
+  )
+  return { ...options, provisioning }
 }

@@ -49,6 +49,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const outages = openOutages(logger, registry, 'api', { database: 'PostgreSQL' })
+  for (const warning of options.provisioning.warnings) logger.warn(warning)
   const tls = await readTlsFiles('internal', options.internal)
   const { url: databaseUrl, connectionsMax } = options.database
   const database = await openServer({

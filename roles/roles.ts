@@ -59,12 +59,6 @@ export const roles: Readonly<Record<string, () => Promise<Role>>> = {
 /** What tools are given beside the options of roles. */
 const toolVariables = ['SVC_TOKEN']
 
-/** Of services beside ours (SPEC §5): an environment that holds them is right, whoever reads them. */
-const platformVariables = [
-  'SVC_PROVISION_USER',
-  ...['SVC_PROVISION_PASSWORD', 'SVC_PROVISION_API_KEY'].flatMap(name => [name, `${name}_FILE`]),
-]
-
 /**
  * The variables of every role are known to each, so that all processes of a platform can be given one environment.
  *
@@ -78,7 +72,7 @@ export async function sources(
   const { variablesOf } = await import('../config/options.ts')
   const all = await Promise.all(Object.values(roles).map(role => role()))
   const ofRoles = all.flatMap(({ schema, fileVariable: ofRole }) => [...variablesOf(schema), ...(ofRole === undefined ? [] : [ofRole])])
-  const otherVariables = [...toolVariables, ...platformVariables, ...ofRoles]
+  const otherVariables = [...toolVariables, ...ofRoles]
   return {
     environment: process.env,
     overrides,

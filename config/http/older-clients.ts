@@ -7,7 +7,7 @@ import type { Logger } from '../logger.ts'
 export const compatibilityOption = Type.Enum(['none', '0.13'], {
   default: 'none',
   description:
-    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, ids and keys that clients give, tokens without a scheme, the path prefix `/http`, and records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals.",
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys also as Basic, as Bearer or without a scheme, external keys as Bearer or without one, ids and keys that clients give, tokens without a scheme, private keys that a device never acknowledges, `/http` before paths and `/configs`, `/state` and `/bootstrap` without `/things`, records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals, and the older names of the layout file and its variables.",
 })
 export type Compatibility = 'none' | '0.13'
 
@@ -16,15 +16,18 @@ export function warnOfCompatibility(compatibility: Compatibility, logger: Pick<L
   if (compatibility === 'none') return
   logger.warn(
     { compatibility },
-    'compatibility is 0.13: thing keys are also taken as Basic, Bearer and without a scheme, clients may give the ids and keys of what they create, and /http stands before paths; set SVC_COMPATIBILITY to none once no older client is left',
+    'compatibility is 0.13: thing keys are also taken as Basic, Bearer and without a scheme, external keys as Bearer and without a scheme, clients may give the ids and keys of what they create, private keys that a device does not acknowledge are kept, /http stands before paths, /configs, /state and /bootstrap go without /things, and the layout file and its variables may have their older names; set SVC_COMPATIBILITY to none once no older client is left',
   )
 }
 
 const prefix = '/http/'
 
-/** `/http/channels/…` is `/channels/…`. */
+const ofThings = /^\/(?:configs|state|bootstrap)(?=[/?]|$)/
+
+/** `/http/channels/…` is `/channels/…`, and `/configs/…` is `/things/configs/…`. */
 export function plainUrl(url: string): string {
-  return url.startsWith(prefix) ? url.slice(prefix.length - 1) : url
+  const plain = url.startsWith(prefix) ? url.slice(prefix.length - 1) : url
+  return ofThings.test(plain) ? `/things${plain}` : plain
 }
 
 /** A JWT, or an API key of ours; everything else that comes without its scheme, or under another's, is the key of a thing. */

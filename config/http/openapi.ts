@@ -13,6 +13,8 @@ const tags = [
   { name: 'things', description: 'Devices. Each has a key, by which it publishes and reads.' },
   { name: 'channels', description: 'Where things publish, and where messages are read.' },
   { name: 'connections', description: 'Which things may use which channels.' },
+  { name: 'provisioning', description: 'Make everything that a device needs by one request, as the layout of the platform has it.' },
+  { name: 'bootstrap', description: 'What a device fetches with its external id and key, and its owner keeps for it.' },
   { name: 'messages', description: 'Publish messages, as a thing with its key: SenML packs and JSON documents.' },
   { name: 'reading', description: 'Read what is stored, page by page, or follow messages as they come.' },
   { name: 'sharing', description: 'Give other users rights on a thing.' },
@@ -49,6 +51,12 @@ export function openapiRoutes(app: HttpServer, { version }: { version: string })
         securitySchemes: {
           user: { type: 'http', scheme: 'bearer', description: 'A token of POST /tokens, or an API key of POST /keys.' },
           thing: { type: 'apiKey', in: 'header', name: 'Authorization', description: 'The word Thing, a space, and the key of the thing.' },
+          external: {
+            type: 'apiKey',
+            in: 'header',
+            name: 'Authorization',
+            description: 'The word Thing, a space, and the external key of the device.',
+          },
         },
       },
     },

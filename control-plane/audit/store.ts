@@ -20,6 +20,16 @@ export const auditActions = [
     'group.share',
     'group.unshare',
   ] as const),
+  ...([
+    'bootstrap.create',
+    'bootstrap.update',
+    'bootstrap.enable',
+    'bootstrap.disable',
+    'bootstrap.acknowledge',
+    'bootstrap.delete',
+    'mapping.create',
+    'mapping.delete',
+  ] as const),
   ...(['policy.add', 'policy.remove', 'policy.repair', 'secrets.rotate'] as const),
 ] as const
 export type AuditAction = (typeof auditActions)[number]

@@ -74,6 +74,17 @@ const removeSql = `
 /** A user who got the id of a deleted channel could read its messages. */
 const ofAnotherSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
 
+/** In SQL: those of an array of ids that exist and are the owner's, in its order, as JSON text for `parseChannels`. */
+export const channelsSql = (ids: string, owner: string): string => `(
+  SELECT coalesce(json_agg(json_build_object('id', channels.id, 'name', channels.name, 'metadata', channels.metadata) ORDER BY ordinality), '[]')::text
+  FROM unnest(${ids}) WITH ORDINALITY AS listed (channel, ordinality)
+  JOIN control_plane.channels ON channels.id = listed.channel AND channels.owner = ${owner})`
+
+export function parseChannels(json: string): Channel[] {
+  const channels = parseJsonText(json) as { id: ChannelId; name: string; metadata: Metadata | null }[]
+  return channels.map(({ metadata, ...channel }) => (metadata === null ? channel : { ...channel, metadata }))
+}
+
 type ChannelRow = SqlRow & { id: ChannelId; name: string; metadata: string | null }
 type ListedRow = ChannelRow & { total: bigint }
 type VersionRow = SqlRow & { version: number }

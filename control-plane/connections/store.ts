@@ -62,6 +62,15 @@ const existSql = `
 const announcedPairsMax = 500
 
 type Pair = { thing: string; channel: string }
+/** Those of the channels that `write.user` owns: none of them is deleted before the write ends. */
+export async function lockOwnedChannels(write: Write & Caller, channels: readonly ChannelId[]): Promise<ChannelId[]> {
+  return (await write.query<{ id: ChannelId }>(ownedChannelsSql, [write.user, channels])).map(({ id }) => id)
+}
+
+/** The same of things. */
+export async function lockOwnedThings(write: Write & Caller, things: readonly ThingId[]): Promise<ThingId[]> {
+  return (await write.query<{ id: ThingId }>(ownedThingsSql, [write.user, things])).map(({ id }) => id)
+}
 
 export function openConnections(database: Database, writes: Writes): Connections {
   /** `work` with each thing and each channel once, in a write that holds them all. @returns false where one is not theirs */
@@ -73,8 +82,8 @@ export function openConnections(database: Database, writes: Writes): Connections
   ): Promise<boolean> {
     const [channelSet, thingSet] = [[...new Set(channels)], [...new Set(things)]]
     return writes(by, async write => {
-      const ownedChannels = await write.query(ownedChannelsSql, [by.user, channelSet])
-      const ownedThings = await write.query(ownedThingsSql, [by.user, thingSet])
+      const ownedChannels = await lockOwnedChannels(write, channelSet)
+      const ownedThings = await lockOwnedThings(write, thingSet)
       if (ownedChannels.length < channelSet.length || ownedThings.length < thingSet.length) return false
       await work(write, channelSet, thingSet)
       return true

@@ -6,11 +6,14 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Database } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
+import { openExternalKeys } from '../bootstrap/external-keys.ts'
+import { openConfigSecrets } from '../bootstrap/store.ts'
 import { openAuthorityKeys } from '../certificates/builtin-store.ts'
 import type { ThingId } from '../ids.ts'
 import { checkedKey, setCheckedKey } from '../installation.ts'
 import { openThingKeys, type ThingKeys } from '../things/keys.ts'
 import { itself, type Writes } from '../writes.ts'
+import { countConfigsLeft, rewriteConfigs } from './bootstrap-store.ts'
 import {
   countByMasterKey,
   isAuthorityLeft,
@@ -28,8 +31,12 @@ export interface RotationState {
   readonly counts: readonly KeyCount[]
   /** Whether the key of the certificate authority is under another. */
   readonly isAuthorityLeft: boolean
+  /** Bootstrap configurations with a secret that is under another. */
+  readonly configsLeft: number
   /** Previous keys that still need another master key than the first, until they end. */
   readonly previous: PreviousKeys
+  /** External keys that need another, each until its device fetches its configuration or its mapping is requested again. */
+  readonly externalKeysLeft: number
 }
 
 interface Parts {
@@ -50,8 +57,15 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
     masterKeyId: keys.masterKeyIds[0].toString('hex'),
     counts: await countByMasterKey(database),
     isAuthorityLeft: await isAuthorityLeft(database, openAuthorityKeys(masterKeys)),
+    configsLeft: await countConfigsLeft(database, openConfigSecrets(masterKeys)),
     previous: await previousKeys(database, keys),
+    externalKeysLeft: await countExternalKeysLeft(database, masterKeys),
   }
+}
+
+function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Promise<number> {
+  const externalKeys = openExternalKeys(masterKeys, 0)
+  return externalKeys.countBeside(database, [externalKeys.masterKeyIds[0]])
 }
 
 /**
@@ -59,7 +73,7 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
  *
  * @returns how many thing keys were written
  * @throws ControlPlaneStartError when the database is written under a master key that is not given
- * @throws SecretError for a thing key, or the certificate authority's, that none of the master keys opens
+ * @throws SecretError for a thing key, the certificate authority's, or a secret of a bootstrap configuration, that none of the master keys opens
  */
 export async function rotateSecrets({ database, writes, masterKeys, onProgress }: Parts): Promise<number> {
   const before = await checkedKey(database, masterKeys)
@@ -74,13 +88,26 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
     rewritten += written
     if (written === 0) await wait(retryMs)
   }
-  if (rewritten > 0 || isAuthorityRewritten || !before.equals(masterKeys[0])) {
+  const areConfigsRewritten = await rewriteAllConfigs(database, masterKeys)
+  if (rewritten > 0 || isAuthorityRewritten || areConfigsRewritten || !before.equals(masterKeys[0])) {
     await writes(itself, async write => {
       await setCheckedKey(write, masterKeys[0])
       write.note('secrets.rotate', [first.toString('hex')])
     })
   }
   return rewritten
+}
+
+/** @returns whether there were any to write */
+async function rewriteAllConfigs(database: Database, masterKeys: MasterKeys): Promise<boolean> {
+  const sealed = openConfigSecrets(masterKeys)
+  let isAny = false
+  while ((await countConfigsLeft(database, sealed)) > 0) {
+    const written = await database.transaction(transaction => rewriteConfigs(transaction, sealed))
+    if (written === 0) await wait(retryMs)
+    else isAny = true
+  }
+  return isAny
 }
 
 async function rewriteAll(database: Database, keys: ThingKeys, onProgress: (done: number) => void): Promise<number> {

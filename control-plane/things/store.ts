@@ -4,7 +4,7 @@
 
 import { parseJsonText } from '../../config/http/json-body.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
-import type { Certificates } from '../certificates/store.ts'
+import type { Certificates, RevokeIn } from '../certificates/store.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
@@ -53,9 +53,10 @@ export interface Things {
   /**
    * The thing, its connections and every policy on it; its key opens nothing any more, and its certificates are revoked, when it resolves.
    *
+   * @param revoke of a caller whose open write is inside `Certificates.revoking` already
    * @throws HttpError `unavailable` while an authority elsewhere cannot be asked to revoke them; nothing is deleted then
    */
-  remove(by: Actor, thing: ThingId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Actor, thing: ThingId, versions: Versions, revoke?: RevokeIn): Promise<ChangeOutcome>
   /**
    * A new key in place of the one that it has. The old one is good for `graceSeconds` more, and with 0 it opens nothing any more when
    * this resolves; one before it ends at once.
@@ -255,8 +256,8 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       return change(by, thing, 'thing.update', write => write.query(updateSql, values))
     },
 
-    remove(by, thing, versions) {
-      return certificates.revoking(revoke =>
+    remove(by, thing, versions, given) {
+      const removeIn = (revoke: RevokeIn): Promise<ChangeOutcome> =>
         change(by, thing, 'thing.delete', async write => {
           // The lock comes first: who shares the thing, or issues it a certificate, waits, and then finds it gone.
           const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
@@ -265,8 +266,8 @@ export function openThings({ database, policies, writes, keys, certificates }: P
           await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
           await write.policies.removeAll({ object: thing })
           return rows
-        }),
-      )
+        })
+      return given === undefined ? certificates.revoking(removeIn) : removeIn(given)
     },
 
     async rotateKey(by, thing, graceSeconds, versions, given) {

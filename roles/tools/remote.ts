@@ -22,14 +22,27 @@ export function checkRemoteStore(store: StoreName): void {
     throw new ToolError(`a running \`sluice up\` has a relational store, and no ${store} one: leave --url out, or name relational`)
 }
 
+/**
+ * The address of a platform without a slash at its end.
+ *
+ * @throws ToolError for what is none
+ */
+export function baseOf(url: string): string {
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new ToolError(`--url ${JSON.stringify(url)} is none: give http://host:port`)
+  return url.replace(/\/+$/, '')
+}
+
+/** Whether a header can hold it. */
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text)
+}
+
 /** @throws ToolError for a URL or a token that cannot be; asking throws it for whatever is refused */
 export function openRemote(url: string, token: string | undefined): Remote {
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new ToolError(`--url ${JSON.stringify(url)} is none: give http://host:port`)
-  if (token === undefined || !/^[\x21-\x7e]+$/.test(token)) {
+  const base = baseOf(url)
+  if (token === undefined || !isToken(token)) {
     throw new ToolError('--url needs the token of an administrator: give it with --token, or as SVC_TOKEN (POST /tokens makes one)')
   }
-  const base = url.replace(/\/+$/, '')
-
   /** What audits and settles answers at its end, and it may read for hours: an answer is waited for as long as the connection stands. */
   async function send(method: 'GET' | 'POST', path: string, body?: object): Promise<Body> {
     const asked = request(base + path, {

@@ -87,12 +87,14 @@ async function rotateOnServer(site: ControlPlaneSite): Promise<void> {
   if (masterKeys.length > 1) {
     const tokensEnd = instant(Date.now() + site.options.tokens.lifetimeSeconds * 1000)
     const { things, until } = rotated.state.previous
+    const { externalKeysLeft } = rotated.state
     const ends = [tokensEnd, ...(until === undefined ? [] : [until])]
     lines.push(
       'the old key is still needed',
       `  until ${tokensEnd} at the latest, for tokens signed under it: without it their users sign in again`,
       ...(until === undefined ? [] : [`  until ${until} by ${previousWords(things)}`]),
-      `keep it until ${ends.sort().at(-1)!}, and then give every instance the first key alone`,
+      ...(externalKeysLeft === 0 ? [] : [`  by ${externalKeyWords(externalKeysLeft)}`]),
+      `keep it until ${ends.sort().at(-1)!}${externalKeysLeft === 0 ? '' : ', and until `sluice secrets rotate --dry-run` tells of no external keys'}, and then give every instance the first key alone`,
     )
   }
   await writeOutput(`${lines.join('\n')}\n`)
@@ -116,7 +118,12 @@ export async function rotateInFolder(site: ControlPlaneSite, path: string, tell:
   }
   const rotated = await rotate(site, masterKeys)
   await tell(`${rotatedWords(rotated)}\n`)
-  const { things, until } = rotated.state.previous
+  const { previous, externalKeysLeft } = rotated.state
+  const { things, until } = previous
+  if (externalKeysLeft > 0) {
+    await tell(`the old key stays, for ${externalKeyWords(externalKeysLeft)}: run this again then, which takes it away\n`)
+    return
+  }
   if (until !== undefined) {
     await tell(`the old key stays until ${until}, for ${previousWords(things)}: run this again then to remove it\n`)
     return
@@ -136,7 +143,13 @@ function rotatedWords({ rewritten, state: { masterKeyId } }: Rotated): string {
 const previousWords = (things: number): string =>
   things === 1 ? 'the previous key of a thing in its time of grace' : `previous keys of ${things} things in their time of grace`
 
-function stateWords({ masterKeyId, counts, isAuthorityLeft, previous: { things, until } }: RotationState): string {
+/** Their devices have them, and nothing else does. */
+const externalKeyWords = (keys: number): string =>
+  `${keys === 1 ? 'the external key of one device' : `external keys of ${keys} devices`}, each until the device has fetched its configuration or its mapping was requested again`
+
+function stateWords(state: RotationState): string {
+  const { masterKeyId, counts, isAuthorityLeft, configsLeft, externalKeysLeft, previous } = state
+  const { things, until } = previous
   const first = [
     masterKeyId,
     `${counts.find(count => count.masterKeyId === masterKeyId)?.things ?? 0}`,
@@ -147,7 +160,9 @@ function stateWords({ masterKeyId, counts, isAuthorityLeft, previous: { things, 
     .map(count => [count.masterKeyId, `${count.things}`, 'to be encrypted'])
   const left = until === undefined ? '' : `beside them, ${previousWords(things)}, until ${until}\n`
   const authority = isAuthorityLeft ? 'beside them, the key of the certificate authority, to be encrypted\n' : ''
-  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + authority + left
+  const configs = configsLeft === 0 ? '' : `beside them, secrets of ${configsLeft} bootstrap configurations, to be encrypted\n`
+  const external = externalKeysLeft === 0 ? '' : `beside them, ${externalKeyWords(externalKeysLeft)}\n`
+  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + authority + configs + left + external
 }
 
 /** RFC 3339 in seconds, as the database gives them. */

@@ -2,6 +2,7 @@
 
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
+import { openUnknownKeys } from '../../control-plane/unknown-keys.ts'
 import { describePlatform } from './platform.ts'
 
 const secret = Buffer.alloc(32, 9)
@@ -59,6 +60,18 @@ describePlatform('failed attempts', platform => {
       [key, later.keyOf('new')],
     ])
     expect(rows).toEqual([{ key: later.keyOf('new') }])
+  })
+
+  test.each([0, 1_000])('of made-up keys a hundred a second are counted, and the others wait for %i ms', async beyondMs => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const unknownKeys = openUnknownKeys(one, beyondMs)
+    const note = (nth: number) => unknownKeys.note('external-id', Buffer.from(`made up ${beyondMs} ${nth}`), '192.0.2.1')
+    const waits: number[] = []
+    for (let nth = 0; nth < 102; nth++) waits.push(await note(nth))
+    expect(waits).toEqual([...Array.from({ length: 100 }, () => 0), beyondMs, beyondMs])
+    vi.advanceTimersByTime(1_000)
+    expect(await note(102)).toBe(0)
   })
 
   test('the table tells nobody what was tried', async () => {

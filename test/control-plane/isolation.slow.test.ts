@@ -45,7 +45,8 @@ describePlatform('isolation', platform => {
         for (const request of Object.values(requests)) seen.push(seenOf(await ask(world, row, caller, request)))
         const where = `${name}, ${caller}`
         const isTold = caller === 'administrator' && (name !== 'bystander' || row.allowed.includes(caller))
-        expect(seen[0], where).toMatchObject({ status: isTolerated ? row.status : isTold ? 404 : 403 })
+        const refused = row.takes === 'external keys' ? 401 : isTold ? 404 : 403
+        expect(seen[0], where).toMatchObject({ status: isTolerated ? row.status : refused })
         for (const other of seen) expect(other, where).toEqual(seen[0])
         expect(await snapshot(), where).toEqual(before)
       }

@@ -1,10 +1,11 @@
 // The description of the interface: every route is in it, with its answers and what it needs.
 
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openapiRoutes } from '../../config/http/openapi.ts'
 import { createServer } from '../../config/http/server.ts'
 import { type Document, resolved } from '../config/http/document-faults.ts'
-import { describePlatform, recordingLogger } from './platform.ts'
+import { routesOf } from './isolation/rows.ts'
+import { describePlatform, openPlatform, recordingLogger } from './platform.ts'
 
 describePlatform('openapi', platform => {
   test('each endpoint has a tag, a summary, its security and its answers; the deprecated ones are marked', async () => {
@@ -82,6 +83,19 @@ describePlatform('openapi', platform => {
       'DELETE /groups/{group}/share': '204 400 401 403 404 413 415 429 431 503',
       'POST /connect': '200 400 401 403 404 413 415 429 431 503',
       'DELETE /channels/{channel}/things/{thing}': '204 400 401 403 404 413 415 429 431 503',
+      'POST /mapping': '200 201 400 401 403 409 413 415 429 431 503',
+      'GET /mapping': '200 400 401 403 429 431 503',
+      'DELETE /mapping/{external_id}': '204 400 401 403 404 413 415 429 431 503',
+      'POST /things/configs': '201 400 401 403 404 409 413 415 429 431 503',
+      'GET /things/configs': '200 400 401 429 431 503',
+      'GET /things/configs/{thing}': '200 400 401 403 404 429 431 503',
+      'PUT /things/configs/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'PATCH /things/configs/certs/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'PUT /things/configs/connections/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'PUT /things/state/{thing}': '200 400 401 403 404 412 413 415 429 431 503',
+      'DELETE /things/configs/{thing}': '204 400 401 403 404 412 413 415 429 431 503',
+      'GET /things/bootstrap/{external_id}': '200 304 400 401 403 429 431 503',
+      'POST /things/bootstrap/{external_id}/ack': '204 400 401 403 413 415 429 431 503',
     })
     for (const { operation } of operations) {
       expect(operation).toMatchObject({ tags: [expect.any(String)], summary: expect.any(String), security: expect.any(Array) })
@@ -94,7 +108,20 @@ describePlatform('openapi', platform => {
     ])
     expect(
       operations.filter(({ operation }) => operation.security!.every(one => 'user' in one) && operation.security!.length > 0),
-    ).toHaveLength(operations.length - 3)
+    ).toHaveLength(operations.length - 5)
     expect(paths['/users']?.post?.responses['201']?.headers).toHaveProperty('Location')
+  })
+
+  test('the services that are chosen have their routes, and the others none', async () => {
+    const chosen = await openPlatform(platform().database, { services: ['provision', 'bootstrap'] })
+    onTestFinished(() => chosen.close())
+    const routes = await routesOf(chosen.plane.routes)
+    expect(routes.filter(route => !/ \/(?:mapping|things\/(?:configs|state|bootstrap))/.test(route))).toEqual([])
+    expect(routes).toEqual(expect.arrayContaining(['POST /mapping', 'GET /things/bootstrap/{external_id}']))
+    const core = await openPlatform(platform().database, { services: ['core'] })
+    onTestFinished(() => core.close())
+    expect(
+      (await routesOf(core.plane.routes)).filter(route => / \/(?:mapping|certs|things\/(?:configs|state|bootstrap))/.test(route)),
+    ).toEqual([])
   })
 })

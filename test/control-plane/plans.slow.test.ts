@@ -12,12 +12,14 @@ import { describeWithPostgres } from '../servers/postgres.ts'
 import { call, expectStatus } from '../up/operator.ts'
 import { openAsker } from './isolation/asker.ts'
 import { ask, substitutionsOf } from './isolation/matrix.ts'
+import { statusFor } from './isolation/row.ts'
 import { controlPlaneRows, routesOf } from './isolation/rows.ts'
 import { makeSite, openWorld, type World } from './isolation/world.ts'
 import { type Answered, largeTables, type Plan, plannedFor, planOf, recording, rowsRead, type Tables, tablesReadWhole } from './plans.ts'
 import { administrator, masterKey, openPlatform, type Platform } from './platform.ts'
 import {
   channelAt,
+  deviceAt,
   firstBlockOf,
   giveKeys,
   ownerAt,
@@ -129,6 +131,7 @@ describeWithPostgres(
           usersGroup: usersGroupAt(owner),
           apiKey,
           certificate,
+          device: { id: deviceAt(100 * block), key: '' },
         },
         authorization: caller => (caller === 'owner' ? token : world.authorization(caller)),
         freshSite: () => makeSite(asker, token),
@@ -145,13 +148,20 @@ describeWithPostgres(
           route = row.route
           asked.add(route)
           const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
+          await row.prepare?.({ world, site, caller })
           const good = row.request({ world, site, caller })
-          await expectStatus(ask(world, row, caller, good), row.status)
+          await expectStatus(ask(world, row, caller, good), statusFor(row, caller))
           for (const query of row.queries ?? [])
             await expectStatus(ask(world, row, caller, { ...good, query: Object.fromEntries(new URLSearchParams(query)) }), row.status)
           for (const { caller: other, requests } of substitutionsOf(world, row, world.site))
             for (const request of Object.values(requests)) await ask(world, row, other, request)
         }
+        route = 'a device'
+        const { device } = await world.freshSite()
+        const asDevice = { authorization: `Thing ${device.key}` }
+        await expectStatus(call(platform.url, 'GET', `/things/bootstrap/${device.id}`, asDevice), 200)
+        await expectStatus(call(withTwoKeys.url, 'GET', `/things/bootstrap/${device.id}`, asDevice), 200)
+        await expectStatus(call(platform.url, 'POST', `/things/bootstrap/${device.id}/ack`, asDevice), 204)
         route = 'access'
         const address = '192.0.2.1'
         for (const credential of [
@@ -196,11 +206,13 @@ describeWithPostgres(
       expect([...tables.keys()].sort()).toEqual([
         'api_keys',
         'audit',
+        'bootstrap_configs',
         'certificates',
         'channels',
         'connections',
         'group_things',
         'groups',
+        'mappings',
         'things',
         'tuples',
         'users',

@@ -108,13 +108,15 @@ export async function openPlatform(
     compatibility = 'none',
     certificates = ownCertificates,
     masterKeys = [masterKey],
+    provisioning,
+    services,
   }: {
     allowSelfRegister?: boolean
     policies?: ControlPlaneOptions['policies']
     compatibility?: Compatibility
     certificates?: CertificatesOptions
     masterKeys?: MasterKeys
-  } = {},
+  } & Pick<ControlPlaneOptions, 'provisioning' | 'services'> = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
   const plane = await openControlPlane({
@@ -127,6 +129,8 @@ export async function openPlatform(
       policies,
       certificates,
       compatibility,
+      ...(provisioning === undefined ? {} : { provisioning }),
+      ...(services === undefined ? {} : { services }),
     },
     logger,
   })

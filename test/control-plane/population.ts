@@ -2,6 +2,7 @@
 //
 //   things     a tenth belongs to owner 0, the rest to the others alike, about 900 each; an owner made them by the hundred
 //   channels   a tenth of the things, ten for each hundred; a thing is connected to one
+//   devices    every tenth thing has a bootstrap configuration and a mapping
 //   certificates   of a tenth of the things, one each
 //   groups     two for each owner: of users, with the five owners that follow, and of things, with a tenth of the things of each hundred.
 //              The first is shared with the second, so the five read those things through two groups
@@ -44,6 +45,8 @@ export function populationOf(things: number): Population {
 export const ownerAt = (nth: number): UserId => toUserId(idOf('owner', nth))
 export const thingAt = (nth: number): ThingId => toThingId(idOf('thing', nth))
 export const channelAt = (nth: number): ChannelId => toChannelId(idOf('channel', nth))
+/** The external id of a device's configuration and mapping, which every tenth thing has. */
+export const deviceAt = (thing: number): string => `device-${thing}`
 export const usersGroupAt = (owner: number): GroupId => toGroupId(idOf('users group', owner))
 export const thingsGroupAt = (owner: number): GroupId => toGroupId(idOf('things group', owner))
 
@@ -101,6 +104,15 @@ const steps: readonly { readonly what: string; readonly sql: string }[] = [
     sql: `INSERT INTO connections (thing, channel)
           SELECT ${sqlId('thing', 'n')}, ${sqlId('channel', `((n / ${thingsOfBlock}) * ${channelsOfBlock} + n % ${channelsOfBlock})`)} AS channel
           FROM generate_series(0, $things - 1) AS n ORDER BY 1, 2`,
+  },
+  {
+    what: 'configurations and mappings',
+    sql: `INSERT INTO bootstrap_configs (thing, owner, external_id, key_lookup, key_id, name, name_folded, channels, state)
+          SELECT ${sqlId('thing', 'n')}, ${sqlId('owner', `(${thingOwner})`)}, 'device-' || n, sha256(('device ' || n)::bytea), '\\x00000000',
+                 'Device ' || n, 'device ' || n, ARRAY[${sqlId('channel', `((n / ${thingsOfBlock}) * ${channelsOfBlock} + n % ${channelsOfBlock})`)}], 1
+          FROM generate_series(0, $things - 1, 10) AS n;
+          INSERT INTO mappings (owner, external_id, key_lookup, key_id, thing, things, channels, is_whitelisted)
+          SELECT owner, external_id, key_lookup, key_id, thing, ARRAY[thing], channels, true FROM bootstrap_configs`,
   },
   {
     what: 'groups',

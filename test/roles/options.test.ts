@@ -36,6 +36,17 @@ test('api needs its database and its key, and ingest nothing', () => {
   ])
 })
 
+test('api serves all services, or those that the flag or the variable names', () => {
+  const services = (environment: Environment, given?: string) =>
+    loadApiOptions({ environment: { ...right, ...environment }, overrides: { services: given } }).services
+  expect(services({})).toEqual(['core', 'provision', 'bootstrap', 'certificates'])
+  expect(services({ SVC_SERVICES: 'core' })).toEqual(['core'])
+  expect(services({ SVC_SERVICES: 'core' }, 'provision,bootstrap')).toEqual(['provision', 'bootstrap'])
+  expect(api({ SVC_SERVICES: 'provisioning' })).toEqual([
+    expect.stringMatching(/services is .*provisioning.*one of core, provision, bootstrap/),
+  ])
+})
+
 test('one variable gives both sides their token, and each side its internal address', () => {
   const shared = (schema: Parameters<typeof variablesOf>[0]): string[] =>
     variablesOf(schema).filter(name => /CONTROL_TOKEN$|INTERNAL_LISTEN|SVC_ENV/.test(name))
@@ -143,6 +154,18 @@ test.each([
     /http\.trusted_proxies: "proxy\.example" is neither an address nor a network/,
   ],
   ['of a trusted network', ingest, { SVC_HTTP_TRUSTED_PROXIES: '10.0.0.0/33' }, /http\.trusted_proxies: "10\.0\.0\.0\/33" is neither/],
+  [
+    'of a layout file',
+    api,
+    { SVC_PROVISION_CONFIG_PATH: '/nowhere/layout.toml' },
+    /layout\.toml \(SVC_PROVISION_CONFIG_PATH\): there is no such/,
+  ],
+  [
+    'of credentials for mappings that other machines may use',
+    api,
+    { SVC_PROVISION_API_KEY: 'hidden', SVC_HTTP_HOST: '0.0.0.0' },
+    /provision\.open: other machines reach http\.host/,
+  ],
   ['of a topic that Kafka refuses', ingest, { SVC_LOG_TOPIC: 'a topic' }, /log\.topic/],
 ] as const)('a fault %s is told with what to do', (_name, faults, environment, text) => {
   const found = faults(environment)

@@ -8,7 +8,7 @@ import { openEmbedded } from '../../config/postgres/embedded.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
 import { ask, askAll, asked, type Snapshot, seenOf } from '../control-plane/isolation/matrix.ts'
-import { nameOf } from '../control-plane/isolation/row.ts'
+import { nameOf, statusFor } from '../control-plane/isolation/row.ts'
 import { controlPlaneRows, inOrder } from '../control-plane/isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from '../control-plane/isolation/secrets.ts'
 import { openWorld, type Site, type Thing, type World } from '../control-plane/isolation/world.ts'
@@ -113,7 +113,8 @@ describe('a running platform', () => {
     for (const row of controlPlaneRows) {
       const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
       const site = sites.get(row) ?? world.site
-      await expectStatus(ask(world, row, caller, row.request({ world, site, caller })), row.status)
+      await row.prepare?.({ world, site, caller })
+      await expectStatus(ask(world, row, caller, row.request({ world, site, caller })), statusFor(row, caller))
       for (const other of ['stranger', 'anonymous', 'garbage', 'connectedThing'] as const)
         await ask(world, row, other, row.request({ world, site: world.site, caller: other }))
     }

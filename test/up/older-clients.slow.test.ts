@@ -100,6 +100,24 @@ async function runCommands(url: string): Promise<Record<string, number>> {
   await run('messages read, by a token', 'GET', messages)
   await run('a script without a scheme', 'GET', '/things', undefined, { by: authorization.replace('Bearer ', '') })
 
+  // `-b` of the command line is the address without `/things`.
+  const external = { external_id: 'gateway-1', external_key: 'gateway-key' }
+  const created = { ...external, thing_id: thing, channels: [channel], name: 'gateway', content: '{"agent":{}}' }
+  await run('bootstrap create', 'POST', '/configs', created)
+  const config = await run('bootstrap get', 'GET', `/configs/${thing}`)
+  if (config.status === 200) expect(config.json).toMatchObject({ mainflux_id: thing, mainflux_key: key, channels: [channel], state: 0 })
+  await run('bootstrap update', 'PUT', `/configs/${thing}`, { mainflux_id: thing, name: 'other', content: '{"agent":{}}' })
+  await run('blacklist', 'PUT', `/state/${thing}`, {})
+  await run('whitelist', 'PUT', `/state/${thing}`, { state: 1 })
+  await run('bootstrap certs', 'PATCH', `/configs/certs/${thing}`, { client_cert: 'c', client_key: 'k', ca_cert: 'a' })
+  const fetched = await run('bootstrap bootstrap', 'GET', '/bootstrap/gateway-1', undefined, { by: 'Bearer gateway-key' })
+  if (fetched.status === 200)
+    expect(fetched.json).toMatchObject({ mainflux_id: thing, mainflux_channels: [{ id: channel }], client_key: 'k' })
+  await run('an agent without a scheme', 'GET', '/things/bootstrap/gateway-1', undefined, { by: 'gateway-key' })
+  await run('bootstrap remove', 'DELETE', `/configs/${thing}`)
+  await run('provision a device', 'POST', '/mapping', { external_id: 'gateway-2', external_key: '12345678', name: 'gateway' })
+  await run('an agent', 'GET', '/things/bootstrap/gateway-2', undefined, { by: 'Thing 12345678' })
+
   const given = { id: randomUUID(), key: `burnt-in-${randomUUID()}` }
   await run('a device with a burnt-in key is made', 'POST', '/things', given)
   await run('and found by its id', 'GET', `/things/${given.id}`)
@@ -149,6 +167,8 @@ const always = {
   'a device with a key': 202,
   'messages read, by a token': 200,
   'a device with a burnt-in key is made': 201,
+  'provision a device': 201,
+  'an agent': 200,
   'things disconnect': 204,
   'channels delete': 204,
   'things delete': 204,
@@ -165,6 +185,15 @@ test.each([
       'messages read, by a key': 200,
       'a script without a scheme': 200,
       'and found by its id': 200,
+      'bootstrap create': 201,
+      'bootstrap get': 200,
+      'bootstrap update': 200,
+      whitelist: 200,
+      blacklist: 200,
+      'bootstrap certs': 200,
+      'bootstrap bootstrap': 200,
+      'an agent without a scheme': 200,
+      'bootstrap remove': 204,
     },
   ],
   [
@@ -177,6 +206,15 @@ test.each([
       'a script without a scheme': 401,
       // Made under another id, and the one that was given says nothing of whose it is.
       'and found by its id': 403,
+      'bootstrap create': 404,
+      'bootstrap get': 404,
+      'bootstrap update': 404,
+      whitelist: 404,
+      blacklist: 404,
+      'bootstrap certs': 404,
+      'bootstrap bootstrap': 404,
+      'an agent without a scheme': 401,
+      'bootstrap remove': 404,
     },
   ],
 ])(

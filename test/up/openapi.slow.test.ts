@@ -14,7 +14,7 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   expect(document.openapi).toMatch(/^3\.1/)
   expect(await documentFaults(document)).toEqual([])
   const order =
-    'users tokens things channels connections messages reading sharing groups policies certificates keys audit administration operation'
+    'users tokens things channels connections provisioning bootstrap messages reading sharing groups policies certificates keys audit administration operation'
   expect(document.tags?.map(({ name }) => name)).toEqual(order.split(' '))
   const names = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),

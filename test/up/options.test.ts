@@ -24,6 +24,7 @@ test('what stops a start later is a fault of the options, all at once', () => {
     SVC_INGEST_PAYLOAD_BYTES_MAX: '1048576',
     SVC_ADMIN_EMAIL: 'nonsense',
     SVC_POLICIES_STORE: 'openfga',
+    SVC_PROVISION_USER: 'me@example.com',
   })
   expect(faults).toEqual([
     expect.stringMatching(/subscriber\.subjects: .*only the last part may be ">"/),
@@ -31,6 +32,7 @@ test('what stops a start later is a fault of the options, all at once', () => {
     expect.stringMatching(/ingest\.payload_bytes_max: .*message\.payload_bytes of 262144/),
     expect.stringMatching(/policies\.store: .*leave it at relational, or start `sluice api`/),
     expect.stringMatching(/admin\.email: is not an email/),
+    expect.stringMatching(/provision\.password: is missing/),
   ])
 })
 

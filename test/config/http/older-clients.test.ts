@@ -35,6 +35,12 @@ test.each([
   ['/https/x', '/https/x'],
   ['/channels/http/messages', '/channels/http/messages'],
   ['/http//evil.example/', '//evil.example/'],
+  ['/configs', '/things/configs'],
+  ['/configs?offset=0', '/things/configs?offset=0'],
+  ['/state/t', '/things/state/t'],
+  ['/bootstrap/d', '/things/bootstrap/d'],
+  ['/bootstraps/d', '/bootstraps/d'],
+  ['/things/configs/t', '/things/configs/t'],
 ])('the path %s', (url, plain) => {
   expect(plainUrl(url)).toBe(plain)
 })

@@ -58,6 +58,18 @@ describePlatform('audit', platform => {
     await ask('DELETE', `/groups/${users}/members`, { type: 'users', members: [other.id] })
     const { json: issued } = await ask('POST', '/keys', { name: 'secret name' })
     await ask('DELETE', `/keys/${issued!.id as string}`)
+    const external = { external_id: 'secret name', external_key: 'a secret external key' }
+    const configured = (await ask('POST', '/things/configs', { ...external, thing_id: thing, client_key: 'secret name' })).headers
+    expect(configured.get('location')).toBe(`/things/configs/${thing}`)
+    await ask('PUT', `/things/configs/${thing}`, { content: 'secret name' })
+    await ask('PUT', `/things/configs/${thing}`, { enabled: false })
+    await ask('PUT', `/things/configs/${thing}`, { enabled: true })
+    await as(`Thing ${external.external_key}`)('POST', '/things/bootstrap/secret%20name/ack')
+    await ask('DELETE', `/things/configs/${thing}`)
+    const mapping = await ask('POST', '/mapping', external)
+    const mapped = (kind: 'things' | 'channels') => (mapping.json![kind] as { id: string }[]).map(({ id }) => id)
+    const [[gateway = ''], [control = '', data = '']] = [mapped('things'), mapped('channels')]
+    await ask('DELETE', '/mapping/secret%20name')
     await ask('PUT', '/users', { metadata: { note: 'secret name' } })
     const { json: certified } = await ask('POST', '/certs', { thing_id: thing, key_type: 'ec' })
     const serial = certified!.Serial as string
@@ -67,7 +79,7 @@ describePlatform('audit', platform => {
     await ask('DELETE', `/channels/${channel}`)
     await ask('DELETE', `/things/${thing}`)
     secrets.push(certified!.ClientKey as string, renewed!.ClientKey as string)
-    secrets.push(key!.key as string, rotated!.key as string, issued!.value as string)
+    secrets.push(external.external_key, key!.key as string, rotated!.key as string, issued!.value as string)
     const { status } = await ask('PATCH', '/password', { old_password: user.password, password: 'another horse battery' })
     expect(status).toBe(201)
     const registered = await as(administrator)('POST', '/users', { email: 'secret@sluice.example', password: 'a third horse battery' })
@@ -103,6 +115,21 @@ describePlatform('audit', platform => {
       line('group.remove-members', [users, other.id]),
       line('key.issue', [issued!.id as string]),
       line('key.revoke', [issued!.id as string]),
+      line('bootstrap.create', [thing]),
+      line('bootstrap.update', [thing]),
+      line('bootstrap.disable', [thing]),
+      line('bootstrap.enable', [thing]),
+      { action: 'bootstrap.acknowledge', objects: [thing], relations: [] },
+      line('bootstrap.delete', [thing]),
+      line('channel.create', [control, data]),
+      line('thing.create', [gateway]),
+      line('connect', [control, data, gateway]),
+      line('bootstrap.create', [gateway]),
+      line('mapping.create', [gateway, control, data]),
+      line('channel.delete', [control]),
+      line('channel.delete', [data]),
+      line('thing.delete', [gateway]),
+      line('mapping.delete', [gateway, control, data]),
       line('user.update', [user.id]),
       line('certificate.issue', [thing, serial]),
       line('certificate.issue', [thing, renewed!.Serial as string]),

@@ -12,7 +12,18 @@ export interface Asker {
 }
 
 /** Fields of requests and answers whose text is a secret. */
-const secretFields = new Set(['password', 'old_password', 'key', 'token', 'value', 'ClientKey'])
+const secretFields = new Set([
+  'password',
+  'old_password',
+  'key',
+  'token',
+  'value',
+  'external_key',
+  'thing_key',
+  'mainflux_key',
+  'client_key',
+  'ClientKey',
+])
 /** Shorter ones occur in other texts by chance. */
 const secretLengthMin = 8
 

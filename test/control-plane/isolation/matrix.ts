@@ -70,6 +70,7 @@ export async function askAll(
   // Concurrently: creating them takes most of the time.
   const changing = row.changes === 'site' ? callers.filter(isChanging) : []
   const sites = new Map(await Promise.all(changing.map(async caller => [caller, await world.freshSite()] as const)))
+  for (const site of [world.site, ...sites.values()]) await row.prepare?.({ world, site, caller: 'owner' })
   let before = await snapshot?.()
   for (const caller of callers) {
     const status = statusFor(row, caller)

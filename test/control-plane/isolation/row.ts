@@ -25,13 +25,15 @@ export interface Row {
   /** Distinguishes rows of one route. */
   readonly what?: string
   /** Callers with such a credential are refused with 403, and all others with 401. */
-  readonly takes: 'tokens' | 'thing keys' | 'both'
+  readonly takes: 'tokens' | 'thing keys' | 'both' | 'external keys'
   readonly allowed: readonly Caller[]
   /** Of a success. */
   readonly status: number
   readonly request: (at: At) => Asked
   /** The body of a success: JSON, or a text. */
   readonly answer: (at: At) => unknown
+  /** Makes what the request is about, where a site has none of it. May run again. */
+  readonly prepare?: (at: At) => Promise<void>
   /** What a success changes: the site, so that each caller gets its own, or something else. */
   readonly changes?: 'site' | 'more'
   /** Callers whose success changes nothing. */
@@ -70,8 +72,8 @@ export const nameOf = ({ route, what }: Row): string => (what === undefined ? ro
 /** The expected status for a caller. */
 export function statusFor({ allowed, takes, status }: Row, caller: Caller): number {
   if (allowed.includes(caller)) return status
-  const isUser = everyUser.includes(caller) && takes !== 'thing keys'
-  const isThing = (thingKeys as readonly Caller[]).includes(caller) && takes !== 'tokens'
+  const isUser = everyUser.includes(caller) && (takes === 'tokens' || takes === 'both')
+  const isThing = (thingKeys as readonly Caller[]).includes(caller) && (takes === 'thing keys' || takes === 'both')
   return isUser || isThing ? 403 : 401
 }
 

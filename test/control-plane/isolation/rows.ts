@@ -5,12 +5,20 @@ import { recordingLogger } from '../platform.ts'
 import { certificateRows } from './certificate-rows.ts'
 import { channelRows } from './channel-rows.ts'
 import { groupRows } from './group-rows.ts'
+import { provisioningRows } from './provisioning-rows.ts'
 import type { Row } from './row.ts'
 import { thingRows } from './thing-rows.ts'
 import { userRows } from './user-rows.ts'
 
 /** Rows that change nothing come first: lists are exact until other entities are created. */
-export const controlPlaneRows: readonly Row[] = inOrder([...userRows, ...thingRows, ...channelRows, ...groupRows, ...certificateRows])
+export const controlPlaneRows: readonly Row[] = inOrder([
+  ...userRows,
+  ...thingRows,
+  ...channelRows,
+  ...groupRows,
+  ...certificateRows,
+  ...provisioningRows,
+])
 
 export function inOrder(rows: readonly Row[]): Row[] {
   return rows.toSorted((left, right) => Number(left.changes !== undefined) - Number(right.changes !== undefined))

@@ -49,6 +49,10 @@ export async function askWithHiddenSecrets({ call, secrets, url }: Asker): Promi
       body: '[]',
     })
   }
+  for (const scheme of ['Thing', 'Bearer', 'thing', ''])
+    await call('GET', `/things/bootstrap/${serial}`, { authorization: `${scheme} ${hidden()}`.trim() })
+  await call('POST', '/mapping', { body: { external_id: 'x', external_key: hidden() } })
+  await call('GET', `/things/configs?mainflux_key=${hidden()}`)
   await call('GET', '/things', { authorization: `Bearer ${hidden()}, ${hidden()}` })
   const headers = { authorization: `Bearer ${hidden()}`, 'transfer-encoding': 'gzip, chunked', cookie: hidden() }
   await fetch(`${url}/things`, { method: 'POST', headers, body: hidden() }).catch(() => undefined)

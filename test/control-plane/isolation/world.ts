@@ -35,6 +35,8 @@ export interface Site {
   /** Shared with the group of things. */
   readonly usersGroup: string
   readonly apiKey: { readonly id: string; readonly value: string }
+  /** What the thing fetches its bootstrap configuration by. */
+  readonly device: { readonly id: string; readonly key: string }
   /** The serial of the thing's. */
   readonly certificate: string
 }
@@ -77,8 +79,8 @@ export interface WorldParts {
 }
 
 /** What of a site a request may name, by its kind. */
-export function idsOf({ thing, otherThing, leftThing, apiKey, ...rest }: Site): Record<keyof Site, string> {
-  return { ...rest, thing: thing.id, otherThing: otherThing.id, leftThing: leftThing.id, apiKey: apiKey.id }
+export function idsOf({ thing, otherThing, leftThing, apiKey, device, ...rest }: Site): Record<keyof Site, string> {
+  return { ...rest, thing: thing.id, otherThing: otherThing.id, leftThing: leftThing.id, apiKey: apiKey.id, device: device.id }
 }
 
 const idIn = ({ headers }: Answer): string => headers.get('location')!.split('/').at(-1)!
@@ -189,7 +191,10 @@ export async function makeSite(
   const usersGroup = idIn(await ask('POST', '/groups', { name: 'users' }))
   const { id, value } = (await ask('POST', '/keys', { name: 'key' })).json as Site['apiKey']
   const certificate = (await ask('POST', '/certs', { thing_id: thing.id, key_type: 'ec' })).json!['Serial'] as string
-  const site = { thing, otherThing, leftThing, channel, otherChannel, thingsGroup, usersGroup, apiKey: { id, value }, certificate }
+  const device = { id: `device-${fresh()}`, key: `external key ${fresh()}` }
+  await ask('POST', '/things/configs', { external_id: device.id, external_key: device.key, thing_id: thing.id, channels: [channel] })
+  const own = { apiKey: { id, value }, certificate, device }
+  const site = { thing, otherThing, leftThing, channel, otherChannel, thingsGroup, usersGroup, ...own }
   await ask('POST', '/connect', { channel_ids: [channel], thing_ids: [thing.id, leftThing.id] })
   await prepare(site)
   await ask('DELETE', `/channels/${channel}/things/${leftThing.id}`)

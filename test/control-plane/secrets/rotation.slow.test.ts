@@ -1,11 +1,11 @@
 // Writing everything under the first master key: beside changes of the same rows, interrupted and repeated, and what still needs the old key.
 
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Database, Queries, SqlValue, Transaction } from '../../../config/postgres/database.ts'
 import type { MasterKeys } from '../../../config/secrets.ts'
 import { isInstalled } from '../../../control-plane/index.ts'
 import { readRotation, rotateSecrets } from '../../../control-plane/secrets/rotation.ts'
-import { type Answer, call } from '../../up/operator.ts'
+import { type Answer, call, expectStatus } from '../../up/operator.ts'
 import { absentId, describeOnDatabases, masterKey as oldKey, openPlatform, type Platform, type User, writesOn } from '../platform.ts'
 
 const newKey = Buffer.alloc(32, 8)
@@ -213,6 +213,64 @@ describeOnDatabases('rotation of the master key', database => {
     await replaceKey(id)
     await rotate()
     expect(await shownKey(things[8]!.id, await open([newKey]))).toBe(things[8]!.key)
+  })
+
+  describe('of devices', () => {
+    const device = { external_id: 'gateway', external_key: 'external key' }
+    const fetchOn = async (on: Platform, { external_id: id, external_key: key } = device) =>
+      call(on.url, 'GET', `/things/bootstrap/${id}`, { authorization: `Thing ${key}` })
+    beforeEach(async () => {
+      const old = await open([oldKey])
+      const token = await old.signIn(user)
+      const ofUser = { authorization: token }
+      await expectStatus(call(old.url, 'POST', '/mapping', { ...ofUser, body: device }), 201)
+      const body = {
+        external_id: 'other',
+        external_key: 'external key',
+        thing_id: things[0]!.id,
+        content: '{"a":1}',
+        client_key: 'private',
+      }
+      await expectStatus(call(old.url, 'POST', '/things/configs', { ...ofUser, body }), 201)
+    })
+
+    test('contents and private keys are written under the new key, and the configuration keeps its version', async () => {
+      const config = `/things/configs/${things[0]!.id}`
+      const before = await ask('GET', config)
+      expect((await readRotation(database(), both)).configsLeft).toBe(1)
+      await rotate()
+      expect((await readRotation(database(), both)).configsLeft).toBe(0)
+      const after = await ask('GET', config, undefined, await open([newKey]))
+      expect([after.json, after.headers.get('etag')]).toEqual([before.json, before.headers.get('etag')])
+      const fetched = await fetchOn(platform, { external_id: 'other', external_key: 'external key' })
+      expect(fetched.json).toMatchObject({ content: '{"a":1}', client_key: 'private' })
+    })
+
+    test('external keys that need the old key are counted until each was shown, and a start without it tells of them', async () => {
+      await rotate()
+      const left = async () => (await readRotation(database(), both)).externalKeysLeft
+      expect(await left()).toBe(2)
+      const without = await open([newKey])
+      expect((await fetchOn(without)).status).toBe(401)
+      expect(without.logged()).toMatch(/"external_keys":2,.*kept under a master key that is not given/)
+      expect((await fetchOn(platform)).status).toBe(200)
+      expect(await left()).toBe(1)
+      expect((await fetchOn(platform, { external_id: 'other', external_key: 'external key' })).status).toBe(200)
+      expect(await left()).toBe(0)
+      const after = await open([newKey])
+      expect(after.logged()).not.toContain('external_keys')
+      expect((await fetchOn(after)).status).toBe(200)
+      expect((await ask('POST', '/mapping', device, after)).status).toBe(200)
+    })
+
+    test('a mapping that is requested again shows its key, too, and one key under two master keys is no second one', async () => {
+      await rotate()
+      expect((await ask('POST', '/mapping', device)).status).toBe(200)
+      expect((await readRotation(database(), both)).externalKeysLeft).toBe(1)
+      const other = await platform.user()
+      const body = { external_id: 'other', external_key: 'external key' }
+      expect((await call(platform.url, 'POST', '/mapping', { authorization: other.token, body })).status).toBe(409)
+    })
   })
 
   test('with the old key alone, or with other keys, nothing is written', async () => {

@@ -3,11 +3,11 @@
 import { expect, test } from 'vitest'
 import { outputOf, sluice } from '../../bin/command.ts'
 
-const commands = ['dlq ls', 'dlq show', 'dlq replay', 'dlq drop', 'verify', 'trace']
+const commands = ['dlq ls', 'dlq show', 'dlq replay', 'dlq drop', 'verify', 'trace', 'provision']
 
 test('sluice --help names the tools', async () => {
   const help = (await outputOf(['--help'])).toString()
-  for (const tool of ['dlq', 'verify', 'trace', 'policies', 'secrets']) expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
+  for (const tool of ['dlq', 'verify', 'trace', 'policies', 'secrets', 'provision']) expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
 })
 
 test.each(commands)('sluice %s --help shows an example of it, and says how a running platform is asked', async name => {
@@ -41,6 +41,11 @@ test.each([
   [['trace', 'nonsense'], 2, /no id of a message/],
   [['trace'], 2, /missing required argument/],
   [['verify'], 2, /missing required argument/],
+  [['provision'], 1, /missing required argument/],
+  [['provision', 'absent.csv'], 1, /^there is no file "absent\.csv"\n$/],
+  [['provision', 'fleet.csv', '--url', 'nonsense'], 1, /--url "nonsense" is none/],
+  [['provision', 'fleet.csv', '--token', 'a b'], 1, /^--token is no token/],
+  [['provision', 'fleet.csv', '--concurrency', '101'], 1, /Give a whole number from 1 to 100/],
   [['verify', 'graph'], 2, /there is no store "graph"/],
 ] as const)('%j ends with %i and a sentence', async (words, code, says) => {
   const ended = await sluice(words)

@@ -1,0 +1,217 @@
+// Bootstrap: what devices fetch with their external key, and what their owners keep for them (SPEC §4, Bootstrap service).
+
+import { hash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Fault, HttpError } from '../../config/http/errors.ts'
+import type { HttpServer } from '../../config/http/server.ts'
+import { type Authentication, actorOf, callerOf, changerOf } from '../authentication.ts'
+import type { Authorization } from '../authorization.ts'
+import type { Connections } from '../connections/store.ts'
+import { nameBytesMax } from '../entity.ts'
+import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
+import { refuseFaults, textFault } from '../text.ts'
+import { unstored } from '../things/routes.ts'
+import type { Things } from '../things/store.ts'
+import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import type { ExternalKeys, FailedFetches } from './external-keys.ts'
+import {
+  acknowledgeSchema,
+  contentBytesMax,
+  createConfigSchema,
+  fetchConfigSchema,
+  listConfigsSchema,
+  removeConfigSchema,
+  updateCertificatesSchema,
+  updateConfigSchema,
+  updateConnectionsSchema,
+  updateStateSchema,
+  viewConfigSchema,
+} from './schema.ts'
+import type { Config, ConfigChange, ConfigFields, Configs, FetchedConfig } from './store.ts'
+
+const challenge = 'Thing realm="sluice"'
+
+interface Parts {
+  readonly configs: Configs
+  readonly things: Pick<Things, 'exists'>
+  readonly connections: Pick<Connections, 'exist'>
+  readonly externalKeys: ExternalKeys
+  readonly failedFetches: FailedFetches
+  readonly authentication: Authentication
+  readonly authorization: Authorization
+  /** External keys come as Bearer and without a scheme too. */
+  readonly isCompatible: boolean
+}
+
+export function bootstrapRoutes(app: HttpServer, parts: Parts): void {
+  ownerRoutes(app, parts)
+  deviceRoutes(app, parts)
+}
+
+function ownerRoutes(app: HttpServer, parts: Parts): void {
+  const { configs, things, connections, externalKeys, failedFetches, authentication, authorization } = parts
+  const onRequest = authentication.required
+
+  /** @returns the version now; throws HttpError where nothing was changed */
+  async function update(request: FastifyRequest, thing: ThingId, change: ConfigChange): Promise<string> {
+    const outcome = await configs.update(changerOf(request), thing, change, expectedVersions(request))
+    const refused = () => refusal(request, thing, change.channels)
+    if (outcome === 'not-owned') throw await refused()
+    return eTagOf((await changed(outcome, refused)).version)
+  }
+  const refusal = (request: FastifyRequest, thing: ThingId, channels: readonly ChannelId[] = []): Promise<HttpError> =>
+    authorization.refusal(callerOf(request), async () => (await configs.exists(thing)) && connections.exist(channels, []))
+
+  app.post('/things/configs', { schema: createConfigSchema, onRequest }, async (request, reply) => {
+    const { external_id: externalId, external_key: externalKey, thing_id: ofThing, channels = [] } = request.body
+    externalKeys.check({ externalId, externalKey })
+    const fields = fieldsOf(request.body)
+    const [thing, channelIds] = [ofThing === undefined ? undefined : toThingId(ofThing), channels.map(toChannelId)]
+    if (thing === undefined) await authorization.demand(callerOf(request), 'member', 'users')
+    const created = await configs
+      .create(changerOf(request), { externalId, externalKey, thing, channels: channelIds, ...fields })
+      .catch(async (error: unknown) => Promise.reject(await failedFetches.conflict(request, externalId, error)))
+    if (created === 'not-owned') {
+      const exist = async () => (thing === undefined || (await things.exists(thing))) && connections.exist(channelIds, [])
+      throw await authorization.refusal(callerOf(request), exist)
+    }
+    return reply.code(201).header('location', `/things/configs/${created}`).send()
+  })
+
+  app.get('/things/configs', { schema: listConfigsSchema, onRequest }, async (request, reply) => {
+    const { offset, limit, state, external_id: externalId, mainflux_id: thing, mainflux_key: key, name } = request.query
+    const filter = { state, externalId, thing: thing === undefined ? undefined : toThingId(thing), key, name }
+    const { total, items } = await configs.list(callerOf(request), filter, { offset, limit })
+    return reply.headers(unstored).send({ total, offset, limit, configs: items.map(shown) })
+  })
+
+  app.get('/things/configs/:thing', { schema: viewConfigSchema, onRequest }, async (request, reply) => {
+    const thing = toThingId(request.params.thing)
+    const found = await configs.find(callerOf(request), thing)
+    if (found === undefined) throw await refusal(request, thing)
+    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(shown(found.config))
+  })
+
+  app.put('/things/configs/:thing', { schema: updateConfigSchema, onRequest }, async (request, reply) => {
+    const { name, content } = fieldsOf(request.body)
+    const change = { name, content, isEnabled: request.body.enabled }
+    return reply.header('etag', await update(request, toThingId(request.params.thing), change)).send()
+  })
+
+  app.patch('/things/configs/certs/:thing', { schema: updateCertificatesSchema, onRequest }, async (request, reply) => {
+    return reply.header('etag', await update(request, toThingId(request.params.thing), fieldsOf(request.body))).send()
+  })
+
+  app.put('/things/configs/connections/:thing', { schema: updateConnectionsSchema, onRequest }, async (request, reply) => {
+    const channels = request.body.channels.map(toChannelId)
+    return reply.header('etag', await update(request, toThingId(request.params.thing), { channels })).send()
+  })
+
+  app.put('/things/state/:thing', { schema: updateStateSchema, onRequest }, async (request, reply) => {
+    const state = request.body.state === 1 ? 1 : 0
+    return reply.header('etag', await update(request, toThingId(request.params.thing), { state })).send()
+  })
+
+  app.delete('/things/configs/:thing', { schema: removeConfigSchema, onRequest }, async (request, reply) => {
+    const thing = toThingId(request.params.thing)
+    await changed(await configs.remove(changerOf(request), thing, expectedVersions(request)), () => refusal(request, thing))
+    return reply.code(204).send()
+  })
+}
+
+function deviceRoutes(app: HttpServer, { configs, failedFetches, isCompatible }: Parts): void {
+  /** @throws HttpError the same for an id that is unknown and a key that is wrong */
+  async function open(request: FastifyRequest, reply: FastifyReply, externalId: string): Promise<FetchedConfig> {
+    const externalKey = externalKeyOf(request.headers.authorization ?? '', isCompatible)
+    if (externalKey === undefined) {
+      reply.header('www-authenticate', challenge)
+      throw new HttpError('unauthenticated', 'show the external key as Authorization: Thing <external key>')
+    }
+    const config = await configs.open({ externalId, externalKey })
+    if (config === undefined) {
+      const detail = 'no configuration has this external id and key: show the key that the device was provisioned with'
+      const refusal = await failedFetches.refusal(request, externalId, 'unauthenticated', detail)
+      if (refusal.status === 401) reply.header('www-authenticate', challenge)
+      throw refusal
+    }
+    if (!config.isAllowed) throw new HttpError('forbidden', 'the configuration or its owner is disabled')
+    return config
+  }
+
+  app.get('/things/bootstrap/:external_id', { schema: fetchConfigSchema }, async (request, reply) => {
+    const config = await open(request, reply, request.params.external_id)
+    await configs.noteFetch(config.thing)
+    const { content = '{}', clientCert, clientKey, caCert } = config
+    const answer = {
+      ...ofThing(config),
+      content,
+      ...(clientCert === undefined ? {} : { client_cert: clientCert }),
+      ...(clientKey === undefined ? {} : { client_key: clientKey }),
+      ...(caCert === undefined ? {} : { ca_cert: caCert }),
+    }
+    const text = JSON.stringify(answer)
+    const etag = `"${hash('sha256', text, 'base64url')}"`
+    reply.headers({ etag, 'cache-control': 'private, no-cache', vary: 'Authorization' })
+    if (isAmong(request.headers['if-none-match'] ?? '', etag)) return reply.code(304).send()
+    return reply
+      .type('application/json; charset=utf-8')
+      .serializer(() => text)
+      .send(answer)
+  })
+
+  app.post('/things/bootstrap/:external_id/ack', { schema: acknowledgeSchema }, async (request, reply) => {
+    const { thing } = await open(request, reply, request.params.external_id)
+    await configs.acknowledge(actorOf(request), thing)
+    return reply.code(204).send()
+  })
+}
+
+/** Everything behind the scheme, which older clients write otherwise or leave out. Headers carry bytes, and keys are UTF-8. */
+function externalKeyOf(header: string, isCompatible: boolean): string | undefined {
+  const [, scheme, rest = ''] = /^(?:(thing|bearer) +)?(.+)$/i.exec(header) ?? []
+  if (rest === '' || (scheme?.toLowerCase() !== 'thing' && !isCompatible)) return undefined
+  return Buffer.from(rest, 'latin1').toString('utf8')
+}
+
+/** RFC 9110 §13.1.2: compared weakly. */
+function isAmong(header: string, etag: string): boolean {
+  return header.split(',').some(tag => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
+}
+
+function ofThing({ thing, key, channels }: Config) {
+  return {
+    thing_id: thing,
+    thing_key: key,
+    channels: channels.map(({ id }) => id),
+    channel_details: [...channels],
+    mainflux_id: thing,
+    mainflux_key: key,
+    mainflux_channels: [...channels],
+  }
+}
+
+function shown(config: Config) {
+  const { externalId, name, content, state, isEnabled, fetchedAt } = config
+  const optional = { ...(name === '' ? {} : { name }), ...(content === undefined ? {} : { content }) }
+  const fetched = fetchedAt === undefined ? {} : { fetched_at: fetchedAt }
+  return { ...ofThing(config), external_id: externalId, ...optional, state, enabled: isEnabled, ...fetched }
+}
+
+interface FieldsBody {
+  readonly name?: string
+  readonly content?: string
+  readonly client_cert?: string
+  readonly client_key?: string
+  readonly ca_cert?: string
+}
+
+/** @throws HttpError `malformed_request` for what is too long, with its place */
+function fieldsOf(body: FieldsBody): ConfigFields {
+  const faults = (['name', 'content', 'client_cert', 'client_key', 'ca_cert'] as const).flatMap((field): Fault[] => {
+    const detail = textFault(body[field] ?? '', field === 'name' ? nameBytesMax : contentBytesMax)
+    return detail === undefined ? [] : [{ pointer: `/body/${field}`, detail }]
+  })
+  refuseFaults(faults)
+  const { name, content, client_cert: clientCert, client_key: clientKey, ca_cert: caCert } = body
+  return { name, content, clientCert, clientKey, caCert }
+}

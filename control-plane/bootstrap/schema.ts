@@ -1,0 +1,210 @@
+// Requests and answers of bootstrap configurations. Beside our names stand those that agents and SDKs of the origin read.
+
+import { Type } from 'typebox'
+import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
+import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
+import { channelSchema } from '../channels/schema.ts'
+import { bulkItemsMax, nameQuery } from '../entity.ts'
+import { exampleIds, idSchema } from '../ids.ts'
+import { pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
+
+/** Of a configuration's content, and of each certificate and key. */
+export const contentBytesMax = 65_536
+
+const thing = idSchema('thing', "The thing's id.")
+const channelIds = Type.Array(idSchema('channel', "A channel's id."), { maxItems: bulkItemsMax })
+const state = Type.Integer({ minimum: 0, maximum: 1, description: '1 where the thing is connected to the channels.', examples: [1] })
+const externalId = Type.String({ description: 'The id that the device has of itself: 1 to 254 bytes.', examples: ['02:42:ac:11:00:02'] })
+const externalKey = Type.String({ description: 'The secret that the device shows: up to 256 bytes.', examples: ['f3a1c6d0b5e84c1f'] })
+
+const needsToken = { tags: ['bootstrap'], security: tokenRequired }
+const showsExternalKey = { tags: ['bootstrap'], security: [{ external: [] }] }
+const params = Type.Object({ thing })
+const ofDevice = Type.Object({ external_id: externalId })
+
+const content = Type.Optional(
+  Type.String({
+    description: 'What the device configures itself with; agents expect JSON text.',
+    examples: ['{"agent":{"log":{"level":"info"}}}'],
+  }),
+)
+const name = Type.Optional(Type.String({ description: 'At most 1024 bytes in UTF-8.', examples: ['gateway 7'] }))
+const pem = (kind: string, description: string) =>
+  Type.Optional(Type.String({ description, examples: [`-----BEGIN ${kind}-----\n…\n-----END ${kind}-----\n`] }))
+const certificates = {
+  client_cert: pem('CERTIFICATE', 'PEM.'),
+  client_key: pem('PRIVATE KEY', 'PEM; erased here once the device has it.'),
+  ca_cert: pem('CERTIFICATE', 'PEM.'),
+}
+
+const key = '5f0c2b7e-8d1a-4c47-9a52-0c4d6f1be7a9'
+/** The same under two names each: lists of ids and of objects for those who read either. */
+const ofThing = {
+  thing_id: thing,
+  thing_key: Type.String({ description: 'What the thing sends as `Authorization: Thing <key>`.', examples: [key] }),
+  channels: Type.Array(Type.String({ examples: [exampleIds.channel] }), { description: 'Ids, in order.' }),
+  channel_details: Type.Array(channelSchema),
+  mainflux_id: Type.String({ description: 'As `thing_id`.', examples: [exampleIds.thing] }),
+  mainflux_key: Type.String({ description: 'As `thing_key`.', examples: [key] }),
+  mainflux_channels: Type.Array(channelSchema, { description: 'As `channel_details`.' }),
+}
+
+const configSchema = Type.Object(
+  {
+    ...ofThing,
+    external_id: externalId,
+    name,
+    content,
+    state,
+    enabled: Type.Boolean({ description: 'Whether the device may fetch it.', examples: [true] }),
+    fetched_at: Type.Optional(Type.String({ description: 'RFC 3339, of the last fetch.', examples: ['2026-01-01T08:30:00Z'] })),
+  },
+  { title: 'BootstrapConfiguration', description: 'The configuration; external key, certificates and private key are not shown.' },
+)
+
+export const createConfigSchema = {
+  ...needsToken,
+  operationId: 'createConfiguration',
+  summary: 'Create a bootstrap configuration',
+  description: 'For a thing of yours, or for one that is made. You have to own the channels.',
+  body: Type.Object(
+    {
+      external_id: externalId,
+      external_key: externalKey,
+      thing_id: Type.Optional(thing),
+      channels: Type.Optional(channelIds),
+      name,
+      content,
+      ...certificates,
+    },
+    { title: 'NewBootstrapConfiguration' },
+  ),
+  response: {
+    201: emptyAnswer('It is created.', { Location: '/things/configs/<thing id>' }),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'),
+  },
+}
+
+export const listConfigsSchema = {
+  ...needsToken,
+  operationId: 'listConfigurations',
+  summary: 'List your bootstrap configurations',
+  querystring: Type.Object({
+    ...pageQuery,
+    state: Type.Optional(state),
+    external_id: Type.Optional(externalId),
+    mainflux_id: Type.Optional(thing),
+    mainflux_key: Type.Optional(Type.String({ description: 'The key of the thing.', examples: [key] })),
+    name: nameQuery,
+  }),
+  response: {
+    200: Type.Object({ ...pageAnswer, configs: Type.Array(configSchema) }, pageOptions('ConfigurationsPage')),
+    ...errorAnswers('unauthenticated'),
+  },
+}
+
+export const viewConfigSchema = {
+  ...needsToken,
+  operationId: 'viewConfiguration',
+  summary: 'View a bootstrap configuration',
+  description: 'Its owner may.',
+  params,
+  response: {
+    200: { ...configSchema, ...headersOf(eTagHeader) },
+    ...errorAnswers('unauthenticated', 'forbidden', 'not_found'),
+  },
+}
+
+const changed = { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) }
+
+export const updateConfigSchema = {
+  ...needsToken,
+  operationId: 'updateConfiguration',
+  summary: 'Change name and content, or enable and disable',
+  description:
+    'Its owner may. What is left out stays. While it is disabled, fetching it is 403 and the thing is connected to none of its channels.',
+  params,
+  headers: ifMatchHeaders,
+  body: Type.Object(
+    { name, content, enabled: Type.Optional(Type.Boolean({ description: 'Whether the device may fetch it.', examples: [false] })) },
+    { title: 'ConfigurationChange' },
+  ),
+  response: changed,
+}
+
+export const updateCertificatesSchema = {
+  ...needsToken,
+  operationId: 'updateConfigurationCertificates',
+  summary: 'Change the certificates that the device gets',
+  description: 'Its owner may. What is left out stays, and an empty text is none.',
+  params,
+  headers: ifMatchHeaders,
+  body: Type.Object(certificates, { title: 'ConfigurationCertificates' }),
+  response: changed,
+}
+
+export const updateConnectionsSchema = {
+  ...needsToken,
+  operationId: 'updateConfigurationChannels',
+  summary: 'Change the channels of a configuration',
+  description: 'Its owner may, with channels that they own. In state 1 the thing is connected to these, and disconnected from the others.',
+  params,
+  headers: ifMatchHeaders,
+  body: Type.Object({ channels: channelIds }, { title: 'ConfigurationChannels' }),
+  response: changed,
+}
+
+export const updateStateSchema = {
+  ...needsToken,
+  operationId: 'setConfigurationState',
+  summary: 'Connect the thing to the channels of its configuration, or disconnect it',
+  description: 'Its owner may. A device fetches its configuration in either state.',
+  params,
+  headers: ifMatchHeaders,
+  body: Type.Object(
+    { state: Type.Integer({ default: 0, minimum: 0, maximum: 1, description: '1 connects, 0 disconnects.', examples: [1] }) },
+    { title: 'ConfigurationState' },
+  ),
+  response: changed,
+}
+
+export const removeConfigSchema = {
+  ...needsToken,
+  operationId: 'removeConfiguration',
+  summary: 'Delete a bootstrap configuration',
+  description: 'Its owner may. The thing and its connections stay.',
+  params,
+  headers: ifMatchHeaders,
+  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+}
+
+export const fetchConfigSchema = {
+  ...showsExternalKey,
+  operationId: 'fetchConfiguration',
+  summary: 'Fetch the configuration of a device',
+  description:
+    'By the device itself. An unknown id and a wrong key are the same 401; after twenty of them within a minute it is 429 for this id and network, but never for the right key.',
+  params: ofDevice,
+  response: {
+    200: Type.Object(
+      {
+        ...ofThing,
+        content: Type.String({ description: 'JSON text.', examples: ['{"agent":{"log":{"level":"info"}}}'] }),
+        ...certificates,
+      },
+      { title: 'FetchedConfiguration', description: 'The configuration.', ...headersOf({ ETag: 'For If-None-Match.' }) },
+    ),
+    304: emptyAnswer('It is as it was.'),
+    ...errorAnswers('unauthenticated', 'forbidden'),
+  },
+}
+
+export const acknowledgeSchema = {
+  ...showsExternalKey,
+  operationId: 'acknowledgePrivateKey',
+  summary: 'Acknowledge that the private key is stored',
+  description: 'By the device itself. It is erased here, and no later fetch gives it.',
+  params: ofDevice,
+  response: { 204: emptyAnswer('It is erased.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
+}

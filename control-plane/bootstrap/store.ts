@@ -1,0 +1,371 @@
+// Bootstrap configurations in the database: what their owners keep, and what devices fetch.
+//
+// Longer than most files: every statement on configurations is here.
+
+import { HttpError } from '../../config/http/errors.ts'
+import { type Database, DatabaseError, type Queries, type SqlRow, type SqlValue } from '../../config/postgres/database.ts'
+import type { MasterKeys } from '../../config/secrets.ts'
+import { type Channel, channelsSql, parseChannels } from '../channels/store.ts'
+import { type Connections, lockOwnedChannels, lockOwnedThings } from '../connections/store.ts'
+import { foldedName } from '../entity.ts'
+import type { ChannelId, ThingId, UserId } from '../ids.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { isDelivered } from '../policies/policy-store.ts'
+import { openSealedTexts, type SealedTexts } from '../sealed-text.ts'
+import type { ThingKeys } from '../things/keys.ts'
+import type { Things } from '../things/store.ts'
+import type { ChangeOutcome, Versions } from '../versions.ts'
+import type { Actor, Caller, Write, Writes } from '../writes.ts'
+import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError, keptSql } from './external-keys.ts'
+
+/** What an owner gives; an empty text is none. */
+export interface ConfigFields {
+  readonly name?: string | undefined
+  /** What the device configures itself with; agents expect JSON text. */
+  readonly content?: string | undefined
+  /** PEM, as the other two. */
+  readonly clientCert?: string | undefined
+  readonly clientKey?: string | undefined
+  readonly caCert?: string | undefined
+}
+
+export interface NewConfig extends ExternalCredential, ConfigFields {
+  /** Left out, one is made. */
+  readonly thing?: ThingId | undefined
+  /** In the order in which the device gets them. */
+  readonly channels: readonly ChannelId[]
+  /** 1 where the thing is connected to the channels already. */
+  readonly state?: 0 | 1
+}
+
+/** What is left out stays as it is. */
+export interface ConfigChange extends ConfigFields {
+  readonly channels?: readonly ChannelId[] | undefined
+  /** 1 connects the thing to the channels, 0 disconnects it from them. */
+  readonly state?: 0 | 1 | undefined
+  /** false refuses fetches and disconnects the thing from the channels; true undoes that. */
+  readonly isEnabled?: boolean | undefined
+}
+
+export interface Config {
+  readonly thing: ThingId
+  /** Of the thing. */
+  readonly key: string
+  readonly channels: readonly Channel[]
+  readonly externalId: string
+  readonly name: string
+  readonly content: string | undefined
+  readonly state: 0 | 1
+  readonly isEnabled: boolean
+  /** RFC 3339, of the last fetch. */
+  readonly fetchedAt: string | undefined
+}
+
+export interface FetchedConfig extends Config {
+  /** Whether the device may have it: it is enabled, and so is its owner. */
+  readonly isAllowed: boolean
+  readonly clientCert: string | undefined
+  /** Until the device acknowledged, or a day after it was first fetched. */
+  readonly clientKey: string | undefined
+  readonly caCert: string | undefined
+}
+
+export interface ConfigFilter {
+  readonly state?: number | undefined
+  readonly externalId?: string | undefined
+  readonly thing?: ThingId | undefined
+  /** Of the thing. */
+  readonly key?: string | undefined
+  /** A part of the name, case ignored. */
+  readonly name?: string | undefined
+}
+
+/** What is another's is `absent` here. */
+export interface Configs {
+  /**
+   * @returns its thing; `not-owned`, with nothing made, unless `by` owns the thing and every channel
+   * @throws ExternalKeyTakenError; HttpError `conflict` where `by` has one of the external id or of the thing
+   */
+  create(by: Caller, config: NewConfig): Promise<ThingId | 'not-owned'>
+  /** @throws as `create` does for what is taken */
+  demandFree(owner: UserId, credential: ExternalCredential): Promise<void>
+  find(owner: UserId, thing: ThingId): Promise<{ readonly config: Config; readonly version: number } | undefined>
+  /** Whoever owns it. */
+  exists(thing: ThingId): Promise<boolean>
+  list(owner: UserId, filter: ConfigFilter, page: PageRequest): Promise<Page<Config>>
+  /** What it disconnects is disconnected when it resolves. `not-owned`, with nothing changed, unless `by` owns the channels that are given. */
+  update(by: Caller, thing: ThingId, change: ConfigChange, versions: Versions): Promise<ChangeOutcome | 'not-owned'>
+  /** The configuration alone: the thing and its connections stay. */
+  remove(by: Caller, thing: ThingId, versions: Versions): Promise<ChangeOutcome>
+  /** What the credential opens; undefined where there is nothing, in the same statement whatever is wrong. */
+  open(credential: ExternalCredential): Promise<FetchedConfig | undefined>
+  /** Keeps that it is fetched now, and erases private keys whose day is over. */
+  noteFetch(thing: ThingId): Promise<void>
+  /** The device has its private key, which is erased. */
+  acknowledge(by: Actor, thing: ThingId): Promise<void>
+}
+
+/** In SQL: a private key was fetched long enough ago for any device to have stored it. */
+const isOver = "client_key_fetched_at < now() - interval '24 hours'"
+/** That one fetch erases. */
+const erasedMax = 10
+
+const columns = `
+  configs.ordinal, configs.thing AS id, configs.name, configs.external_id, configs.content AS ciphertext, configs.state, configs.is_enabled, configs.version,
+  to_char(configs.fetched_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS fetched_at, things.key_ciphertext,
+  ${channelsSql('configs.channels', 'configs.owner')} AS channels`
+const from = `FROM control_plane.bootstrap_configs AS configs JOIN control_plane.things ON things.id = configs.thing`
+const ownSql = `SELECT ${columns} ${from} WHERE configs.owner = $1 AND ${isDelivered('configs.thing')}`
+const openSql = `
+  SELECT ${columns}, configs.key_id, configs.client_cert, configs.ca_cert, CASE WHEN $2::boolean OR (${isOver}) IS NOT TRUE THEN client_key END AS client_key,
+         is_enabled AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = configs.owner AND disabled_at IS NOT NULL) AS is_allowed
+  ${from} WHERE configs.${keptSql('$1')} AND ${isDelivered('configs.thing')}`
+
+const takenSql = `
+  SELECT true AS own FROM control_plane.bootstrap_configs WHERE owner = $1 AND external_id = $2
+  UNION ALL SELECT true FROM control_plane.bootstrap_configs WHERE thing = $4
+  UNION ALL SELECT owner = $1 FROM control_plane.bootstrap_configs WHERE ${keptSql('$3')}
+  ORDER BY own DESC`
+const insertSql = `
+  INSERT INTO control_plane.bootstrap_configs
+    (thing, owner, external_id, key_lookup, key_id, name, name_folded, client_cert, ca_cert, content, client_key, channels, state)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), nullif($9, ''), $10, $11, $12::uuid[], $13)`
+
+const lockSql = `
+  SELECT channels, state, is_enabled, version FROM control_plane.bootstrap_configs WHERE thing = $1 AND owner = $2 FOR UPDATE`
+const given = (column: string, parameter: string): string =>
+  `${column} = CASE WHEN ${parameter}::text IS NULL THEN ${column} ELSE nullif(${parameter}, '') END`
+const updateSql = `
+  UPDATE control_plane.bootstrap_configs SET
+    name = coalesce($2, name), name_folded = coalesce($3, name_folded), ${given('client_cert', '$4')}, ${given('ca_cert', '$5')},
+    content = CASE WHEN $6::boolean THEN $7 ELSE content END, client_key = CASE WHEN $8::boolean THEN $9 ELSE client_key END,
+    client_key_fetched_at = CASE WHEN $8 THEN NULL ELSE client_key_fetched_at END,
+    channels = coalesce($10::uuid[], channels), state = coalesce($11, state), is_enabled = coalesce($12, is_enabled), version = version + 1
+  WHERE thing = $1
+  RETURNING channels, state, is_enabled, version`
+
+const fetchedSql = `
+  UPDATE control_plane.bootstrap_configs SET fetched_at = now(),
+    client_key_fetched_at = CASE WHEN client_key IS NOT NULL THEN coalesce(client_key_fetched_at, now()) END
+  WHERE thing = $1`
+const eraseSql = `
+  UPDATE control_plane.bootstrap_configs SET client_key = NULL WHERE thing IN (
+    SELECT thing FROM control_plane.bootstrap_configs WHERE client_key IS NOT NULL AND ${isOver}
+    ORDER BY client_key_fetched_at LIMIT ${erasedMax} FOR UPDATE SKIP LOCKED
+  )`
+const acknowledgeSql = `
+  UPDATE control_plane.bootstrap_configs SET client_key = NULL WHERE thing = $1 AND client_key IS NOT NULL RETURNING thing`
+
+type StateRow = SqlRow & { channels: ChannelId[]; state: 0 | 1; is_enabled: boolean; version: number }
+type ConfigRow = SqlRow & {
+  id: ThingId
+  name: string
+  external_id: string
+  ciphertext: Uint8Array | null
+  state: 0 | 1
+  is_enabled: boolean
+  version: number
+  fetched_at: string | null
+  key_ciphertext: Uint8Array
+  /** JSON. */
+  channels: string
+}
+type OpenRow = ConfigRow & {
+  key_id: Uint8Array
+  client_cert: string | null
+  client_key: Uint8Array | null
+  ca_cert: string | null
+  is_allowed: boolean
+}
+
+interface Parts {
+  readonly database: Database
+  readonly writes: Writes
+  readonly things: Pick<Things, 'create'>
+  readonly connections: Pick<Connections, 'connect' | 'disconnectAll'>
+  readonly keys: ThingKeys
+  readonly externalKeys: ExternalKeys
+  /** Of contents and private keys. */
+  readonly sealed: SealedTexts
+  /** Private keys are erased by acknowledgement only: for agents that never store them. */
+  readonly keepsPrivateKeys: boolean
+}
+
+/** Stands in a content for the private key, and is filled at each fetch for as long as there is one: in the content itself it could not be erased. */
+export const privateKeyPlaceholder = '{{certificate.client_key}}'
+
+/** What contents and private keys are encrypted by. */
+export const openConfigSecrets = (masterKeys: MasterKeys): SealedTexts =>
+  openSealedTexts(masterKeys, 'bootstrap', 'bootstrap secret of thing')
+
+/** The row that a secret is bound to. */
+export const secretRow = (thing: ThingId, secret: 'content' | 'client_key'): string => `${thing} ${secret}`
+
+export function openConfigs(parts: Parts): Configs {
+  const { database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys } = parts
+
+  function toConfig(row: ConfigRow): Config {
+    return {
+      thing: row.id,
+      key: keys.decrypt(row.id, row.key_ciphertext),
+      channels: parseChannels(row.channels),
+      externalId: row.external_id,
+      name: row.name,
+      content: decrypted(row.id, 'content', row.ciphertext),
+      state: row.state,
+      isEnabled: row.is_enabled,
+      fetchedAt: row.fetched_at ?? undefined,
+    }
+  }
+
+  type Secret = Parameters<typeof secretRow>[1]
+  const encrypted = (thing: ThingId, secret: Secret, text: string | undefined): Uint8Array | null =>
+    text === undefined || text === '' ? null : sealed.seal(secretRow(thing, secret), text)
+  const decrypted = (thing: ThingId, secret: Secret, ciphertext: Uint8Array | null): string | undefined =>
+    ciphertext === null ? undefined : sealed.open(secretRow(thing, secret), ciphertext)
+
+  async function exists(thing: ThingId): Promise<boolean> {
+    return (await database.query('SELECT 1 FROM control_plane.bootstrap_configs WHERE thing = $1', [thing])).length > 0
+  }
+
+  async function demandFree(queries: Queries, owner: UserId, credential: ExternalCredential, thing?: ThingId): Promise<void> {
+    const values = [owner, credential.externalId, externalKeys.lookups(credential), thing ?? null]
+    const [taken] = await queries.query<{ own: boolean }>(takenSql, values)
+    if (taken !== undefined) throw taken.own ? owned() : new ExternalKeyTakenError()
+  }
+
+  /** The configuration, held until the write ends. The thing comes first, as where it is deleted. */
+  async function lock(write: Write & Caller, thing: ThingId): Promise<StateRow | undefined> {
+    if ((await lockOwnedThings(write, [thing])).length === 0) return undefined
+    const [row] = await write.query<StateRow>(lockSql, [thing, write.user])
+    return row
+  }
+
+  /** Connects and disconnects what has changed; where a state was asked for, all that it says. */
+  async function follow(write: Write & Caller, thing: ThingId, before: StateRow, after: StateRow, isAsked: boolean): Promise<void> {
+    const [were, are] = [before, after].map(({ state, is_enabled: isEnabled, channels }) => (state === 1 && isEnabled ? channels : []))
+    const added = isAsked ? are! : are!.filter(channel => !were!.includes(channel))
+    const ended = (isAsked ? before.channels : were!).filter(channel => !are!.includes(channel))
+    const [connected, disconnected] = [await lockOwnedChannels(write, added), await lockOwnedChannels(write, ended)]
+    if (connected.length > 0) await connections.connect(write, connected, [thing])
+    if (disconnected.length > 0) await connections.disconnectAll(write, disconnected, [thing])
+  }
+
+  return {
+    async create(by, { thing: ofThing, channels, state = 0, ...config }) {
+      const channelSet = [...new Set(channels)]
+      const isMade = writes(by, async write => {
+        if ((await lockOwnedChannels(write, channelSet)).length < channelSet.length) return 'not-owned'
+        if (ofThing !== undefined && (await lockOwnedThings(write, [ofThing])).length === 0) return 'not-owned'
+        // Behind the rights: it tells that a thing has a configuration.
+        await demandFree(write, by.user, config, ofThing)
+        const { name = '', clientCert = '', caCert = '', content, clientKey } = config
+        const thing = ofThing ?? (await things.create(write, [{ name }]))[0]!.id
+        const kept = externalKeys.keep(config)
+        const ofExternal = [config.externalId, kept.lookup, kept.masterKeyId]
+        const texts = [name, foldedName(name), clientCert, caCert]
+        const secrets = [encrypted(thing, 'content', content), encrypted(thing, 'client_key', clientKey)]
+        await write.query(insertSql, [thing, by.user, ...ofExternal, ...texts, ...secrets, channelSet, state])
+        write.note('bootstrap.create', [thing])
+        return thing
+      })
+      return isMade.catch(refuseTaken)
+    },
+
+    demandFree: (owner, credential) => demandFree(database, owner, credential),
+
+    async find(owner, thing) {
+      const [row] = await database.query<ConfigRow>(`${ownSql} AND configs.thing = $2`, [owner, thing])
+      return row === undefined ? undefined : { config: toConfig(row), version: row.version }
+    },
+
+    exists,
+
+    async list(owner, { state, externalId, thing, key, name }, page) {
+      const filters: [sql: (parameter: string) => string, value: SqlValue | undefined][] = [
+        [parameter => `configs.state = ${parameter}`, state],
+        [parameter => `configs.external_id = ${parameter}`, externalId],
+        [parameter => `configs.thing = ${parameter}`, thing],
+        [parameter => `things.${keptSql(parameter)}`, key && keys.lookups(key).map(lookup => lookup.toString('hex'))],
+        [parameter => `0 < strpos(configs.name_folded, ${parameter})`, name && foldedName(name)],
+      ]
+      const given = filters.filter(([, value]) => value !== undefined)
+      const conditions = given.map(([sql], at) => ` AND ${sql(`$${at + 2}`)}`).join('')
+      const values = [owner, ...given.map(([, value]) => value!), page.offset, page.limit]
+      return toPage(
+        await database.query<ConfigRow & { total: bigint }>(pageSql(ownSql + conditions, values.length, page), values),
+        toConfig,
+      )
+    },
+
+    async update(by, thing, change, versions) {
+      const { name, content, clientCert, clientKey, caCert, state, isEnabled } = change
+      const channels = change.channels && [...new Set(change.channels)]
+      return writes(by, async write => {
+        const before = await lock(write, thing)
+        if (before === undefined) return 'absent'
+        if (channels !== undefined && (await lockOwnedChannels(write, channels)).length < channels.length) return 'not-owned'
+        if (versions?.includes(before.version) === false) return 'changed-since'
+        const texts = [name, name === undefined ? name : foldedName(name), clientCert, caCert].map(text => text ?? null)
+        const ofContent = [content !== undefined, encrypted(thing, 'content', content)]
+        const ofKey = [clientKey !== undefined, encrypted(thing, 'client_key', clientKey)]
+        const wanted = [channels ?? null, state ?? null, isEnabled ?? null]
+        const [after] = await write.query<StateRow>(updateSql, [thing, ...texts, ...ofContent, ...ofKey, ...wanted])
+        await follow(write, thing, before, after!, state !== undefined)
+        if (after!.is_enabled === before.is_enabled) write.note('bootstrap.update', [thing])
+        else write.note(after!.is_enabled ? 'bootstrap.enable' : 'bootstrap.disable', [thing])
+        return { version: after!.version }
+      })
+    },
+
+    async remove(by, thing, versions) {
+      return writes(by, async write => {
+        const before = await lock(write, thing)
+        if (before === undefined) return 'absent'
+        if (versions?.includes(before.version) === false) return 'changed-since'
+        await write.query('DELETE FROM control_plane.bootstrap_configs WHERE thing = $1', [thing])
+        write.note('bootstrap.delete', [thing])
+        return { version: before.version }
+      })
+    },
+
+    async open(credential) {
+      const [row] = await database.query<OpenRow>(openSql, [externalKeys.lookups(credential), keepsPrivateKeys])
+      if (row === undefined) return undefined
+      await externalKeys.renew(database, credential, { masterKeyId: row.key_id })
+      const config = toConfig(row)
+      const clientKey = decrypted(row.id, 'client_key', row.client_key)
+      return {
+        ...config,
+        content: config.content?.replaceAll(privateKeyPlaceholder, () => JSON.stringify(clientKey ?? '').slice(1, -1)),
+        isAllowed: row.is_allowed,
+        clientCert: row.client_cert ?? undefined,
+        clientKey,
+        caCert: row.ca_cert ?? undefined,
+      }
+    },
+
+    async noteFetch(thing) {
+      await database.query(fetchedSql, [thing])
+      if (!keepsPrivateKeys) await database.query(eraseSql)
+    },
+
+    async acknowledge(by, thing) {
+      await writes(by, async write => {
+        const erased = await write.query(acknowledgeSql, [thing])
+        if (erased.length > 0) write.note('bootstrap.acknowledge', [thing])
+      })
+    },
+  }
+}
+
+const owned = (): HttpError => new HttpError('conflict', 'you have a bootstrap configuration of this external id or thing: change that one')
+
+const uniqueViolation = '23505'
+
+/** @throws what a configuration that another request made at the same time means here */
+function refuseTaken(error: unknown): never {
+  if (!(error instanceof DatabaseError) || error.sqlState !== uniqueViolation) throw error
+  if (error.constraint === 'bootstrap_configs_key_unique') throw new ExternalKeyTakenError()
+  throw error.constraint.startsWith('bootstrap_configs_') ? owned() : error
+}

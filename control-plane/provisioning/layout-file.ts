@@ -1,0 +1,188 @@
+// The layout file (SPEC §2, provisioning layout): what it may hold, and the layout that it makes.
+
+import { type Static, Type } from 'typebox'
+import { parseJsonText } from '../../config/http/json-body.ts'
+import type { Compatibility } from '../../config/http/older-clients.ts'
+import { type OptionFile, OptionFileError, placeInFile, readOptionFile } from '../../config/option-file.ts'
+import { loadOptions, type OptionFault, OptionsError } from '../../config/options.ts'
+import { nameBytesMax } from '../entity.ts'
+import { textFault } from '../text.ts'
+import { contentFaults, plainFaults, type TreeFault } from './content.ts'
+import { defaultLayout, type Layout } from './layout.ts'
+import { fileOfToday, type Notes, olderPathVariable, olderVariables } from './older-names.ts'
+
+const entitiesMax = 100
+const rsaBits = [2048, 3072, 4096] as const
+const certificateSecondsMin = 60
+/** A hundred years: what is longer is a slip of the pen. */
+const certificateSecondsMax = 876_000 * 3_600
+
+const tree = (description: string) => Type.Record(Type.String(), Type.Unknown(), { default: {}, description })
+
+const entities = (defaults: Layout['things'] | Layout['channels'], minItems: number) =>
+  Type.Array(Type.Object({ name: Type.String({ default: '' }), metadata: tree('A JSON object.') }), {
+    default: defaults.map(({ name, metadata }) => ({ name, metadata })),
+    minItems,
+    maxItems: entitiesMax,
+  })
+
+/** What variables can set too; those win. Older variables stand where the file says nothing. */
+const settings = {
+  svcUser: Type.Optional(Type.String({ environment: 'MF_PROVISION_USER' })),
+  svcPass: Type.Optional(Type.String({ secret: true, environment: 'MF_PROVISION_PASS' })),
+  apiKey: Type.Optional(Type.String({ secret: true, environment: 'MF_PROVISION_API_KEY' })),
+  open: Type.Optional(Type.Boolean()),
+  externalKeyBytesMin: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
+}
+
+const layoutSchema = Type.Object({
+  ...settings,
+  bootstrap: Type.Object({
+    provision: Type.Boolean({ default: true, environment: 'MF_PROVISION_BS_CONFIG_PROVISIONING' }),
+    autowhiteList: Type.Boolean({ default: true, environment: 'MF_PROVISION_BS_AUTO_WHITELIST' }),
+    x509Provision: Type.Boolean({ default: false, environment: 'MF_PROVISION_X509_PROVISIONING' }),
+    content: Type.Optional(
+      Type.Union([Type.Literal(''), Type.Record(Type.String(), Type.Unknown())], {
+        // It may hold passwords of the operator's.
+        secret: true,
+        flag: 'MF_PROVISION_BS_CONTENT',
+        allowed: 'a table, [bootstrap.content], or "" for none',
+      }),
+    ),
+  }),
+  cert: Type.Object({
+    ttl: Type.String({ default: `${defaultLayout.certificate.ttlSeconds / 3_600}h`, environment: 'MF_PROVISION_CERTS_HOURS_VALID' }),
+    keyBits: Type.Integer({ default: defaultLayout.certificate.rsaBits, environment: 'MF_PROVISION_CERTS_RSA_BITS' }),
+    keyType: Type.String({ default: defaultLayout.certificate.keyType }),
+  }),
+  things: entities(defaultLayout.things, 1),
+  channels: entities(defaultLayout.channels, 0),
+})
+type LayoutOptions = Static<typeof layoutSchema>
+
+export interface LayoutFile {
+  readonly layout: Layout
+  readonly settings: Pick<LayoutOptions, keyof typeof settings>
+  /** A sentence for each older name, and for what the edge agent would take otherwise than it is meant. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Reads the layout file; without one, the default layout.
+ *
+ * @param environment for the variables of release 0.13 alone
+ * @throws OptionsError with every fault: names and types first, then what they mean together
+ */
+export function readLayout(
+  path: string | undefined,
+  { compatibility, environment }: { compatibility: Compatibility; environment: Readonly<Record<string, string | undefined>> },
+): LayoutFile {
+  const notes: Notes = { warnings: [], faults: [] }
+  const older = compatibility === '0.13' ? environment[olderPathVariable] || undefined : undefined
+  const place = path ?? older ?? 'the default layout'
+  const read = path ?? older
+  const file = fileOfToday(place, read === undefined ? noFile : readFile(read), compatibility, notes)
+  const { MF_PROVISION_BS_CONTENT: contentText, ...variables } = olderVariables(environment, file, compatibility, notes)
+  const content = contentText === undefined ? undefined : parseContent(contentText, notes.faults)
+  if (notes.faults.length > 0) throw new OptionsError(notes.faults)
+  const options = loadOptions(layoutSchema, {
+    parsed: { path: place, file },
+    environment: variables,
+    overrides: { bootstrap: { content } },
+  })
+  const layout = layoutOf(options, placeInFile.bind(undefined, place, file))
+  return { layout, settings: options, warnings: [...notes.warnings, ...agentWarnings(layout, place)] }
+}
+
+const noFile: OptionFile = { values: {}, lineOf: () => undefined }
+
+function readFile(path: string): OptionFile {
+  try {
+    return readOptionFile(path)
+  } catch (error) {
+    if (!(error instanceof OptionFileError)) throw error
+    throw new OptionsError([{ place: `${error.place} (SVC_PROVISION_CONFIG_PATH)`, problem: error.message }])
+  }
+}
+
+function parseContent(text: string, faults: OptionFault[]): unknown {
+  try {
+    return parseJsonText(text)
+  } catch {
+    // Without what the parser says: it quotes the text.
+    faults.push({ place: 'MF_PROVISION_BS_CONTENT', problem: 'is not JSON: give an object' })
+    return undefined
+  }
+}
+
+/** @throws OptionsError */
+function layoutOf({ things, channels, bootstrap, cert }: LayoutOptions, placeOf: (keys: readonly string[]) => string): Layout {
+  const faults: OptionFault[] = []
+  const note = (keys: readonly string[], problem: string): number =>
+    faults.push({ place: placeOf(keys), problem: `${keys.join('.')} ${problem}` })
+  const noteTree = (above: readonly string[], found: readonly TreeFault[]): void =>
+    found.forEach(({ keys, problem }) => note([...above, ...keys], problem))
+
+  for (const [kind, list] of Object.entries({ things, channels })) {
+    for (const [index, { name, metadata }] of list.entries()) {
+      const above = [kind, String(index)]
+      const problem = textFault(name, nameBytesMax)
+      if (problem !== undefined) note([...above, 'name'], problem)
+      noteTree(above, plainFaults({ name }))
+      noteTree([...above, 'metadata'], plainFaults(metadata))
+    }
+  }
+  const external = [...things.keys()].filter(index => Object.hasOwn(things[index]!.metadata, 'external_id'))
+  if (external.length > 1) {
+    note(['things', String(external[1])], `holds external_id, and things.${external[0]} does too: only one thing can be found by it`)
+  } else if (external.length === 0 && bootstrap.provision) {
+    note(['things'], 'has no thing with external_id in its metadata: give it to one, or set bootstrap.provision = false')
+  }
+  const content = typeof bootstrap.content === 'object' && Object.keys(bootstrap.content).length > 0 ? bootstrap.content : undefined
+  const layout: Layout = {
+    things: things.map((thing, index) => ({ ...thing, isExternal: index === external[0] })),
+    channels,
+    bootstrap: {
+      isProvisioned: bootstrap.provision,
+      isWhitelisted: bootstrap.autowhiteList,
+      hasCertificates: bootstrap.x509Provision,
+      ...(content === undefined ? {} : { content }),
+    },
+    certificate: certificateOf(cert, note),
+  }
+  if (content !== undefined) noteTree(['bootstrap', 'content'], contentFaults(content, layout))
+  if (faults.length > 0) throw new OptionsError(faults)
+  return layout
+}
+
+function certificateOf(
+  { ttl, keyBits, keyType }: LayoutOptions['cert'],
+  note: (keys: string[], problem: string) => void,
+): Layout['certificate'] {
+  const ttlSeconds = secondsOf(ttl)
+  if (ttlSeconds === undefined || ttlSeconds < certificateSecondsMin || ttlSeconds > certificateSecondsMax) {
+    note(['cert', 'ttl'], `is ${JSON.stringify(ttl)}: give a duration such as 2400h, from 1m to ${certificateSecondsMax / 3_600}h`)
+  }
+  const type = keyType.toLowerCase()
+  if (type !== 'rsa' && type !== 'ec') note(['cert', 'key_type'], `is ${JSON.stringify(keyType)}: give rsa or ec`)
+  const bits = rsaBits.find(bits => bits === keyBits)
+  if (bits === undefined && type !== 'ec') note(['cert', 'key_bits'], `is ${keyBits}: give one of ${rsaBits.join(', ')}`)
+  return { ttlSeconds: ttlSeconds ?? 0, keyType: type === 'ec' ? 'ec' : 'rsa', rsaBits: bits ?? defaultLayout.certificate.rsaBits }
+}
+
+/** `2400h`, `1h30m`, `90s`, or bare digits, which are seconds as in a request for a certificate. */
+function secondsOf(duration: string): number | undefined {
+  const [, hours = 0, minutes = 0, seconds = 0] = /^(?=\d)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?$/.exec(duration) ?? []
+  const total = Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds)
+  return total === 0 ? undefined : total
+}
+
+/** Agents take no channel by its type, but for two that are the other way round. */
+function agentWarnings({ channels, bootstrap: { content } }: Layout, place: string): string[] {
+  if (!Object.hasOwn(content ?? {}, 'agent')) return []
+  const [first, second] = channels.map(({ metadata }) => metadata['type'])
+  if ((first === 'control' && second === 'data') || (first === 'data' && second === 'control')) return []
+  return [
+    `${place}: bootstrap.content has the section agent, and edge agents take the first two channels as control and data: put those of type control and data first`,
+  ]
+}

@@ -1,0 +1,151 @@
+// The section `provision`: the layout of mappings, the credentials they are made with, and who may reach them.
+
+import { type Static, Type } from 'typebox'
+import { isLoopback } from '../../config/http/listen-address.ts'
+import type { Compatibility } from '../../config/http/older-clients.ts'
+import { named } from '../../config/option-variable.ts'
+import { type OptionFault, OptionsError } from '../../config/options.ts'
+import { knownSecretFaults } from '../../config/production.ts'
+import { defaultLayout, type Layout } from './layout.ts'
+import { type LayoutFile, readLayout } from './layout-file.ts'
+
+const externalKeyBytesDefault = 8
+/** Fewer bytes than this can be guessed in the long run, although failed fetches are limited. */
+const externalKeyBytesAdvised = 16
+
+export const provisionOptions = Type.Object({
+  configPath: Type.Optional(
+    Type.String({
+      allowed: 'the path of a TOML file',
+      description:
+        'The layout file: what a mapping makes. Without one, or where it is empty, one thing and the channels control and data. It can also hold the options below, as `svc_user`, `svc_pass`, `api_key`, `open` and `external_key_bytes_min`.',
+    }),
+  ),
+  user: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'Email of the user as whom mappings without `Authorization` are made; with `provision.password`.',
+    }),
+  ),
+  password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
+  pass: Type.Optional(Type.String({ minLength: 1, secret: true, description: 'The same under its older name.' })),
+  apiKey: Type.Optional(
+    Type.String({
+      minLength: 1,
+      secret: true,
+      description: 'In place of user and password: the API key of a user. Where both are given, the key is used.',
+    }),
+  ),
+  open: Type.Optional(
+    Type.Boolean({
+      defaultText: '`false`',
+      description:
+        'With true, mappings without `Authorization` are made for other machines, too. Else credentials need `http.host` to be loopback.',
+    }),
+  ),
+  externalKeyBytesMin: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 256,
+      defaultText: `\`${externalKeyBytesDefault}\``,
+      description: `Bytes that an external key has at least; below ${externalKeyBytesAdvised} the start warns, and below ${externalKeyBytesDefault} needs \`compatibility\`.`,
+    }),
+  ),
+})
+
+/** As whom a mapping is made that comes without `Authorization`. */
+export type ProvisionCredentials =
+  | { readonly kind: 'api-key'; readonly apiKey: string }
+  | { readonly kind: 'password'; readonly user: string; readonly password: string }
+
+/** What provisioning works by: options, variables and layout file put together. */
+export interface ProvisionOptions {
+  readonly layout: Layout
+  /** Absent: every mapping needs `Authorization`. */
+  readonly credentials?: ProvisionCredentials
+  readonly externalKeyBytesMin: number
+  /** Sentences for the log of a start. */
+  readonly warnings: readonly string[]
+}
+
+/** Of a platform without a layout file. */
+export const provisioningDefaults: Omit<ProvisionOptions, 'warnings'> = {
+  layout: defaultLayout,
+  externalKeyBytesMin: externalKeyBytesDefault,
+}
+
+export interface ProvisionSurroundings {
+  readonly env: 'development' | 'production'
+  readonly compatibility: Compatibility
+  /** How long a certificate may be valid. */
+  readonly ttlHoursMax: number
+  /** Where the public listener is reached. */
+  readonly host: string
+  /** For the variables of release 0.13. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+/**
+ * Puts the section and the layout file together; the section wins.
+ *
+ * @throws OptionsError with every fault
+ */
+export function loadProvisioning(given: Static<typeof provisionOptions>, surroundings: ProvisionSurroundings): ProvisionOptions {
+  const { env, compatibility, ttlHoursMax, host, environment } = surroundings
+  const { layout, settings, warnings: ofFile }: LayoutFile = readLayout(given.configPath || undefined, { compatibility, environment })
+  const faults: OptionFault[] = []
+  const warnings = [...ofFile]
+
+  const user = given.user ?? settings.svcUser
+  const password = given.password ?? given.pass ?? settings.svcPass
+  const apiKey = given.apiKey ?? settings.apiKey
+  if (given.password !== undefined && given.pass !== undefined && given.password !== given.pass) {
+    faults.push({ place: 'provision.pass', problem: 'says otherwise than provision.password: give one of them' })
+  }
+  if ((user === undefined) !== (password === undefined)) {
+    const [missing, there] = user === undefined ? ['user', 'password'] : ['password', 'user']
+    const instead = apiKey === undefined ? 'give both, or an API key in their place' : 'leave it out, since an API key is given'
+    faults.push({ place: `provision.${missing}`, problem: `is missing beside ${named(`provision.${there}`)}: ${instead}` })
+  }
+  if (apiKey !== undefined && user !== undefined) {
+    warnings.push('provision has an API key as well as a user with a password: the API key is used; leave the others out')
+  }
+  const credentials = credentialsOf(user, password, apiKey)
+  const isOpen = given.open ?? settings.open ?? false
+  if (credentials !== undefined && !isOpen && !isLoopback(host)) {
+    faults.push({
+      place: 'provision.open',
+      problem: `other machines reach ${named('http.host')} ${host}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, leave the credentials out, or set SVC_PROVISION_OPEN=true where something in front decides who may come`,
+    })
+  }
+  const externalKeyBytesMin = given.externalKeyBytesMin ?? settings.externalKeyBytesMin ?? externalKeyBytesDefault
+  if (externalKeyBytesMin < externalKeyBytesDefault && compatibility === 'none') {
+    faults.push({
+      place: 'provision.external_key_bytes_min',
+      problem: `is ${externalKeyBytesMin}: give at least ${externalKeyBytesDefault}, or set SVC_COMPATIBILITY=0.13 for devices of older platforms`,
+    })
+  }
+  // A platform on defaults is not warned of them.
+  const isSetUp = credentials !== undefined || Object.keys(given).length > 0
+  if (externalKeyBytesMin < externalKeyBytesAdvised && isSetUp) {
+    warnings.push(
+      `external keys of ${externalKeyBytesMin} bytes are taken: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN to ${externalKeyBytesAdvised} or more once all devices have longer ones`,
+    )
+  }
+  if (layout.bootstrap.hasCertificates && layout.certificate.ttlSeconds > ttlHoursMax * 3_600) {
+    const problem = `is ${ttlHoursMax}, and the layout asks for certificates of ${layout.certificate.ttlSeconds / 3_600} hours: raise it, or lower cert.ttl there`
+    faults.push({ place: 'certificates.ttl_hours_max', problem })
+  }
+  faults.push(...knownSecretFaults(env, { 'provision.password': password, 'provision.api_key': apiKey }))
+  if (faults.length > 0) throw new OptionsError(faults)
+  return { layout, ...(credentials === undefined ? {} : { credentials }), externalKeyBytesMin, warnings }
+}
+
+function credentialsOf(
+  user: string | undefined,
+  password: string | undefined,
+  apiKey: string | undefined,
+): ProvisionCredentials | undefined {
+  if (apiKey !== undefined) return { kind: 'api-key', apiKey }
+  return user === undefined || password === undefined ? undefined : { kind: 'password', user, password }
+}

@@ -1,0 +1,90 @@
+// A mapping that fails at any of its steps leaves nothing behind, and the same request makes it afterwards.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Queries } from '../../../config/postgres/database.ts'
+import { takeFaults } from '../../described-answers/faults.ts'
+import { type Answer, call } from '../../up/operator.ts'
+import { startVaultStandIn, type VaultStandIn } from '../certificates/vault-stand-in.ts'
+import { describeOnDatabases, openPlatform, type Platform } from '../platform.ts'
+import { fullLayout, openSteps, type Steps, snapshot } from './steps.ts'
+import { certificatesOf } from './vault.ts'
+
+type Meet = (transaction?: Queries) => Promise<unknown>
+
+describeOnDatabases('a mapping that fails', database => {
+  let platform: Platform
+  let vault: VaultStandIn
+  let steps: Steps
+  let meet: Meet
+  let token: string
+  /** With the commit. */
+  let stepsInAll: number
+  beforeAll(async () => {
+    steps = openSteps(database(), transaction => meet(transaction))
+    vault = await startVaultStandIn()
+    const provisioning = { layout: fullLayout, externalKeyBytesMin: 8 }
+    platform = await openPlatform(steps.database, { provisioning, certificates: certificatesOf(vault) })
+    token = await platform.administrator()
+    steps.arm(0)
+    expect((await map('first')).status).toBe(201)
+    stepsInAll = steps.taken() - 1
+    expect(stepsInAll).toBeGreaterThan(20)
+  })
+  afterAll(async () => {
+    await platform?.close()
+    await vault?.stop()
+  })
+  const map = (external_id: string): Promise<Answer> =>
+    call(platform.url, 'POST', '/mapping', { authorization: token, body: { external_id, external_key: 'external key' } })
+  async function failAt(step: number, failing: Meet, externalId: string): Promise<Answer> {
+    meet = failing
+    steps.arm(step)
+    const answer = await map(externalId)
+    steps.arm(0)
+    // Meant to be a defect.
+    takeFaults()
+    return answer
+  }
+
+  const refused: Meet = transaction => (transaction ?? database()).query('SELECT 1 / 0')
+  async function lost(transaction?: Queries): Promise<never> {
+    const [row] = await transaction!.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+    await database().query('SELECT pg_terminate_backend($1)', [row!.pid])
+    return (await transaction!.query('SELECT 1')) as never
+  }
+
+  async function failEach(failing: Meet, status: number): Promise<void> {
+    for (let step = 1; step <= stepsInAll; step++) {
+      const [device, before, valid] = [`${status}-${step}`, await snapshot(database()), vault.valid()]
+      expect([step, (await failAt(step, failing, device)).status]).toEqual([step, status])
+      expect(await snapshot(database())).toEqual(before)
+      expect(vault.valid()).toEqual(valid)
+      const again = await map(device)
+      expect([step, again.status, (again.json!['things'] as []).length]).toEqual([step, 201, 2])
+      expect((await map(device)).status).toBe(200)
+    }
+  }
+
+  test('by an error or the loss of the database at any statement, or before the commit', async () => {
+    await failEach(refused, 500)
+    if (database().kind === 'server') await failEach(lost, 503)
+  }, 120_000)
+
+  test.each(['sealed', 'strange', 'silent'] as const)('by a certificate authority that is %s', async behaviour => {
+    const [before, valid] = [await snapshot(database()), vault.valid()]
+    vault.behaves(behaviour)
+    const failed = await map(behaviour)
+    vault.behaves('usual')
+    expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, expect.any(String)])
+    expect([await snapshot(database()), vault.valid()]).toEqual([before, valid])
+    expect((await map(behaviour)).status).toBe(201)
+  })
+
+  test('where only the answer of the commit is lost, all of it stands, and its certificates too', async () => {
+    const valid = vault.valid().length
+    const made = await failAt(stepsInAll + 1, refused, 'committed')
+    expect([made.status, Object.keys(made.json!['client_key'] as object).length]).toEqual([201, 2])
+    expect((await map('committed')).status).toBe(200)
+    expect(vault.valid()).toHaveLength(valid + 2)
+  })
+})

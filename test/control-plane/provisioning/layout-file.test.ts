@@ -1,0 +1,139 @@
+// The layout file: what it makes, that everything unknown stops a start with its place, and its bounds.
+
+import { expect, test } from 'vitest'
+import { defaultLayout } from '../../../control-plane/provisioning/layout.ts'
+import { readLayout } from '../../../control-plane/provisioning/layout-file.ts'
+import { faultsOf, layoutOf } from './layouts.ts'
+
+test('without a file, and with an empty one, one thing and the channels control and data (SPEC §2)', () => {
+  expect(defaultLayout.things).toEqual([{ name: 'thing', metadata: { external_id: '' }, isExternal: true }])
+  expect(defaultLayout.channels.map(({ metadata }) => metadata['type'])).toEqual(['control', 'data'])
+  expect(readLayout(undefined, { compatibility: 'none', environment: {} })).toMatchObject({ layout: defaultLayout, warnings: [] })
+  expect(layoutOf('').layout).toEqual(defaultLayout)
+})
+
+test('a file makes its things, channels, certificates and content, in its order and with its types', () => {
+  const { layout } = layoutOf(`
+[[things]]
+name = "sensor"
+[[things]]
+name = "gateway"
+metadata = { external_id = "", site = "roof" }
+[[channels]]
+name = "plain"
+[bootstrap]
+autowhite_list = false
+x509_provision = true
+[bootstrap.content.app]
+port = "9999"
+qos = 1
+retain = false
+list = [1, "a"]
+[cert]
+ttl = "1h30m"
+key_type = "EC"
+key_bits = 256
+`)
+  expect(layout).toEqual({
+    things: [
+      { name: 'sensor', metadata: {}, isExternal: false },
+      { name: 'gateway', metadata: { external_id: '', site: 'roof' }, isExternal: true },
+    ],
+    channels: [{ name: 'plain', metadata: {} }],
+    bootstrap: {
+      isProvisioned: true,
+      isWhitelisted: false,
+      hasCertificates: true,
+      content: { app: { port: '9999', qos: 1, retain: false, list: [1, 'a'] } },
+    },
+    certificate: { ttlSeconds: 5_400, keyType: 'ec', rsaBits: 4096 },
+  })
+})
+
+test.each([
+  ['"" for the content', '[bootstrap]\ncontent = ""', {}],
+  ['an empty content', '[bootstrap.content]', {}],
+  ['a layout without channels', 'channels = []', { channels: [] }],
+  ['none that holds external_id, where no configuration is made', '[bootstrap]\nprovision = false\n[[things]]\nname = "a"', {}],
+  ['a duration in seconds', '[cert]\nttl = "3600"', { certificate: { ttlSeconds: 3_600, keyType: 'rsa', rsaBits: 4096 } }],
+])('%s is right', (_name, text, part) => {
+  const { layout } = layoutOf(text)
+  expect(layout).toMatchObject(part)
+  expect(layout.bootstrap).not.toHaveProperty('content')
+})
+
+const thing = '[[things]]\nmetadata = { external_id = "" }\n'
+
+test.each([
+  ['an unknown key', 'svc_usr = "a"', 'config.toml:1: there is no option svc_usr: did you mean svc_user?'],
+  ['an unknown section', '[bootstap]', 'config.toml:1: there is no option bootstap: did you mean bootstrap?'],
+  ['an unknown key of a section', '[cert]\nkey_bit = 2048', 'config.toml:2: there is no option cert.key_bit: did you mean cert.key_bits?'],
+  ['an unknown key of a thing', `${thing}nmae = "a"`, 'config.toml:3: there is no option things[0].nmae: did you mean things[0].name?'],
+  ['an unknown key below [server]', '[server]\nopne = true', 'config.toml:2: there is no option opne: did you mean open?'],
+  ['a server that is no section', 'server = 1', 'config.toml:1: server is a section: write it as [server]'],
+  [
+    'what is given at the top and below [server]',
+    'open = true\n[server]\nopen = true',
+    'config.toml:3: open is given twice: leave one out',
+  ],
+  ['a wrong type', '[bootstrap]\nprovision = "yes"', 'config.toml:2: bootstrap.provision is "yes": give true or false'],
+  [
+    'content that is no table',
+    '[bootstrap]\ncontent = "hunter2"',
+    'config.toml:2: bootstrap.content is set to a text that is not shown: give a table, [bootstrap.content], or "" for none',
+  ],
+  ['no TOML', 'open = ', /^config\.toml:1.*this is not TOML/],
+  ['no things', 'things = []', /^config\.toml:1: things is \[\]: give a list of 1 to 100 items/],
+  ['101 things', thing.repeat(101), /^config\.toml:1: things is .*: give a list of 1 to 100 items/],
+  ['101 channels', '[[channels]]\n'.repeat(101), /^config\.toml:1: channels is .*: give a list of 0 to 100 items/],
+  [
+    'two things with external_id',
+    thing + thing,
+    'config.toml:3: things.1 holds external_id, and things.0 does too: only one thing can be found by it',
+  ],
+  [
+    'no thing with external_id',
+    '[[things]]\nname = "a"',
+    'config.toml:1: things has no thing with external_id in its metadata: give it to one, or set bootstrap.provision = false',
+  ],
+  [
+    'a name beyond 1,024 bytes',
+    `[[channels]]\nname = "${'é'.repeat(513)}"`,
+    'config.toml:2: channels.0.name has 1026 bytes in UTF-8: give at most 1024',
+  ],
+  [
+    'a placeholder in a name',
+    '[[channels]]\nname = "{{external_id}}"',
+    'config.toml:2: channels.0.name {{external_id}}: placeholders are filled in bootstrap.content alone',
+  ],
+  ['a date in metadata', '[[channels]]\nmetadata = { at = 2024-01-01T00:00:00Z }', /^config\.toml:2: channels\.0\.metadata\.at is a date/],
+  ['a duration', '[cert]\nttl = "a while"', /^config\.toml:2: cert\.ttl is "a while": give a duration such as 2400h/],
+  ['no duration', '[cert]\nttl = ""', /^config\.toml:2: cert\.ttl is ""/],
+  ['an endless duration', '[cert]\nttl = "900000h"', /^config\.toml:2: cert\.ttl is "900000h": .*to 876000h$/],
+  ['a type of key', '[cert]\nkey_type = "dsa"', 'config.toml:2: cert.key_type is "dsa": give rsa or ec'],
+  ['bits of a key', '[cert]\nkey_bits = 1024', 'config.toml:2: cert.key_bits is 1024: give one of 2048, 3072, 4096'],
+])('%s stops the start', (_name, text, fault) => {
+  expect(faultsOf(() => layoutOf(text))).toEqual([typeof fault === 'string' ? fault : expect.stringMatching(fault)])
+})
+
+test('a file that is not there is named with the variable', () => {
+  expect(faultsOf(() => readLayout('/nowhere/config.toml', { compatibility: 'none', environment: {} }))).toEqual([
+    'config.toml (SVC_PROVISION_CONFIG_PATH): there is no such file: give the path of a TOML file',
+  ])
+})
+
+test('all faults come at once', () => {
+  const text = `${thing}${thing}[cert]\nttl = "x"\nkey_bits = 1\n[bootstrap.content]\na = "{{b}}"`
+  expect(faultsOf(() => layoutOf(text))).toHaveLength(4)
+})
+
+test.each([
+  [['control', 'data', 'export'], 0],
+  [['data', 'control'], 0],
+  [['export', 'control', 'data'], 1],
+  [['control'], 1],
+])('channels %j below a content for the edge agent are warned of as it would take them', (types, warnings) => {
+  const channels = types.map(type => `[[channels]]\nmetadata = { type = "${type}" }\n`).join('')
+  expect(layoutOf(`${channels}[bootstrap.content.agent.log]\nlevel = "info"`).warnings).toHaveLength(warnings)
+  expect(layoutOf(`${channels}[bootstrap.content.app]\nlevel = "info"`).warnings).toEqual([])
+})

@@ -1,0 +1,234 @@
+// What other layouts make: several things, certificates, content, no connections; and whom a request without a token acts for.
+
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type { CertificatesOptions } from '../../../control-plane/certificates/options.ts'
+import type { Layout } from '../../../control-plane/provisioning/layout.ts'
+import type { ProvisionOptions } from '../../../control-plane/provisioning/options.ts'
+import { type Answer, call } from '../../up/operator.ts'
+import { ownCertificates } from '../certificates/certificates-options.ts'
+import { readCrl } from '../certificates/openssl.ts'
+import { startVaultStandIn } from '../certificates/vault-stand-in.ts'
+import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
+import { certificatesOf } from './vault.ts'
+
+const layout: Layout = {
+  things: [
+    { name: 'pump', metadata: { kind: 'pump' }, isExternal: false },
+    { name: 'gateway', metadata: { site: 'roof', type: 'box' }, isExternal: true },
+  ],
+  channels: [
+    { name: 'out', metadata: { type: 'export' } },
+    { name: 'data', metadata: { type: 'data' } },
+    { name: 'control', metadata: { type: 'control' } },
+  ],
+  bootstrap: {
+    isProvisioned: true,
+    isWhitelisted: true,
+    hasCertificates: true,
+    content: { agent: { server: { port: '9999', nats_url: 'x' } } },
+  },
+  certificate: { ttlSeconds: 3600, keyType: 'ec', rsaBits: 2048 },
+}
+const without = (more: Partial<Layout['bootstrap']>): Layout => ({
+  ...layout,
+  bootstrap: { ...layout.bootstrap, hasCertificates: false, ...more },
+})
+
+interface Made {
+  readonly things: { id: string; name: string; metadata: object }[]
+  readonly channels: { id: string }[]
+  readonly [field: string]: unknown
+}
+
+interface Certified extends Made {
+  readonly certificates: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  readonly client_cert: Readonly<Record<string, string>>
+  readonly client_key: Readonly<Record<string, string>>
+  readonly ca_cert: string
+}
+
+describeOnDatabases('layouts', database => {
+  let user: User
+  const platforms: Platform[] = []
+  async function open(of: Layout, more: Partial<ProvisionOptions> = {}, certificates?: CertificatesOptions) {
+    const settings = { layout: of, externalKeyBytesMin: 8, ...more }
+    const platform = await openPlatform(database(), { provisioning: settings, ...(certificates && { certificates }) })
+    platforms.push(platform)
+    return platform
+  }
+  beforeAll(async () => {
+    const platform = await open(without({}))
+    user = await platform.user()
+  })
+  afterAll(async () => {
+    for (const platform of platforms) await platform.close()
+  })
+  let serial = 0
+  const device = () => ({ external_id: `dev-${++serial}`, external_key: `external key ${serial}` })
+  const map = ({ url }: Platform, body: object): Promise<Answer> => call(url, 'POST', '/mapping', { authorization: user.token, body })
+  const fetch = ({ url }: Platform, { external_id: id, external_key: key }: ReturnType<typeof device>): Promise<Answer> =>
+    call(url, 'GET', `/things/bootstrap/${id}`, { authorization: `Thing ${key}` })
+
+  test('the name and the external id are those of the one thing that has it, and each thing is connected to each channel', async () => {
+    const platform = await open(without({}))
+    const body = device()
+    const { things, channels, whitelisted } = (await map(platform, { ...body, name: 'named' })).json as unknown as Made
+    const [pump, gateway] = things as [Made['things'][0], Made['things'][0]]
+    const [out, data, control] = channels.map(({ id }) => id)
+    expect([pump.name, pump.metadata, gateway.name]).toEqual(['pump', { kind: 'pump' }, 'named'])
+    expect(gateway.metadata).toEqual({
+      site: 'roof',
+      type: 'gateway',
+      external_id: body.external_id,
+      cfg_id: gateway.id,
+      ctrl_channel_id: control,
+      data_channel_id: data,
+      export_channel_id: out,
+    })
+    expect(whitelisted).toEqual({ [pump.id]: true, [gateway.id]: true })
+    const connected = await database().query('SELECT FROM control_plane.connections WHERE thing = ANY($1::uuid[])', [
+      things.map(({ id }) => id),
+    ])
+    expect(connected).toHaveLength(6)
+    const { json } = await fetch(platform, body)
+    expect(json).toMatchObject({ thing_id: gateway.id, channels: [out, data, control] })
+    expect(JSON.parse(json!.content as string)).toEqual(layout.bootstrap.content)
+    expect((await call(platform.url, 'GET', '/mapping', { authorization: user.token })).json).toEqual(layout.bootstrap.content)
+  })
+
+  test('without the whitelist nothing is connected, and the configuration is there in state 0', async () => {
+    const platform = await open(without({ isWhitelisted: false }))
+    const body = device()
+    const { things, whitelisted } = (await map(platform, body)).json as unknown as Made
+    const ids = things.map(({ id }) => id)
+    expect(whitelisted).toEqual({ [ids[0]!]: false, [ids[1]!]: false })
+    expect(await database().query('SELECT FROM control_plane.connections WHERE thing = ANY($1::uuid[])', [ids])).toEqual([])
+    expect((await fetch(platform, body)).status).toBe(200)
+    const { json } = await call(platform.url, 'GET', `/things/configs/${ids[1]!}`, { authorization: user.token })
+    expect(json).toMatchObject({ state: 0, enabled: true })
+  })
+
+  test('without a configuration the device fetches none, and the mapping still knows its key', async () => {
+    const platform = await open(without({ isProvisioned: false }))
+    const body = device()
+    const { things } = (await map(platform, body)).json as unknown as Made
+    expect(things[1]!.metadata).not.toHaveProperty('cfg_id')
+    expect((await fetch(platform, body)).status).toBe(401)
+    expect((await map(platform, body)).status).toBe(200)
+    expect((await map(platform, { ...body, external_key: 'another external key' })).status).toBe(409)
+  })
+
+  test('each thing gets a certificate; the private keys are in the first answer alone, and the device fetches its own', async () => {
+    const content = { agent: { mqtt: { client_key: '{{certificate.client_key}}', client_cert: '{{ certificate.client_cert }}' } } }
+    const platform = await open({ ...layout, bootstrap: { ...layout.bootstrap, content } })
+    const body = device()
+    const answer = await map(platform, body)
+    const { things, certificates, client_cert: certs, client_key: keys, ca_cert: authority } = answer.json as unknown as Certified
+    const [pump, gateway] = things.map(({ id }) => id) as [string, string]
+    for (const id of [pump, gateway]) {
+      const certificate = new X509Certificate(certs[id]!)
+      expect(certificate.subject).toBe(`CN=${id}`)
+      expect(certificate.checkPrivateKey(createPrivateKey(keys[id]!))).toBe(true)
+      expect(certificate.checkIssued(new X509Certificate(authority))).toBe(true)
+      const ttlMs = Date.parse(certificate.validTo) - Date.now()
+      expect(Math.abs(ttlMs - 3_600_000)).toBeLessThan(60_000)
+      expect(certificates[id]).toMatchObject({ ThingID: id, ClientCert: certs[id], ClientKey: keys[id], PrivateKeyType: 'ec' })
+      const { json } = await call(platform.url, 'GET', `/serials/${id}`, { authorization: user.token })
+      expect(json).toMatchObject({ total: 1, certs: [{ cert_serial: certificates[id]!['Serial'] }] })
+    }
+    const again = await map(platform, body)
+    expect([again.status, again.text.includes('PRIVATE KEY')]).toEqual([200, false])
+    const { ClientKey: _, client_key: __, ...shown } = certificates[gateway]!
+    expect(again.json).toMatchObject({ things, client_cert: certs, ca_cert: authority, certificates: { [gateway]: shown } })
+
+    const fetched = (await fetch(platform, body)).json!
+    expect(fetched).toMatchObject({ client_cert: certs[gateway], client_key: keys[gateway], ca_cert: authority })
+    const filled = { client_key: keys[gateway], client_cert: certs[gateway] }
+    expect(JSON.parse(fetched['content'] as string)).toMatchObject({ agent: { mqtt: filled } })
+    for (const table of ['mappings', 'bootstrap_configs', 'certificates']) {
+      const rows = await database().query<{ text: string }>(`SELECT t::text AS text FROM control_plane.${table} AS t`)
+      expect(rows.map(({ text }) => text).join('\n')).not.toContain('PRIVATE KEY')
+    }
+    const ack = { authorization: `Thing ${body.external_key}` }
+    expect((await call(platform.url, 'POST', `/things/bootstrap/${body.external_id}/ack`, ack)).status).toBe(204)
+    const later = (await fetch(platform, body)).json!
+    expect(later).not.toHaveProperty('client_key')
+    expect(JSON.parse(later['content'] as string)).toMatchObject({ agent: { mqtt: { client_key: '', client_cert: certs[gateway] } } })
+
+    expect((await call(platform.url, 'DELETE', `/mapping/${body.external_id}`, { authorization: user.token })).status).toBe(204)
+    const sql = 'SELECT revoked_at IS NOT NULL AS revoked FROM control_plane.certificates WHERE thing = ANY($1::uuid[])'
+    expect(await database().query(sql, [[pump, gateway]])).toEqual([{ revoked: true }, { revoked: true }])
+  })
+
+  test('equal requests at once have certificates signed for one of them', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const platform = await open(layout, {}, certificatesOf(vault))
+    const body = device()
+    const answers = await Promise.all(Array.from({ length: 50 }, () => map(platform, body)))
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1)
+    const idsOf = ({ json }: Answer): string => (json!['things'] as { id: string }[]).map(({ id }) => id).join()
+    expect(new Set(answers.map(idsOf)).size).toBe(1)
+    const crl = await globalThis.fetch(`${vault.url}/v1/${vault.mount}/crl`)
+    expect([vault.valid().length, (await readCrl(Buffer.from(await crl.arrayBuffer()))).serials]).toEqual([2, []])
+  })
+
+  test('in mode development certificates are issued too', async () => {
+    const platform = await open(layout, {}, { ...ownCertificates, mode: 'development' })
+    expect((await map(platform, device())).json).toHaveProperty('client_cert')
+  })
+
+  test('without a thing that the external id belongs to there is no configuration, and the mapping goes with the first', async () => {
+    const things = layout.things.map(thing => ({ ...thing, isExternal: false }))
+    const platform = await open({ ...without({ isProvisioned: false }), things })
+    const body = device()
+    const made = (await map(platform, { ...body, name: 'not used' })).json as unknown as Made
+    expect(made.things.map(({ name, metadata }) => ({ name, metadata }))).toEqual(
+      layout.things.map(({ name, metadata }) => ({ name, metadata })),
+    )
+    expect((await map(platform, body)).status).toBe(200)
+    expect((await call(platform.url, 'DELETE', `/mapping/${body.external_id}`, { authorization: user.token })).status).toBe(204)
+  })
+
+  test.each(['password', 'api-key'] as const)(
+    'without a token a request acts for the user of the configured %s, and a token on it counts first',
+    async kind => {
+      const { json } = await call(platforms[0]!.url, 'POST', '/keys', { authorization: user.token, body: { name: 'provisioning' } })
+      const byPassword = { kind: 'password', user: user.email, password: user.password } as const
+      const platform = await open(without({}), {
+        credentials: kind === 'password' ? byPassword : { kind, apiKey: json!['value'] as string },
+      })
+      const body = device()
+      const anonymous = (method: string, path: string, more: object = {}) => call(platform.url, method, path, more)
+      const answers = await Promise.all([1, 2, 3].map(() => anonymous('POST', '/mapping', { body })))
+      expect(answers.map(({ status }) => status).sort((one, other) => one - other)).toEqual([200, 200, 201])
+      expect((await map(platform, body)).status).toBe(200)
+      expect((await anonymous('POST', '/mapping', { body, authorization: 'Bearer nonsense' })).status).toBe(401)
+      expect((await anonymous('POST', '/mapping', { body, authorization: await platform.administrator() })).status).toBe(409)
+      expect((await anonymous('GET', '/mapping')).status).toBe(200)
+      expect((await anonymous('DELETE', `/mapping/${body.external_id}`)).status).toBe(204)
+      expect((await anonymous('GET', '/things')).status).toBe(401)
+    },
+  )
+
+  test('configured credentials that are not valid, or no longer, are a 401, and the log tells the operator', async () => {
+    const changing = await platforms[0]!.user()
+    const credentials = { kind: 'password', user: changing.email, password: changing.password } as const
+    const platform = await open(without({}), { credentials })
+    const anonymous = () => call(platform.url, 'POST', '/mapping', { body: device() })
+    expect((await anonymous()).status).toBe(201)
+    const body = { old_password: changing.password, password: 'another password of theirs' }
+    expect((await call(platform.url, 'PATCH', '/password', { authorization: changing.token, body })).status).toBe(201)
+    const { status, headers } = await anonymous()
+    expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="sluice"'])
+    expect(platform.logged()).toContain('provision.user and provision.password are not valid')
+    expect(platform.logged()).not.toContain(changing.password)
+  })
+
+  test('a shorter minimum takes shorter keys', async () => {
+    const platform = await open(without({}), { externalKeyBytesMin: 4 })
+    expect((await map(platform, { ...device(), external_key: '1234' })).status).toBe(201)
+    expect((await map(platform, { ...device(), external_key: '123' })).status).toBe(400)
+  })
+})

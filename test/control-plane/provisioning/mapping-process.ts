@@ -1,0 +1,53 @@
+// A process that stops within mappings, to be killed there: `mapping-process.ts <url or folder> <user> <step> …`.
+//
+// For each step it asks for a mapping of the external id `killed-<step>`, which stops there. Once all have, it prints `reached`.
+
+import { createServer } from '../../../config/http/server.ts'
+import { createLogger } from '../../../config/logger.ts'
+import { openEmbedded } from '../../../config/postgres/embedded.ts'
+import { openServer } from '../../../config/postgres/server.ts'
+import { deriveKey } from '../../../config/secrets.ts'
+import type { UserId } from '../../../control-plane/ids.ts'
+import { openControlPlane } from '../../../control-plane/index.ts'
+import { openTokens } from '../../../control-plane/tokens/store.ts'
+import { ownCertificates } from '../certificates/certificates-options.ts'
+import { fullLayout, openSteps } from './steps.ts'
+
+const [where = '', user, ...stops] = process.argv.slice(2)
+const database = where.startsWith('postgres://')
+  ? await openServer({ url: where, applicationName: 'sluice-test', connectionsMax: stops.length + 1 })
+  : await openEmbedded({ folder: where })
+let reached = (): void => undefined
+const steps = openSteps(database, () => {
+  reached()
+  return new Promise(() => undefined)
+})
+const masterKey = Buffer.alloc(32, 7)
+const tokens = { lifetimeSeconds: 3600 }
+const logger = createLogger({ level: 'silent', pretty: false })
+const plane = await openControlPlane({
+  database: steps.database,
+  masterKeys: [masterKey],
+  options: {
+    users: { allowSelfRegister: true },
+    tokens,
+    audit: { retentionDays: 365 },
+    policies: { store: 'relational' },
+    certificates: ownCertificates,
+    compatibility: 'none',
+    provisioning: { layout: fullLayout, externalKeyBytesMin: 8 },
+  },
+  logger,
+})
+const app = createServer({ logger })
+await app.register(plane.routes)
+const token = await openTokens([deriveKey(masterKey, 'tokens')], tokens).issue({ user: user as UserId, version: 1 })
+setInterval(() => undefined, 1000)
+for (const step of stops) {
+  const stopped = new Promise<void>(resolve => void (reached = resolve))
+  steps.arm(Number(step))
+  const payload = { external_id: `killed-${step}`, external_key: 'external key' }
+  const answered = app.inject({ method: 'POST', url: '/mapping', headers: { authorization: `Bearer ${token}` }, payload })
+  await Promise.race([stopped, answered.then(({ statusCode }) => Promise.reject(new Error(`step ${step}: ${statusCode}`)))])
+}
+console.log('reached')
