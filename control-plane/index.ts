@@ -161,7 +161,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
       connectionRoutes(app, { connections, things, channels, authentication, authorization })
       auditRoutes(app, { audit, authentication, authorization })
     },
-    access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),
+    access: openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {

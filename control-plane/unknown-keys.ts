@@ -3,6 +3,8 @@
 import { networkOf } from '../config/http/client-address.ts'
 import { type FailedAttempts, failuresMax } from './failed-attempts.ts'
 
+export type UnknownKind = 'thing-key' | 'api-key' | 'certificate'
+
 export interface UnknownKeys {
   /**
    * Counts one that was shown.
@@ -10,7 +12,7 @@ export interface UnknownKeys {
    * @param lookup what it is looked up by, never the key itself
    * @returns 0, or the milliseconds for which it is limited from that address
    */
-  note(kind: 'thing-key' | 'api-key', lookup: Buffer, address: string): Promise<number>
+  note(kind: UnknownKind, lookup: Buffer, address: string): Promise<number>
 }
 
 /** That one instance counts: who tries a new one each time makes no more rows than this. */

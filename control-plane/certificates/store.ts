@@ -35,6 +35,8 @@ export interface Expiries {
 export type RevokeIn = (write: Write, thing: ThingId, serial?: string) => Promise<string | undefined>
 
 export interface Certificates {
+  /** Whose certificates these are: no other one's are listed, revoked or taken in place of a key. */
+  readonly authority: Authority['name']
   /**
    * Has certificates signed, and then runs `work`, which hands them out and calls `store` in the transaction that makes their things, or finds them
    * there. Where it throws, they are revoked: nothing is left behind.
@@ -146,6 +148,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     const serials = rows.map(row => row.serial)
     await authority.revoke(serials, write)
     write.note('certificate.revoke', [thing, ...serials])
+    write.ends({ kind: 'thing', thing })
     return rows[0]!.revoked_at!
   }
 
@@ -171,6 +174,8 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
   }
 
   return {
+    authority: authority.name,
+
     issuing,
 
     issue: (by, request) =>
