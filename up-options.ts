@@ -10,7 +10,7 @@ import { certificatesFaults, certificatesOptions } from './control-plane/certifi
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesOptions } from './control-plane/policies/options.ts'
 import { loadProvisioning, type ProvisionOptions, provisionOptions } from './control-plane/provisioning/options.ts'
-import { ingestOptions } from './pipeline/ingest/options.ts'
+import { ingestFaults, ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
 import { subjectFilter } from './pipeline/subject-filter.ts'
 import { transformerOptions } from './pipeline/transformer-options.ts'
@@ -57,7 +57,7 @@ export type UpOptions = Static<typeof upOptions> & { readonly provisioning: Prov
  */
 export function loadUpOptions(sources: OptionSources): UpOptions {
   const options = loadOptions(upOptions, sources)
-  const faults: OptionFault[] = httpFaults(options.http)
+  const faults: OptionFault[] = [...httpFaults(options.http), ...ingestFaults(options.ingest, options.http)]
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'workers.memory_bytes', () => void assertMemory(options))
   if (options.ingest.payloadBytesMax > options.message.payloadBytes) {

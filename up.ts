@@ -17,6 +17,7 @@ import { openOutages } from './config/outage.ts'
 import type { Database } from './config/postgres/database.ts'
 import { aborted, type ProcessScope, runProcess } from './config/run-process.ts'
 import { deriveKey, type MasterKeys, openMasterKeys, readSecretFile, SecretError } from './config/secrets.ts'
+import { readServerTls } from './config/tls-files.ts'
 import { cacheAccess } from './control-plane/access-cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
@@ -154,7 +155,13 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
 
   warnOfCompatibility(options.compatibility, logger)
   let ready = false
-  const app = createServer({ logger, ...options.http, compatibility: options.compatibility })
+  const tls = await readServerTls('http', options.http)
+  const app = createServer({
+    logger,
+    ...options.http,
+    tls: tls && { ...tls, asksForCertificate: options.ingest.clientCertificates === 'tls' },
+    compatibility: options.compatibility,
+  })
   openapiRoutes(app, { version })
   healthRoutes(app, {
     version,

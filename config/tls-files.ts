@@ -3,6 +3,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
+import type { ServerTls } from './http/server.ts'
 import { SecretError } from './secrets.ts'
 
 export interface TlsFiles {
@@ -40,6 +41,12 @@ export async function readTlsFiles(section: string, { certFile, keyFile, caFile 
     })
   }
   return texts
+}
+
+/** The same for a server: undefined without a certificate and its key. */
+export async function readServerTls(section: string, files: TlsFiles): Promise<ServerTls | undefined> {
+  const { cert, key, ca } = (await readTlsFiles(section, files)) ?? {}
+  return cert === undefined || key === undefined ? undefined : { cert, key, ...(ca === undefined ? {} : { ca }) }
 }
 
 async function readPem(option: string, path: string): Promise<string> {

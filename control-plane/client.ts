@@ -1,13 +1,15 @@
 // What ingest and readers ask of the control plane, in process or over HTTP (remote/): the only file of this folder that they import.
 
+import type { X509Certificate } from 'node:crypto'
 import { HttpError } from '../config/http/errors.ts'
 import { idSchema, isId } from './ids.ts'
 
 export { exampleIds } from './ids.ts'
 
-/** The Authorization header, taken apart. */
+/** The Authorization header, taken apart, or a certificate that the client has proven to hold the key of. */
 export interface Credential {
-  readonly scheme: 'Thing' | 'Bearer'
+  readonly scheme: 'Thing' | 'Bearer' | 'Certificate'
+  /** Of a certificate its serial and SHA-256 fingerprint, in lower-case hex: `5f0c…:9b2d…`. */
   readonly secret: string
 }
 
@@ -73,10 +75,18 @@ export interface AccessControl {
   heardMs?(): number
 }
 
-/** What the client with such a key is answered. */
-export function limitedError({ leftMs }: LimitedAccess): HttpError {
-  const detail = 'this unknown thing key was shown too often from this address: use the key returned when the thing was created'
+/** What the client with such a key or certificate is answered. */
+export function limitedError({ leftMs }: LimitedAccess, scheme: Credential['scheme'] = 'Thing'): HttpError {
+  const detail =
+    scheme === 'Certificate'
+      ? 'this certificate is not valid, and was shown too often from this address: get another one with POST /certs'
+      : 'this unknown thing key was shown too often from this address: use the key returned when the thing was created'
   return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
+}
+
+/** A certificate as a credential. Whoever asks answers for it that the client holds its key. */
+export function certificateCredential({ serialNumber, fingerprint256 }: X509Certificate): Credential {
+  return { scheme: 'Certificate', secret: `${serialNumber}:${fingerprint256.replaceAll(':', '')}`.toLowerCase() }
 }
 
 /** The control plane cannot be asked now: answer 503, never a guess. */

@@ -199,7 +199,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
         provisioningRoutes(app, { ...ofExternal, mappings, rows, content, configuredCaller })
       }
     },
-    access: openAccess({ database, keys, apiKeys, tokens, changes, unknownKeys }),
+    access: openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {

@@ -4,6 +4,8 @@
 import { networkOf } from '../config/http/client-address.ts'
 import { type FailedAttempts, failuresMax } from './failed-attempts.ts'
 
+export type UnknownKind = 'thing-key' | 'api-key' | 'certificate' | 'external-id'
+
 export interface UnknownKeys {
   /**
    * Counts one that was shown.
@@ -11,7 +13,7 @@ export interface UnknownKeys {
    * @param lookup what it is looked up by, never the key itself; of an external key the external id that it was shown for
    * @returns 0, or the milliseconds for which it is limited from that address
    */
-  note(kind: 'thing-key' | 'api-key' | 'external-id', lookup: Buffer, address: string): Promise<number>
+  note(kind: UnknownKind, lookup: Buffer, address: string): Promise<number>
 }
 
 /** That one instance counts: who tries a new one each time makes no more rows than this. */

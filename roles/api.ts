@@ -14,7 +14,7 @@ import { refusalSentence } from '../config/postgres/refusal.ts'
 import { openServer } from '../config/postgres/server.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../config/run-process.ts'
 import { parseMasterKeys } from '../config/secrets.ts'
-import { readTlsFiles } from '../config/tls-files.ts'
+import { readServerTls } from '../config/tls-files.ts'
 import { changesChannel } from '../control-plane/changes.ts'
 import { type ControlPlane, ControlPlaneStartError, prepareControlPlane, type UnstartedControlPlane } from '../control-plane/index.ts'
 import { openFeed } from '../control-plane/internal/feed.ts'
@@ -50,7 +50,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
   collectDefaultMetrics({ register: registry })
   const outages = openOutages(logger, registry, 'api', { database: 'PostgreSQL' })
   for (const warning of options.provisioning.warnings) logger.warn(warning)
-  const tls = await readTlsFiles('internal', options.internal)
+  const tls = await readServerTls('internal', options.internal)
   const { url: databaseUrl, connectionsMax } = options.database
   const database = await openServer({
     url: databaseUrl,
@@ -82,7 +82,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
       routes: controlPlane.routes,
       internal: {
         address: options.internal.listen,
-        tls: tls?.cert === undefined || tls.key === undefined ? undefined : { ...tls, cert: tls.cert, key: tls.key },
+        tls,
         routes: internalRoutes({ access: controlPlane.access, feed, token: options.internal.token }),
       },
       registry,

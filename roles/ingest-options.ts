@@ -9,7 +9,7 @@ import { loadOptions, type OptionFault, type OptionSources, OptionsError } from 
 import { environmentOption, knownSecretFaults } from '../config/production.ts'
 import { splitSecrets } from '../config/secrets.ts'
 import { controlFaults, controlOptions } from '../control-plane/remote/options.ts'
-import { ingestOptions } from '../pipeline/ingest/options.ts'
+import { ingestFaults, ingestOptions } from '../pipeline/ingest/options.ts'
 import { kafkaFaults, kafkaLogOptions } from '../pipeline/kafka/options.ts'
 
 /** The options of `sluice ingest`. */
@@ -36,6 +36,7 @@ export function loadIngestOptions(sources: OptionSources): IngestRoleOptions {
   const options = loadOptions(ingestRoleOptions, sources)
   const faults: OptionFault[] = [
     ...httpFaults(options.http),
+    ...ingestFaults(options.ingest, options.http),
     ...controlFaults(options.control),
     ...kafkaFaults(options.log, options.env),
     ...knownSecretFaults(options.env, { 'control.token': splitSecrets(options.control.token) }),

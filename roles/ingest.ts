@@ -56,6 +56,7 @@ async function serve(
       logger,
       version,
       http: options.http,
+      asksForCertificate: options.ingest.clientCertificates === 'tls',
       compatibility: options.compatibility,
       // The store, which numbers logs, is not at hand here: the topic's name says as well which log it is.
       routes: async app => {

@@ -8,6 +8,7 @@ import { parseListenAddress } from '../config/http/listen-address.ts'
 import { createServer } from '../config/http/server.ts'
 import type { Logger } from '../config/logger.ts'
 import type { ProcessScope } from '../config/run-process.ts'
+import { readServerTls } from '../config/tls-files.ts'
 import type { WriterOptions } from './writer-options.ts'
 
 export interface WriterHealth {
@@ -26,7 +27,7 @@ const requestDrainMsMax = 500
 /**
  * Opens both ports, and prints where they are.
  *
- * @throws ListenError
+ * @throws ListenError, SecretError
  */
 export async function openHealth(
   { options: { http, internal }, version, logger, checks, ready, metrics }: WriterHealth,
@@ -38,7 +39,7 @@ export async function openHealth(
 
   const inside = createServer({ logger })
   healthRoutes(inside, { version, checks, ready, registry: ofProcessAndWorkers })
-  const outside = createServer({ logger, ...http })
+  const outside = createServer({ logger, ...http, tls: await readServerTls('http', http) })
   healthRoutes(outside, { version, checks, ready })
   closeLater(async () => void (await Promise.all([inside, outside].map(app => closeServer(app, requestDrainMsMax)))))
   const insideUrl = await listen(inside, parseListenAddress(internal.listen), { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })

@@ -9,10 +9,27 @@ export type ClientAddresses = (request: Pick<IncomingMessage, 'headers' | 'socke
 
 /** The decorator of the server under which `clientAddressOf` finds what was opened with its options. */
 export const clientAddressesKey = 'clientAddresses'
+/** Of what `openTrustedProxies` has opened. */
+export const trustedProxiesKey = 'trustedProxies'
 
 /** The client's address, as `openClientAddresses` finds it; empty once the connection is gone. */
 export function clientAddressOf(request: FastifyRequest): string {
   return request.server.getDecorator<ClientAddresses>(clientAddressesKey)(request.raw)
+}
+
+/** Whether the request's connection comes from a proxy of `http.trusted_proxies`. */
+export function isFromTrustedProxy(request: FastifyRequest): boolean {
+  return request.server.getDecorator<(address: string) => boolean>(trustedProxiesKey)(addressOfPeer(request.raw))
+}
+
+/**
+ * @param trustedProxies addresses and networks in CIDR notation
+ * @returns whether an address is one of them
+ * @throws RangeError that names the entry which is neither
+ */
+export function openTrustedProxies(trustedProxies: readonly string[]): (address: string) => boolean {
+  const trusted = listOf(trustedProxies)
+  return address => address !== '' && trustedProxies.length > 0 && trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 }
 
 /**
@@ -26,8 +43,7 @@ export function clientAddressOf(request: FastifyRequest): string {
  * @throws RangeError that names the entry which is neither
  */
 export function openClientAddresses(trustedProxies: readonly string[], logger?: Pick<Logger, 'warn'>): ClientAddresses {
-  const trusted = listOf(trustedProxies)
-  const isTrusted = (address: string): boolean => trustedProxies.length > 0 && trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+  const isTrusted = openTrustedProxies(trustedProxies)
   let warned = false
 
   function warnOnce(peer: string): void {

@@ -14,6 +14,13 @@ export const httpOptions = Type.Object({
     description: 'Address to listen on. The default is reached from this machine only.',
   }),
   port: Type.Integer({ default: 8080, minimum: 0, maximum: 65535, flag: '--port', description: 'Port to listen on; 0 picks a free one.' }),
+  certFile: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'Certificate of this listener with those above it, as PEM: makes it HTTPS. Read at the start.',
+    }),
+  ),
+  keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
   bodyBytesMax: Type.Integer({
     default: 1_048_576,
     minimum: 1024,
@@ -48,8 +55,10 @@ export const httpOptions = Type.Object({
 export type HttpOptions = Static<typeof httpOptions>
 
 /** What a schema cannot say of them. */
-export function httpFaults({ trustedProxies, allowedOrigins }: HttpOptions): OptionFault[] {
+export function httpFaults({ certFile, keyFile, trustedProxies, allowedOrigins }: HttpOptions): OptionFault[] {
   const faults: OptionFault[] = []
+  if ((certFile === undefined) !== (keyFile === undefined))
+    faults.push({ place: 'http.cert_file', problem: 'a certificate needs its key, and a key its certificate: give both or none' })
   noteFault(faults, 'http.allowed_origins', () => checkOrigins(allowedOrigins))
   noteFault(faults, 'http.trusted_proxies', () => void openClientAddresses(trustedProxies))
   return faults

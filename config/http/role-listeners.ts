@@ -3,6 +3,7 @@
 import type { Registry } from 'prom-client'
 import type { Logger } from '../logger.ts'
 import type { ProcessScope } from '../run-process.ts'
+import { readServerTls } from '../tls-files.ts'
 import { HttpError } from './errors.ts'
 import { healthRoutes } from './health.ts'
 import type { HealthCheck } from './health-checks.ts'
@@ -17,6 +18,8 @@ export interface RoleListenersOptions {
   readonly logger: Logger
   readonly version: string
   readonly http: HttpOptions
+  /** Where users or devices connect with TLS, they are asked for a certificate. */
+  readonly asksForCertificate?: boolean
   /** Of what users or devices ask for. */
   readonly compatibility: Compatibility
   /** What users or devices ask for. */
@@ -48,10 +51,22 @@ export interface RoleListeners {
  * and not ready, and everything but health and metrics is answered 503. Health is told on both, metrics on the internal one alone. At the
  * stop a process is not ready at first, then takes no requests and answers those under way.
  *
- * @throws ListenError
+ * @throws ListenError, SecretError
  */
 export async function openRoleListeners(options: RoleListenersOptions, closeLater: ProcessScope['closeLater']): Promise<RoleListeners> {
-  const { logger, version, http, compatibility, routes, internal, registry, checks, isServing = () => true } = options
+  const {
+    logger,
+    version,
+    http,
+    asksForCertificate = false,
+    compatibility,
+    routes,
+    internal,
+    registry,
+    checks,
+    isServing = () => true,
+  } = options
+  const tls = await readServerTls('http', http)
   warnOfCompatibility(compatibility, logger)
   let started = false
   let isReady = false
@@ -63,13 +78,13 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
     await routes(app)
   }
 
-  const inside = createServer({ logger, ...(internal.tls === undefined ? {} : { tls: internal.tls }) })
+  const inside = createServer({ logger, tls: internal.tls })
   healthRoutes(inside, { ...health, registry })
   if (internal.routes !== undefined) inside.register(onceStarted(internal.routes))
   closeLater(() => closeServer(inside, internalDrainMsMax))
   const insideUrl = await listen(inside, parseListenAddress(internal.address), { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
 
-  const outside = createServer({ logger, ...http, compatibility })
+  const outside = createServer({ logger, ...http, tls: tls && { ...tls, asksForCertificate }, compatibility })
   openapiRoutes(outside, { version })
   healthRoutes(outside, health)
   outside.register(onceStarted(routes))

@@ -7,7 +7,7 @@ import fastJsonStringify, { type AnySchema } from 'fast-json-stringify'
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController, type RawServerDefault } from 'fastify'
 import type { Logger } from '../logger.ts'
 import { trackRoutes } from './absent-route.ts'
-import { clientAddressesKey, openClientAddresses } from './client-address.ts'
+import { clientAddressesKey, openClientAddresses, openTrustedProxies, trustedProxiesKey } from './client-address.ts'
 import { allowOrigins } from './cross-origin.ts'
 import { openErrorAnswer } from './error-answer.ts'
 import { HttpError } from './errors.ts'
@@ -23,10 +23,10 @@ import { longListIn } from './validation.ts'
 /** What route plugins take: `(app: HttpServer) => Promise<void>`. */
 export type HttpServer = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
 
-export interface ServerOptions extends Partial<Omit<HttpOptions, 'host' | 'port'>> {
+export interface ServerOptions extends Partial<Omit<HttpOptions, 'host' | 'port' | 'certFile' | 'keyFile'>> {
   readonly logger: Logger
   /** HTTPS; with `ca` only for clients that show a certificate of that authority. */
-  readonly tls?: ServerTls
+  readonly tls?: ServerTls | undefined
   readonly compatibility?: Compatibility
 }
 
@@ -35,6 +35,8 @@ export interface ServerTls {
   readonly cert: string
   readonly key: string
   readonly ca?: string
+  /** Clients are asked for a certificate, and taken with any or none: what reads it (client-certificate.ts) decides. */
+  readonly asksForCertificate?: boolean
 }
 
 /**
@@ -94,6 +96,7 @@ export function createServer({
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   app.decorate(clientAddressesKey, openClientAddresses(trustedProxies, logger))
+  app.decorate(trustedProxiesKey, openTrustedProxies(trustedProxies))
   // Compiled with its first answer: a route describes up to ten, and a start would wait for those of errors, which pass no serializer.
   app.setSerializerCompiler(({ schema }) => {
     let serialize: ((data: unknown) => string) | undefined
@@ -138,6 +141,7 @@ export function createServer({
 /** Fastify takes the options of Node's server under the name of its protocol. The types of its two kinds of server part here, and nobody above needs to know. */
 function protocol(tls: ServerTls | undefined, options: HttpServerOptions): { http: HttpServerOptions } {
   if (tls === undefined) return { http: options }
-  const mutual = tls.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: true }
-  return { https: { ...options, ...tls, ...mutual, minVersion: 'TLSv1.2' } } as unknown as { http: HttpServerOptions }
+  const { asksForCertificate = false, ...texts } = tls
+  const asks = { requestCert: asksForCertificate || tls.ca !== undefined, rejectUnauthorized: tls.ca !== undefined }
+  return { https: { ...options, ...texts, ...asks, minVersion: 'TLSv1.2' } } as unknown as { http: HttpServerOptions }
 }

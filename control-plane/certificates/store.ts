@@ -35,6 +35,8 @@ export interface Expiries {
 export type RevokeIn = (write: Write, thing: ThingId, serial?: string) => Promise<string | undefined>
 
 export interface Certificates {
+  /** Whose certificates these are: no other one's are listed, revoked or taken in place of a key. */
+  readonly authority: Authority['name']
   /**
    * Has certificates signed, and then runs `work`, which hands them out and calls `store` in the transaction that makes their things, or finds them
    * there. Where it throws, they are revoked: nothing is left behind.
@@ -88,15 +90,23 @@ const columns = `serial, thing, certificate, to_char(expires_at AT TIME ZONE 'UT
   to_char(revoked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS revoked_at`
 const isValid = 'revoked_at IS NULL AND expires_at > now()'
 
-// Each insert removes two rows that ended long ago, so that the table shrinks by itself; rows that another one is removing are skipped.
+// One statement for all, since on the embedded database each takes its turn. A deletion of the thing waits for the lock, and then revokes this
+// certificate too. Each insert removes two rows that ended long ago, so that the table shrinks by itself; rows that another one is removing are skipped.
 const insertSql = `
-  WITH old AS (
+  WITH locked AS (
+    SELECT FROM control_plane.things WHERE id = $2 FOR KEY SHARE
+  ), counted AS (
+    SELECT count(*) AS valid FROM control_plane.certificates WHERE thing = $2 AND authority = $3 AND ${isValid}
+  ), old AS (
     SELECT serial FROM control_plane.certificates WHERE authority = $3 AND expires_at < now() - interval '30 days'
     ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED
   ), removed AS (
     DELETE FROM control_plane.certificates USING old WHERE certificates.serial = old.serial
+  ), added AS (
+    INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
+    SELECT $1, $2, $3, $4, $5::timestamptz FROM locked, counted WHERE valid < ${validMax}
   )
-  INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at) VALUES ($1, $2, $3, $4, $5::timestamptz)`
+  SELECT EXISTS (SELECT FROM locked) AS is_there, valid < ${validMax} AS has_room FROM counted`
 const revokeSql = `
   UPDATE control_plane.certificates SET revoked_at = now()
   WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND ${isValid} RETURNING ${columns}`
@@ -128,14 +138,10 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
 
   async function store(write: Write, issued: readonly IssuedCertificate[]): Promise<void> {
     for (const { serial, thing, certificate, expiresAt } of issued) {
-      // A deletion of the thing waits for this lock, and then revokes this certificate too.
-      const locked = await write.query('SELECT FROM control_plane.things WHERE id = $1 FOR KEY SHARE', [thing])
-      if (locked.length === 0) throw new HttpError('forbidden')
-      const countSql = `SELECT count(*) AS valid FROM control_plane.certificates WHERE thing = $1 AND authority = $2 AND ${isValid}`
-      const [counted] = await write.query<{ valid: bigint }>(countSql, [thing, authority.name])
-      if (counted!.valid >= validMax)
-        throw new HttpError('conflict', `the thing has ${validMax} certificates that are valid: revoke what it does not use`)
-      await write.query(insertSql, [serial, thing, authority.name, certificate, expiresAt.toISOString()])
+      const values = [serial, thing, authority.name, certificate, expiresAt.toISOString()]
+      const [outcome] = await write.query<{ is_there: boolean; has_room: boolean }>(insertSql, values)
+      if (!outcome!.is_there) throw new HttpError('forbidden')
+      if (!outcome!.has_room) throw new HttpError('conflict', `the thing has ${validMax} valid certificates: revoke what it does not use`)
       write.note('certificate.issue', [thing, serial])
     }
   }
@@ -146,6 +152,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     const serials = rows.map(row => row.serial)
     await authority.revoke(serials, write)
     write.note('certificate.revoke', [thing, ...serials])
+    write.ends({ kind: 'thing', thing })
     return rows[0]!.revoked_at!
   }
 
@@ -165,12 +172,11 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
 
   let asked: Promise<Buffer> | undefined
   let next: Promise<Buffer> | undefined
-  const askCrl = (): Promise<Buffer> => {
-    asked = authority.crl().finally(() => (asked = undefined))
-    return asked
-  }
+  const askCrl = (): Promise<Buffer> => (asked = authority.crl().finally(() => (asked = undefined)))
 
   return {
+    authority: authority.name,
+
     issuing,
 
     issue: (by, request) =>
@@ -231,8 +237,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     async expiries(signal) {
       type ExpiriesRow = SqlRow & { within7: bigint; within30: bigint; earliest: number | null }
       const [row] = await database.query<ExpiriesRow>(expiriesSql, [authority.name], { signal })
-      const { within7, within30, earliest } = row!
-      return { earliestMs: earliest ?? undefined, within7: Number(within7), within30: Number(within30) }
+      return { earliestMs: row!.earliest ?? undefined, within7: Number(row!.within7), within30: Number(row!.within30) }
     },
 
     start: () => authority.start(),

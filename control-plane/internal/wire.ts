@@ -12,8 +12,13 @@ export const secretLengthMax = 16_384
 /** `POST /internal/authorize`. */
 export const questionSchema = Type.Object(
   {
-    scheme: Type.Enum(['Thing', 'Bearer'], { description: 'The scheme of the Authorization header that was shown.' }),
-    secret: Type.String({ maxLength: secretLengthMax, description: 'What stood after the scheme.' }),
+    scheme: Type.Enum(['Thing', 'Bearer', 'Certificate'], {
+      description: 'The scheme of the Authorization header that was shown, or a certificate.',
+    }),
+    secret: Type.String({
+      maxLength: secretLengthMax,
+      description: 'What stood after the scheme; of a certificate its serial and its SHA-256 fingerprint, in hex, with a colon between.',
+    }),
     channel: Type.String({ maxLength: 64, description: "The channel's id; what is no id is a channel that does not exist." }),
     action: Type.Enum(['publish', 'read']),
     address: Type.Optional(Type.String({ maxLength: 64, description: 'Of the client, under which a key that no thing has is counted.' })),

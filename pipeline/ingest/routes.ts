@@ -10,6 +10,7 @@ import { type AccessControl, limitedError, noChannel, parseChannel, parseCredent
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { Decoder } from '../decode.ts'
 import type { Log } from '../log.ts'
+import { type Certificates, openCertificates } from './certificates.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
@@ -57,11 +58,11 @@ export function ingestRoutes({
   const receiptUs = openReceiptClock()
 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
-  async function readHead(request: FastifyRequest): Promise<void> {
+  async function readHead(certificates: Certificates, request: FastifyRequest): Promise<void> {
     const { channel: channelText, '*': path = '' } = request.params as { channel: string; '*'?: string }
     // What is no id is refused by the route's schema, once it is known who asks.
     const channel = parseChannel(channelText) ?? noChannel
-    const publisher = await authenticate(access, request, channel)
+    const publisher = await authenticate(access, certificates, request, channel)
     const contentType = readContentType(request)
     const subtopic = subtopicOf(path)
     if (contentType === 'application/json') checkFormat(subtopic)
@@ -96,6 +97,9 @@ export function ingestRoutes({
   }
 
   return async app => {
+    const certificates = openCertificates(access, options.clientCertificates, app.log)
+    app.addHook('onClose', async () => certificates.close())
+    const onRequest = (request: FastifyRequest): Promise<void> => readHead(certificates, request)
     app.decorateRequest(publishKey, null)
     app.removeAllContentTypeParsers()
     app.addContentTypeParser<Buffer>(
@@ -112,33 +116,43 @@ export function ingestRoutes({
       throw failure
     })
     app.post('/channels/:channel/messages', {
-      onRequest: readHead,
+      onRequest,
       schema: publishSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
     app.post('/channels/:channel/messages/*', {
-      onRequest: readHead,
+      onRequest,
       schema: publishUnderSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
   }
 }
 
+const unknown = {
+  Thing: 'unknown thing key: use the key returned when the thing was created',
+  Certificate: 'this certificate is revoked, has expired, or is not of this platform: get another one with POST /certs',
+}
+
 /**
- * @returns the thing whose key was shown; null where it may not publish on the channel
+ * @returns the thing whose key or certificate was shown; null where it may not publish on the channel
  * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was shown too often
  * @throws AccessUnavailableError
  */
-async function authenticate(access: AccessControl, request: FastifyRequest, channel: string): Promise<string | null> {
-  const credential = parseCredential(request.headers.authorization)
-  if (credential?.scheme !== 'Thing') {
+async function authenticate(
+  access: AccessControl,
+  certificates: Certificates,
+  request: FastifyRequest,
+  channel: string,
+): Promise<string | null> {
+  const { authorization } = request.headers
+  const credential = authorization === undefined ? certificates.credentialOf(request) : parseCredential(authorization)
+  if (credential === undefined || credential.scheme === 'Bearer') {
     throw new HttpError('unauthenticated', 'publish with the key of a thing, in the header "Authorization: Thing <key>"')
   }
   const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
   if (answer.allowed) return answer.publisher
-  if (answer.reason === 'limited') throw limitedError(answer)
-  if (answer.reason === 'unauthenticated')
-    throw new HttpError('unauthenticated', 'unknown thing key: use the key returned when the thing was created')
+  if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
+  if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unknown[credential.scheme])
   return null
 }
 

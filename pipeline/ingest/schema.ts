@@ -68,12 +68,13 @@ const described = {
 }
 const strict =
   'With `Prefer: handling=strict` the payload is decoded first, and one that would be a dead letter is answered 400 with the rule that it breaks.'
+const certificate = 'Where `ingest.client_certificates` says so, a client certificate of the thing stands in place of its key.'
 
 export const publishSchema = {
   ...described,
   operationId: 'publish',
   summary: 'Publish a message',
-  description: `A SenML pack. A JSON document needs a subtopic. ${strict}`,
+  description: `A SenML pack. A JSON document needs a subtopic. ${strict} ${certificate}`,
   params: Type.Object({ channel: channelParameter }),
   body: { content: senml },
 }
@@ -82,7 +83,7 @@ export const publishUnderSchema = {
   ...described,
   operationId: 'publishUnder',
   summary: 'Publish a message under a subtopic',
-  description: `A JSON document, whose format is the last part of the subtopic, or a SenML pack. ${strict}`,
+  description: `A JSON document, whose format is the last part of the subtopic, or a SenML pack. ${strict} ${certificate}`,
   params: Type.Object({
     channel: channelParameter,
     '*': Type.String({

@@ -1,10 +1,17 @@
 // What ingest and readers are answered: which credential opens which channel, and when an access ends.
 
+import { X509Certificate } from 'node:crypto'
 import { afterEach, beforeAll, expect, test } from 'vitest'
-import { DatabaseError } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError } from '../../config/postgres/database.ts'
 import { openAccess } from '../../control-plane/access.ts'
 import { openChanges } from '../../control-plane/changes.ts'
-import { type Access, type AccessChange, AccessUnavailableError, type Credential } from '../../control-plane/client.ts'
+import {
+  type Access,
+  type AccessChange,
+  AccessUnavailableError,
+  type Credential,
+  certificateCredential,
+} from '../../control-plane/client.ts'
 import { openFailedAttempts } from '../../control-plane/failed-attempts.ts'
 import { openApiKeys } from '../../control-plane/keys/store.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
@@ -34,6 +41,17 @@ describePlatform('access', platform => {
   }
   const ask = (authorization: string, channel: string, action: 'publish' | 'read'): Promise<Access> =>
     platform().plane.access.authorize({ credential: credentialOf(authorization), channel, action })
+
+  const accessOn = (database: Database, authority: 'builtin' | 'step-ca' = 'builtin') =>
+    openAccess({
+      database,
+      keys: openThingKeys([masterKey]),
+      tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
+      changes: openChanges(recordingLogger().logger),
+      unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
+      apiKeys: openApiKeys(platform().database, writesOn(platform().database)),
+      certificates: { authority },
+    })
 
   const unauthenticated = { allowed: false, reason: 'unauthenticated' }
   const forbidden = { allowed: false, reason: 'forbidden' }
@@ -113,6 +131,24 @@ describePlatform('access', platform => {
     expect(await ask(`Thing ${site.owner.slice(7)}`, site.channel, 'read')).toEqual(unauthenticated)
   })
 
+  test('a certificate opens what the key of its thing does until it is revoked, and one of an authority that is not chosen opens nothing', async () => {
+    const { owner: authorization, thing, channel } = await makeSite(platform().url)
+    const body = { thing_id: thing, key_type: 'ec' }
+    const { json } = await call(platform().url, 'POST', '/certs', { authorization, body })
+    const credential = certificateCredential(new X509Certificate(String(json!['ClientCert'])))
+    const opened = (on = channel) => platform().plane.access.authorize({ credential, channel: on, action: 'publish' })
+    expect(await opened()).toEqual({ allowed: true, publisher: thing, owner: expect.any(String), endsMs: expect.any(Number) })
+    expect(await opened(foreign.channel)).toEqual(forbidden)
+    const elsewhere = accessOn(platform().database, 'step-ca')
+    expect(await elsewhere.authorize({ credential, channel, action: 'publish' })).toEqual(unauthenticated)
+    for (const secret of ['', ':', credential.secret.slice(0, -1), credential.secret.split(':')[0]!])
+      expect(
+        await platform().plane.access.authorize({ credential: { scheme: 'Certificate', secret }, channel, action: 'publish' }),
+      ).toEqual(unauthenticated)
+    await call(platform().url, 'DELETE', `/certs/${thing}`, { authorization })
+    expect(await opened()).toEqual(unauthenticated)
+  })
+
   test('each question is one query', async () => {
     let asked = 0
     const { database } = platform()
@@ -120,14 +156,7 @@ describePlatform('access', platform => {
       ...database,
       query: (...query: Parameters<typeof database.query>) => (asked++, database.query(...query)),
     } as typeof database
-    const access = openAccess({
-      database: counted,
-      keys: openThingKeys([masterKey]),
-      tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
-      changes: openChanges(recordingLogger().logger),
-      unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
-      apiKeys: openApiKeys(platform().database, writesOn(platform().database)),
-    })
+    const access = accessOn(counted)
     expect(await access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })).toMatchObject({
       allowed: true,
     })
@@ -181,14 +210,7 @@ describePlatform('access', platform => {
     const lost = new DatabaseError('the connection failed', { sqlState: '', cause: undefined })
     const { database } = platform()
     const away = { ...database, query: () => Promise.reject(lost) } as typeof database
-    const access = openAccess({
-      database: away,
-      keys: openThingKeys([masterKey]),
-      tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
-      changes: openChanges(recordingLogger().logger),
-      unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
-      apiKeys: openApiKeys(platform().database, writesOn(platform().database)),
-    })
+    const access = accessOn(away)
     const asked = access.authorize({ credential: credentialOf(site.device), channel: site.channel, action: 'publish' })
     await expect(asked).rejects.toBeInstanceOf(AccessUnavailableError)
     await expect(asked).rejects.toMatchObject({ cause: lost })

@@ -98,6 +98,19 @@ test.each([
     { SVC_POLICIES_STORE: 'openfga', SVC_DATABASE_CONNECTIONS_MAX: '1' },
     /database\.connections_max: with policies\.store = openfga at least 2/,
   ],
+  ['of a certificate of the port without its key', ingest, { SVC_HTTP_CERT_FILE: 'c.pem' }, /http\.cert_file: a certificate needs its key/],
+  [
+    'of certificates of devices without TLS',
+    ingest,
+    { SVC_INGEST_CLIENT_CERTIFICATES: 'tls' },
+    /ingest\.client_certificates: .*over TLS only: give http\.cert_file/,
+  ],
+  [
+    'of certificates of devices without a proxy',
+    ingest,
+    { SVC_INGEST_CLIENT_CERTIFICATES: 'header' },
+    /ingest\.client_certificates: .*name them in http\.trusted_proxies/,
+  ],
   ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: a certificate needs its key/],
   [
     'of an authority without a certificate',

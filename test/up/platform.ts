@@ -62,7 +62,7 @@ export async function startPlatform(options: StartOptions): Promise<Platform> {
   const { child, printed } = spawnPlatform(options)
   const url = await new Promise<string>((resolve, reject) => {
     const look = (): void => {
-      const ready = /^ready on (http:\/\/\S+)$/m.exec(printed())
+      const ready = /^ready on (https?:\/\/\S+)$/m.exec(printed())
       if (ready !== null) resolve(ready[1]!)
     }
     child.stdout?.on('data', look)

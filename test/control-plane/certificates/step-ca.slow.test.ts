@@ -1,10 +1,11 @@
 // Certificates of a real step-ca server: what every authority promises, and what a control plane does while it is away.
 
-import { createPrivateKey } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Authority } from '../../../control-plane/certificates/authority.ts'
 import type { CertificatesOptions } from '../../../control-plane/certificates/options.ts'
 import { openStepCa } from '../../../control-plane/certificates/step-ca.ts'
+import { certificateCredential, noChannel } from '../../../control-plane/client.ts'
 import { newThingId } from '../../../control-plane/ids.ts'
 import { certificateAuthorityConformance } from '../../conformance/certificate-authority.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
@@ -96,6 +97,12 @@ describeWithStepCa('step-ca', stepCa => {
       const check = async ({ ClientCert, CAChain }: typeof first) =>
         verify(ClientCert, { root: stepCa.root, chain: CAChain, crl: await crl() })
       expect([await check(first), await check(second)]).toEqual(['certificate revoked', 'OK'])
+      const access = async ({ ClientCert }: typeof first) => {
+        const credential = certificateCredential(new X509Certificate(ClientCert))
+        return platform.plane.access.authorize({ credential, channel: noChannel, action: 'publish' })
+      }
+      // Of its thing, which is connected to no channel.
+      expect([await access(first), await access(second)]).toMatchObject([{ reason: 'unauthenticated' }, { reason: 'forbidden' }])
       expect((await ask('DELETE', `/things/${thing}`)).status).toBe(204)
       expect(await check(second)).toBe('certificate revoked')
     })

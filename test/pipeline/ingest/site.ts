@@ -23,8 +23,8 @@ export const looseKey: string = randomUUID()
 /** An unknown key that was shown too often. */
 export const limitedKey: string = randomUUID()
 
-/** No quotas. */
-export const unlimited = { thingMessagesPerMinute: 0, channelMessagesPerMinute: 0 }
+/** No quotas, and no certificates. */
+export const unlimited = { thingMessagesPerMinute: 0, channelMessagesPerMinute: 0, clientCertificates: 'none' } as const
 
 /** Knows two keys, and one connection. */
 export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error } {

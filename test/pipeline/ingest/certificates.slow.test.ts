@@ -1,0 +1,212 @@
+// Publishing with a certificate in place of a key: over TLS, or through a proxy that sends it as `Client-Cert` (RFC 9440).
+
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Registry } from 'prom-client'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { createServer, type ServerOptions } from '../../../config/http/server.ts'
+import { cacheAccess } from '../../../control-plane/access-cache.ts'
+import { type AccessChange, type AccessControl, AccessUnavailableError } from '../../../control-plane/client.ts'
+import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
+import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
+import type { OutgoingMessage } from '../../../pipeline/log.ts'
+import { openssl } from '../../control-plane/certificates/openssl.ts'
+import { describePlatform, recordingLogger } from '../../control-plane/platform.ts'
+import { temporaryFolder } from '../../temporary-folder.ts'
+import { type Answer, call, makeSite, type Site } from '../../up/operator.ts'
+import {
+  type Device,
+  endsWithinASecond,
+  fixture,
+  type Headers,
+  openDevice as openDeviceOn,
+  type Published,
+  publish,
+  type Shown,
+} from './device.ts'
+import { unlimited } from './site.ts'
+
+const serverTls = { cert: fixture('server'), key: fixture('server-key'), asksForCertificate: true }
+const headerOf = ({ cert }: Pick<Shown, 'cert'>): Headers => ({
+  'client-cert': `:${new X509Certificate(cert).raw.toString('base64')}:`,
+})
+
+describePlatform('certificates of devices', platform => {
+  let site: Site
+  let accepted: OutgoingMessage[]
+  beforeEach(async () => {
+    site = await makeSite(platform().url)
+    accepted = []
+  })
+  const ask = (method: string, path: string, body?: object): Promise<Answer> =>
+    call(platform().url, method, path, { authorization: site.owner, ...(body === undefined ? {} : { body }) })
+
+  async function issue(body: object = {}, thing = site.thing): Promise<Shown & { readonly serial: string }> {
+    const { json } = await ask('POST', '/certs', { thing_id: thing, key_type: 'ec', ...body })
+    return { cert: String(json!['ClientCert']), key: String(json!['ClientKey']), serial: String(json!['Serial']) }
+  }
+  const revoke = (serial: string): Promise<Answer> => ask('DELETE', '/certs/revoke', { thing_id: site.thing, serial })
+
+  /** Ingest on a port of its own, in front of the platform's access control. */
+  async function openIngest(
+    clientCertificates: 'none' | 'tls' | 'header',
+    server: Partial<ServerOptions>,
+    control: AccessControl = platform().plane.access,
+  ): Promise<number> {
+    const access = cacheAccess(control, { lifetimeMs: 60_000, entriesMax: 100 })
+    const app = createServer({ logger: recordingLogger().logger, ...server })
+    const log = {
+      name: 'log',
+      id: '',
+      append: async (messages: readonly OutgoingMessage[]) => {
+        accepted.push(...messages)
+        return messages.map((_, nth) => ({ partition: 0, offset: nth }))
+      },
+      close: async () => undefined,
+    }
+    const options = { payloadBytesMax: 1000, ...unlimited, clientCertificates }
+    await app.register(ingestRoutes({ log, logLabel: () => '1', access, metrics: openIngestMetrics(new Registry()), options }))
+    await app.listen({ host: '127.0.0.1', port: 0 })
+    onTestFinished(async () => {
+      await app.close()
+      access.close()
+    })
+    return (app.server.address() as AddressInfo).port
+  }
+  const openTls = (control?: AccessControl): Promise<number> => openIngest('tls', { tls: serverTls }, control)
+
+  const openDevice = (port: number, shown: Shown | undefined): Device => openDeviceOn(port, site.channel, shown)
+  const publishPlain = (port: number, headers: Headers): Promise<Published> => publish(request, { port }, site.channel, headers)
+
+  test('over TLS a thing publishes with its certificate to the channels that it is connected to', async () => {
+    const device = openDevice(await openTls(), await issue())
+    expect((await device.publish()).status).toBe(202)
+    expect(accepted).toMatchObject([{ channel: site.channel, publisher: site.thing }])
+    const other = (await ask('POST', '/channels/bulk', [{ name: 'other' }])).json!['channels'] as [{ id: string }]
+    expect((await device.publish({}, other[0].id)).status).toBe(403)
+  })
+
+  test('without a certificate the key is asked for, and with one the header Authorization decides', async () => {
+    const port = await openTls()
+    const shown = await issue()
+    expect((await openDevice(port, undefined).publish()).status).toBe(401)
+    expect((await openDevice(port, undefined).publish({ authorization: site.device })).status).toBe(202)
+    expect((await openDevice(port, shown).publish({ authorization: 'Thing x' })).status).toBe(401)
+    expect((await openDevice(port, shown).publish({ authorization: site.owner })).status).toBe(401)
+    await revoke(shown.serial)
+    expect((await openDevice(port, shown).publish({ authorization: site.device })).status).toBe(202)
+  })
+
+  test('a revoked certificate is refused at once, its open connection ends within a second, and one with another certificate of the thing stays', async () => {
+    const port = await openTls()
+    const shown = await issue()
+    const [device, other] = [openDevice(port, shown), openDevice(port, await issue())]
+    expect([await device.publish(), await other.publish()]).toMatchObject([{ status: 202 }, { status: 202 }])
+    const [socket, stays] = [device.socket(), other.socket()]
+    expect((await revoke(shown.serial)).status).toBe(200)
+    await endsWithinASecond(socket)
+    expect(await device.publish()).toEqual({ status: 401, detail: expect.stringMatching(/revoked.*POST \/certs/) })
+    expect((await other.publish()).status).toBe(202)
+    expect(other.socket()).toBe(stays)
+  })
+
+  test('with its thing deleted the connection ends', async () => {
+    const device = openDevice(await openTls(), await issue())
+    await device.publish()
+    const socket = device.socket()
+    expect((await ask('DELETE', `/things/${site.thing}`)).status).toBe(204)
+    await endsWithinASecond(socket)
+    expect((await device.publish()).status).toBe(401)
+  })
+
+  test('a certificate is good until its end, also where its grant is remembered', async () => {
+    const device = openDevice(await openTls(), await issue({ ttl: '2s' }))
+    expect((await device.publish()).status).toBe(202)
+    await expect.poll(async () => (await device.publish()).status, { timeout: 10_000 }).toBe(401)
+  })
+
+  test('one of another authority is refused, though it names the thing and has the serial of a valid one', async () => {
+    const { serial } = await issue()
+    const key = `${temporaryFolder()}/key.pem`
+    const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', key]
+    const made = await openssl(['req', '-x509', ...newKey, '-subj', `/CN=${site.thing}`, '-set_serial', `0x${serial}`, '-days', '1'])
+    const cert = /-----BEGIN CERT[\s\S]+CERTIFICATE-----\n/.exec(made.output)![0]
+    expect(new X509Certificate(cert).serialNumber.toLowerCase()).toBe(serial)
+    const answer = await openDevice(await openTls(), { cert, key: readFileSync(key, 'utf8') }).publish()
+    expect(answer).toEqual({ status: 401, detail: expect.stringContaining('not of this platform') })
+  })
+
+  test('when changes were missed open connections are asked about, and end where the answer is no or cannot be had', async () => {
+    const { access } = platform().plane
+    let isAway = false
+    const listeners: ((change: AccessChange) => void)[] = []
+    const missChanges = (): void => listeners.forEach(listener => listener({ kind: 'unheard' }))
+    const port = await openTls({
+      authorize: request => (isAway ? Promise.reject(new AccessUnavailableError('away')) : access.authorize(request)),
+      onChange: listener => (listeners.push(listener), () => undefined),
+    })
+    const shown = await issue()
+    const [device, other] = [openDevice(port, shown), openDevice(port, await issue())]
+    await device.publish()
+    await other.publish()
+    const [socket, stays] = [device.socket(), other.socket()]
+    await revoke(shown.serial)
+    missChanges()
+    await endsWithinASecond(socket)
+    expect(stays.destroyed).toBe(false)
+    isAway = true
+    missChanges()
+    await endsWithinASecond(stays)
+  })
+
+  test('a trusted proxy sends the certificate in the header Client-Cert', async () => {
+    const port = await openIngest('header', { trustedProxies: ['127.0.0.1'] })
+    const shown = await issue()
+    expect((await publishPlain(port, headerOf(shown))).status).toBe(202)
+    expect(accepted).toMatchObject([{ publisher: site.thing }])
+    expect((await publishPlain(port, { ...headerOf(shown), authorization: 'Thing x' })).status).toBe(401)
+    await revoke(shown.serial)
+    expect((await publishPlain(port, headerOf(shown))).status).toBe(401)
+    expect((await publishPlain(port, { ...headerOf(shown), authorization: site.device })).status).toBe(202)
+  })
+
+  test.each(['', '::', ':AAAA:', 'MIIB', ':%:', '-----BEGIN%20CERTIFICATE-----', 'twice'])(
+    'the header Client-Cert with %j is refused with what the proxy has to send',
+    async text => {
+      const port = await openIngest('header', { trustedProxies: ['127.0.0.1'] })
+      const { 'client-cert': good = '' } = headerOf(await issue())
+      const answer = await publishPlain(port, { 'client-cert': text === 'twice' ? `${good}, ${good}` : text })
+      expect(answer).toEqual({ status: 401, detail: expect.stringContaining('RFC 9440') })
+    },
+  )
+
+  test.each<[string, string[]]>([
+    ['not trusted', ['10.0.0.0/8']],
+    ['not trusted, where none is', []],
+  ])('from an address that is %s the header is refused', async (_name, trustedProxies) => {
+    const port = await openIngest('header', { trustedProxies })
+    const shown = await issue()
+    const forwarded = { ...headerOf(shown), 'x-forwarded-for': '10.0.0.1' }
+    expect(await publishPlain(port, forwarded)).toEqual({ status: 401, detail: expect.stringContaining('http.trusted_proxies') })
+    expect((await publishPlain(port, { ...forwarded, authorization: site.device })).status).toBe(202)
+  })
+
+  test('where certificates are taken over TLS a header is not, and where they are not taken neither is', async () => {
+    const shown = await issue()
+    const overTls = openDevice(await openIngest('tls', { tls: serverTls, trustedProxies: ['127.0.0.1'] }), undefined)
+    expect((await overTls.publish(headerOf(shown))).status).toBe(401)
+    const port = await openIngest('none', { tls: serverTls, trustedProxies: ['127.0.0.1'] })
+    expect((await openDevice(port, shown).publish(headerOf(shown))).status).toBe(401)
+  })
+
+  test('a certificate that is not valid is limited after twenty failures within a minute', async () => {
+    const port = await openIngest('header', { trustedProxies: ['127.0.0.1'] })
+    const shown = await issue()
+    await revoke(shown.serial)
+    const headers = { ...headerOf(shown), 'x-forwarded-for': '192.0.2.77' }
+    for (let nth = 0; nth < 20; nth++) expect((await publishPlain(port, headers)).status).toBe(401)
+    expect(await publishPlain(port, headers)).toEqual({ status: 429, detail: expect.stringContaining('this certificate') })
+  })
+})

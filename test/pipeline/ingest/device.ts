@@ -1,0 +1,58 @@
+// A device over TLS, with a certificate or without one, on a connection that stays open between its messages.
+
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import type { request } from 'node:http'
+import { Agent, request as requestTls } from 'node:https'
+import { json } from 'node:stream/consumers'
+import type { TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+
+export const fixturePath = (name: string): string =>
+  fileURLToPath(new URL(`../../control-plane/internal/fixtures/${name}.pem`, import.meta.url))
+/** As PEM. */
+export const fixture = (name: string): string => readFileSync(fixturePath(name), 'utf8')
+
+/** As PEM. */
+export interface Shown {
+  readonly cert: string
+  readonly key: string
+}
+export type Headers = Readonly<Record<string, string>>
+
+export interface Published {
+  readonly status: number | undefined
+  readonly detail: string
+}
+
+export interface Device {
+  publish(headers?: Headers, channel?: string): Promise<Published>
+  /** The connection that is open, and idle. */
+  socket(): TLSSocket
+}
+
+/** Of a server with the certificate of the fixtures. */
+export function openDevice(port: number, channel: string, shown: Shown | undefined): Device {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: fixture('ca'), ...shown })
+  onTestFinished(() => agent.destroy())
+  return {
+    publish: (headers = {}, on = channel) => publish(requestTls, { port, agent }, on, headers),
+    socket: () => Object.values(agent.freeSockets)[0]![0] as TLSSocket,
+  }
+}
+
+export function publish(send: typeof request, options: object, channel: string, headers: Headers): Promise<Published> {
+  const head = { path: `/channels/${channel}/messages`, headers: { 'content-type': 'application/senml+json', ...headers } }
+  return new Promise((resolve, reject) => {
+    const sent = send({ host: '127.0.0.1', method: 'POST', ...head, ...options })
+    sent.on('error', reject).on('response', response => {
+      json(response).then(body => resolve({ status: response.statusCode, detail: (body as { detail?: string }).detail ?? '' }), reject)
+    })
+    sent.end('[{"n":"t","v":1}]')
+  })
+}
+
+export async function endsWithinASecond(socket: TLSSocket): Promise<void> {
+  if (!socket.destroyed) await once(socket, 'close', { signal: AbortSignal.timeout(1_000) })
+}

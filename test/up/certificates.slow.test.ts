@@ -1,0 +1,28 @@
+// `sluice up` over TLS: a device publishes with a certificate of the platform's own authority.
+
+import { expect, test } from 'vitest'
+import { fixturePath, openDevice } from '../pipeline/ingest/device.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+import { call, expectStatus, makeSite } from './operator.ts'
+import { startPlatform } from './platform.ts'
+
+test('a device publishes with a certificate, and without one it is asked for its key', async () => {
+  const data = temporaryFolder()
+  const plain = await startPlatform({ data })
+  const site = await makeSite(plain.url)
+  const body = { thing_id: site.thing, key_type: 'ec' }
+  const { json } = await expectStatus(call(plain.url, 'POST', '/certs', { authorization: site.owner, body }), 201)
+  await plain.stop()
+
+  const environment = {
+    SVC_HTTP_CERT_FILE: fixturePath('server'),
+    SVC_HTTP_KEY_FILE: fixturePath('server-key'),
+    SVC_INGEST_CLIENT_CERTIFICATES: 'tls',
+  }
+  const platform = await startPlatform({ data, environment })
+  const port = Number(new URL(platform.url).port)
+  const shown = { cert: String(json!['ClientCert']), key: String(json!['ClientKey']) }
+  expect((await openDevice(port, site.channel, shown).publish()).status).toBe(202)
+  expect((await openDevice(port, site.channel, undefined).publish()).status).toBe(401)
+  expect(await platform.stop()).toBe(0)
+})
