@@ -186,6 +186,11 @@ export const fetchConfigSchema = {
   description:
     'By the device itself. An unknown id and a wrong key are the same 401; after twenty of them within a minute it is 429 for this id and network, but never for the right key.',
   params: ofDevice,
+  headers: Type.Object({
+    'if-none-match': Type.Optional(
+      Type.String({ description: 'An `ETag` from before: what is as it was is a 304.', examples: ['"3f2a"'] }),
+    ),
+  }),
   response: {
     200: Type.Object(
       {

@@ -145,7 +145,7 @@ const previousWords = (things: number): string =>
 
 /** Their devices have them, and nothing else does. */
 const externalKeyWords = (keys: number): string =>
-  `${keys === 1 ? 'the external key of one device' : `external keys of ${keys} devices`}, each until the device has fetched its configuration or its mapping was requested again`
+  `${keys === 1 ? 'the external key of a device' : `external keys of ${keys} devices`}, until ${keys === 1 ? 'it has fetched its configuration' : 'each has fetched its configuration'} or its mapping was requested again`
 
 function stateWords(state: RotationState): string {
   const { masterKeyId, counts, isAuthorityLeft, configsLeft, externalKeysLeft, previous } = state

@@ -145,6 +145,27 @@ test('a previous key in its time of grace keeps the old key in the folder; the r
   expect(await masterKeys()).toHaveLength(1)
 })
 
+test('an external key that its device has not shown since keeps the old key in the folder; the run after a fetch takes that away', async () => {
+  const { data, masterKeys } = await copy()
+  const [old] = await masterKeys()
+  const body = { external_id: 'gateway', external_key: 'an external key' }
+  await opening(data, ({ url }) => expectStatus(call(url, 'POST', '/mapping', { authorization: site.owner, body }), 201))
+  const kept = await run('secrets', 'rotate', '--data', data)
+  expect(kept).toEqual({
+    code: 0,
+    printed: expect.stringMatching(/the old key stays, for the external key of a device, until it has fetched/),
+  })
+  expect((await masterKeys()).slice(1)).toEqual([old])
+  const fetch = () =>
+    opening(data, async ({ url }) => {
+      const device = { authorization: `Thing ${body.external_key}` }
+      return (await call(url, 'GET', `/things/bootstrap/${body.external_id}`, device)).status
+    })
+  expect(await fetch()).toBe(200)
+  expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/holds the new key alone/) })
+  expect([(await masterKeys()).length, await fetch()]).toEqual([1, 200])
+})
+
 test('a file with the keys of another folder stops it, and stays as it is', async () => {
   const { data } = await copy()
   const text = `${generateSecret()}\n${generateSecret()}\n`
