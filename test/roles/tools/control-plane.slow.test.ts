@@ -97,7 +97,7 @@ things in groups  2        0${' '.repeat(done.length + 1)}read, write and delete
       /^MASTER KEY  THING KEYS\n[0-9a-f]{8} {4}0 {11}the first, which is written under\n[0-9a-f]{8} {4}2 {11}to be encrypted\nbeside them, the previous key of a thing in its time of grace, until \S+Z\n$/,
     )
     expect(await rotate()).toMatch(
-      /^2 thing keys were encrypted under the master key [0-9a-f]{8}, and all are now\nthe old key is still needed\n {2}until \S+Z at the latest by tokens .*\n {2}until (\S+Z) by the previous key of a thing in its time of grace\nkeep it until \1, and then give every instance the first key alone\n$/,
+      /^2 thing keys were encrypted under the master key [0-9a-f]{8}, and all are now\nthe old key is still needed\n {2}until \S+Z at the latest, for tokens .*\n {2}until (\S+Z) by the previous key of a thing in its time of grace\nkeep it until \1, and then give every instance the first key alone\n$/,
     )
     expect(await rotate()).toMatch(/^every thing key was under the master key [0-9a-f]{8} already\n/)
     const answered = await serving(
