@@ -62,10 +62,12 @@ export interface Certificates {
    */
   revoke(by: Actor, thing: ThingId, serial?: string): Promise<string | undefined>
   /**
-   * For work whose transaction revokes. An authority elsewhere is asked in the transaction, before its commit: two such transactions at once
-   * leave the database's connections to others while it does not answer.
+   * For work whose transaction revokes what is valid of these things. An authority elsewhere is asked in the transaction, before its commit: two such
+   * transactions at once leave the database's connections to others while it does not answer. Without a valid certificate it is not asked.
+   *
+   * @throws HttpError `unavailable` where too many wait
    */
-  revoking<Result>(work: (revoke: RevokeIn) => Promise<Result>): Promise<Result>
+  revoking<Result>(things: readonly ThingId[], work: (revoke: RevokeIn) => Promise<Result>): Promise<Result>
   /** DER, of a moment after the call. */
   crl(): Promise<Buffer>
   expiries(signal: AbortSignal): Promise<Expiries>
@@ -127,7 +129,10 @@ const expiriesSql = `
 type CertificateRow = SqlRow & { serial: string; thing: ThingId; certificate: string; expires_at: string; revoked_at: string | null }
 
 export function openCertificates({ database, writes, authority, newCsrs, logger }: Parts): Certificates {
-  const slots = openSlots(revocationsMax)
+  const slots = openSlots(
+    revocationsMax,
+    () => new HttpError('unavailable', 'too many revocations wait for the certificate authority: try again'),
+  )
   const signing = openSigning({
     authority,
     newCsrs,
@@ -156,8 +161,11 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     return rows[0]!.revoked_at!
   }
 
-  const revoking = <Result>(work: (revoke: RevokeIn) => Promise<Result>): Promise<Result> =>
-    authority.name === 'builtin' ? work(revokeIn) : slots(() => work(revokeIn))
+  const revoking: Certificates['revoking'] = async (things, work) => {
+    const sql = `SELECT FROM control_plane.certificates WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid} LIMIT 1`
+    const asks = authority.name !== 'builtin' && (await database.query(sql, [things, authority.name])).length > 0
+    return asks ? slots(() => work(revokeIn)) : work(revokeIn)
+  }
 
   const issuing: Certificates['issuing'] = async (by, requests, work) => {
     const issued: IssuedCertificate[] = []
@@ -187,7 +195,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
 
     renew: (by, { thing, serial }, request, revokesPrevious) =>
       issuing(by, [request], async ([issued], store) => {
-        await revoking(revoke =>
+        await revoking([thing], revoke =>
           writes(by, async write => {
             // Locks the thing first, as who deletes it does.
             await store(write)
@@ -214,7 +222,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     },
 
     async revoke(by, thing, serial) {
-      const revokedAt = await revoking(revoke => writes(by, write => revoke(write, thing, serial)))
+      const revokedAt = await revoking([thing], revoke => writes(by, write => revoke(write, thing, serial)))
       if (revokedAt !== undefined) return revokedAt
       const [row] = await database.query<CertificateRow>(revokedSql, [thing, authority.name, serial ?? null])
       return row?.revoked_at ?? undefined

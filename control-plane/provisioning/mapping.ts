@@ -225,7 +225,8 @@ export function openMappings(parts: Parts): Mappings {
     },
 
     async remove(by, externalId) {
-      return certificates.revoking(revoke =>
+      const before = await rows.find(by.user, externalId)
+      return certificates.revoking(before?.things ?? [], revoke =>
         writes(by, async write => {
           await rows.lock(write, externalId)
           const found = await rows.find(write.user, externalId, write)

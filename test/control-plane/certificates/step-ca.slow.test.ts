@@ -2,6 +2,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openServer } from '../../../config/postgres/server.ts'
 import type { Authority } from '../../../control-plane/certificates/authority.ts'
 import type { CertificatesOptions } from '../../../control-plane/certificates/options.ts'
 import { openStepCa } from '../../../control-plane/certificates/step-ca.ts'
@@ -9,8 +10,9 @@ import { certificateCredential, noChannel } from '../../../control-plane/client.
 import { newThingId } from '../../../control-plane/ids.ts'
 import { certificateAuthorityConformance } from '../../conformance/certificate-authority.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
+import { describeWithPostgres } from '../../servers/postgres.ts'
 import { describeWithStepCa } from '../../servers/step-ca.ts'
-import { type Answer, call } from '../../up/operator.ts'
+import { type Answer, call, expectStatus } from '../../up/operator.ts'
 import { openPlatform, type Platform, type User } from '../platform.ts'
 import { keptCertificates } from './kept-certificates.ts'
 import { makeCsr, readCrl, verify } from './openssl.ts'
@@ -137,6 +139,34 @@ describeWithStepCa('step-ca', stepCa => {
       expect(platform.logged()).toMatch(/request not served/)
       // Neither the key nor a token.
       for (const secret of [String(stepCa.key['d']), 'eyJ']) expect(platform.logged()).not.toContain(secret)
+    })
+  })
+
+  describeWithPostgres('behind a control plane on a server', postgres => {
+    test('while it hangs, deletions that wait for it are bounded in number, and hold up no thing without certificates', async () => {
+      const database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
+      const onServer = await openPlatform(database, { certificates: stepCaOptions(stepCa) })
+      const { token: authorization } = await onServer.user()
+      const ask = (method: string, path: string, body?: object): Promise<Answer> =>
+        call(onServer.url, method, path, { authorization, ...(body === undefined ? {} : { body }) })
+      const { json } = await ask('POST', '/things/bulk', [{ name: 'certified' }, { name: 'bare' }])
+      const [certified, bare] = json!['things'] as [{ id: string }, { id: string }]
+      await expectStatus(ask('POST', '/certs', { thing_id: certified.id, key_type: 'ec' }), 201)
+      let ended = 0
+      stepCa.pause()
+      // Two of them ask, and a hundred wait.
+      const deletions = Array.from({ length: 120 }, () => ask('DELETE', `/things/${certified.id}`).finally(() => ended++))
+      try {
+        await expect.poll(() => ended).toBe(18)
+        expect((await ask('DELETE', `/things/${bare.id}`)).status).toBe(204)
+        expect(ended).toBe(18)
+      } finally {
+        stepCa.resume()
+      }
+      const statuses = (await Promise.all(deletions)).map(({ status }) => status)
+      expect(statuses.filter(status => status === 503)).toHaveLength(18)
+      await onServer.close()
+      await database.close()
     })
   })
 })
