@@ -153,8 +153,9 @@ const eraseSql = `
     SELECT thing FROM control_plane.bootstrap_configs WHERE client_key IS NOT NULL AND ${isOver}
     ORDER BY client_key_fetched_at LIMIT ${erasedMax} FOR UPDATE SKIP LOCKED
   )`
+// Written so that it is looked up by the thing, and never through the index of all that have a private key.
 const acknowledgeSql = `
-  UPDATE control_plane.bootstrap_configs SET client_key = NULL WHERE thing = $1 AND client_key IS NOT NULL RETURNING thing`
+  UPDATE control_plane.bootstrap_configs SET client_key = NULL WHERE thing = $1 AND coalesce(length(client_key), 0) > 0 RETURNING thing`
 
 type StateRow = SqlRow & { channels: ChannelId[]; state: 0 | 1; is_enabled: boolean; version: number }
 type ConfigRow = SqlRow & {
