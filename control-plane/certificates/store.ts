@@ -4,6 +4,7 @@ import { HttpError } from '../../config/http/errors.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
 import type { ThingId } from '../ids.ts'
+import { openNextRun } from '../next-run.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { openSlots } from '../slots.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
@@ -178,10 +179,6 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     }
   }
 
-  let asked: Promise<Buffer> | undefined
-  let next: Promise<Buffer> | undefined
-  const askCrl = (): Promise<Buffer> => (asked = authority.crl().finally(() => (asked = undefined)))
-
   return {
     authority: authority.name,
 
@@ -230,17 +227,8 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
 
     revoking,
 
-    // One question to the authority at a time. Who comes while it is under way shares the next one: what they have seen revoked must be in it.
-    crl() {
-      if (asked === undefined) return askCrl()
-      next ??= asked
-        .catch(() => undefined)
-        .then(() => {
-          next = undefined
-          return askCrl()
-        })
-      return next
-    },
+    // Who comes while the authority is asked shares the next question: what they have seen revoked must be in the answer.
+    crl: openNextRun(() => authority.crl()),
 
     async expiries(signal) {
       type ExpiriesRow = SqlRow & { within7: bigint; within30: bigint; earliest: number | null }

@@ -5,6 +5,7 @@
 
 import { HttpError } from '../../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
+import { openNextRun } from '../../next-run.ts'
 import type { PoliciesOf, Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 import { RefusedError } from './requests.ts'
@@ -72,19 +73,8 @@ const pendingSql = `
 
 export function openQueue({ database, client, store, timeoutMs, onFailure }: Parts): PolicyQueue {
   const undelivered = new Map<bigint, () => void>()
-  let current: Promise<void> = Promise.resolve()
-  let next: Promise<void> | undefined
-
-  /** A round that begins after this call; those that wait for one share it. */
-  function round(): Promise<void> {
-    next ??= current
-      .catch(() => undefined)
-      .then(() => {
-        next = undefined
-        return (current = deliverAll())
-      })
-    return next
-  }
+  /** A round that begins after this call. */
+  const round = openNextRun(deliverAll)
 
   async function deliverAll(): Promise<void> {
     const to = await store()

@@ -1,0 +1,17 @@
+// One run of some work at a time, shared: who asks gets the first run that begins after the question.
+
+export function openNextRun<Result>(work: () => Promise<Result>): () => Promise<Result> {
+  let current: Promise<unknown> = Promise.resolve()
+  let next: Promise<Result> | undefined
+  return () => {
+    next ??= current
+      .catch(() => undefined)
+      .then(() => {
+        next = undefined
+        const run = work()
+        current = run
+        return run
+      })
+    return next
+  }
+}
