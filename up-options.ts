@@ -74,7 +74,7 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
   const { env, compatibility, certificates, provision, http } = options
   const { environment } = sources
   const provisioning = withFaults(faults, () =>
-    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, host: http.host, environment }),
+    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, http, environment }),
   )
   return { ...options, provisioning }
 }

@@ -20,6 +20,16 @@ export interface FailedAttempts {
   limitedMs(key: string): number
 }
 
+/** Failures at an account, or at an external id, from whatever address, before the next attempt is delayed: a person mistypes a few times. */
+const undelayedFailures = 5
+const delayMsMin = 125
+const delayMsMax = 2_000
+
+/** 0 up to five failures, then 125 ms, doubled with each failure up to 2 s. */
+export function delayMsOf(failures: number): number {
+  return failures < undelayedFailures ? 0 : Math.min(delayMsMax, delayMsMin * 2 ** (failures - undelayedFailures))
+}
+
 /** Of keys over their limit; beyond it the oldest is forgotten, and read from the table again. */
 const rememberedMax = 10_000
 /** Rows are removed this long after they lost their meaning, so that nobody is about to write them. */

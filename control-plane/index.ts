@@ -190,7 +190,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
         connectionRoutes(app, { connections, things, channels, authentication, authorization })
         auditRoutes(app, { audit, authentication, authorization })
       }
-      if (served.has('certificates'))
+      if (served.has('certs'))
         certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
       const ofExternal = { externalKeys, failedFetches, authentication, authorization }
       if (served.has('bootstrap')) bootstrapRoutes(app, { ...ofExternal, configs, things, connections, isCompatible })

@@ -55,14 +55,14 @@ export function adminFaults({ email, password = 'not given: nothing to check' }:
   }))
 }
 
-export const services = ['core', 'provision', 'bootstrap', 'certificates'] as const
+export const services = ['core', 'provision', 'bootstrap', 'certs'] as const
 
 export const servicesOption = Type.Array(Type.Enum([...services]), {
   default: [...services],
   minItems: 1,
   flag: '--services',
   description:
-    'Whose routes are served: core (users, tokens, keys, things, channels, groups, policies, the audit log), provision (`/mapping`), bootstrap (`/things/configs`, `/things/bootstrap`), certificates (`/certs`).',
+    'Whose routes are served: core (users, tokens, keys, things, channels, groups, policies, the audit log), provision (`/mapping`), bootstrap (`/things/configs`, `/things/bootstrap`), certs (`/certs`).',
 })
 
 export interface ControlPlaneOptions {

@@ -93,7 +93,7 @@ export function loadApiOptions(sources: OptionSources): ApiOptions {
   faults.push(...knownSecretFaults(env, secrets))
   const { environment } = sources
   const provisioning = withFaults(faults, () =>
-    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, host: http.host, environment }),
+    loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, http, environment }),
   )
   return { ...options, provisioning }
 }

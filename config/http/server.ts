@@ -143,5 +143,8 @@ function protocol(tls: ServerTls | undefined, options: HttpServerOptions): { htt
   if (tls === undefined) return { http: options }
   const { asksForCertificate = false, ...texts } = tls
   const asks = { requestCert: asksForCertificate || tls.ca !== undefined, rejectUnauthorized: tls.ca !== undefined }
-  return { https: { ...options, ...texts, ...asks, minVersion: 'TLSv1.2' } } as unknown as { http: HttpServerOptions }
+  // A handshake is a part of the time in which a head must have come: Node.js alone would wait for two minutes.
+  return { https: { ...options, ...texts, ...asks, minVersion: 'TLSv1.2', handshakeTimeout: options.headersTimeout } } as unknown as {
+    http: HttpServerOptions
+  }
 }

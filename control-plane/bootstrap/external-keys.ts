@@ -2,10 +2,12 @@
 
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { clientAddressOf } from '../../config/http/client-address.ts'
+import { clientAddressOf, networkOf } from '../../config/http/client-address.ts'
 import { type ErrorCode, type Fault, HttpError } from '../../config/http/errors.ts'
 import type { Queries } from '../../config/postgres/database.ts'
 import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
+import { delayMsOf } from '../failed-attempts.ts'
+import { openFairQueue } from '../fair-queue.ts'
 import { refuseFaults, textFault } from '../text.ts'
 import type { UnknownKeys } from '../unknown-keys.ts'
 
@@ -130,16 +132,36 @@ export interface FailedFetches {
   conflict(request: FastifyRequest, externalId: string, error: unknown): Promise<unknown>
   /** Counts what may show whether a key is another's. @throws HttpError `too_many_requests` */
   noteTry(request: FastifyRequest, externalId: string): Promise<void>
+  /** Counts what was made with a key: that it could be made tells that the key is no other's. Refuses nothing: `refuseLimited` does, before the next. */
+  noteMade(request: FastifyRequest, externalId: string): Promise<void>
+  /** @throws HttpError `too_many_requests` for an external id that is limited at this address already */
+  refuseLimited(request: FastifyRequest, externalId: string): void
+  /**
+   * Looks up a key that is shown: at once, or after failures at the external id, from wherever, later and one at a time. So a key cannot be found by
+   * trying, and the right one still opens.
+   *
+   * @throws HttpError `too_many_requests` or `unavailable` where too many wait
+   */
+  slowed<Result>(request: FastifyRequest, externalId: string, look: () => Promise<Result>): Promise<Result>
 }
 
+/** In place of an address: failures from all of them. */
+const anywhere = ''
+const keyWork = { what: ['external keys', 'checked'], concurrentMax: 4, jobsMax: 400, addressJobsMax: 100, accountJobsMax: 20 } as const
+
 export function openFailedFetches(unknownKeys: UnknownKeys): FailedFetches {
+  const queue = openFairQueue(keyWork)
+  const lookupOf = (externalId: string): Buffer => Buffer.from(externalId)
+  const tooMany = (leftMs: number): HttpError => {
+    const detail =
+      'external keys were shown too often for this external id from this address: wait, and use the one that it was provisioned with'
+    return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
+  }
+
   /** @returns undefined while it is not limited */
   async function limited(request: FastifyRequest, externalId: string): Promise<HttpError | undefined> {
-    const leftMs = await unknownKeys.note('external-id', Buffer.from(externalId), clientAddressOf(request))
-    if (leftMs === 0) return undefined
-    const detail =
-      'wrong external keys were shown too often for this external id from this address: use the one that it was provisioned with'
-    return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
+    const leftMs = await unknownKeys.note('external-id', lookupOf(externalId), clientAddressOf(request), anywhere)
+    return leftMs === 0 ? undefined : tooMany(leftMs)
   }
 
   const refusal: FailedFetches['refusal'] = async (request, externalId, code, detail) =>
@@ -154,6 +176,18 @@ export function openFailedFetches(unknownKeys: UnknownKeys): FailedFetches {
     async noteTry(request, externalId) {
       const refused = await limited(request, externalId)
       if (refused !== undefined) throw refused
+    },
+    noteMade: async (request, externalId) => void (await unknownKeys.note('external-id', lookupOf(externalId), clientAddressOf(request))),
+    refuseLimited(request, externalId) {
+      const leftMs = unknownKeys.limitedMs('external-id', lookupOf(externalId), clientAddressOf(request))
+      if (leftMs > 0) throw tooMany(leftMs)
+    },
+    async slowed(request, externalId, look) {
+      const address = clientAddressOf(request)
+      const [failures, ofAll] = await unknownKeys.count('external-id', lookupOf(externalId), [address, anywhere])
+      const delayMs = delayMsOf(ofAll!)
+      if (delayMs === 0) return look()
+      return queue.run({ account: externalId, address: networkOf(address), failures: failures! }, look, delayMs)
     },
   }
 }

@@ -68,6 +68,7 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
     const fields = fieldsOf(request.body)
     const [thing, channelIds] = [ofThing === undefined ? undefined : toThingId(ofThing), channels.map(toChannelId)]
     if (thing === undefined) await authorization.demand(callerOf(request), 'member', 'users')
+    failedFetches.refuseLimited(request, externalId)
     const created = await configs
       .create(changerOf(request), { externalId, externalKey, thing, channels: channelIds, ...fields })
       .catch(async (error: unknown) => Promise.reject(await failedFetches.conflict(request, externalId, error)))
@@ -75,6 +76,7 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
       const exist = async () => (thing === undefined || (await things.exists(thing))) && connections.exist(channelIds, [])
       throw await authorization.refusal(callerOf(request), exist)
     }
+    await failedFetches.noteMade(request, externalId)
     return reply.code(201).header('location', `/things/configs/${created}`).send()
   })
 
@@ -127,7 +129,7 @@ function deviceRoutes(app: HttpServer, { configs, failedFetches, isCompatible }:
       reply.header('www-authenticate', challenge)
       throw new HttpError('unauthenticated', 'show the external key as Authorization: Thing <external key>')
     }
-    const config = await configs.open({ externalId, externalKey })
+    const config = await failedFetches.slowed(request, externalId, () => configs.open({ externalId, externalKey }))
     if (config === undefined) {
       const detail = 'no configuration has this external id and key: show the key that the device was provisioned with'
       const refusal = await failedFetches.refusal(request, externalId, 'unauthenticated', detail)
@@ -140,7 +142,7 @@ function deviceRoutes(app: HttpServer, { configs, failedFetches, isCompatible }:
 
   app.get('/things/bootstrap/:external_id', { schema: fetchConfigSchema }, async (request, reply) => {
     const config = await open(request, reply, request.params.external_id)
-    await configs.noteFetch(config.thing)
+    if (request.method === 'GET') await configs.noteFetch(config.thing)
     const { content = '{}', clientCert, clientKey, caCert } = config
     const answer = {
       ...ofThing(config),

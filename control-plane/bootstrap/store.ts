@@ -101,7 +101,7 @@ export interface Configs {
   open(credential: ExternalCredential): Promise<FetchedConfig | undefined>
   /** Keeps that it is fetched now, and erases private keys whose day is over. */
   noteFetch(thing: ThingId): Promise<void>
-  /** The device has its private key, which is erased. */
+  /** The device has the private key that it fetched, which is erased; one that came later stays. */
   acknowledge(by: Actor, thing: ThingId): Promise<void>
 }
 
@@ -155,7 +155,8 @@ const eraseSql = `
   )`
 // Written so that it is looked up by the thing, and never through the index of all that have a private key.
 const acknowledgeSql = `
-  UPDATE control_plane.bootstrap_configs SET client_key = NULL WHERE thing = $1 AND coalesce(length(client_key), 0) > 0 RETURNING thing`
+  UPDATE control_plane.bootstrap_configs SET client_key = NULL
+  WHERE thing = $1 AND coalesce(length(client_key), 0) > 0 AND client_key_fetched_at IS NOT NULL RETURNING thing`
 
 type StateRow = SqlRow & { channels: ChannelId[]; state: 0 | 1; is_enabled: boolean; version: number }
 type ConfigRow = SqlRow & {
@@ -242,11 +243,12 @@ export function openConfigs(parts: Parts): Configs {
     return row
   }
 
-  /** Connects and disconnects what has changed; where a state was asked for, all that it says. */
+  /** Connects and disconnects what has changed; where a state was asked for, or it was disabled, all of its channels. */
   async function follow(write: Write & Caller, thing: ThingId, before: StateRow, after: StateRow, isAsked: boolean): Promise<void> {
     const [were, are] = [before, after].map(({ state, is_enabled: isEnabled, channels }) => (state === 1 && isEnabled ? channels : []))
     const added = isAsked ? are! : are!.filter(channel => !were!.includes(channel))
-    const ended = (isAsked ? before.channels : were!).filter(channel => !are!.includes(channel))
+    const isDisabled = before.is_enabled && !after.is_enabled
+    const ended = (isAsked || isDisabled ? before.channels : were!).filter(channel => !are!.includes(channel))
     const [connected, disconnected] = [await lockOwnedChannels(write, added), await lockOwnedChannels(write, ended)]
     if (connected.length > 0) await connections.connect(write, connected, [thing])
     if (disconnected.length > 0) await connections.disconnectAll(write, disconnected, [thing])

@@ -77,7 +77,7 @@ export function openBuiltinAuthority({ store, subject, crlUrl }: Parts): Authori
       const content = {
         ...(await store.revoked()),
         issuer: new Uint8Array(certificate.subjectName.toArrayBuffer()),
-        thisUpdate: now,
+        thisUpdate: new Date(now.getTime() - skewMs),
         nextUpdate: new Date(now.getTime() + crlLifetimeMs),
         authorityKeyIdentifier: new Uint8Array(aki.rawData),
       }

@@ -40,6 +40,8 @@ export function openSigning({ authority, newCsrs, revocations, logger }: Parts):
         await revoke(serials)
       } catch (error) {
         logger.warn({ serials, reason: factOf(error) }, 'certificates that were not handed out are not revoked everywhere')
+        // What the database may keep as valid must not be revoked at the authority alone.
+        return
       }
     }
   }

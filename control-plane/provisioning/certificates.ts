@@ -37,6 +37,13 @@ export function answerOf(issued: readonly IssuedCertificate[]): AnsweredCertific
   }
 }
 
+/** Of these things alone: others are deleted. */
+export function certificatesOf(answered: AnsweredCertificates, things: readonly ThingId[]): AnsweredCertificates {
+  const left = <Value>(byThing: Readonly<Record<string, Value>>): Record<string, Value> =>
+    Object.fromEntries(Object.entries(byThing).filter(([thing]) => things.includes(thing as ThingId)))
+  return { ...answered, certificates: left(answered.certificates), client_cert: left(answered.client_cert) }
+}
+
 /** As a repeated request is answered: private keys are shown once. */
 export function withoutKeys(issued: readonly IssuedCertificate[]): AnsweredCertificates | undefined {
   const answer = answerOf(issued)

@@ -27,7 +27,7 @@ export interface Layout {
   readonly bootstrap: {
     /** Whether a bootstrap configuration is made. */
     readonly isProvisioned: boolean
-    /** Whether the things are connected to the channels, and the configuration is enabled. */
+    /** Whether the things are connected to the channels, which is state 1 of the configuration. */
     readonly isWhitelisted: boolean
     /** Whether a certificate is issued for each thing. */
     readonly hasCertificates: boolean

@@ -17,7 +17,7 @@ import type { NewEntity } from '../entity.ts'
 import { newThingId, type ThingId, type UserId } from '../ids.ts'
 import type { Thing, Things } from '../things/store.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
-import { type AnsweredCertificates, answerOf, requestsFor, withoutKeys } from './certificates.ts'
+import { type AnsweredCertificates, answerOf, certificatesOf, requestsFor, withoutKeys } from './certificates.ts'
 import { fillContent, type Layout } from './layout.ts'
 import { referencesOf, thingsOf } from './layout-things.ts'
 import type { MappingRows, StoredMapping } from './store.ts'
@@ -109,7 +109,6 @@ export function openMappings(parts: Parts): Mappings {
     const found = await rows.find(write.user, request.externalId, write)
     if (found !== undefined) {
       demandOwn(found, request)
-      await externalKeys.renew(write, request, found)
       return undefined
     }
     if (await rows.isTaken(request, write)) throw new ExternalKeyTakenError()
@@ -211,7 +210,9 @@ export function openMappings(parts: Parts): Mappings {
       if (made !== undefined) return { mapping: made, isNew: true }
       const found = await rows.find(by.user, request.externalId)
       if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted just now: try again')
-      const ofMapping = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...found.certificates }
+      await writes(by, write => externalKeys.renew(write, request, found))
+      const shown = found.certificates && certificatesOf(found.certificates, found.things)
+      const ofMapping = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...shown }
       return { mapping: { things: await things.findAll(found.things), ...ofMapping }, isNew: false }
     },
 

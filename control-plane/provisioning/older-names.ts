@@ -6,7 +6,7 @@ import type { OptionFault } from '../../config/option-faults.ts'
 import { type OptionFile, type OptionTable, placeInFile } from '../../config/option-file.ts'
 
 const isOneProcess = 'the services that it found there are one process now'
-const hasNoTls = 'TLS is ended by a reverse proxy in front'
+const tlsIsElsewhere = 'set SVC_HTTP_CERT_FILE and SVC_HTTP_KEY_FILE'
 const portIsElsewhere = 'set SVC_HTTP_PORT'
 const levelIsElsewhere = 'set SVC_LOGGING_LEVEL'
 const fileIsElsewhere = 'set SVC_PROVISION_CONFIG_PATH'
@@ -24,10 +24,10 @@ const endedKeys: Readonly<Record<string, string>> = {
   http_port: portIsElsewhere,
   log_level: levelIsElsewhere,
   LogLevel: levelIsElsewhere,
-  tls: hasNoTls,
-  server_cert: hasNoTls,
-  server_key: hasNoTls,
-  ca_certs: hasNoTls,
+  tls: tlsIsElsewhere,
+  server_cert: tlsIsElsewhere,
+  server_key: tlsIsElsewhere,
+  ca_certs: isOneProcess,
   users_url: isOneProcess,
   things_url: isOneProcess,
   users_location: isOneProcess,
@@ -55,9 +55,9 @@ const renamedVariables: Readonly<Record<string, readonly [key: string, today: st
 const endedVariables: Readonly<Record<string, string>> = {
   MF_PROVISION_HTTP_PORT: portIsElsewhere,
   MF_PROVISION_LOG_LEVEL: levelIsElsewhere,
-  MF_PROVISION_ENV_CLIENTS_TLS: hasNoTls,
-  MF_PROVISION_SERVER_CERT: hasNoTls,
-  MF_PROVISION_SERVER_KEY: hasNoTls,
+  MF_PROVISION_ENV_CLIENTS_TLS: isOneProcess,
+  MF_PROVISION_SERVER_CERT: tlsIsElsewhere,
+  MF_PROVISION_SERVER_KEY: tlsIsElsewhere,
   MF_PROVISION_USERS_LOCATION: isOneProcess,
   MF_PROVISION_THINGS_LOCATION: isOneProcess,
   MF_PROVISION_BS_SVC_URL: isOneProcess,

@@ -3,6 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { isLoopback } from '../../config/http/listen-address.ts'
 import type { Compatibility } from '../../config/http/older-clients.ts'
+import type { HttpOptions } from '../../config/http/options.ts'
 import { named } from '../../config/option-variable.ts'
 import { type OptionFault, OptionsError } from '../../config/options.ts'
 import { knownSecretFaults } from '../../config/production.ts'
@@ -79,8 +80,8 @@ export interface ProvisionSurroundings {
   readonly compatibility: Compatibility
   /** How long a certificate may be valid. */
   readonly ttlHoursMax: number
-  /** Where the public listener is reached. */
-  readonly host: string
+  /** Where the public listener is reached, and what stands in front of it. */
+  readonly http: Pick<HttpOptions, 'host' | 'trustedProxies'>
   /** For the variables of release 0.13. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
@@ -91,7 +92,8 @@ export interface ProvisionSurroundings {
  * @throws OptionsError with every fault
  */
 export function loadProvisioning(given: Static<typeof provisionOptions>, surroundings: ProvisionSurroundings): ProvisionOptions {
-  const { env, compatibility, ttlHoursMax, host, environment } = surroundings
+  const { env, compatibility, ttlHoursMax, http, environment } = surroundings
+  const { host, trustedProxies } = http
   const { layout, settings, warnings: ofFile }: LayoutFile = readLayout(given.configPath || undefined, { compatibility, environment })
   const faults: OptionFault[] = []
   const warnings = [...ofFile]
@@ -112,10 +114,10 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
   }
   const credentials = credentialsOf(user, password, apiKey)
   const isOpen = given.open ?? settings.open ?? false
-  if (credentials !== undefined && !isOpen && !isLoopback(host)) {
+  if (credentials !== undefined && !isOpen && (!isLoopback(host) || trustedProxies.length > 0)) {
     faults.push({
       place: 'provision.open',
-      problem: `other machines reach ${named('http.host')} ${host}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, leave the credentials out, or set SVC_PROVISION_OPEN=true where something in front decides who may come`,
+      problem: `other machines reach ${isLoopback(host) ? named('http.trusted_proxies') : `${named('http.host')} ${host}`}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, leave the credentials out, or set SVC_PROVISION_OPEN=true where something in front decides who may come`,
     })
   }
   const externalKeyBytesMin = given.externalKeyBytesMin ?? settings.externalKeyBytesMin ?? externalKeyBytesDefault

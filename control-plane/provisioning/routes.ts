@@ -44,7 +44,9 @@ export function provisioningRoutes(app: HttpServer, parts: Parts): void {
       if (things.length > 0) await failedFetches.noteTry(request, externalId)
       return reply.send({ things: [...things], channels: [...channels] })
     }
+    failedFetches.refuseLimited(request, externalId)
     const { mapping, isNew } = await mappings.make(changerOf(request), { externalId, externalKey, name }).catch(refuse)
+    if (isNew) await failedFetches.noteMade(request, externalId)
     const answer = { ...mapping, things: [...mapping.things], channels: [...mapping.channels] }
     return reply
       .code(isNew ? 201 : 200)
@@ -52,12 +54,12 @@ export function provisioningRoutes(app: HttpServer, parts: Parts): void {
       .send(answer)
   })
 
-  app.get('/mapping', { schema: viewContentSchema, onRequest }, async (request, reply) => {
+  app.get('/mapping', { schema: viewContentSchema, onRequest: authentication.required }, async (request, reply) => {
     await authorization.demand(callerOf(request), 'member', 'users')
-    return reply.send(content)
+    return reply.headers(unstored).send(content)
   })
 
-  app.delete('/mapping/:external_id', { schema: removeMappingSchema, onRequest }, async (request, reply) => {
+  app.delete('/mapping/:external_id', { schema: removeMappingSchema, onRequest: authentication.required }, async (request, reply) => {
     const { external_id: externalId } = request.params
     checkExternalId(externalId, '/path/external_id')
     const caller = callerOf(request)

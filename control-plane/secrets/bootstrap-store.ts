@@ -6,8 +6,8 @@ import { secretRow } from '../bootstrap/store.ts'
 import type { ThingId } from '../ids.ts'
 import type { SealedTexts } from '../sealed-text.ts'
 
-/** They are locked for some tens of milliseconds, and a running instance may want to change one. */
-const batchSize = 1_000
+/** A content has up to 64 KiB, and so has a private key: of both at most 13 MB in hex are one parameter. */
+const batchSize = 50
 
 const leftSql = (columns: string): string => `
   SELECT ${columns} FROM control_plane.bootstrap_configs

@@ -2,15 +2,10 @@
 
 import { networkOf } from '../../config/http/client-address.ts'
 import { HttpError } from '../../config/http/errors.ts'
-import type { FailedAttempts } from '../failed-attempts.ts'
+import { delayMsOf, type FailedAttempts } from '../failed-attempts.ts'
 import type { FairQueue } from '../fair-queue.ts'
 import { type Credentials, normaliseEmail } from './credentials.ts'
 import type { RecognisedUser, Users } from './store.ts'
-
-/** Failures at an account, from whatever address, before the next attempt at it is delayed: a person mistypes a few times. */
-const undelayedFailures = 5
-const delayMsMin = 125
-const delayMsMax = 2_000
 
 interface Parts {
   readonly users: Pick<Users, 'recognise'>
@@ -53,9 +48,4 @@ export function openSignIn({ users, failedAttempts, passwordQueue }: Parts): Sig
     }
     return passwordQueue.run({ account, address: network, failures: failures! }, attempt, delayMsOf(accountFailures!))
   }
-}
-
-/** 0 up to five failures, then 125 ms, doubled with each failure up to 2 s. */
-function delayMsOf(failures: number): number {
-  return failures < undelayedFailures ? 0 : Math.min(delayMsMax, delayMsMin * 2 ** (failures - undelayedFailures))
 }

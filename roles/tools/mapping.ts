@@ -51,7 +51,9 @@ export async function sendMapping({ base, token, dryRun, wait }: MappingTarget, 
     const answer = await answerTo(url, body, token)
     const { status } = answer
     if (passing.has(status) && attempt < attemptsMax) {
-      await wait(answer.retryAfterMs ?? Math.min(waitMsFirst * 2 ** (attempt - 1), waitMsMax) * (0.5 + Math.random() / 2))
+      const backoffMs = Math.min(waitMsFirst * 2 ** (attempt - 1), waitMsMax) * (0.5 + Math.random() / 2)
+      // At least: of many that wait, few have their turn after the first second.
+      await wait(Math.max(answer.retryAfterMs ?? 0, backoffMs))
       continue
     }
     const outcome = outcomes[status] ?? 'failed'

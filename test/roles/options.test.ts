@@ -39,7 +39,7 @@ test('api needs its database and its key, and ingest nothing', () => {
 test('api serves all services, or those that the flag or the variable names', () => {
   const services = (environment: Environment, given?: string) =>
     loadApiOptions({ environment: { ...right, ...environment }, overrides: { services: given } }).services
-  expect(services({})).toEqual(['core', 'provision', 'bootstrap', 'certificates'])
+  expect(services({})).toEqual(['core', 'provision', 'bootstrap', 'certs'])
   expect(services({ SVC_SERVICES: 'core' })).toEqual(['core'])
   expect(services({ SVC_SERVICES: 'core' }, 'provision,bootstrap')).toEqual(['provision', 'bootstrap'])
   expect(api({ SVC_SERVICES: 'provisioning' })).toEqual([

@@ -6,9 +6,9 @@
 import { HttpError } from '../../../config/http/errors.ts'
 import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
 import { openNextRun } from '../../next-run.ts'
+import { OutsideError } from '../../outside-requests.ts'
 import type { PoliciesOf, Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
-import { RefusedError } from './requests.ts'
 
 export interface PolicyChange {
   readonly removed: readonly (Policy | PoliciesOf)[]
@@ -94,7 +94,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
         for (const name of names) held.add(name)
         failure ??= error
         // Another error is one of the server, and of all others.
-        if (error !== undefined && !(error.cause instanceof RefusedError)) break
+        if (error !== undefined && !isRefusal(error)) break
       }
     }
     if (failure !== undefined) onFailure(failure, failed)
@@ -178,6 +178,11 @@ function namesIn({ removed, added }: PolicyChange): string[] {
     ...('object' in of ? [of.object] : []),
     ...('subject' in of && of.subject.endsWith('#member') ? [of.subject] : []),
   ])
+}
+
+/** The server was asked, and says no: asking again is of no use. */
+function isRefusal({ cause }: Error): boolean {
+  return cause instanceof OutsideError && cause.status === 400
 }
 
 function errorOf(error: unknown): Error {

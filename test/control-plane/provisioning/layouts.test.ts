@@ -156,6 +156,10 @@ describeOnDatabases('layouts', database => {
     expect(later).not.toHaveProperty('client_key')
     expect(JSON.parse(later['content'] as string)).toMatchObject({ agent: { mqtt: { client_key: '', client_cert: certs[gateway] } } })
 
+    expect((await call(platform.url, 'DELETE', `/things/${pump}`, { authorization: user.token })).status).toBe(204)
+    const left = (await map(platform, body)).json as unknown as Certified
+    expect([left.things.length, Object.keys(left.certificates), Object.keys(left.client_cert)]).toEqual([1, [gateway], [gateway]])
+
     expect((await call(platform.url, 'DELETE', `/mapping/${body.external_id}`, { authorization: user.token })).status).toBe(204)
     const sql = 'SELECT revoked_at IS NOT NULL AS revoked FROM control_plane.certificates WHERE thing = ANY($1::uuid[])'
     expect(await database().query(sql, [[pump, gateway]])).toEqual([{ revoked: true }, { revoked: true }])
@@ -206,8 +210,8 @@ describeOnDatabases('layouts', database => {
       expect((await map(platform, body)).status).toBe(200)
       expect((await anonymous('POST', '/mapping', { body, authorization: 'Bearer nonsense' })).status).toBe(401)
       expect((await anonymous('POST', '/mapping', { body, authorization: await platform.administrator() })).status).toBe(409)
-      expect((await anonymous('GET', '/mapping')).status).toBe(200)
-      expect((await anonymous('DELETE', `/mapping/${body.external_id}`)).status).toBe(204)
+      expect((await anonymous('GET', '/mapping')).status).toBe(401)
+      expect((await anonymous('DELETE', `/mapping/${body.external_id}`)).status).toBe(401)
       expect((await anonymous('GET', '/things')).status).toBe(401)
     },
   )

@@ -1,6 +1,7 @@
 // Mappings over HTTP: what one request makes, what the same request finds again, and who may ask.
 
 import { beforeAll, expect, test } from 'vitest'
+import { failuresMax } from '../../../control-plane/failed-attempts.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { absentId, describePlatform, type User } from '../platform.ts'
 
@@ -71,6 +72,18 @@ describePlatform('mapping', platform => {
     expect([await total('things'), await total('channels')]).toEqual([things, channels])
   })
 
+  test('an external id that is mapped and removed again and again is limited: what can be made tells of the keys of others', async () => {
+    const { external_id: externalId } = device()
+    const make = async (nth: number) => (await map({ external_id: externalId, external_key: `guessed key ${nth}` })).status
+    for (let nth = 0; nth < failuresMax; nth++) {
+      expect(await make(nth)).toBe(201)
+      await ask('DELETE', `/mapping/${externalId}`)
+    }
+    expect(await make(failuresMax)).toBe(429)
+    const config = { external_id: externalId, external_key: 'guessed key' }
+    expect((await ask('POST', '/things/configs', config)).status).toBe(429)
+  })
+
   test('50 equal requests at once make one set, and all answer it', async () => {
     const by = await platform().user()
     const body = device()
@@ -102,12 +115,12 @@ describePlatform('mapping', platform => {
     for (let attempt = 0; attempt < 11; attempt++) {
       statuses.push((await map(body, third.token)).status, (await ask('POST', '/mapping?dry_run=1', body, third.token)).status)
     }
-    expect(statuses).toEqual([...Array.from({ length: 20 }, () => 409), 429, 429])
+    // What was made counts, too.
+    expect(statuses).toEqual([...Array.from({ length: 18 }, () => 409), 429, 429, 429, 429])
     expect([await total('things', third), await total('channels', third)]).toEqual([0, 0])
     const fetch = (key: string) => call(platform().url, 'GET', `/things/bootstrap/${body.external_id}`, { authorization: `Thing ${key}` })
-    expect((await fetch('a wrong key')).status).toBe(429)
-    expect((await fetch(body.external_key)).status).toBe(200)
-    expect((await fetch('key of the other one')).status).toBe(200)
+    const fetched = await Promise.all(['a wrong key', body.external_key, 'key of the other one'].map(fetch))
+    expect(fetched.map(({ status }) => status)).toEqual([429, 200, 200])
   })
 
   test('two tenants who ask for one external id and key at once: one gets it', async () => {

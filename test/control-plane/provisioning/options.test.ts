@@ -22,7 +22,7 @@ function load(environment: Record<string, string>, file = '', surroundings: Surr
     env: 'development',
     compatibility: 'none',
     ttlHoursMax: 8_760,
-    host: '127.0.0.1',
+    http: { host: '127.0.0.1', trustedProxies: [] },
     environment: all,
     ...surroundings,
   })
@@ -73,7 +73,8 @@ test('external keys below 16 bytes are warned of once provisioning is set up, an
 })
 
 const open = { ...user, SVC_PROVISION_OPEN: 'true' }
-const toAll: Surroundings = { host: '0.0.0.0' }
+const toAll: Surroundings = { http: { host: '0.0.0.0', trustedProxies: [] } }
+const proxied: Surroundings = { http: { host: '127.0.0.1', trustedProxies: ['127.0.0.1'] } }
 
 test.each([
   [
@@ -90,7 +91,13 @@ test.each([
     toAll,
     /^provision\.open: other machines reach http\.host \(SVC_HTTP_HOST\) 0\.0\.0\.0, .*set SVC_PROVISION_OPEN=true/,
   ],
-  ['an API key that they may use', { SVC_PROVISION_API_KEY: 'hidden' }, { host: 'api.example' }, /^provision\.open: /],
+  ['an API key that they may use', { SVC_PROVISION_API_KEY: 'hidden' }, toAll, /^provision\.open: /],
+  [
+    'credentials behind a proxy',
+    user,
+    proxied,
+    /^provision\.open: other machines reach http\.trusted_proxies .*set SVC_PROVISION_OPEN=true/,
+  ],
   [
     'a short minimum of keys',
     { SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN: '7' },
@@ -110,7 +117,8 @@ test.each([
 })
 
 test('credentials go with a listener of this machine, with none configured, or where the option says so', () => {
-  for (const host of ['127.0.0.1', '::1', 'localhost']) expect(load(user, '', { host }).credentials).toEqual(asUser)
+  for (const host of ['127.0.0.1', '::1', 'localhost'])
+    expect(load(user, '', { http: { host, trustedProxies: [] } }).credentials).toEqual(asUser)
   expect(load({}, '', toAll)).not.toHaveProperty('credentials')
   expect(load(open, '', toAll).credentials).toEqual(asUser)
   expect(load(user, 'open = true', toAll).credentials).toEqual(asUser)

@@ -8,8 +8,9 @@ import { openAuditLog } from '../../../../control-plane/audit/store.ts'
 import type { Certificates } from '../../../../control-plane/certificates/store.ts'
 import { openChanges } from '../../../../control-plane/changes.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
+import { OutsideError } from '../../../../control-plane/outside-requests.ts'
 import { openClient } from '../../../../control-plane/policies/openfga/client.ts'
-import { type OpenFgaRequests, openRequests, RefusedError } from '../../../../control-plane/policies/openfga/requests.ts'
+import { type OpenFgaRequests, openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
 import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-plane/policies/openfga/store.ts'
 import type { Relation } from '../../../../control-plane/policies/policy-store.ts'
 import { openPolicies } from '../../../../control-plane/policies/store.ts'
@@ -68,7 +69,8 @@ describeWithPostgres('queue', postgres => {
         async post(path, body) {
           if (!path.endsWith('/write')) return requests.post(path, body)
           const outcome = await onWrite(JSON.stringify(body), ++sent)
-          if (outcome === 'is refused') throw new HttpError('unavailable', '', { cause: new RefusedError('it answers 400') })
+          if (outcome === 'is refused')
+            throw new HttpError('unavailable', '', { cause: new OutsideError('it answers 400', 400, undefined) })
           const answer = await requests.post(path, body)
           if (outcome === 'loses its answer') throw new Error('no answer came')
           return answer
