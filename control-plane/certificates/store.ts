@@ -1,12 +1,13 @@
 // Certificates in the database: which were issued for which thing, until when, and what was revoked. No private key is among it.
 
+import { networkOf } from '../../config/http/client-address.ts'
 import { HttpError } from '../../config/http/errors.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { Database, SqlRow } from '../../config/postgres/database.ts'
+import { openFairQueue } from '../fair-queue.ts'
 import type { ThingId } from '../ids.ts'
 import { openNextRun } from '../next-run.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
-import { openSlots } from '../slots.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { Authority } from './authority.ts'
 import type { NewCsrs } from './csr.ts'
@@ -66,9 +67,9 @@ export interface Certificates {
    * For work whose transaction revokes what is valid of these things. An authority elsewhere is asked in the transaction, before its commit: two such
    * transactions at once leave the database's connections to others while it does not answer. Without a valid certificate it is not asked.
    *
-   * @throws HttpError `unavailable` where too many wait
+   * @throws HttpError `too_many_requests`, `unavailable` where too many wait
    */
-  revoking<Result>(things: readonly ThingId[], work: (revoke: RevokeIn) => Promise<Result>): Promise<Result>
+  revoking<Result>(by: Actor, things: readonly ThingId[], work: (revoke: RevokeIn) => Promise<Result>): Promise<Result>
   /** DER, of a moment after the call. */
   crl(): Promise<Buffer>
   expiries(signal: AbortSignal): Promise<Expiries>
@@ -87,7 +88,7 @@ interface Parts {
 
 /** Of one thing, so that a transaction which revokes them all is short. */
 const validMax = 100
-const revocationsMax = 2
+const revocationWork = { what: ['revocations', 'sent'], concurrentMax: 2, jobsMax: 100, addressJobsMax: 50, accountJobsMax: 10 } as const
 
 const columns = `serial, thing, certificate, to_char(expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS expires_at,
   to_char(revoked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS revoked_at`
@@ -130,10 +131,7 @@ const expiriesSql = `
 type CertificateRow = SqlRow & { serial: string; thing: ThingId; certificate: string; expires_at: string; revoked_at: string | null }
 
 export function openCertificates({ database, writes, authority, newCsrs, logger }: Parts): Certificates {
-  const slots = openSlots(
-    revocationsMax,
-    () => new HttpError('unavailable', 'too many revocations wait for the certificate authority: try again'),
-  )
+  const queue = openFairQueue(revocationWork)
   const signing = openSigning({
     authority,
     newCsrs,
@@ -162,10 +160,10 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     return rows[0]!.revoked_at!
   }
 
-  const revoking: Certificates['revoking'] = async (things, work) => {
+  const revoking: Certificates['revoking'] = async ({ user = 'program', address = '' }, things, work) => {
     const sql = `SELECT FROM control_plane.certificates WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid} LIMIT 1`
     const asks = authority.name !== 'builtin' && (await database.query(sql, [things, authority.name])).length > 0
-    return asks ? slots(() => work(revokeIn)) : work(revokeIn)
+    return asks ? queue.run({ account: user, address: networkOf(address) }, () => work(revokeIn)) : work(revokeIn)
   }
 
   const issuing: Certificates['issuing'] = async (by, requests, work) => {
@@ -192,7 +190,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
 
     renew: (by, { thing, serial }, request, revokesPrevious) =>
       issuing(by, [request], async ([issued], store) => {
-        await revoking([thing], revoke =>
+        await revoking(by, [thing], revoke =>
           writes(by, async write => {
             // Locks the thing first, as who deletes it does.
             await store(write)
@@ -219,7 +217,7 @@ export function openCertificates({ database, writes, authority, newCsrs, logger 
     },
 
     async revoke(by, thing, serial) {
-      const revokedAt = await revoking([thing], revoke => writes(by, write => revoke(write, thing, serial)))
+      const revokedAt = await revoking(by, [thing], revoke => writes(by, write => revoke(write, thing, serial)))
       if (revokedAt !== undefined) return revokedAt
       const [row] = await database.query<CertificateRow>(revokedSql, [thing, authority.name, serial ?? null])
       return row?.revoked_at ?? undefined

@@ -227,7 +227,7 @@ export function openMappings(parts: Parts): Mappings {
 
     async remove(by, externalId) {
       const before = await rows.find(by.user, externalId)
-      return certificates.revoking(before?.things ?? [], revoke =>
+      return certificates.revoking(by, before?.things ?? [], revoke =>
         writes(by, async write => {
           await rows.lock(write, externalId)
           const found = await rows.find(write.user, externalId, write)

@@ -267,7 +267,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
           await write.policies.removeAll({ object: thing })
           return rows
         })
-      return given === undefined ? certificates.revoking([thing], removeIn) : removeIn(given)
+      return given === undefined ? certificates.revoking(by, [thing], removeIn) : removeIn(given)
     },
 
     async rotateKey(by, thing, graceSeconds, versions, given) {

@@ -45,7 +45,7 @@ describeWithPostgres('outbox', postgres => {
         policies,
         writes,
         keys: openThingKeys([masterKey]),
-        certificates: { revoking: (_things, work) => work(async () => undefined) },
+        certificates: { revoking: (_by, _things, work) => work(async () => undefined) },
       })
       return things.create({ ...itself, user: user.id as UserId }, [{ name: 'made' }])
     }

@@ -87,7 +87,7 @@ describeWithPostgres('queue', postgres => {
         policies: store,
         writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), changes }),
       }
-      const certificates = { revoking: (_things, work) => work(async () => undefined) } satisfies Pick<Certificates, 'revoking'>
+      const certificates = { revoking: (_by, _things, work) => work(async () => undefined) } satisfies Pick<Certificates, 'revoking'>
       return { writes: parts.writes, things: openThings({ ...parts, keys: openThingKeys([masterKey]), certificates }) }
     }
 
