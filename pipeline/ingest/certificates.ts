@@ -20,12 +20,15 @@ export interface Certificates {
    * @throws HttpError `unauthenticated` for a header that is not to be believed
    */
   credentialOf(request: FastifyRequest): Credential | undefined
+  /** Once that credential was good: from now on the connection ends with it. */
+  noteGood(request: FastifyRequest): void
   close(): void
 }
 
-interface Connection {
-  readonly socket: Socket
+/** A certificate that was good, and the connections that showed it. */
+interface Watched {
   readonly credential: Credential
+  readonly sockets: Set<Socket>
 }
 
 /** At the same time, beside what requests ask. */
@@ -36,27 +39,37 @@ export function openCertificates(
   from: IngestOptions['clientCertificates'],
   logger: Pick<FastifyBaseLogger, 'error'>,
 ): Certificates {
-  if (from === 'none') return { credentialOf: () => undefined, close: () => undefined }
+  if (from === 'none') return { credentialOf: () => undefined, noteGood: () => undefined, close: () => undefined }
   if (from === 'header') {
     return {
       credentialOf(request) {
         const certificate = certificateOfHeader(request)
         return certificate && certificateCredential(certificate)
       },
+      // The connection is the proxy's.
+      noteGood: () => undefined,
       close: () => undefined,
     }
   }
   const connections = watchConnections(access, logger)
+  const credentials = new WeakMap<Socket, Credential>()
   return {
     credentialOf(request) {
       const { socket } = request.raw
-      const known = connections.find(socket)
+      const known = credentials.get(socket)
       if (known !== undefined) return known
       const certificate = certificateOfConnection(request)
       if (certificate === undefined) return undefined
       const credential = certificateCredential(certificate)
-      connections.watch({ socket, credential }, thingOf(certificate.subject))
+      credentials.set(socket, credential)
       return credential
+    },
+    noteGood(request) {
+      const { socket } = request.raw
+      const credential = credentials.get(socket)
+      if (credential === undefined || connections.has(socket)) return
+      const certificate = certificateOfConnection(request)
+      if (certificate !== undefined) connections.watch(socket, credential, thingOf(certificate.subject))
     },
     close: () => connections.close(),
   }
@@ -66,56 +79,66 @@ export function openCertificates(
 const thingOf = (subject: string): string => subject.replace(/^CN=/, '')
 
 /**
- * Ends open connections whose certificate is good no more. Each request asks by itself; this is for who holds a connection open, or is in the middle
- * of a body. A connection is asked about when a change of its thing is told, and each of them when changes were missed.
+ * Ends open connections whose certificate is good no more. Each request asks by itself; this is for a connection that is held open, or in the middle
+ * of a body. A certificate is asked about when a change of its thing is told, and each of them when changes were missed: once, however many
+ * connections showed it.
  */
 function watchConnections(access: AccessControl, logger: Pick<FastifyBaseLogger, 'error'>) {
-  const credentials = new WeakMap<Socket, Credential>()
-  const byThing = new Map<string, Set<Connection>>()
-  const doubted = new Set<Connection>()
+  const watchedSockets = new WeakSet<Socket>()
+  /** By thing, and then by certificate. */
+  const byThing = new Map<string, Map<string, Watched>>()
+  const doubted = new Set<Watched>()
   let underWay = 0
 
   function onChange(change: AccessChange): void {
-    const concerned = change.kind === 'unheard' ? [...byThing.values()] : change.kind === 'thing' ? [byThing.get(change.thing) ?? []] : []
-    for (const connections of concerned) for (const connection of connections) doubted.add(connection)
+    const concerned = change.kind === 'unheard' ? [...byThing.values()] : change.kind === 'thing' ? [byThing.get(change.thing)] : []
+    for (const certificates of concerned) for (const watched of certificates?.values() ?? []) doubted.add(watched)
     work()
   }
   const stop = access.onChange(onChange)
 
   function work(): void {
-    for (const connection of doubted) {
+    for (const watched of doubted) {
       if (underWay >= questionsMax) return
-      doubted.delete(connection)
-      void look(connection)
+      doubted.delete(watched)
+      void look(watched)
     }
   }
 
-  /** Never rejects: what cannot be known ends the connection, too. */
-  async function look({ socket, credential }: Connection): Promise<void> {
+  /** Never rejects: what cannot be known ends the connections, too. */
+  async function look({ credential, sockets }: Watched): Promise<void> {
     underWay++
+    let isGood = false
     try {
       const answer = await access.authorize({ credential, channel: noChannel, action: 'publish' })
-      if (!answer.allowed && answer.reason !== 'forbidden') socket.destroy()
+      isGood = answer.allowed || answer.reason === 'forbidden'
     } catch (error) {
       if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'the certificate of a connection cannot be looked at')
-      socket.destroy()
     }
+    if (!isGood) for (const socket of sockets) socket.destroy()
     underWay--
     work()
   }
 
   return {
-    find: (socket: Socket) => credentials.get(socket),
-    watch(connection: Connection, thing: string): void {
-      const { socket, credential } = connection
+    has: (socket: Socket) => watchedSockets.has(socket),
+    watch(socket: Socket, credential: Credential, thing: string): void {
       if (socket.destroyed) return
-      credentials.set(socket, credential)
-      const connections = byThing.get(thing) ?? new Set()
-      byThing.set(thing, connections.add(connection))
+      watchedSockets.add(socket)
+      const certificates = byThing.get(thing) ?? new Map<string, Watched>()
+      byThing.set(thing, certificates)
+      const watched = certificates.get(credential.secret) ?? { credential, sockets: new Set() }
+      certificates.set(credential.secret, watched)
+      watched.sockets.add(socket)
+      // A change that was told since the request asked was not for it.
+      doubted.add(watched)
+      work()
       socket.once('close', () => {
-        doubted.delete(connection)
-        connections.delete(connection)
-        if (connections.size === 0) byThing.delete(thing)
+        watched.sockets.delete(socket)
+        if (watched.sockets.size > 0) return
+        doubted.delete(watched)
+        if (certificates.get(credential.secret) === watched) certificates.delete(credential.secret)
+        if (certificates.size === 0 && byThing.get(thing) === certificates) byThing.delete(thing)
       })
     },
     close: stop,

@@ -150,6 +150,7 @@ async function authenticate(
     throw new HttpError('unauthenticated', 'publish with the key of a thing, in the header "Authorization: Thing <key>"')
   }
   const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
+  if (authorization === undefined && (answer.allowed || answer.reason === 'forbidden')) certificates.noteGood(request)
   if (answer.allowed) return answer.publisher
   if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
   if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unknown[credential.scheme])
