@@ -64,6 +64,7 @@ describePlatform('audit', platform => {
     await ask('PUT', `/things/configs/${thing}`, { content: 'secret name' })
     await ask('PUT', `/things/configs/${thing}`, { enabled: false })
     await ask('PUT', `/things/configs/${thing}`, { enabled: true })
+    await as(`Thing ${external.external_key}`)('GET', '/things/bootstrap/secret%20name')
     await as(`Thing ${external.external_key}`)('POST', '/things/bootstrap/secret%20name/ack')
     await ask('DELETE', `/things/configs/${thing}`)
     const mapping = await ask('POST', '/mapping', external)
