@@ -47,6 +47,8 @@ export interface SigningRequest {
   readonly thing: ThingId
   /** PKCS #10, as PEM. */
   readonly csr: string
+  /** The one in the CSR: SPKI, as DER. */
+  readonly publicKey: Buffer
   /** Seconds from now, at most; an authority that ends earlier signs until its own end. */
   readonly ttlSeconds: number
 }

@@ -21,6 +21,8 @@ interface Root {
   readonly pem: string
   readonly key: KeyObject
   readonly signingKey: webcrypto.CryptoKey
+  /** Of every certificate that it signs. */
+  readonly extensions: readonly InstanceType<X509['Extension']>[]
 }
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
@@ -46,7 +48,15 @@ export function openBuiltinAuthority({ store, subject, crlUrl }: Parts): Authori
     }
     const key = createPrivateKey(kept.privateKey)
     const signingKey = key.toCryptoKey(algorithm, false, ['sign'])
-    return { x509, certificate: new x509.X509Certificate(kept.certificate), pem: kept.certificate, key, signingKey }
+    const certificate = new x509.X509Certificate(kept.certificate)
+    const extensions = [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.clientAuth]),
+      await x509.AuthorityKeyIdentifierExtension.create(certificate.publicKey),
+      ...(crlUrl === undefined ? [] : [new x509.CRLDistributionPointsExtension([crlUrl])]),
+    ]
+    return { x509, certificate, pem: kept.certificate, key, signingKey, extensions }
   }
 
   function opened(): Promise<Root> {
@@ -62,7 +72,7 @@ export function openBuiltinAuthority({ store, subject, crlUrl }: Parts): Authori
     start: async () => undefined,
 
     async sign(request) {
-      return signLeaf(await opened(), request, crlUrl)
+      return signLeaf(await opened(), request)
     },
 
     revoke: (_serials, transaction) => store.bump(transaction),
@@ -112,9 +122,9 @@ async function makeRoot(x509: X509, subject: string): Promise<AuthorityKeys> {
   return { certificate: certificate.toString('pem'), privateKey: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString() }
 }
 
-async function signLeaf(root: Root, { thing, csr, ttlSeconds }: SigningRequest, crlUrl: string | undefined): Promise<SignedCertificate> {
+async function signLeaf(root: Root, { thing, publicKey: spki, ttlSeconds }: SigningRequest): Promise<SignedCertificate> {
   const { x509, certificate: issuer } = root
-  const { publicKey } = new x509.Pkcs10CertificateRequest(csr)
+  const publicKey = new x509.PublicKey(new Uint8Array(spki))
   const now = Date.now()
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: newSerial(),
@@ -125,14 +135,7 @@ async function signLeaf(root: Root, { thing, csr, ttlSeconds }: SigningRequest, 
     publicKey,
     signingKey: root.signingKey,
     signingAlgorithm: algorithm,
-    extensions: [
-      new x509.BasicConstraintsExtension(false, undefined, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.clientAuth]),
-      await x509.SubjectKeyIdentifierExtension.create(publicKey),
-      await x509.AuthorityKeyIdentifierExtension.create(issuer.publicKey),
-      ...(crlUrl === undefined ? [] : [new x509.CRLDistributionPointsExtension([crlUrl])]),
-    ],
+    extensions: [...root.extensions, await x509.SubjectKeyIdentifierExtension.create(publicKey)],
   })
   return { certificate: certificate.toString('pem'), issuingCa: root.pem, caChain: null }
 }

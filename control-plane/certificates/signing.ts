@@ -49,7 +49,7 @@ export function openSigning({ authority, newCsrs, revocations, logger }: Parts):
   return {
     async sign(by, { thing, key, ttlSeconds }) {
       const csr = 'csr' in key ? key : await newCsrs.make(by, thing, key)
-      const signed = await authority.sign({ thing, csr: csr.csr, ttlSeconds })
+      const signed = await authority.sign({ thing, csr: csr.csr, publicKey: csr.publicKey, ttlSeconds })
       let issued: IssuedCertificate
       try {
         issued = readSigned(signed, thing, csr)

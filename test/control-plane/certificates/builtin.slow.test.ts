@@ -22,8 +22,8 @@ describeOnDatabases('builtin', database => {
   const rowOf = async () => (await database().query<{ certificate: string }>('SELECT * FROM control_plane.certificate_authority'))[0]!
   const sign = async (authority = open()) => {
     const thing = newThingId()
-    const { csr } = await openNewCsrs().make({ ...itself, user: newUserId() }, thing, { type: 'ec' })
-    return authority.sign({ thing, csr, ttlSeconds: 3600 })
+    const { csr, publicKey } = await openNewCsrs().make({ ...itself, user: newUserId() }, thing, { type: 'ec' })
+    return authority.sign({ thing, csr, publicKey, ttlSeconds: 3600 })
   }
 
   certificateAuthorityConformance(() => {

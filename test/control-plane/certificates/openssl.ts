@@ -1,7 +1,9 @@
 // What OpenSSL says of certificates: another implementation than the one that makes them.
 
 import { execFile } from 'node:child_process'
+import { createPublicKey } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { temporaryFolder } from '../../temporary-folder.ts'
 
@@ -60,5 +62,6 @@ export async function makeCsr(
   const key = join(temporaryFolder(), 'key.pem')
   const { ok, output } = await openssl(['req', '-new', '-newkey', ...kind, '-nodes', '-keyout', key, '-subj', subject, ...more])
   if (!ok) throw new Error(output)
-  return { csr: /-----BEGIN[\s\S]+REQUEST-----\n/.exec(output)![0], key }
+  const publicKey = createPublicKey(await readFile(key)).export({ format: 'der', type: 'spki' })
+  return { csr: /-----BEGIN[\s\S]+REQUEST-----\n/.exec(output)![0], publicKey, key }
 }

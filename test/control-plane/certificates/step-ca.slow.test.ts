@@ -47,7 +47,7 @@ describeWithStepCa('step-ca', stepCa => {
   describe('provisioner', () => {
     const sign = async (opened: Authority) => {
       const thing = newThingId()
-      return opened.sign({ thing, csr: (await makeCsr('/')).csr, ttlSeconds: 3600 })
+      return opened.sign({ thing, ...(await makeCsr('/')), ttlSeconds: 3600 })
     }
 
     test('its key is taken as PEM, too, with the id that it has there', async () => {
@@ -70,7 +70,7 @@ describeWithStepCa('step-ca', stepCa => {
     })
 
     test('a lifetime that it does not give is refused with its reason', async () => {
-      const request = { thing: newThingId(), csr: (await makeCsr('/')).csr, ttlSeconds: 9_000 * 3600 }
+      const request = { thing: newThingId(), ...(await makeCsr('/')), ttlSeconds: 9_000 * 3600 }
       const refusal = { code: 'malformed_request', detail: expect.stringMatching(/refuses the request: .*duration/) }
       await expect(authority.sign(request)).rejects.toMatchObject(refusal)
     })

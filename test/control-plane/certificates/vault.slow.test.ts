@@ -140,7 +140,7 @@ describe('vault', () => {
       for (const wrong of [{ token: 'other' }, { mount: 'other' }]) {
         const authority = openVault(options(wrong))
         await authority.start()
-        const request = { thing: thing as never, csr: (await makeCsr('/')).csr, ttlSeconds: 3600 }
+        const request = { thing: thing as never, ...(await makeCsr('/')), ttlSeconds: 3600 }
         await expect(authority.sign(request)).rejects.toMatchObject({ code: 'unavailable' })
         await expect(authority.revoke(['abcd'], platform.database)).rejects.toMatchObject({ code: 'unavailable' })
         await authority.close()
