@@ -84,7 +84,7 @@ export function limitedError({ leftMs }: LimitedAccess, scheme: Credential['sche
   return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
 }
 
-/** A certificate as a credential. Whoever asks answers for it that the client holds its key. */
+/** A certificate as a credential. The caller has checked that the client holds its key. */
 export function certificateCredential({ serialNumber, fingerprint256 }: X509Certificate): Credential {
   return { scheme: 'Certificate', secret: `${serialNumber}:${fingerprint256.replaceAll(':', '')}`.toLowerCase() }
 }

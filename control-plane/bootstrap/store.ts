@@ -3,7 +3,7 @@
 // Longer than most files: every statement on configurations is here.
 
 import { HttpError } from '../../config/http/errors.ts'
-import { type Database, DatabaseError, type Queries, type SqlRow, type SqlValue } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError, type Queries, type SqlRow, type SqlValue, uniqueViolation } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
 import { type Channel, channelsSql, parseChannels } from '../channels/store.ts'
 import { type Connections, lockOwnedChannels, lockOwnedThings } from '../connections/store.ts'
@@ -90,7 +90,7 @@ export interface Configs {
   /** @throws as `create` does for what is taken */
   demandFree(owner: UserId, credential: ExternalCredential): Promise<void>
   find(owner: UserId, thing: ThingId): Promise<{ readonly config: Config; readonly version: number } | undefined>
-  /** Whoever owns it. */
+  /** For any owner. */
   exists(thing: ThingId): Promise<boolean>
   list(owner: UserId, filter: ConfigFilter, page: PageRequest): Promise<Page<Config>>
   /** What it disconnects is disconnected when it resolves. `not-owned`, with nothing changed, unless `by` owns the channels that are given. */
@@ -363,8 +363,6 @@ export function openConfigs(parts: Parts): Configs {
 }
 
 const owned = (): HttpError => new HttpError('conflict', 'you have a bootstrap configuration of this external id or thing: change that one')
-
-const uniqueViolation = '23505'
 
 /** @throws what a configuration that another request made at the same time means here */
 function refuseTaken(error: unknown): never {

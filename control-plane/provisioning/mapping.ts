@@ -1,6 +1,6 @@
 // Mappings: everything that a device needs is made in one transaction, once for each external id of an owner (SPEC §1, §4).
 //
-// By the layout: channels, then things, which are told of the channels, connections, certificates, and the bootstrap configuration of the thing that the
+// By the layout: channels, then things, whose metadata name the channels, connections, certificates, and the bootstrap configuration of the thing that the
 // external id belongs to. What fails, fails all of it, and the same request may come again: nothing is left of the first one. A lock on owner and
 // external id lets one of many equal requests do the work, and the others find what it made. Certificates are signed before the transaction, so that it
 // waits for no authority.

@@ -80,7 +80,7 @@ const thingOf = (subject: string): string => subject.replace(/^CN=/, '')
 
 /**
  * Ends open connections whose certificate is good no more. Each request asks by itself; this is for a connection that is held open, or in the middle
- * of a body. A certificate is asked about when a change of its thing is told, and each of them when changes were missed: once, however many
+ * of a body. A certificate is checked again at each change of its thing, and all of them when changes were missed: once, however many
  * connections showed it.
  */
 function watchConnections(access: AccessControl, logger: Pick<FastifyBaseLogger, 'error'>) {

@@ -41,7 +41,7 @@ interface Parts {
 const deliveryMs = 30_000
 /** Younger rows belong to requests that are under way: after `deliveryMs` one more answer is waited for, twice 60 s at most. */
 const leftOverSeconds = 180
-/** Rows that are finished at once. */
+/** Rows in memory at once. */
 const rowsMax = 100
 
 const putSql = `
