@@ -1,19 +1,20 @@
 // The options of the role `up`: the sections of its parts under one roof, and the relations between them.
 
 import { type Static, Type } from 'typebox'
-import { compatibilityOption } from './config/http/older-clients.ts'
-import { httpFaults, httpOptions } from './config/http/options.ts'
-import { loggingOptions } from './config/logger.ts'
-import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options.ts'
+import { loggingOptions } from './config/logging-options.ts'
+import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
-import { certificatesFaults, certificatesOptions } from './control-plane/certificates/options.ts'
+import { builtinCertificatesOptions, certificatesFaults } from './control-plane/certificates/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesOptions } from './control-plane/policies/options.ts'
 import { loadProvisioning, type ProvisionOptions, provisionOptions } from './control-plane/provisioning/options.ts'
+import { compatibilityOption } from './http/older-clients.ts'
+import { httpFaults, httpOptions } from './http/options.ts'
 import { ingestFaults, ingestOptions } from './pipeline/ingest/options.ts'
-import { assertMemory, batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
-import { subjectFilter } from './pipeline/subject-filter.ts'
-import { transformerOptions } from './pipeline/transformer-options.ts'
+import { assertMemory } from './pipeline/memory.ts'
+import { batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
+import { transformerFaults, transformerOptions } from './pipeline/transformer-options.ts'
+import { subjectFilter } from './pipeline/writer/subject-filter.ts'
 import { liveOptions } from './readers/live/options.ts'
 import { readerOptions } from './readers/options.ts'
 import { sinkOptions } from './sinks/postgres/options.ts'
@@ -22,7 +23,7 @@ const dataOptions = Type.Object({
   folder: Type.String({ default: './data', minLength: 1, flag: '--data', description: 'Folder that holds everything that is kept.' }),
 })
 
-/** The options of `sluice up`. */
+/** The options of `./sluice up`. */
 export const upOptions = Type.Object({
   env: environmentOption,
   http: httpOptions,
@@ -33,7 +34,7 @@ export const upOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: Type.Pick(policiesOptions, ['store']),
-  certificates: certificatesOptions,
+  certificates: builtinCertificatesOptions,
   provision: provisionOptions,
   ingest: ingestOptions,
   log: logOptions,
@@ -47,17 +48,22 @@ export const upOptions = Type.Object({
   live: liveOptions,
   logging: loggingOptions,
 })
-/** With what the section `provision` and the layout file come to. */
-export type UpOptions = Static<typeof upOptions> & { readonly provisioning: ProvisionOptions }
+/** With what the section `provision` and the layout file come to, and without the servers that `up` does not ask. */
+export type UpOptions = Static<typeof upOptions> & {
+  readonly provisioning: ProvisionOptions
+  readonly policies: { readonly store: 'relational' }
+  readonly certificates: { readonly backend: 'builtin' }
+}
 
 /**
- * The options of `sluice up`, and everything about them that can be known before the start.
+ * The options of `./sluice up`, and everything about them that can be known before the start.
  *
  * @throws OptionsError with every fault; those between options only where each is right by itself
  */
 export function loadUpOptions(sources: OptionSources): UpOptions {
   const options = loadOptions(upOptions, sources)
   const faults: OptionFault[] = [...httpFaults(options.http), ...ingestFaults(options.ingest, options.http)]
+  faults.push(...transformerFaults(options.transformer))
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'workers.memory_bytes', () => void assertMemory(options))
   if (options.ingest.payloadBytesMax > options.message.payloadBytes) {
@@ -65,16 +71,20 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
     faults.push({ place: 'ingest.payload_bytes_max', problem })
   }
   if (options.policies.store !== 'relational') {
-    const problem = `every request would wait while a change of policies holds the one connection of the embedded database and waits for the OpenFGA server: leave it at relational, or start \`sluice api\``
+    const problem = `every request would wait while a change of policies holds the one connection of the embedded database and waits for the OpenFGA server: leave it at relational, or start \`./sluice api\``
     faults.push({ place: 'policies.store', problem })
   }
-  faults.push(...adminFaults(options.admin), ...certificatesFaults(options.certificates))
-  const secrets = { 'admin.password': options.admin.password, 'certificates.vault.token': options.certificates.vault.token }
-  faults.push(...knownSecretFaults(options.env, secrets))
-  const { env, compatibility, certificates, provision, http } = options
+  const certificates = { ...options.certificates, backend: 'builtin' } as const
+  if (options.certificates.backend !== certificates.backend) {
+    const problem = `every request would wait while a revocation holds the one connection of the embedded database and waits for the server that signs: leave it at builtin, or start \`./sluice api\``
+    faults.push({ place: 'certificates.backend', problem })
+  }
+  faults.push(...adminFaults(options.admin), ...certificatesFaults(certificates))
+  faults.push(...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
+  const { env, compatibility, provision, http } = options
   const { environment } = sources
   const provisioning = withFaults(faults, () =>
     loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, http, environment }),
   )
-  return { ...options, provisioning }
+  return { ...options, certificates, policies: { store: 'relational' }, provisioning }
 }

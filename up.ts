@@ -1,73 +1,74 @@
-// The role `up`: every part in one process, on embedded defaults, wired together and stopped in order.
+// The role `up`: opens all components in one process, with the embedded log and database, and stops them in order.
 //
-// Longer than most files: the wiring is one story, in which order the parts open and so in which order they close.
+// Longer than most files, because the order in which components open and close is easier to follow in one place.
 
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { openDataFolder } from './config/data-folder.ts'
-import { healthRoutes } from './config/http/health.ts'
-import { silent } from './config/http/health-checks.ts'
-import { closeServer, listen } from './config/http/listen.ts'
-import { warnOfCompatibility } from './config/http/older-clients.ts'
-import { openapiRoutes } from './config/http/openapi.ts'
-import { createServer } from './config/http/server.ts'
 import { type Logger, openLogger } from './config/logger.ts'
 import { openOutages } from './config/outage.ts'
-import type { Database } from './config/postgres/database.ts'
 import { aborted, type ProcessScope, runProcess } from './config/run-process.ts'
 import { deriveKey, type MasterKeys, openMasterKeys, readSecretFile, SecretError } from './config/secrets.ts'
-import { readServerTls } from './config/tls-files.ts'
-import { cacheAccess } from './control-plane/access-cache.ts'
+import { cacheAccess } from './control-plane/access/cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
-import { openDeadLetters } from './pipeline/dead-letters.ts'
-import { openDecoder } from './pipeline/decode.ts'
-import { openEmbeddedLog, openEmbeddedSource } from './pipeline/embedded-log/index.ts'
+import type { Database } from './database/database.ts'
+import { healthRoutes } from './http/health/health.ts'
+import { closeServer, listen } from './http/listen.ts'
+import { warnOfCompatibility } from './http/older-clients.ts'
+import { openapiRoutes } from './http/openapi/openapi.ts'
+import { createServer } from './http/server.ts'
+import { readServerTls } from './http/tls-files.ts'
+import { reopenedSentence } from './pipeline/dead-letters/reopen.ts'
+import { openEmbeddedLog } from './pipeline/embedded-log/log.ts'
+import { reopenEmbeddedReplays } from './pipeline/embedded-log/old-replays.ts'
+import { openEmbeddedSource } from './pipeline/embedded-log/source.ts'
+import { openEmbeddedTopicReader } from './pipeline/embedded-log/topic-reader.ts'
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
-import { embeddedLiveTopic } from './pipeline/live/embedded.ts'
 import { openLiveMessages } from './pipeline/live/live.ts'
-import { pipelineMetrics } from './pipeline/metrics.ts'
-import { memoryBytesMax } from './pipeline/options.ts'
-import { deadLettersTopic, replaysTopic } from './pipeline/replays.ts'
-import { subjectFilter } from './pipeline/subject-filter.ts'
-import { openWriter, type WriterDependency } from './pipeline/writer.ts'
+import { memoryBytesMax } from './pipeline/memory.ts'
+import { deadLettersTopic, openDeadLetters } from './pipeline/writer/dead-letters.ts'
+import { openDecoder } from './pipeline/writer/decode.ts'
+import { pipelineMetrics } from './pipeline/writer/metrics.ts'
+import { subjectFilter } from './pipeline/writer/subject-filter.ts'
+import { openWriter, type WriterDependency } from './pipeline/writer/writer.ts'
+import { recordKeysOf } from './readers/answers/record-keys.ts'
 import { openCursors } from './readers/cursor.ts'
 import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
-import { recordKeysOf } from './readers/record-keys.ts'
 import { readerRoutes } from './readers/routes.ts'
 import { masterKeyFile, openFolderDatabase } from './roles/folder-database.ts'
-import { openReaderMetrics } from './roles/reader-metrics.ts'
-import { administrationRoutes, openReplayWriter } from './roles/tools/in-process.ts'
+import { openReaderMetrics } from './roles/reader/metrics.ts'
+import { openAdministration } from './roles/tools/admin-routes.ts'
 import { maintain } from './sinks/postgres/schema.ts'
 import { openSink } from './sinks/postgres/sink.ts'
-import { openTransformer } from './transformers/select.ts'
+import { configuredTransformer } from './transformers/select.ts'
 import type { UpOptions } from './up-options.ts'
 
-/** The writer of `up`, its consumer in the log, and the first part of its dead letters' topic. */
+/** Name of the writer of `up`, of its consumer in the log, and prefix of its dead-letter topic. */
 const writerName = 'relational'
 const topic = 'messages'
-/** A grant is dropped at once when it ends; this is the net below. */
+/** A safety net: a revoked grant is dropped from the cache at once. */
 const accessLifetimeMs = 5_000
 const accessEntriesMax = 100_000
-/** Of the five seconds that a stop may take: for requests under way, and then for what the writer has taken. */
+/** Parts of the five seconds that a stop may take: for running requests, and then for messages that the writer has read. */
 const requestDrainMsMax = 1_500
 const writerDrainMsMax = 2_000
 const maintenanceIntervalMs = 6 * 3600 * 1000
 
 /**
- * Starts the platform, prints where it is ready, and resolves when it has stopped after a signal, with everything it took stored.
+ * Starts the platform, prints its address, and resolves when it has stopped after a signal and stored every accepted message.
  *
- * @throws ListenError, DataFolderInUseError, DamagedDatabaseError, SystemicError …: what a person can mend, with a message that says how
+ * @throws ListenError, DataFolderInUseError, DamagedDatabaseError, SystemicError …: errors that an operator can fix, with a message that says how
  */
 export async function up(options: UpOptions, version: string): Promise<void> {
   const logger = openLogger(options.logging)
   await runProcess(logger, scope => serve(options, version, logger, scope))
 }
 
-/** Opens every part, in the order in which they need each other, and resolves when the platform is to stop. */
+/** Opens every component in order of dependency, and resolves when the platform should stop. */
 async function serve(options: UpOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
   const folder = await openDataFolder(options.data.folder)
   closeLater(() => folder.close())
@@ -83,8 +84,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
 
   for (const warning of options.provisioning.warnings) logger.warn(warning)
-  const planeOptions = { ...options, policies: { store: 'relational' } } as const
-  const controlPlane = await openControlPlane({ database, masterKeys, options: planeOptions, logger, registry })
+  const controlPlane = await openControlPlane({ database, masterKeys, options, logger, registry })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')
@@ -103,52 +103,77 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   closeLater(() => log.close())
   const deadLetterLog = openLog(deadLettersTopic(topic, writerName), 'dead_letters')
   closeLater(() => deadLetterLog.close())
-  const replayLog = openLog(replaysTopic(topic, writerName), 'log')
-  closeLater(() => replayLog.close())
-  const logs = { messages: log, letters: deadLetterLog, replays: replayLog }
+  const reopened = await reopenEmbeddedReplays(logFolder, deadLetterLog, name => openLog(name, 'log'), { topic, writer: writerName })
+  if (reopened > 0) logger.warn({ letters: reopened }, reopenedSentence(reopened))
 
-  const openSinkOf = ({ name, id }: typeof log): ReturnType<typeof openSink> =>
-    openSink({ database, options: options.store, logName: name, logId: id, writer: writerName, acceptNewLog: options.log.acceptNew })
-  const sink = await openSinkOf(log)
+  const sink = await openSink({
+    database,
+    options: options.store,
+    logs: [
+      {
+        logName: log.name,
+        logId: log.id,
+        writer: writerName,
+        contentTypes: options.transformer.contentTypes,
+        acceptNewLog: options.log.acceptNew,
+      },
+    ],
+  })
   closeLater(() => sink.close())
-  const replaySink = await openSinkOf(replayLog)
-  closeLater(() => replaySink.close())
+  // At once, since the ids that ingest returns begin with it.
+  await sink.takeNumbers([0])
   const maintenance = setInterval(() => {
-    maintain(database, options.store).catch((error: unknown) => logger.error({ err: error }, 'months of the messages table cannot be made'))
+    maintain(database, options.store).catch((error: unknown) =>
+      logger.error({ err: error }, 'cannot create monthly partitions of the messages table'),
+    )
   }, maintenanceIntervalMs)
   closeLater(async () => clearInterval(maintenance))
 
   const source = openEmbeddedSource({
     log,
     consumer: writerName,
-    startAt: partitions => sink.positions!(partitions),
-    runBytesMax: options.log.fetchBytes,
-    runMessagesMax: options.log.fetchMessages,
+    startAt: of => sink.positions!(of),
+    chunkBytesMax: options.log.fetchBytes,
+    chunkMessagesMax: options.log.fetchMessages,
     damaged: 'dead-letter',
     acceptLost: options.log.acceptLost,
-    onLost: (partition, messages) => writer.lost(partition, messages),
+    onLost: (at, messages) => writer.lost(at, messages),
   })
   closeLater(() => source.close())
-  const transformer = openTransformer(
-    options.transformer,
-    { timeMinUs: options.message.earliestSeconds * 1e6, timeAheadMaxUs: options.message.aheadDays * 86_400e6 },
-    { payloadBytesMax: options.message.payloadBytes },
-  )
-  const deadLetters = openDeadLetters({ log: deadLetterLog, topic, logNumber: sink.logNumber, writer: writerName })
-  const writerParts = { transformer, deadLetters, options, drainMsMax: writerDrainMsMax, outages, logger }
-  const writer = openWriter({ ...writerParts, name: writerName, source, sink, metrics: pipelineMetrics(registry, writerName) })
+  const transformer = configuredTransformer(options)
+  const deadLetters = openDeadLetters({
+    logOf: async () => deadLetterLog,
+    topics: [topic],
+    logIds: [log.id],
+    logNumbers: sink.logNumbers,
+    writer: writerName,
+  })
+  const writer = openWriter({
+    name: writerName,
+    topics: [topic],
+    source,
+    sink,
+    transformer,
+    deadLetters,
+    options,
+    metrics: pipelineMetrics(registry, writerName, [topic]),
+    drainMsMax: writerDrainMsMax,
+    outages,
+    logger,
+  })
   closeLater(() => writer.stop())
-  const replayName = `${writerName}.replays`
-  const replays = openReplayWriter(logs, replaySink, { ...writerParts, name: replayName, metrics: pipelineMetrics(registry, replayName) })
-  closeLater(() => replays.close())
-  // Before anything listens: a log that does not hold what the store needs next ends the start.
-  await Promise.race([Promise.all([writer.started, replays.writer.started]), aborted(signal)])
+  // Before anything listens: if the log lacks the messages that the store needs next, the start fails.
+  await Promise.race([writer.started, aborted(signal)])
   if (signal.aborted) return
 
   const reader = openPostgresReader({ database })
   closeLater(() => reader.close())
   const decoder = { transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message }
-  const live = openLiveMessages({ topic: embeddedLiveTopic(log), decoder, outage: outages.report('log'), logger })
+  const liveTopic = {
+    open: async () => openEmbeddedTopicReader(log, 'dead-letter'),
+    onAppend: (listener: () => void) => log.onAppend(listener),
+  }
+  const live = openLiveMessages({ topic: liveTopic, decoder, outage: outages.report('log'), logger })
   closeLater(() => live.close())
   const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
   closeLater(async () => access.close())
@@ -168,9 +193,9 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     registry,
     ready: () => ready && writer.state() === 'running',
     checks: {
-      database: silent(() => controlPlane.check()),
-      log: silent(() => log.check()),
-      reader: silent(() => reader.check()),
+      database: () => controlPlane.check(),
+      log: () => log.check(),
+      reader: () => reader.check(),
       writer: async () => {
         if (writer.state() === 'running') return 'running'
         throw writer.failure() ?? new Error(`the writer is ${writer.state()}`)
@@ -181,7 +206,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   app.register(
     ingestRoutes({
       log,
-      logLabel: () => String(sink.logNumber),
+      logLabel: () => String(sink.logNumbers[0]),
       access,
       metrics: openIngestMetrics(registry),
       options: options.ingest,
@@ -202,40 +227,54 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
       }),
     )
   })
-  const placeKey = deriveKey(masterKeys[0], 'live places')
+  const eventIdKey = deriveKey(masterKeys[0], 'live places')
   app.register(async watched => {
     readerMetrics.watchStreams(watched)
-    await watched.register(liveRoutes({ live, access, placeKey, options: options.live, metrics: readerMetrics.live, logger }))
+    await watched.register(liveRoutes({ live, access, eventIdKey, options: options.live, metrics: readerMetrics.live, logger }))
   })
   const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
-  app.register(administrationRoutes({ logs, database, writer, transformer, options, isAdministrator }))
+  const administration = openAdministration({
+    log,
+    deadLetters: deadLetterLog,
+    database,
+    writer,
+    writerName,
+    transformer,
+    options,
+    isAdministrator,
+    logger,
+  })
+  closeLater(() => administration.close())
+  app.register(administration.routes)
   closeLater(() => closeServer(app, requestDrainMsMax))
 
   const url = await listen(app, options.http)
   closeLater(async () => {
     ready = false
   })
-  // Behind the port, so that a start that fails there has made nobody whom the next one would not name.
+  // After the port is open: if that fails, no administrator was created whose password the next start could not print.
   const administrator = await makeFirstAdministrator(controlPlane, options.admin, join(folder.path, 'admin-password'))
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator)
   console.log(`ready on ${url}`)
-  await Promise.race([aborted(signal), writer.done, replays.writer.done])
+  await Promise.race([aborted(signal), writer.done])
 }
 
-/** The master keys; a new one only for a database that nothing was written in under another. */
+/** Opens the master keys; creates one only if the database contains no data encrypted under another. */
 async function openKeys(path: string, database: Database): Promise<MasterKeys> {
   if ((await readSecretFile(path)) === undefined && (await isInstalled(database))) {
-    throw new SecretError(`${path} is gone, and what the database holds was written under it: put it back from a copy of the data folder`)
+    throw new SecretError(
+      `${path} is missing, and the database contains data encrypted with it: restore it from a backup of the data folder`,
+    )
   }
   return openMasterKeys(path)
 }
 
-/** What a person does next, as commands that work when pasted. A password is shown on a terminal only. */
+/** Prints the next steps as commands to paste. A password is shown on a terminal only. */
 function printFirstSteps(url: string, { email, generated }: FirstAdministrator): void {
   const json = `-H 'Content-Type: application/json'`
-  if (generated === undefined) console.log(`administrator ${email}, with the password that was given`)
+  if (generated === undefined) console.log(`administrator ${email}, with the given password`)
   else if (process.stdout.isTTY) console.log(`administrator ${email}, password ${generated.password} (also in ${generated.path})`)
   else console.log(`administrator ${email}, password in ${generated.path}`)
   console.log(`

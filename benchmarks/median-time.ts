@@ -1,6 +1,6 @@
-// How long a call takes: turns of equal length, and the median of their figures.
+// Times a call: turns of equal length, and their median.
 
-/** Nanoseconds a call of `each` takes, over one turn of at least `turnMs`. */
+/** Nanoseconds for each call of `each`, over one turn of at least `turnMs`. */
 export function callNs<Item>(each: (item: Item) => void, items: readonly Item[], turnMs: number): number {
   const start = process.hrtime.bigint()
   const end = start + BigInt(turnMs) * 1_000_000n

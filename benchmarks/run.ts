@@ -1,4 +1,4 @@
-// `npm run bench -- <words> [options]`: runs the benchmarks whose path holds every word, one after another, each in a process of its own.
+// `npm run bench -- <words> [options]`: runs the benchmarks whose path contains every word, one after another, each in its own process.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,7 +7,7 @@ import { dirname, join, relative } from 'node:path'
 
 const folder = new URL('.', import.meta.url).pathname
 
-/** Of a folder with an index that file alone: the others are its parts. The bare loops in `raw/` are parts of `stores/`. */
+/** A folder with an index.ts is one benchmark. The raw loops in `raw/` are parts of `stores/`. */
 async function benchmarks(): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   const paths = entries

@@ -1,4 +1,4 @@
-// `npm run demo`: a user, a channel and three simulated devices on a running platform; prints what was sent and what came back.
+// `npm run demo`: a user, a channel and three simulated devices on a running platform; prints what was sent and what was read back.
 
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
@@ -20,7 +20,7 @@ interface Device {
   readonly measure: (round: number) => readonly object[]
 }
 
-/** The fields of the answers that the demo reads. */
+/** The response fields that the demo reads. */
 interface Body {
   readonly error?: string
   readonly detail?: string
@@ -44,7 +44,7 @@ interface Reading {
 
 class DemoError extends Error {}
 
-/** A number that moves around `middle` as weather and loads do. */
+/** A value that fluctuates around `middle`, like weather or a load. */
 function wave(middle: number, swing: number, round: number, digits: number): number {
   const value = middle + swing * Math.sin(round / 3) + swing * 0.1 * (Math.random() - 0.5)
   return Number(value.toFixed(digits))
@@ -78,7 +78,7 @@ function client(
     try {
       response = await fetch(base + path, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
     } catch (error) {
-      throw new DemoError(`nothing answers on ${base}: start the platform with \`npm start\`, or say where it is with --url`, {
+      throw new DemoError(`no server answers at ${base}: start the platform with \`npm start\`, or pass its address with --url`, {
         cause: error,
       })
     }
@@ -94,7 +94,7 @@ function parse(text: string, base: string): Body {
   try {
     return (text === '' ? {} : JSON.parse(text)) as Body
   } catch (error) {
-    throw new DemoError(`what answers on ${base} is not the platform: say where it is with --url`, { cause: error })
+    throw new DemoError(`the server at ${base} is not the platform: pass the platform's address with --url`, { cause: error })
   }
 }
 
@@ -141,26 +141,26 @@ async function demo(base: string, packs: number, intervalMs: number): Promise<vo
     page = await read()
   }
   const { messages, total } = page as { messages: readonly Reading[]; total: number }
-  console.log(`\ncame back, newest first (${messages.length} of ${total})`)
+  console.log(`\nread back, newest first (${messages.length} of ${total})`)
   for (const { Name, Time, Unit = '', Value, StringValue, BoolValue } of messages) {
     console.log(`  ${new Date(Time * 1000).toISOString()}  ${Name.padEnd(26)} ${String(Value ?? StringValue ?? BoolValue)} ${Unit}`)
   }
-  console.log(`\n${records} records sent, ${total} came back${total === records ? ', each once' : ''}`)
-  if (total !== records) throw new DemoError(`${records} records were sent and ${total} came back within 30 s: see ${base}/health`)
-  console.log(`see them again: curl -s -H 'Authorization: ${token}' '${base}/channels/${channel}/messages?limit=5'`)
+  console.log(`\n${records} records sent, ${total} read back${total === records ? ', each exactly once' : ''}`)
+  if (total !== records) throw new DemoError(`${records} records were sent, but ${total} were read back within 30 s: see ${base}/health`)
+  console.log(`read them again: curl -s -H 'Authorization: ${token}' '${base}/channels/${channel}/messages?limit=5'`)
 }
 
 function baseOf(url: string): string {
   if (!URL.canParse(url) || !url.startsWith('http'))
-    throw new DemoError(`--url takes an address such as http://127.0.0.1:8080, and got ${JSON.stringify(url)}`)
+    throw new DemoError(`--url takes an address such as http://127.0.0.1:8080, not ${JSON.stringify(url)}`)
   return url.replace(/\/$/, '')
 }
 
-/** Packs are at most a thousand from each device, so that the reader counts their records exactly. */
+/** At most a thousand packs per device, so that the reader's total is still an exact count. */
 function wholeNumber(name: string, text: string, from: number, to: number): number {
   const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   if (number >= from && number <= to) return number
-  throw new DemoError(`--${name} takes a whole number from ${from} to ${to}, and got ${JSON.stringify(text)}`)
+  throw new DemoError(`--${name} takes a whole number from ${from} to ${to}, not ${JSON.stringify(text)}`)
 }
 
 try {

@@ -1,4 +1,4 @@
-// `sluice json`: shows what the platform makes of JSON documents, and of one in the time-series store.
+// `./sluice json`: shows how the platform decodes JSON documents, and how the time-series store flattens them.
 
 import type { Command } from 'commander'
 import { openJsonDocuments } from '../transformers/json/documents.ts'
@@ -6,32 +6,32 @@ import { type Fields, type FieldValue, flatten } from '../transformers/json/flat
 import { jsonText } from '../transformers/json/json-text.ts'
 import { parsePayload } from '../transformers/json/parse.ts'
 import { survey } from '../transformers/json/survey.ts'
-import { type TimeField, timeFieldsOf } from '../transformers/json/time-fields.ts'
+import { type TimeField, timeFieldsOf } from '../transformers/json/times/time-fields.ts'
 import { unflatten } from '../transformers/json/unflatten.ts'
 import type { JsonObject, JsonValue } from '../transformers/record-batch.ts'
-import { decodeMessage, explained, type Instant, now, parseNanoseconds } from './message.ts'
+import { decodeMessage, explained, now, parseNanoseconds, type Timestamp } from './message.ts'
 import { readInput, ToolError, writeOutput } from './streams.ts'
 
 interface TransformFlags {
   readonly subtopic: string
-  readonly created?: Instant
+  readonly created?: Timestamp
   readonly timeField?: readonly string[]
 }
 
-/** Adds the commands to `sluice json`. */
+/** Adds the commands to `./sluice json`. */
 export function addCommands(json: Command): void {
-  json.description('Shows what the platform makes of JSON documents.')
-  const file = ['[file]', 'the document; without it, or with -, from standard input'] as const
+  json.description('Shows how the platform decodes JSON documents.')
+  const file = ['[file]', 'file with the document; omitted or -: standard input'] as const
 
   json
     .command('transform')
     .argument(...file)
-    .description('Prints the messages that a payload becomes, one on each line: {"format", "created" (Unix nanoseconds), "payload"}.')
-    .requiredOption('--subtopic <dotted>', 'what it was published to; its last part is the format')
-    .option('--created <ns>', 'when it was received, in Unix nanoseconds (default: now)', parseNanoseconds)
+    .description('Prints the messages decoded from a payload, one per line: {"format", "created" (Unix nanoseconds), "payload"}.')
+    .requiredOption('--subtopic <dotted>', 'subtopic that it was published to; its last part is the format')
+    .option('--created <ns>', 'time of receipt in Unix nanoseconds (default: now)', parseNanoseconds)
     .option<readonly string[] | undefined>(
       '--time-field <name,format[,location]>',
-      'where a document holds its time; of several, the first that is there counts',
+      'field that holds the time of a document; of several, the first one present is used',
       (text, before = []) => [...before, text],
     )
     .addHelpText(
@@ -41,9 +41,9 @@ A format is unix, unix_ms, unix_us, unix_ns, a named layout such as rfc3339, or 
 A time field with a comma in it is given as in a configuration file, as a JSON object.
 
 Examples:
-  echo '{"temperature":21.5}' | sluice json transform --subtopic bedroom.climate
-  sluice json transform --subtopic climate --time-field at,unix_ms --time-field 'time,2006-01-02 15:04,Europe/Berlin' readings.json
-  sluice json transform --subtopic climate --time-field '{"field_name":"at","field_format":"Jan 2, 2006"}' readings.json
+  echo '{"temperature":21.5}' | ./sluice json transform --subtopic bedroom.climate
+  ./sluice json transform --subtopic climate --time-field at,unix_ms --time-field 'time,2006-01-02 15:04,Europe/Berlin' readings.json
+  ./sluice json transform --subtopic climate --time-field '{"field_name":"at","field_format":"Jan 2, 2006"}' readings.json
 `,
     )
     .action(transform)
@@ -51,8 +51,8 @@ Examples:
   json
     .command('flatten')
     .argument(...file)
-    .description('Prints a document as the fields that it has in the time-series store: nested keys joined by /.')
-    .addHelpText('after', `\nExample:\n  echo '{"d":{"tmp":21.5}}' | sluice json flatten\n`)
+    .description('Prints a document as the flat fields of the time-series store: nested keys joined by /.')
+    .addHelpText('after', `\nExample:\n  echo '{"d":{"tmp":21.5}}' | ./sluice json flatten\n`)
     .action(async (file: string | undefined) => {
       const document = await readValue(file, 'json flatten')
       const { keys, values } = explained(() => flatten(document))
@@ -62,8 +62,8 @@ Examples:
   json
     .command('unflatten')
     .argument(...file)
-    .description('Prints the nested document that flattened fields stand for.')
-    .addHelpText('after', `\nExample:\n  echo '{"d/tmp":21.5}' | sluice json unflatten\n`)
+    .description('Prints flattened fields as a nested document.')
+    .addHelpText('after', `\nExample:\n  echo '{"d/tmp":21.5}' | ./sluice json unflatten\n`)
     .action(async (file: string | undefined) => {
       const fields = fieldsOf(await readValue(file, 'json unflatten'))
       await writeOutput(`${jsonText(explained(() => unflatten(fields)))}\n`)
@@ -94,7 +94,7 @@ function timeFields(texts: readonly string[]): TimeField[] {
   }
 }
 
-/** An entry as configuration files have it, from `name,format[,location]` or from a JSON object. */
+/** Parses `name,format[,location]` or a JSON object into an entry as it stands in configuration files. */
 function timeFieldEntry(text: string, at: number): unknown {
   if (text.trimStart().startsWith('{')) {
     try {
@@ -106,19 +106,19 @@ function timeFieldEntry(text: string, at: number): unknown {
   const [name, format, location, ...rest] = text.split(',')
   if (format === undefined || rest.length > 0) {
     throw new ToolError(
-      `time field ${at}: ${JSON.stringify(text)} is not name,format[,location]: one with other commas is given as a JSON object with field_name, field_format, location`,
+      `time field ${at}: ${JSON.stringify(text)} is not name,format[,location]: if a part contains commas, give a JSON object with field_name, field_format, location`,
     )
   }
   return { field_name: name, field_format: format, ...(location === undefined ? {} : { location }) }
 }
 
-/** Any JSON value, with every digit of its integers. */
+/** Reads any JSON value; integers keep all their digits. */
 async function readValue(file: string | undefined, tool: string): Promise<JsonValue> {
   const input = await readInput(file, tool)
   return explained(() => parsePayload(input, survey(input))) as JsonValue
 }
 
-/** The fields in a flat object. As in a document, null is no field. */
+/** The fields of a flat object. As in a document, a null is skipped. */
 function fieldsOf(flat: JsonValue): Fields {
   if (typeof flat !== 'object' || flat === null || Array.isArray(flat)) {
     throw new ToolError('the input must be an object of fields, such as {"d/tmp":21.5}')
@@ -136,6 +136,6 @@ function fieldValue(key: string, value: Exclude<JsonValue, null>): FieldValue {
   if (typeof value === 'bigint') return Number(value)
   if (typeof value !== 'object') return value
   throw new ToolError(
-    `the field ${JSON.stringify(key)} holds ${Array.isArray(value) ? 'an array' : 'an object'}: a field is a number, a text, true or false`,
+    `the field ${JSON.stringify(key)} holds ${Array.isArray(value) ? 'an array' : 'an object'}: a field must be a number, a string, true or false`,
   )
 }

@@ -1,13 +1,13 @@
-// What a process that bin/sluice.js started does about its launcher: it stops when the launcher is gone, by SIGKILL too.
+// Stops a process that bin/sluice.js started when that launcher ends, even by SIGKILL.
 
 import { Socket } from 'node:net'
 
 /**
- * Stops this process, as SIGTERM does, when the launcher that started it ends. A process that no launcher started is left alone. Call before
- * anything else, since the environment must not pass the launcher's word on.
+ * Stops this process, as SIGTERM does, when the launcher that started it ends. Does nothing in a process that no launcher started. Call it first:
+ * child processes must not inherit the launcher's variable.
  *
- * The launcher holds the only other end of file descriptor 3, and names itself in `SLUICE_LAUNCHER`: by its process id, so that
- * a variable that comes from elsewhere makes nothing read a file descriptor that is not the launcher's.
+ * The launcher holds the only other end of file descriptor 3 and puts its process id in `SLUICE_LAUNCHER`. The id is compared, so that
+ * a variable set elsewhere never makes this process read a file descriptor that is not the launcher's.
  */
 export function stopWithLauncher(): void {
   const launcher = process.env['SLUICE_LAUNCHER']
@@ -18,7 +18,7 @@ export function stopWithLauncher(): void {
     process.exit(1)
   }
   const pipe = new Socket({ fd: 3 })
-  pipe.on('error', () => undefined) // its end, too: close follows
+  pipe.on('error', () => undefined) // an error also ends the pipe: close follows
   pipe.on('close', () => process.kill(process.pid, 'SIGTERM'))
   pipe.resume().unref()
 }

@@ -2,13 +2,13 @@
 
 import { type RecordColumns, ValueKind } from '../transformers/record-batch.ts'
 
-/** The version that a record has without bver. */
+/** The version of a record without `bver`. */
 const defaultVersion = 10
 
 /**
- * The records as a JSON array, one on each line, in their order: `n u v vs vb vd s t ut`.
+ * The records as a JSON array, one per line, with their fields in this order: `n u v vs vb vd s t ut`.
  *
- * @param version the pack's; each record names it where it is not the default
+ * @param version of the pack; where it is not the default, each record has it as `bver`
  */
 export function resolvedText(records: RecordColumns, version: number): string {
   if (records.length === 0) return '[]\n'
@@ -18,7 +18,8 @@ export function resolvedText(records: RecordColumns, version: number): string {
   return `[\n  ${lines.join(',\n  ')}\n]\n`
 }
 
-function recordText(records: RecordColumns, row: number): string {
+/** The fields of a record, without the braces around them. */
+export function recordText(records: RecordColumns, row: number): string {
   const unit = records.unit[row]
   const sum = records.sum[row]!
   const updateTime = records.updateTime[row]!
@@ -46,7 +47,7 @@ function valueText(records: RecordColumns, row: number): string {
   }
 }
 
-/** Not by a division: beyond the year 2242 a double of seconds no longer tells two microseconds apart. */
+/** Works on the digits instead of dividing: after the year 2242, seconds as a double cannot represent every microsecond. */
 function secondsText(timeUs: number): string {
   const digits = String(Math.abs(timeUs)).padStart(7, '0')
   const fraction = digits.slice(-6).replace(/0+$/, '')

@@ -1,6 +1,6 @@
-// Waiting that ends when a signal aborts.
+// Waits for a promise until a signal aborts.
 
-/** What the promise resolves with, unless the signal aborts first; then its reason is thrown. The promise goes on, and nobody minds how it ends. */
+/** Resolves as the promise does, or throws the signal's reason if it aborts first. The promise then continues, and its outcome is ignored. */
 export async function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
   promise.catch(() => undefined)
   signal.throwIfAborted()

@@ -1,8 +1,8 @@
-// The data folder: one process at a time, a version, and how the last one ended.
+// Opens the data folder for one process at a time, checks its format version and tells how the last process ended.
 //
-// The lock is an exclusive transaction on a small SQLite file, held for the life of the process: SQLite takes POSIX locks, which
-// the kernel releases however the process ends, so that no lock is left behind by SIGKILL. Beside it, a state file names the
-// process and the boot of the machine, so that a start can tell a power cut from a killed process.
+// The lock is an exclusive transaction on a small SQLite file, held as long as the process runs. SQLite takes POSIX locks, which
+// the kernel releases however the process ends, so SIGKILL leaves no stale lock. A state file next to it records the process and
+// the boot of the machine, so that the next start can tell a power cut from a killed process.
 
 import { randomBytes } from 'node:crypto'
 import { chmodSync } from 'node:fs'
@@ -12,17 +12,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { DataFolderError, makePrivateFolder } from './private-folder.ts'
-import { syncFolder } from './secrets.ts'
+import { syncPath } from './secrets.ts'
 
 export { DataFolderError } from './private-folder.ts'
 
-/** The version of what lies in the folder; raised when an older release could no longer read it. */
+/** Version of the folder's content; raised when older releases can no longer read it. */
 const formatVersion = 1
 
 const stateSchema = Type.Object({
   format: Type.Integer({ minimum: 1 }),
   pid: Type.Integer(),
-  /** Changes with each boot of the machine; empty where the system has none. */
+  /** The id of the machine's boot, different after each boot; empty where the system has none. */
   boot: Type.String(),
   clean: Type.Boolean(),
 })
@@ -35,16 +35,16 @@ export interface DataFolder {
   /** Absolute. */
   readonly path: string
   /**
-   * `first`: the folder is new. `clean`: markClean had been called. `killed`: the process ended without it, the machine went on, so
-   * everything that was written is there. `power-cut`: the machine started anew since (or cannot tell), so what was never synced may be gone.
+   * `first`: the folder is new. `clean`: markClean was called. `killed`: the process ended without it but the machine kept running, so
+   * everything that was written is there. `power-cut`: the machine has rebooted since (or that is unknown), so data that was never synced may be lost.
    */
   readonly lastStop: LastStop
   /**
-   * Notes, after a power cut, that what is kept was checked and found whole. Until then every start is told of the power cut,
-   * also when this process is killed in the middle of the check.
+   * Records that the data was checked after a power cut and is intact. Until then every start reports `power-cut`, even if this
+   * process is killed during the check.
    */
   markChecked(): Promise<void>
-  /** Notes that everything is closed and synced; the last thing before `close`. */
+  /** Records that everything is closed and synced; call it last before `close`. */
   markClean(): Promise<void>
   /** Releases the lock. A second call does nothing. */
   close(): Promise<void>
@@ -56,10 +56,10 @@ export class DataFolderInUseError extends Error {
 }
 
 /**
- * Makes the folder where it is missing, sees to it that nobody else can enter it (mode 0700), and takes it for this process.
+ * Creates the folder if it is missing, makes it private (mode 0700), and locks it for this process.
  *
- * @throws DataFolderInUseError when another process has it
- * @throws DataFolderError when it cannot be written, when others can enter it and that cannot be changed, or when a newer release wrote it
+ * @throws DataFolderInUseError if another process has it open
+ * @throws DataFolderError if it is not writable, if it cannot be made private, or if a newer release wrote it
  */
 export async function openDataFolder(folder: string): Promise<DataFolder> {
   const path = resolve(folder)
@@ -70,7 +70,7 @@ export async function openDataFolder(folder: string): Promise<DataFolder> {
     const before = await readState(statePath)
     if (before !== undefined && before.format > formatVersion) {
       throw new DataFolderError(
-        `the data folder ${path} has format ${before.format} and this release reads up to ${formatVersion}: start the newer release, or another folder with --data`,
+        `the data folder ${path} has format ${before.format} and this release reads up to ${formatVersion}: start the newer release, or use another folder with --data`,
       )
     }
     const boot = await bootId()
@@ -107,21 +107,21 @@ async function takeLock(path: string, statePath: string): Promise<DatabaseSync> 
   try {
     lock = new DatabaseSync(lockPath)
     lock.exec('BEGIN EXCLUSIVE')
-    // By its path: to open the file a second time and close it would release the lock (fcntl(2), POSIX locks).
+    // By path: opening the file a second time and closing it would release the lock (fcntl(2), POSIX locks).
     chmodSync(lockPath, 0o600)
     return lock
   } catch (error) {
     lock?.close()
     if ((error as { errcode?: number }).errcode === 5 /* SQLITE_BUSY */) {
-      // A state marked clean is that of the process before: the holder has not written its own yet.
+      // A state marked clean is from the previous process: the lock holder has not written its own yet.
       const state = await readState(statePath).catch(() => undefined)
       const holder = state === undefined || state.clean ? 'another process' : `process ${state.pid}`
-      throw new DataFolderInUseError(`the data folder ${path} is in use by ${holder}: stop that one, or give another folder with --data`, {
+      throw new DataFolderInUseError(`the data folder ${path} is in use by ${holder}: stop it, or use another folder with --data`, {
         cause: error,
       })
     }
     throw new DataFolderError(
-      `the data folder ${path} cannot be locked (${(error as Error).message}): make it writable for this user, or give another folder with --data`,
+      `the data folder ${path} cannot be locked (${(error as Error).message}): make it writable for this user, or use another folder with --data`,
       {
         cause: error,
       },
@@ -143,7 +143,7 @@ async function readState(statePath: string): Promise<State | undefined> {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return undefined
     throw new DataFolderError(
-      `${statePath} cannot be read (${code}): give this user the data folder and its files, or give another folder with --data`,
+      `${statePath} cannot be read (${code}): make this user the owner of the data folder and its files, or use another folder with --data`,
       { cause: error },
     )
   }
@@ -151,7 +151,7 @@ async function readState(statePath: string): Promise<State | undefined> {
   try {
     state = JSON.parse(text)
   } catch {
-    state = undefined // The check below says the same for what parses and what does not.
+    state = undefined // Reported by the check below, together with JSON that has other fields.
   }
   if (!Value.Check(stateSchema, state)) {
     throw new DataFolderError(`${statePath} is damaged: restore it from a backup, or remove it if the rest of the folder is whole`)
@@ -170,7 +170,7 @@ async function writeState(path: string, statePath: string, state: State): Promis
       await file.close()
     }
     await rename(draft, statePath)
-    await syncFolder(path)
+    await syncPath(path)
   } catch (error) {
     await rm(draft, { force: true })
     throw new DataFolderError(

@@ -1,8 +1,8 @@
-// The URL of a PostgreSQL server as an option: its password, and what is wrong with it before anybody connects.
+// Checks the option that holds the URL of a PostgreSQL server before anything connects, and extracts its password.
 
-import type { OptionFault } from './option-faults.ts'
+import type { OptionFault } from './options/faults.ts'
 
-/** The password of a URL, as it is sent: of its query, as the driver has it, else of its user; undefined where there is none. */
+/** The password that is sent: from the query of the URL, as in the driver, else from its user part; undefined if there is none. */
 export function passwordOf(url: string): string | undefined {
   if (!URL.canParse(url)) return undefined
   const { password, searchParams } = new URL(url)
@@ -10,7 +10,7 @@ export function passwordOf(url: string): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** What the driver would throw at the first connection, or take for something else. No fault shows a part of the URL. */
+/** Faults on which the driver would throw at the first connection, or which it would misread. No fault shows a part of the URL. */
 export function databaseUrlFaults(place: string, url: string): OptionFault[] {
   if (!URL.canParse(url)) {
     return [{ place, problem: 'cannot be read: give a URL such as postgres://user:password@host:5432/database' }]
@@ -21,7 +21,7 @@ export function databaseUrlFaults(place: string, url: string): OptionFault[] {
     .map(([part]) => ({ place, problem: `its ${part} holds a % that is not an escape: write %25` }))
 }
 
-/** undefined where a % begins no escape, or escapes are no UTF-8. */
+/** undefined if a % starts no escape, or the escapes are not UTF-8. */
 function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text)

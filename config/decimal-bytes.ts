@@ -1,13 +1,13 @@
-// Numbers as decimal text, written into bytes at once: a string for each number of each row costs more than its digits.
+// Writes numbers as decimal text directly into bytes: creating a string for each number of each row costs more than writing its digits.
 //
-// Each function writes from `at` on, where the caller has made room, and returns where the next byte goes.
+// Each function writes at `at`, where the caller has reserved enough bytes, and returns the index of the next byte.
 
 const minus = 0x2d
 const point = 0x2e
 const zero = 0x30
 const billion8 = 100_000_000
 
-/** So many bytes a double takes at most: -1.2345678901234567e-308. */
+/** The longest text of a double, in bytes: -1.2345678901234567e-308. */
 export const doubleBytesMax = 25
 
 /** A whole number from 0 to 2^53: at most 16 bytes. */
@@ -21,7 +21,7 @@ export function writeInteger(bytes: Buffer, at: number, value: number): number {
   return writeDigits(bytes, at, value, count)
 }
 
-/** With zeros before it. The value has no more digits, and eight at most. */
+/** Padded with leading zeros to `count` digits. The value has at most `count` digits, and `count` is at most 8. */
 export function writeDigits(bytes: Buffer, at: number, value: number, count: number): number {
   let rest = value | 0
   for (let nth = at + count - 1; nth >= at; nth--) {
@@ -32,7 +32,7 @@ export function writeDigits(bytes: Buffer, at: number, value: number, count: num
   return at + count
 }
 
-/** A part of a whole, as a point and digits without zeros at their end; nothing where it is 0. `value` has at most so many digits as a part. */
+/** Writes a fraction as a point and digits without trailing zeros; writes nothing if it is 0. `value` has at most `count` digits. */
 export function writeFraction(bytes: Buffer, at: number, value: number, count: number): number {
   if (value === 0) return at
   bytes[at] = point
@@ -43,8 +43,8 @@ export function writeFraction(bytes: Buffer, at: number, value: number, count: n
 
 /** A finite double as JavaScript prints it: at most `doubleBytesMax` bytes. */
 export function writeDouble(bytes: Buffer, at: number, value: number): number {
-  // Most values that devices measure have three decimals or less. Where the division gives the double itself, these digits are its shortest text: no two
-  // decimals of so few digits are the same double.
+  // Most measured values have three decimals or fewer. If dividing gives back the same double, these digits are its shortest text: no two decimals of so
+  // few digits are the same double.
   const thousandths = Math.round(value * 1000)
   if (thousandths / 1000 !== value || thousandths >= billion8 || thousandths <= -billion8) {
     return at + bytes.write(String(value), at, 'latin1')

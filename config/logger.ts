@@ -1,27 +1,14 @@
-// The log: structured lines on standard error, readable ones on a terminal, and a net that keeps secrets out of both.
+// The process log: JSON lines on standard error, readable text on a terminal; fields with secrets are redacted in both.
 
 import { createRequire } from 'node:module'
 import type { Writable } from 'node:stream'
 import { type DestinationStream, destination, type Logger, pino } from 'pino'
 import type pinoPretty from 'pino-pretty'
-import { type Static, Type } from 'typebox'
+import type { LoggingOptions } from './logging-options.ts'
 
 export type { Logger } from 'pino'
 
-export const loggingOptions = Type.Object({
-  level: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
-    default: 'info',
-    description: 'Least level of a line that is logged.',
-  }),
-  format: Type.Enum(['auto', 'json', 'pretty'], {
-    default: 'auto',
-    description: 'Form of the lines on standard error; auto is pretty on a terminal and json elsewhere.',
-  }),
-})
-
-export type LoggingOptions = Static<typeof loggingOptions>
-
-/** Fields that are never printed, wherever they stand in the first two levels of a line. No line should hold them: this is the net below. */
+/** Fields that are redacted in the first two levels of a line. No code should log them: this is the safety net. */
 const secretFields = ['authorization', 'cookie', 'password', 'token', 'key', 'secret', 'payload']
 const secretPaths = secretFields.flatMap(field => [field, `*.${field}`, `*.*.${field}`])
 
@@ -33,7 +20,7 @@ interface LoggedError {
   cause?: LoggedError
 }
 
-/** What a log line says of an error: a driver's own properties may hold rows, so none is copied but the code. */
+/** An error as logged. Of a driver's own properties only the code is copied: others may hold rows. */
 function describeError(error: unknown, depth = 0): LoggedError {
   if (!(error instanceof Error)) return { type: typeof error, message: String(error) }
   const { code, sqlState } = error as { code?: unknown; sqlState?: unknown }
@@ -48,10 +35,10 @@ function describeError(error: unknown, depth = 0): LoggedError {
 }
 
 /**
- * The one logger of a process; parts get it, or a child of it, as a parameter. Lines are written before the call returns, so
- * that the last one before an exit is not lost; there is none per message that would make this slow.
+ * The single logger of a process; components take it, or a child of it, as a parameter. Lines are written synchronously, so that
+ * the last one before an exit is not lost. That is fast enough, because nothing is logged per message.
  *
- * @param options `pretty` is decided by the caller: `format` and whether standard error is a terminal
+ * @param options `pretty` is decided by the caller, from `format` and whether standard error is a terminal
  * @param stream where the lines go; standard error unless a test says otherwise
  */
 export function createLogger({ level, pretty }: { level: string; pretty: boolean }, stream?: Writable): Logger {
@@ -68,17 +55,17 @@ export function createLogger({ level, pretty }: { level: string; pretty: boolean
   )
 }
 
-/** The log of a process as its options say. */
+/** Opens the process log with its options. */
 export function openLogger(options: LoggingOptions): Logger {
   return createLogger({ level: options.level, pretty: isPretty(options) })
 }
 
-/** Whether the lines are for a person at a terminal, and not JSON. */
+/** Whether lines are readable text for a terminal instead of JSON. */
 export function isPretty({ format }: LoggingOptions): boolean {
   return format === 'pretty' || (format === 'auto' && process.stderr.isTTY)
 }
 
-/** Says as JSON, whatever the level of the log, why a process ends. */
+/** Writes why the process ends, as JSON and at any log level. */
 export function logLastLine(error: unknown, { withStack }: { readonly withStack: boolean }): void {
   const described = describeError(error)
   const code = codeOf(error)
@@ -88,9 +75,9 @@ export function logLastLine(error: unknown, { withStack }: { readonly withStack:
     .fatal({ err }, described.message)
 }
 
-/** The code that a server, a driver or the system gave: of the error, or of what caused it. */
+/** The code of a server, a driver or the system: of the error itself or of one of its causes. */
 export function codeOf(error: unknown): string | undefined {
-  // Bounded, since an error may be its own cause.
+  // Bounded, because an error can be its own cause.
   for (let one = error, depth = 0; one instanceof Error && depth < 8; one = one.cause, depth++) {
     const { sqlState, code, status } = one as { sqlState?: unknown; code?: unknown; status?: unknown }
     for (const found of [sqlState, code, status]) {
@@ -101,7 +88,7 @@ export function codeOf(error: unknown): string | undefined {
   return undefined
 }
 
-/** Loaded only where a person reads: it costs 30 ms of a start. */
+/** Loaded only for a terminal: it adds 30 ms to the start. */
 function prettyStream(stream: Writable | undefined): DestinationStream {
   const require = createRequire(import.meta.url)
   const pretty = require('pino-pretty') as typeof pinoPretty

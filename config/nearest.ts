@@ -1,8 +1,8 @@
-// The known name that was probably meant.
+// Finds the known name that a misspelled one probably meant.
 
 import { closest, distance } from 'fastest-levenshtein'
 
-/** The nearest of the known names, or undefined where none is near: two letters wrong, one in a name below four letters, a third in a long one. */
+/** The nearest known name, or undefined if none is near: at most two letters wrong, one in a name shorter than four letters, a third in a long one. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   if (known.length === 0 || name.length > 100) return undefined
   const near = closest(name, known)

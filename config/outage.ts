@@ -1,45 +1,45 @@
-// Outages of what a process depends on: one line when one begins, one a minute while it lasts, one when it is over, and a gauge.
+// Reports outages of a process's dependencies: a log line when one starts, every minute while it lasts and when it ends, and a gauge.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { Gauge, type Registry } from 'prom-client'
 import { unlessAborted } from './aborting.ts'
 import type { Logger } from './logger.ts'
 
-/** What one part of a process learns of a dependency, which is away while any of its parts says so. */
+/** Takes one component's observations of a dependency. The dependency counts as away while any component reports it so. */
 export interface OutageReport {
   /**
-   * It failed.
+   * Reports a failure.
    *
-   * @param next when it is tried again, and what waits until then: `the start waits for it`, which is logged at once where it was not yet in this
-   * outage
+   * @param next when it is tried again, and what waits until then: `the start waits for it`. A text that was not yet logged in this outage is
+   * logged immediately.
    */
   failed(error: unknown, next?: { readonly waitMs?: number; readonly meanwhile?: string }): void
   /**
-   * It answered. Costs nothing where it had not failed.
+   * Reports an answer. Costs nothing if no failure was reported before.
    *
-   * @param waitedMessages how many messages wait for it now
+   * @param waitedMessages how many messages are waiting for it now
    */
   recovered(waitedMessages?: number): void
-  /** This part no longer asks, and what it said last does not count any more. */
+  /** This component no longer uses the dependency: its last report no longer counts. */
   close(): void
 }
 
 export interface OutageOptions {
   readonly logger: Pick<Logger, 'info' | 'warn'>
-  /** In the lines' field of that name: `store`. */
+  /** Value of the log field `dependency`: `store`. */
   readonly dependency: string
-  /** In their sentences: `PostgreSQL`. */
+  /** The name in log messages: `PostgreSQL`. */
   readonly name: string
-  /** What is over sooner is not logged. */
+  /** Shorter outages are not logged. */
   readonly patienceMs?: number
   readonly onChange?: (isAway: boolean) => void
 }
 
 const lineIntervalMs = 60_000
-/** So many outages in a row are logged; of one that comes and goes more often, one a minute. */
+/** How many outages in a row are logged; after that, one a minute. */
 const burstMax = 3
 
-/** @returns opens a report for a part of the process */
+/** @returns a function that opens a report for one component of the process */
 export function openOutage(options: OutageOptions): () => OutageReport {
   const { logger, dependency, name, patienceMs = 0, onChange } = options
   const failing = new Set<OutageReport>()
@@ -49,7 +49,7 @@ export function openOutage(options: OutageOptions): () => OutageReport {
   let allowance = burstMax
   let allowedMs = performance.now()
   let unlogged = 0
-  /** What was said to wait for it. */
+  /** The `meanwhile` texts already logged in this outage. */
   const logged = new Set<string | undefined>()
   const waiting = new Map<OutageReport, number>()
 
@@ -126,7 +126,7 @@ export function openOutage(options: OutageOptions): () => OutageReport {
 }
 
 export interface Outages<Dependency extends string> {
-  /** For one part of the process. */
+  /** A report for one component of the process. */
   report(dependency: Dependency): OutageReport
 }
 
@@ -144,7 +144,7 @@ export function openOutages<Dependency extends string>(
 ): Outages<Dependency> {
   const gauge = new Gauge({
     name: 'dependency_outage',
-    help: '1 while something that a component depends on is away, else 0.',
+    help: '1 while a dependency of the component is away, else 0.',
     labelNames: ['component_id', 'dependency'],
     aggregator: 'max',
     registers: [registry],
@@ -159,10 +159,10 @@ export function openOutages<Dependency extends string>(
   return { report: dependency => opened.get(dependency)!() }
 }
 
-/** How often a dependency is asked that nothing else need ask, and how long it may take to answer. */
+/** How often an otherwise idle dependency is checked, and how long the check may take. */
 const checkIntervalMs = 5_000
 
-/** Asks a dependency every few seconds until `signal` aborts, so that an outage is known while there are no requests. Never rejects. */
+/** Checks a dependency every few seconds until `signal` aborts, so that an outage is noticed even without requests. Never rejects. */
 export async function watchDependency(
   check: () => Promise<void>,
   report: OutageReport,
@@ -174,7 +174,7 @@ export async function watchDependency(
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(new Error(`no answer within ${seconds(intervalMs)}`)), intervalMs)
     try {
-      // A check that never ends is not joined by others.
+      // While a check hangs, no second one is started.
       asked ??= check().finally(() => (asked = undefined))
       await unlessAborted(asked, AbortSignal.any([signal, late.signal]))
       report.recovered()
@@ -183,17 +183,17 @@ export async function watchDependency(
     } finally {
       clearTimeout(timer)
     }
-    // Aborted by the stop, which the loop looks at.
+    // Rejects on abort, which the loop checks.
     await wait(intervalMs, undefined, { signal }).catch(() => undefined)
   }
 }
 
-/** Of a fact in a line. */
+/** Length of the error text in a log line. */
 const factLengthMax = 300
 
 /**
- * What an error says, as a part of a sentence: `ECONNREFUSED 127.0.0.1:5432` where a connection failed, else its message with those of its
- * causes that it does not repeat, and the SQLSTATE. Without a stack, and without the user and password of a URL.
+ * An error as part of a sentence: `ECONNREFUSED 127.0.0.1:5432` if a connection failed, else its message, those of its causes unless
+ * repeated, and the SQLSTATE. Without a stack, and without the user and password of a URL.
  */
 export function factOf(error: unknown): string {
   const texts: string[] = []

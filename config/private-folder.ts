@@ -1,16 +1,16 @@
-// A folder that nobody but its owner can enter: made where it is missing, closed to others where it was open to them.
+// Makes a folder private to its owner, and creates it if it is missing.
 
 import { chmod, mkdir, readdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-/** The folder cannot be used: it cannot be made, written or closed to others, or holds what this release does not read. */
+/** The folder is unusable: it cannot be created, written or made private, or this release cannot read its content. */
 export class DataFolderError extends Error {
   override readonly name = 'DataFolderError'
 }
 
 /**
- * Makes the folder, and those above it that are missing, with mode 0700. One that was there before and that others can enter is
- * given this mode if it is empty or was a data folder already.
+ * Creates the folder and its missing parents with mode 0700. An existing folder that others can enter gets this mode if it is
+ * empty or already a data folder.
  *
  * @param path absolute
  * @throws DataFolderError
@@ -19,12 +19,14 @@ export async function makePrivateFolder(path: string): Promise<void> {
   try {
     await makeWithParents(path)
   } catch (error) {
-    throw new DataFolderError(`the data folder ${path} cannot be made: ${reasonOf(error)}; give another one with --data`, { cause: error })
+    throw new DataFolderError(`the data folder ${path} cannot be created: ${reasonOf(error)}; use another one with --data`, {
+      cause: error,
+    })
   }
   await closeToOthers(path)
 }
 
-/** One folder after the other: in a place where none can be made (/proc), the recursive mkdir of Node.js never ends. */
+/** Creates one folder at a time: where none can be created (/proc), the recursive mkdir of Node.js never returns. */
 async function makeWithParents(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 })
@@ -33,7 +35,7 @@ async function makeWithParents(path: string): Promise<void> {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error
     await makeWithParents(dirname(path))
     await mkdir(path, { mode: 0o700 }).catch(async (again: unknown) => {
-      // Another process may have made it meanwhile.
+      // Another process may have created it in the meantime.
       if (!(await isFolder(path))) throw again
     })
   }
@@ -53,36 +55,36 @@ function reasonOf(error: unknown): string {
     case 'ENOTDIR':
       return 'a part of the path is a file'
     case 'EACCES':
-      return 'this user may not write there'
+      return 'this user has no write permission there'
     case 'ENOENT':
-      return 'the system takes no folder there'
+      return 'the system allows no folder there'
     default:
       return `it failed with ${code}`
   }
 }
 
-/** What a data folder holds, in every release. */
+/** Files that a data folder of every release contains. */
 const ownNames: ReadonlySet<string> = new Set(['lock.db', 'state.json'])
-/** What the root of an empty file system holds (ext4). */
+/** Found at the root of an empty ext4 file system. */
 const fileSystemName = 'lost+found'
 
-/** The embedded database makes files that everybody may write, so everybody else must be kept out of the folder. */
+/** The embedded database creates world-writable files, so other users must be kept out of the folder. */
 async function closeToOthers(path: string): Promise<void> {
   const mode = (await stat(path)).mode & 0o777
-  // Windows knows no such modes.
+  // Windows has no such modes.
   if (process.platform === 'win32' || (mode & 0o077) === 0) return
-  const problem = `the data folder ${path} has mode ${mode.toString(8).padStart(4, '0')}, so that others can enter it`
-  const advice = `run chmod 700 ${path} as its owner, or give a new folder inside it with --data`
+  const problem = `the data folder ${path} has mode ${mode.toString(8).padStart(4, '0')}, so others can enter it`
+  const advice = `run chmod 700 ${path} as its owner, or use a new folder inside it with --data`
   let closed: boolean
   try {
     closed = await closeIfOurs(path)
   } catch (error) {
-    throw new DataFolderError(`${problem}, and this user may not change that: ${advice}`, { cause: error })
+    throw new DataFolderError(`${problem}, and this user cannot change that: ${advice}`, { cause: error })
   }
-  if (!closed) throw new DataFolderError(`${problem}, and holds other files, which may be meant for them: ${advice}`)
+  if (!closed) throw new DataFolderError(`${problem}, and it holds other files, which may be shared on purpose: ${advice}`)
 }
 
-/** A folder of other files stays as it is: it may be /tmp or a home, and given by mistake. */
+/** A folder with other files is left unchanged: it may be /tmp or a home folder, given by mistake. */
 async function closeIfOurs(path: string): Promise<boolean> {
   const names = await readdir(path)
   const ours = names.some(name => ownNames.has(name)) || names.every(name => name === fileSystemName)

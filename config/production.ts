@@ -1,14 +1,14 @@
-// The option `env`, and what it forbids: in production no secret may be one that stands in a document or that everybody tries first.
+// The option `env`: in production, secrets that are publicly known or commonly guessed are rejected.
 
 import { Type } from 'typebox'
-import type { OptionFault } from './option-faults.ts'
+import type { OptionFault } from './options/faults.ts'
 
 export const environmentOption = Type.Enum(['development', 'production'], {
   default: 'development',
   description: 'With `production` the start refuses publicly known secrets.',
 })
 
-/** Of our own documents and samples, of the images and tools around them, and what people type until they think of something better. */
+/** Secrets from our own documentation and samples, defaults of common images and tools, and common placeholders. */
 const knownSecrets = new Set([
   'admin',
   'change-me',
@@ -25,7 +25,7 @@ const knownSecrets = new Set([
   'token',
 ])
 
-/** True for a secret that is known, or known with digits and marks at its end or repeated, and for one character alone: `changeme-changeme`, `admin123`. */
+/** True for a known secret, also repeated or with digits and marks appended (`changeme-changeme`, `admin123`), and for a single repeated character. */
 export function isKnownSecret(secret: string): boolean {
   const plain = secret.trim().toLowerCase()
   if (/^(.?)\1*$/.test(plain) || '0123456789'.repeat(100).includes(plain)) return true
@@ -38,9 +38,9 @@ export function isKnownSecret(secret: string): boolean {
 }
 
 /**
- * The faults of known secrets, none outside production. A secret that is not given is none of them.
+ * A fault for each known secret; none outside production. A missing secret is not a fault.
  *
- * @param secrets by the option's name, of an option that takes several the list; the fault never shows the secret
+ * @param secrets by option name, a list for an option that takes several; faults never show the secret
  */
 export function knownSecretFaults(
   env: 'development' | 'production',
@@ -53,7 +53,7 @@ export function knownSecretFaults(
     return [
       {
         place,
-        problem: `with env = production it may not be ${known === '' ? 'empty' : 'a publicly known secret'}: generate a random one`,
+        problem: `with env = production it must not be ${known === '' ? 'empty' : 'a publicly known secret'}: generate a random one`,
       },
     ]
   })

@@ -1,4 +1,4 @@
-// The life of a process: its parts open in order, it works until a signal, and the parts close in the reverse order.
+// Runs a process: opens its components in order, works until a signal, and closes the components in reverse order.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { unlessAborted } from './aborting.ts'
@@ -9,34 +9,34 @@ import { stopOnSignals } from './signals.ts'
 export interface ProcessScope {
   /** Aborts with the first SIGTERM or SIGINT. */
   readonly signal: AbortSignal
-  /** To be called right after a part is open: what is registered last is closed first, also when the rest does not open. */
+  /** Call it right after a component is open. The last one registered is closed first, also if a later component fails to open. */
   readonly closeLater: (close: () => Promise<void>) => void
 }
 
 /**
- * Calls `work`, which opens the parts and resolves when the process is to stop, and closes what it opened. A part that does not
- * close keeps no other from closing.
+ * Calls `work`, which opens the components and resolves when the process should stop; then closes them. If one fails to close, the
+ * others are still closed.
  *
- * @throws what `work` threw, else what the first part that did not close threw
+ * @throws the error of `work`, else the first error of a close
  */
 export async function runProcess(logger: Logger, work: (scope: ProcessScope) => Promise<void>): Promise<void> {
   const stop = stopOnSignals({
     onStop: signal => logger.info({ signal }, 'stopping'),
-    onDeadline: () => logger.error('stop took too long: what was not stored is taken again by the next start'),
+    onDeadline: () => logger.error('stop timed out: the next start reads again what was not stored'),
   })
-  const closings: (() => Promise<void>)[] = []
+  const cleanup: (() => Promise<void>)[] = []
   let failed: unknown
   try {
-    await work({ signal: stop.signal, closeLater: close => void closings.push(close) })
+    await work({ signal: stop.signal, closeLater: close => void cleanup.push(close) })
   } catch (error) {
     failed = error
   }
-  for (const close of closings.toReversed()) {
+  for (const close of cleanup.toReversed()) {
     try {
       await close()
     } catch (error) {
       failed ??= error
-      logger.error({ err: error }, 'a part did not close')
+      logger.error({ err: error }, 'a component failed to close')
     }
   }
   stop.dispose()
@@ -46,22 +46,22 @@ export async function runProcess(logger: Logger, work: (scope: ProcessScope) => 
 
 export interface Waiting<Part> {
   readonly open: () => Promise<Part>
-  /** Closes a part that opens when the process is to stop already: nobody else knows of it. */
+  /** Closes a component that opened after the stop began, since nothing else holds a reference to it. */
   readonly closeLate?: (part: Part) => Promise<void>
-  /** Whether what it needs is only away, and the opening worth another try. */
+  /** Whether the dependency is only away, so that opening is worth a retry. */
   readonly isAway: (error: unknown) => boolean
   readonly outage: OutageReport
   readonly signal: AbortSignal
 }
 
-/** A start before what it needs is there, as containers do, comes again after this time. */
+/** Wait before a retry. Containers often start before their dependencies. */
 const retryMs = 1_000
 
 /**
- * Opens a part, again and again while what it needs is away. The stop does not wait for an attempt: what says nothing would hold it up.
+ * Opens a component, and retries while its dependency is away. A stop does not wait for a running attempt, which may hang on a silent server.
  *
- * @returns undefined when the process is to stop before
- * @throws what no waiting mends
+ * @returns undefined if the process stops first
+ * @throws an error that waiting cannot fix
  */
 export async function openWhenThere<Part>({ open, closeLate, isAway, outage, signal }: Waiting<Part>): Promise<Part | undefined> {
   while (!signal.aborted) {
@@ -72,13 +72,13 @@ export async function openWhenThere<Part>({ open, closeLate, isAway, outage, sig
       return part
     } catch (error) {
       if (signal.aborted) {
-        // The process ends: an attempt that fails now, or a part that does not close, is nobody's concern.
+        // The process is ending: a failed attempt or close no longer matters.
         opening.then(closeLate).catch(() => undefined)
         return undefined
       }
       if (!isAway(error)) throw error
       outage.failed(error, { waitMs: retryMs, meanwhile: 'the start waits for it' })
-      // Aborted by the stop, which the loop looks at.
+      // Rejects on abort, which the loop checks.
       await wait(retryMs, undefined, { signal }).catch(() => undefined)
     }
   }

@@ -1,4 +1,4 @@
-// Secrets: files that only their owner reads, the master keys, and the keys derived from them.
+// Secret files that only their owner can read, the master keys, and the keys derived from them.
 
 import { hkdfSync, randomBytes, randomInt } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -7,14 +7,14 @@ import { dirname } from 'node:path'
 
 const keyBytes = 32
 
-/** A secret that cannot be used: which, why, and what to do. Never holds the secret. */
+/** A secret cannot be used. The message says which, why and what to do; it never contains the secret. */
 export class SecretError extends Error {
   override readonly name = 'SecretError'
 }
 
 /**
- * The master keys of an installation, none twice: the first encrypts and signs, and what any of them wrote is read. So a key is replaced in steps in which each
- * process reads what the others write, as Kubernetes does it with the keys of an `EncryptionConfiguration`.
+ * The master keys of an installation, without duplicates. The first encrypts and signs; data of all of them can be read. So a key can be rotated in
+ * steps during which each process reads what the others write, as with the keys of a Kubernetes `EncryptionConfiguration`.
  */
 export type MasterKeys = readonly [first: Buffer, ...others: Buffer[]]
 
@@ -24,35 +24,36 @@ export function generateSecret(): string {
 }
 
 /**
- * The master keys in a file, one on each line. A file that is missing is made with one key, with mode 0600, on the disk when this resolves.
- * Two processes that make it at the same time get the same key.
+ * Reads the master keys from a file, one per line. A missing file is created with one key and mode 0600, and is durable when this resolves.
+ * Two processes that create it at the same time get the same key.
  *
- * @throws SecretError for a file that others can read, and for one that holds no key
+ * @throws SecretError for a file that others can read, or that has no key
  */
 export async function openMasterKeys(path: string): Promise<MasterKeys> {
   const existing = await readSecretFile(path)
   if (existing !== undefined) return parseMasterKeys(existing, path)
   await createSecretFile(path, generateSecret())
   const created = await readSecretFile(path)
-  if (created === undefined) throw new SecretError(`${path} was made and is gone again: nothing else may write in this folder`)
+  if (created === undefined)
+    throw new SecretError(`${path} disappeared right after it was created: no other program may write to this folder`)
   return parseMasterKeys(created, path)
 }
 
 /**
- * Master keys as text: each 43 characters of base64url, divided by commas or line ends.
+ * Parses master keys: each 43 characters of base64url, separated by commas or line breaks.
  *
- * @param place where they were given, for the message: a file, a variable
+ * @param place where they were given (a file, a variable), for the message
  * @throws SecretError
  */
 export function parseMasterKeys(text: string, place: string): MasterKeys {
   const keys = splitSecrets(text).map(part => parseMasterKey(part, place))
   if (new Set(keys.map(key => key.toString('hex'))).size < keys.length) {
-    throw new SecretError(`${place} holds one master key twice: give each once, the one to write under first`)
+    throw new SecretError(`${place} contains a master key twice: list each once, the one for new data first`)
   }
   return keys as [Buffer, ...Buffer[]]
 }
 
-/** The secrets of a list, divided by commas or line ends; none of what is not given. */
+/** The secrets of a list, separated by commas or line breaks; empty if undefined. */
 export function splitSecrets(text: string | undefined): string[] {
   return text === undefined ? [] : text.trim().split(/\s*(?:,|\r?\n)\s*/)
 }
@@ -61,39 +62,39 @@ function parseMasterKey(text: string, place: string): Buffer {
   const key = Buffer.from(text, 'base64url')
   if (!/^[\w-]{43}$/.test(text) || key.length !== keyBytes) {
     throw new SecretError(
-      `${place} does not hold a master key (32 bytes as 43 characters of base64url; several divided by commas or line ends): restore it from a backup; without it nothing encrypted under it can be read`,
+      `${place} does not hold a master key (32 bytes as 43 characters of base64url; several separated by commas or line breaks): restore it from a backup; data encrypted with a lost key cannot be read`,
     )
   }
   return key
 }
 
 /**
- * One key for each purpose, so that none can be used for another: HKDF-SHA256 (RFC 5869) without salt, the purpose as its info.
+ * Derives a separate key for each purpose: HKDF-SHA256 (RFC 5869) without salt, with the purpose as info.
  *
- * @param purpose `thing-keys`, `tokens`: part of the stored format, never changed
+ * @param purpose `thing-keys`, `tokens`: part of the stored format, so it must never change
  * @returns 32 bytes
  */
 export function deriveKey(masterKey: Uint8Array, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', masterKey, new Uint8Array(0), `sluice ${purpose}`, keyBytes))
 }
 
-/** Crockford's base 32: no letter that is read as another. */
+/** Crockford's base 32, without letters that are easily confused. */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
 
-/** A password of 100 random bits that can be read aloud and typed: `x7kq2-…`, four groups of five. */
+/** A password of 100 random bits that is easy to read aloud and type: `x7kq2-…`, four groups of five. */
 export function generatePassword(): string {
   const group = (): string => Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
   return [group(), group(), group(), group()].join('-')
 }
 
 /**
- * Writes a file of mode 0600 that holds `text` and a line's end, at once and durably; the folder must exist.
+ * Creates a file of mode 0600 with `text` and a newline, atomically and durably; the folder must exist.
  *
- * @returns false when there is one already, which stays as it is
+ * @returns false if the file exists already; it is not changed
  */
 export async function createSecretFile(path: string, text: string): Promise<boolean> {
   try {
-    // A link, unlike a rename, never replaces a file that another process made in the meantime.
+    // A link, unlike a rename, never replaces a file that another process created in the meantime.
     await placeSecretFile(path, text, draft => link(draft, path))
     return true
   } catch (error) {
@@ -103,9 +104,9 @@ export async function createSecretFile(path: string, text: string): Promise<bool
 }
 
 /**
- * As `createSecretFile`, in place of the one that is there: whenever the process or the machine stops, the file holds the old text or the new one.
+ * Like `createSecretFile`, but replaces an existing file. Whenever the process or the machine stops, the file holds either the old or the new text.
  *
- * @throws SecretError where it cannot be written
+ * @throws SecretError if it cannot be written
  */
 export async function replaceSecretFile(path: string, text: string): Promise<void> {
   try {
@@ -127,7 +128,7 @@ async function placeSecretFile(path: string, text: string, place: (draft: string
   } finally {
     await unlink(draft).catch(ignoreMissing)
   }
-  await syncFolder(dirname(path))
+  await syncPath(dirname(path))
 }
 
 async function writeAndClose(file: FileHandle, text: string): Promise<void> {
@@ -139,20 +140,20 @@ async function writeAndClose(file: FileHandle, text: string): Promise<void> {
   }
 }
 
-/** A new name is durable only when its folder is. */
-export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, constants.O_RDONLY)
+/** Makes a file or a folder durable: a new name is so only when its folder is. */
+export async function syncPath(path: string): Promise<void> {
+  const file = await open(path, constants.O_RDONLY)
   try {
-    await folder.sync()
+    await file.sync()
   } finally {
-    await folder.close()
+    await file.close()
   }
 }
 
 /**
- * The content of a secret file; undefined when there is none.
+ * The content of a secret file; undefined if it does not exist.
  *
- * @throws SecretError when others than its owner can read it
+ * @throws SecretError if anyone but its owner can read it
  */
 export async function readSecretFile(path: string): Promise<string | undefined> {
   let file: FileHandle
@@ -164,11 +165,11 @@ export async function readSecretFile(path: string): Promise<string | undefined> 
   }
   try {
     const { mode } = await file.stat()
-    // Windows knows no such modes, and its answer would always be "others can read".
+    // Windows has no such modes, and would always report that others can read it.
     if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
       const octal = (mode & 0o777).toString(8).padStart(4, '0')
       throw new SecretError(
-        `${path} has mode ${octal}, so that others can read it: run chmod 600 ${path}, and replace the secret if others had access`,
+        `${path} has mode ${octal}, so others can read it: run chmod 600 ${path}, and replace the secret if others had access`,
       )
     }
     return await file.readFile('utf8')

@@ -1,29 +1,29 @@
-// Stopping: the first SIGTERM or SIGINT aborts a signal, and a second one, or a deadline, ends the process.
+// Handles SIGTERM and SIGINT: the first one aborts a signal; a second one, or a deadline, ends the process.
 
-/** Exit codes by the shell's convention: 128 and the signal's number. */
+/** Exit codes by shell convention: 128 plus the signal's number. */
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 type StopSignal = keyof typeof exitCodes
 
-/** npm passes a Ctrl-C on that the terminal has sent to the whole group already: within this time it is the same one. */
+/** npm forwards a Ctrl-C that the terminal already sent to the whole process group: a second signal within this time is the same one. */
 const repeatMs = 500
 
 export interface StopOptions {
-  /** Milliseconds from the first signal to an end that nothing delays. */
+  /** Milliseconds from the first signal until the process is ended regardless. */
   readonly deadlineMs?: number
   /** Called once, with the first signal. */
   readonly onStop?: (signal: StopSignal) => void
-  /** Called when the deadline has passed, before the process ends with code 1: what was not stored is taken again by the next start. */
+  /** Called when the deadline has passed, before the process exits with 1. Messages that were not stored are read again by the next start. */
   readonly onDeadline?: () => void
 }
 
 export interface Stop {
   /** Aborts with the first signal. */
   readonly signal: AbortSignal
-  /** Lets go of the signals' handlers and the deadline: everything is closed. */
+  /** Removes the signal handlers and the deadline; call it when everything is closed. */
   dispose(): void
 }
 
-/** Listens for SIGTERM and SIGINT from here on. Call once in a process, before anything that takes long. */
+/** Starts to listen for SIGTERM and SIGINT. Call it once in a process, before anything slow. */
 export function stopOnSignals({ deadlineMs = 5000, onStop, onDeadline }: StopOptions = {}): Stop {
   const controller = new AbortController()
   let first: { signal: StopSignal; atMs: number } | undefined

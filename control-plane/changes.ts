@@ -1,7 +1,7 @@
-// Tells those who remember grants that an access may have ended.
+// Notifies caches of grants that an access may have ended.
 
 import type { Logger } from '../config/logger.ts'
-import type { Queries } from '../config/postgres/database.ts'
+import type { Queries } from '../database/database.ts'
 import type { AccessChange } from './client.ts'
 
 /** The channel of PostgreSQL's NOTIFY; each database has channels of its own. */
@@ -9,11 +9,11 @@ export const changesChannel = 'sluice_access_changes'
 
 export interface Changes {
   /**
-   * Called by a store in the transaction of the change: with its commit, and not before, the other instances on the database hear of it.
-   * Nothing where there are no others.
+   * Called by a store in the transaction of the change: the other instances on the database are notified with its commit, and not before.
+   * Does nothing if there are no other instances.
    */
   announceAll(changes: readonly AccessChange[], transaction: Queries): Promise<void>
-  /** Called by a store after its commit and before its caller answers; the listeners in this process have run when it returns. */
+  /** Called by a store after its commit and before its caller answers; runs the listeners of this process before it returns. */
   emit(change: AccessChange): void
   onChange(listener: (change: AccessChange) => void): () => void
   close(): void
@@ -35,13 +35,13 @@ export function openChanges(logger: Logger, { shared = false }: { shared?: boole
         try {
           call(change)
         } catch (error) {
-          // The change is committed and its other listeners must hear of it.
+          // The change is committed, so its other listeners must still be notified.
           logger.error({ err: error, change }, 'a listener to access changes failed')
         }
       }
     },
     onChange(listener) {
-      // An entry of its own, so that the same function given twice is called twice and stopped once.
+      // A new object for each listener, so that a function that is added twice is called twice, and each stop removes one.
       const entry = { call: listener }
       listeners.add(entry)
       return () => void listeners.delete(entry)

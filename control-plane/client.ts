@@ -1,15 +1,16 @@
-// What ingest and readers ask of the control plane, in process or over HTTP (remote/): the only file of this folder that they import.
+// The access control that ingest and readers use, in process or over HTTP (remote/): the only file of this folder that they import.
 
 import type { X509Certificate } from 'node:crypto'
-import { HttpError } from '../config/http/errors.ts'
-import { idSchema, isId } from './ids.ts'
+import { Type } from 'typebox'
+import { HttpError } from '../http/errors.ts'
+import { exampleIds, idSchema, isId } from './ids.ts'
 
 export { exampleIds } from './ids.ts'
 
-/** The Authorization header, taken apart, or a certificate that the client has proven to hold the key of. */
+/** The parsed Authorization header, or a certificate for which the client has proven that it holds the key. */
 export interface Credential {
   readonly scheme: 'Thing' | 'Bearer' | 'Certificate'
-  /** Of a certificate its serial and SHA-256 fingerprint, in lower-case hex: `5f0c…:9b2d…`. */
+  /** For a certificate its serial and SHA-256 fingerprint, in lower-case hex: `5f0c…:9b2d…`. */
   readonly secret: string
 }
 
@@ -17,28 +18,28 @@ export interface AccessRequest {
   readonly credential: Credential
   readonly channel: string
   readonly action: 'publish' | 'read'
-  /** The client's. A key that no thing has is counted per address, so that trying one over and over is answered `limited`; left out, nothing is counted. */
+  /** The client's address. Unknown keys are counted per address, and one that is tried again and again gets `limited`. Without an address nothing is counted. */
   readonly address?: string
 }
 
 /**
- * The answer. `publisher` is the thing whose key was shown; null where the channel's owner reads the whole channel.
- * `owner` is the user that the thing or the channel belongs to. `endsMs` is the instant at which the credential itself ends, in
- * milliseconds since 1970; a thing's key has one once it was replaced. A refusal does not tell whether the channel exists.
+ * The answer. `publisher` is the thing whose key was sent; null if the channel's owner reads the whole channel.
+ * `owner` is the user that the thing or the channel belongs to. `endsMs` is when the credential itself expires, in
+ * milliseconds since 1970; a thing's key has it once it was replaced. A refusal does not reveal whether the channel exists.
  */
 export type Access =
   | { readonly allowed: true; readonly publisher: string | null; readonly owner: string; readonly endsMs?: number }
   | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden' }
   | LimitedAccess
 
-/** The key is none, and was shown too often from this address: to be tried again after `leftMs`. */
+/** The key is invalid and was sent too often from this address: it may be tried again after `leftMs`. */
 export interface LimitedAccess {
   readonly allowed: false
   readonly reason: 'limited'
   readonly leftMs: number
 }
 
-/** Something that may end an access granted before; `unheard`: changes were missed, so it may be any. */
+/** Something that may end an access granted before. `unheard`: changes were missed, so any access may have ended. */
 export type AccessChange =
   | { readonly kind: 'unheard' }
   | { readonly kind: 'disconnected'; readonly thing: string; readonly channel: string }
@@ -46,7 +47,7 @@ export type AccessChange =
   | { readonly kind: 'channel'; readonly channel: string }
   | { readonly kind: 'user'; readonly user: string }
 
-/** Whether the change may end what was granted so. */
+/** Whether the change may end such a grant. */
 export function concerns(
   change: AccessChange,
   { publisher, owner, channel }: { readonly publisher: string | null; readonly owner: string; readonly channel: string },
@@ -61,53 +62,71 @@ export function concerns(
 export interface AccessControl {
   /**
    * A thing may publish to and read from the channels it is connected to; a user may read the channels that they own and
-   * publish to none.
+   * publish to none. A channel that no user has or had, as producers of a topic may choose its id, is read by administrators.
    *
-   * @throws AccessUnavailableError when it cannot be known now
+   * @throws AccessUnavailableError while access can be neither granted nor refused
    */
   authorize(request: AccessRequest): Promise<Access>
-  /** Calls `listener` before the operation that caused the change is answered. Returns the way to stop. */
+  /** Calls `listener` before the operation that caused the change is answered. @returns a function that removes the listener */
   onChange(listener: (change: AccessChange) => void): () => void
   /**
-   * Up to when the listeners have heard of every change, by the clock of `performance.now()`. It stands still while changes may go
-   * unheard. Left out where none can, in process.
+   * The time up to which the listeners have been called for every change, by `performance.now()`. It stands still while changes may be
+   * missed. Absent in process, where none can be.
    */
   heardMs?(): number
 }
 
-/** What the client with such a key or certificate is answered. */
+/** The error for a client with such a key or certificate. */
 export function limitedError({ leftMs }: LimitedAccess, scheme: Credential['scheme'] = 'Thing'): HttpError {
   const detail =
     scheme === 'Certificate'
-      ? 'this certificate is not valid, and was shown too often from this address: get another one with POST /certs'
-      : 'this unknown thing key was shown too often from this address: use the key returned when the thing was created'
+      ? 'too many attempts with this invalid certificate from this address: get another one with POST /certs'
+      : 'too many attempts with this unknown thing key from this address: use the key returned when the thing was created'
   return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
 }
 
-/** A certificate as a credential. The caller has checked that the client holds its key. */
+/** The credential for a certificate. The caller has checked that the client holds its key. */
 export function certificateCredential({ serialNumber, fingerprint256 }: X509Certificate): Credential {
   return { scheme: 'Certificate', secret: `${serialNumber}:${fingerprint256.replaceAll(':', '')}`.toLowerCase() }
 }
 
-/** The control plane cannot be asked now: answer 503, never a guess. */
+/** The control plane is unavailable: answer 503, and neither grant nor refuse. */
 export class AccessUnavailableError extends Error {
   override readonly name: string = 'AccessUnavailableError'
 }
 
-/** A channel that is never made. Asked for in place of an id that is none, it tells only whether the credential is good. */
+/** The id of no channel. In place of an invalid id, it lets the request check only the credential. */
 export const noChannel = '00000000-0000-0000-0000-000000000000'
 
 /** The channel in a path. */
 export const channelParameter = idSchema('channel', "The channel's id.")
 
-/** A channel's id in the form in which it is stored and compared, lower case; undefined for what is no id. */
+/** A channel's id in the form in which it is stored and compared, lower case; undefined if the text is not an id. */
 export function parseChannel(text: string): string | undefined {
   return isId(text) ? text.toLowerCase() : undefined
 }
 
+const storedChannelLengthMax = 1024
+const storedChannelPattern = '^[^\\u0000]+$'
+
+/** The channel in a path of a reader: any text that a row can have. */
+export const storedChannelParameter = Type.String({
+  minLength: 1,
+  maxLength: storedChannelLengthMax,
+  pattern: storedChannelPattern,
+  allowed: `text of 1 to ${storedChannelLengthMax} characters without a NUL`,
+  description: "The channel's id. Percent-encode one that is not a UUID.",
+  examples: [exampleIds.channel],
+})
+
+/** The id of a channel that may have rows: in lower case if it is a UUID, else as producers of a topic chose it. undefined for a text that no row has. */
+export function parseStoredChannel(text: string): string | undefined {
+  return parseChannel(text) ?? (text.length <= storedChannelLengthMax && new RegExp(storedChannelPattern).test(text) ? text : undefined)
+}
+
 /**
- * Takes an Authorization header apart (RFC 9110 §11.4; the scheme's case does not matter). Undefined where it is missing,
- * of another scheme, or not one token after the scheme.
+ * Parses an Authorization header (RFC 9110 §11.4; the scheme's case does not matter). Undefined if it is missing,
+ * has another scheme, or has anything but one token after the scheme.
  */
 export function parseCredential(header: string | undefined): Credential | undefined {
   const match = header === undefined ? null : /^(thing|bearer) +([^\s,]+) *$/i.exec(header)

@@ -1,11 +1,11 @@
-// Name and metadata, which things and channels share: their schema and the limits that a schema cannot say.
+// Name and metadata, which things and channels share: their schema and the limits that a schema cannot express.
 
 import { Type } from 'typebox'
-import { type Fault, HttpError } from '../config/http/errors.ts'
-import { parseJsonText, pointerPart, unstorable } from '../config/http/json-body.ts'
-import type { Database, SqlRow, SqlValue } from '../config/postgres/database.ts'
-import { boundedRows, type PageRequest, pageSql } from './page.ts'
-import { refuseFaults, textFault } from './text.ts'
+import type { Database, SqlRow, SqlValue } from '../database/database.ts'
+import { type Fault, HttpError } from '../http/errors.ts'
+import { parseJsonText, pointerPart, unstorable } from '../http/requests/json-body.ts'
+import { boundedRows, type PageRequest, pageSql } from './requests/page.ts'
+import { refuseFaults, textFault } from './requests/text.ts'
 
 export const nameBytesMax = 1_024
 export const metadataBytesMax = 65_536
@@ -15,7 +15,7 @@ export const filterBytesMax = 4_096
 export const filterElementsMax = 16
 /** Also the largest number of ids that one list of a body may hold. */
 export const bulkItemsMax = 1_000
-/** More faults help nobody, and the answer to a hostile bulk stays small. */
+/** More faults would not help the caller, and the answer to a hostile bulk stays small. */
 const faultsMax = 20
 
 export const metadataSchema = Type.Record(Type.String(), Type.Unknown(), {
@@ -41,7 +41,7 @@ export function newEntitySchema(title: string, example: string) {
   )
 }
 
-/** What names are compared by where case is ignored: the same on every database, whatever its locale. */
+/** The form in which names are compared when case is ignored: the same on every database, whatever its locale. */
 export function foldedName(name: string): string {
   return name.toLowerCase()
 }
@@ -51,7 +51,7 @@ export interface NewEntity {
   metadata?: Metadata
 }
 
-/** The filters of lists and of search; empty ones are none. */
+/** The filters of lists and of search; an empty filter counts as left out. */
 export const nameQuery = Type.Optional(
   Type.String({ maxLength: nameBytesMax, description: 'Only those with this in their name, case ignored.', examples: ['station'] }),
 )
@@ -70,8 +70,8 @@ export interface EntityFilter {
 }
 
 /**
- * Conditions to follow others, and their values. What is not filtered by is not in the text: a plan that is kept for a text then fits whatever is
- * asked by it.
+ * Conditions to append to others, and their values. Contains only the given filters, so that a cached plan fits every request with the same
+ * filters.
  *
  * @param values how many values the statement has before them
  */
@@ -105,7 +105,7 @@ export function filteredRows<Row extends SqlRow>(
   return isByMetadata ? boundedRows(database, advice, sql, all) : database.query(sql, all)
 }
 
-/** @throws HttpError `malformed_request` with the place of each fault; `pointer` is where the entities stand: `/body` for a list */
+/** @throws HttpError `malformed_request` with the place of each fault; `pointer` is the place of the entities: `/body` for a list */
 export function checkEntities(entities: readonly NewEntity[], pointer: (index: number) => string): void {
   const faults: Fault[] = []
   for (const [index, entity] of entities.entries()) {
@@ -118,7 +118,7 @@ export function checkEntities(entities: readonly NewEntity[], pointer: (index: n
   refuseFaults(faults)
 }
 
-/** What is wrong with metadata, or undefined; `pointer` is where it stands. */
+/** The fault in the metadata, or undefined; `pointer` is its place in the request. */
 export function metadataFault(metadata: Metadata, pointer: string): Fault | undefined {
   const expansion = { bytes: 0 }
   const fault = valueFault(metadata, 1, expansion)
@@ -140,7 +140,7 @@ function valueFault(value: unknown, depth: number, expansion: { bytes: number })
     return Math.abs(value) > Number.MAX_SAFE_INTEGER ? faultHere(numberTooLarge) : undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
-  if (depth > metadataDepthMax) return faultHere(`is nested deeper than ${metadataDepthMax} levels: give something flatter`)
+  if (depth > metadataDepthMax) return faultHere(`is nested deeper than ${metadataDepthMax} levels: flatten it`)
   for (const key of Object.keys(value)) {
     const fault = faultHere(unstorable(key)) ?? valueFault((value as Metadata)[key], depth + 1, expansion)
     if (fault !== undefined) return { pointer: `/${pointerPart(key)}${fault.pointer}`, detail: fault.detail }
@@ -148,8 +148,8 @@ function valueFault(value: unknown, depth: number, expansion: { bytes: number })
   return undefined
 }
 
-/** Once a body is parsed nobody knows whether 12345678901234567000 was sent with other digits. */
-const numberTooLarge = `is a number beyond ${Number.MAX_SAFE_INTEGER}, too large to be kept with all its digits: give it as a string`
+/** After parsing, it is unknown whether 12345678901234567000 was sent with other digits. */
+const numberTooLarge = `is a number beyond ${Number.MAX_SAFE_INTEGER}, too large to keep all its digits: give it as a string`
 
 function faultHere(detail: string | undefined): Fault | undefined {
   return detail === undefined ? undefined : { pointer: '', detail }
@@ -163,7 +163,7 @@ function writtenOutBytes(value: number): number {
 }
 
 /**
- * The metadata filter of a list, given as JSON in the query or left out: it matches where it is a part of what is stored (SPEC §2).
+ * The metadata filter of a list, given as JSON in the query or left out: it matches if it is contained in the stored metadata (SPEC §2).
  *
  * @throws HttpError `malformed_request` if it is not a JSON object; `query_too_large`
  */
@@ -200,7 +200,7 @@ function arrayElements(value: unknown): number {
   return Array.isArray(value) ? within + value.length : within
 }
 
-/** @throws HttpError `malformed_request` for what cannot be stored */
+/** @throws HttpError `malformed_request` for metadata that cannot be stored */
 export function checkMetadata(metadata: Metadata | undefined, pointer: string): void {
   const fault = metadata === undefined ? undefined : metadataFault(metadata, pointer)
   if (fault !== undefined) refuseFaults([fault])

@@ -1,20 +1,20 @@
-// The administrator of a fresh installation: with the operator's password, or with one made here and left in a file.
+// The administrator of a fresh installation: with the operator's password, or with a generated one that is written to a file.
 
 import { createSecretFile, generatePassword, readSecretFile } from '../config/secrets.ts'
 import type { ControlPlane } from './index.ts'
 
 export interface FirstAdministrator {
   readonly email: string
-  /** undefined where the operator gave the password. */
+  /** undefined if the operator gave the password. */
   readonly generated: { readonly password: string; readonly path: string } | undefined
 }
 
 /**
- * Registers the administrator where there is none.
+ * Registers the administrator if there is none.
  *
  * @param path of the file (mode 0600) that a generated password is written to
- * @returns undefined where there is one already
- * @throws ControlPlaneStartError for an email or a password that cannot be taken
+ * @returns undefined if there is one already
+ * @throws ControlPlaneStartError for an email or a password that is not allowed
  */
 export async function makeFirstAdministrator(
   controlPlane: ControlPlane,
@@ -26,10 +26,10 @@ export async function makeFirstAdministrator(
     await controlPlane.ensureAdministrator({ email, password })
     return { email, generated: undefined }
   }
-  // The file comes first: a start that dies between the two leaves a password that the next one uses.
+  // The file is written first: if the process dies between the two, the next start uses the password in the file.
   await createSecretFile(path, generatePassword())
   const generated = (await readSecretFile(path))?.trim()
-  if (generated === undefined) throw new Error(`${path} was made and is gone again: nothing else may write in this folder`)
+  if (generated === undefined) throw new Error(`${path} disappeared right after it was created: nothing else may write to this folder`)
   await controlPlane.ensureAdministrator({ email, password: generated })
   return { email, generated: { password: generated, path } }
 }

@@ -1,4 +1,4 @@
-// The ids of entities: UUIDs in lower case, of a type each, so that a thing's id cannot stand where a channel's belongs.
+// The ids of entities: UUIDs in lower case, each kind with its own type, so that a thing's id cannot be used as a channel's.
 
 import { randomUUID } from 'node:crypto'
 import { Type } from 'typebox'
@@ -11,11 +11,11 @@ export type ChannelId = string & { readonly [kind]: 'channel' }
 export type ApiKeyId = string & { readonly [kind]: 'api-key' }
 export type GroupId = string & { readonly [kind]: 'group' }
 
-/** Any UUID in its text form (RFC 9562 §4); capitals are read, as the RFC asks, and lower case is written. */
+/** Any UUID in its text form (RFC 9562 §4); upper case is accepted, as the RFC requires, and lower case is written. */
 export const uuidPattern = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
 const uuid = new RegExp(uuidPattern)
 
-/** In examples: of each kind one, so that they fit each other. */
+/** For examples: one id of each kind, so that examples match each other. */
 export const exampleIds = {
   user: '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11',
   thing: '9b2d1c64-7a0e-4f3b-8c5d-2e6f4a1b7d90',
@@ -24,7 +24,7 @@ export const exampleIds = {
   'api-key': 'a61f0d3e-58b7-4c92-b3e4-7f1d9c2a8e05',
 } as const
 
-/** The schema of an id in a path or a body; `toThingId` and its like make the typed id of what it let through. */
+/** The schema of an id in a path or a body; `toThingId` and its like turn a text that matched it into the typed id. */
 export function idSchema(of: keyof typeof exampleIds, description: string) {
   return Type.String({ pattern: uuidPattern, description, allowed: 'a UUID', examples: [exampleIds[of]] })
 }
@@ -39,14 +39,14 @@ export const toChannelId = (text: string): ChannelId => lowerCase(text) as Chann
 export const toApiKeyId = (text: string): ApiKeyId => lowerCase(text) as ApiKeyId
 export const toGroupId = (text: string): GroupId => lowerCase(text) as GroupId
 
-/** New ids are random (RFC 9562 §5.4): they tell nothing of when or after what they were made. */
+/** New ids are random (RFC 9562 §5.4): they reveal neither when nor in which order they were created. */
 export const newUserId = (): UserId => randomUUID() as string as UserId
 export const newThingId = (): ThingId => randomUUID() as string as ThingId
 export const newChannelId = (): ChannelId => randomUUID() as string as ChannelId
 export const newApiKeyId = (): ApiKeyId => randomUUID() as string as ApiKeyId
 export const newGroupId = (): GroupId => randomUUID() as string as GroupId
 
-/** @throws TypeError for what is no id, which a request's schema has refused before */
+/** @throws TypeError if the text is not an id; the schema of a request refuses such a text before */
 function lowerCase(text: string): string {
   if (!isId(text)) throw new TypeError('an id is a UUID')
   return text.toLowerCase()

@@ -1,16 +1,17 @@
-// The control plane: its database brought up to date, its parts wired, its routes and its answers to ingest and readers.
+// The control plane: migrates its database, wires its parts, and provides its routes and the access control for ingest and readers.
 
 import type { Registry } from 'prom-client'
-import type { HttpServer } from '../config/http/server.ts'
 import type { Logger } from '../config/logger.ts'
-import type { Database } from '../config/postgres/database.ts'
-import { migrate } from '../config/postgres/migrate.ts'
 import { deriveKey, type MasterKeys } from '../config/secrets.ts'
-import { openAccess } from './access.ts'
+import type { Database } from '../database/database.ts'
+import { migrate } from '../database/migrate.ts'
+import type { HttpServer } from '../http/server.ts'
+import { openAccess } from './access/access.ts'
+import { decorateCaller, openAuthentication } from './access/authentication.ts'
+import { openAuthorization } from './access/authorization.ts'
+import { openFailedAttempts } from './access/failed-attempts.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
-import { decorateCaller, openAuthentication } from './authentication.ts'
-import { openAuthorization } from './authorization.ts'
 import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
 import { bootstrapRoutes } from './bootstrap/routes.ts'
 import { openConfigSecrets, openConfigs } from './bootstrap/store.ts'
@@ -23,9 +24,6 @@ import { openChannels } from './channels/store.ts'
 import type { AccessControl } from './client.ts'
 import { connectionRoutes } from './connections/routes.ts'
 import { openConnections } from './connections/store.ts'
-import { openFailedAttempts } from './failed-attempts.ts'
-import { openFairQueue } from './fair-queue.ts'
-import { openGivenIds } from './given.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
@@ -33,6 +31,7 @@ import { install, migrations } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import { type ControlPlaneOptions, services } from './options.ts'
+import { openFairQueue } from './outside/fair-queue.ts'
 import { openOpenFga } from './policies/openfga/store.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
@@ -42,13 +41,14 @@ import { openMappings } from './provisioning/mapping.ts'
 import { provisioningDefaults } from './provisioning/options.ts'
 import { provisioningRoutes } from './provisioning/routes.ts'
 import { openMappingRows } from './provisioning/store.ts'
+import { openGivenIds } from './requests/given.ts'
+import { openUnknownKeys } from './requests/unknown-keys.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
 import { sharingRoutes } from './things/sharing.ts'
 import { openThings } from './things/store.ts'
 import { tokenRoutes } from './tokens/routes.ts'
 import { openTokens } from './tokens/store.ts'
-import { openUnknownKeys } from './unknown-keys.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
 import { openPasswords, passwordWork } from './users/passwords.ts'
@@ -61,13 +61,13 @@ import { openWrites } from './writes.ts'
 export { ControlPlaneStartError, isInstalled } from './installation.ts'
 
 export interface ControlPlaneParts {
-  /** Stays the caller's: it is closed by whoever opened it, after `close`. */
+  /** The caller opened it, and closes it after `close`. */
   readonly database: Database
-  /** The same for every instance on this database, but for the steps in which one is replaced. */
+  /** The same for every instance on this database, except while a key is being replaced. */
   readonly masterKeys: MasterKeys
   readonly options: ControlPlaneOptions
   readonly logger: Logger
-  /** For what it counts; nowhere if not given. */
+  /** For its metrics; there are none without it. */
   readonly registry?: Registry
 }
 
@@ -76,26 +76,26 @@ export interface ControlPlane {
   readonly routes: (app: HttpServer) => Promise<void>
   readonly access: AccessControl
   /**
-   * Registers the administrator where there is none.
+   * Registers the administrator if there is none.
    *
-   * @throws ControlPlaneStartError for credentials that cannot be taken, in a sentence for the operator
+   * @throws ControlPlaneStartError for credentials that are not allowed, with a sentence for the operator
    */
   ensureAdministrator(credentials: Credentials): Promise<'created' | 'exists'>
   hasAdministrator(): Promise<boolean>
-  /** Whether the user of this token is an administrator (SPEC §5); undefined for a token that is not valid. For routes of others. */
+  /** Whether the user of this token is an administrator (SPEC §5); undefined for an invalid token. For routes outside this folder. */
   isAdministrator(token: string): Promise<boolean | undefined>
   /** @throws DatabaseError when the database does not answer */
   check(): Promise<void>
-  /** The policy store, where it is not the database. @throws HttpError `unavailable` when it does not answer */
+  /** Checks the policy store; undefined if that is the database. @throws HttpError `unavailable` when it does not answer */
   readonly checkPolicies: (() => Promise<void>) | undefined
-  /** Forgets the listeners to access changes; requests under way are the HTTP server's to end before. */
+  /** Removes the listeners to access changes. The HTTP server must have finished its requests before. */
   close(): Promise<void>
 }
 
 export interface UnstartedControlPlane extends ControlPlane {
   /**
-   * Brings the database up to date, and installs what the first start needs. May be called again where it failed; routes and answers are
-   * for afterwards.
+   * Migrates the database, and installs what the first start needs. May be called again after a failure. Call it before the routes and the
+   * access control are used.
    *
    * @throws ControlPlaneStartError when the database is written under a master key that is not given,
    * @throws DatabaseError when the database cannot be reached or brought up to date
@@ -104,7 +104,7 @@ export interface UnstartedControlPlane extends ControlPlane {
   start(): Promise<void>
 }
 
-/** Where an instance counts all the failed fetches that it may, for how long one more is refused: these keys may be guessed. */
+/** How long further failed fetches are refused once an instance counts as many as it may: these keys can be guessed. */
 const failedFetchesWaitMs = 1_000
 
 /** Prepared and started; throws what `start` does. */
@@ -114,14 +114,14 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
   return controlPlane
 }
 
-/** Wires the parts, and asks nothing of the database yet. */
+/** Wires the parts, without a query to the database. */
 export function prepareControlPlane({ database, masterKeys, options, logger, registry }: ControlPlaneParts): UnstartedControlPlane {
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
   const { layout, credentials, externalKeyBytesMin } = options.provisioning ?? provisioningDefaults
   const isCompatible = options.compatibility === '0.13'
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
-  // On a server there may be other instances, and there is no telling.
+  // On a server there may always be other instances.
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
   const writes = openWrites({ policies, audit, changes })
@@ -146,7 +146,9 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
   const sealed = openConfigSecrets(masterKeys)
   // Agents of older platforms never acknowledge their private keys.
   const keepsPrivateKeys = isCompatible
-  const configs = openConfigs({ database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys })
+  const revokesReplaced = options.certificates.mode === 'pki'
+  const forConfigs = { database, writes, things, connections, certificates, revokesReplaced, keys, externalKeys, sealed, keepsPrivateKeys }
+  const configs = openConfigs(forConfigs)
   const rows = openMappingRows(database, externalKeys)
   const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
@@ -161,11 +163,12 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
+      await configs.eraseOverdue()
       const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
       if (lost > 0)
         logger.warn(
           { external_keys: lost },
-          'external keys are kept under a master key that is not given, and their devices cannot fetch their configurations: give that key, too, behind the first, or delete their mappings and make them again',
+          'external keys are encrypted under a master key that is not given, so their devices cannot fetch their configurations: also give that key, after the first, or delete their mappings and create them again',
         )
     },
     async routes(app) {
@@ -193,13 +196,14 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
       if (served.has('certs'))
         certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
       const ofExternal = { externalKeys, failedFetches, authentication, authorization }
-      if (served.has('bootstrap')) bootstrapRoutes(app, { ...ofExternal, configs, things, connections, isCompatible })
+      if (served.has('bootstrap'))
+        bootstrapRoutes(app, { ...ofExternal, configs, things, connections, certificates: options.certificates, isCompatible })
       if (served.has('provision')) {
         const content = layout.bootstrap.content ?? {}
         provisioningRoutes(app, { ...ofExternal, mappings, rows, content, configuredCaller })
       }
     },
-    access: openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys }),
+    access: openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {

@@ -1,10 +1,10 @@
-// The first start on a database, and the check on every later one that it is written under one of the master keys.
+// The first start on a database, and the check on every later start that the database is written under one of the master keys.
 
 import { timingSafeEqual } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
-import type { Database, Queries } from '../config/postgres/database.ts'
-import { type MigrateOptions, pendingMigrations } from '../config/postgres/migrate.ts'
 import { deriveKey, type MasterKeys } from '../config/secrets.ts'
+import type { Database, Queries } from '../database/database.ts'
+import { type MigrateOptions, pendingMigrations } from '../database/migrate.ts'
 import type { PolicyStore } from './policies/policy-store.ts'
 
 export const migrations: MigrateOptions = {
@@ -13,14 +13,14 @@ export const migrations: MigrateOptions = {
   table: 'migrations',
 }
 
-/** The control plane cannot start, and a sentence that says why and what to do: for the operator, not for a stack trace. */
+/** The control plane cannot start. The message tells the operator why and what to do, and is shown without a stack trace. */
 export class ControlPlaneStartError extends Error {
   override readonly name = 'ControlPlaneStartError'
 }
 
 /**
- * Whether the database was installed under a master key, and so can be opened with that one alone. Writes nothing, so that it may
- * be asked before a key that is missing is made.
+ * Whether the database was installed under a master key, so that only that key can open it. Writes nothing, so it can be called
+ * before a missing key is generated.
  */
 export async function isInstalled(database: Database): Promise<boolean> {
   const [table] = await database.query<{ exists: boolean }>(`SELECT to_regclass('control_plane.installation') IS NOT NULL AS exists`)
@@ -49,7 +49,7 @@ export async function install(database: Database, policies: PolicyStore, masterK
   return 'exists'
 }
 
-/** Derived like every other key, and for nothing else, so that it reveals neither the master key nor those. */
+/** A key derived only for this check, so that it reveals neither the master key nor any other derived key. */
 const checkOf = (masterKey: Uint8Array): Buffer => deriveKey(masterKey, 'control-plane-check')
 
 /**
@@ -75,17 +75,17 @@ export async function setCheckedKey(queries: Queries, masterKey: Uint8Array): Pr
 }
 
 /**
- * For a command that works on the database beside the instances, and makes and migrates nothing.
+ * For a command that works on the database beside running instances, and neither installs nor migrates.
  *
- * @throws ControlPlaneStartError where there is no control plane, or one of an older version
+ * @throws ControlPlaneStartError if there is no control plane, or one of an older version
  * @throws NewerSchemaError
  */
 export async function assertUpToDate(database: Database): Promise<void> {
   if (!(await isInstalled(database)))
-    throw new ControlPlaneStartError('the database holds no control plane: start it there once, and repeat this')
+    throw new ControlPlaneStartError('the database has no control plane: start one on it, then run this again')
   const [pending] = await pendingMigrations(database, migrations)
   if (pending === undefined) return
   throw new ControlPlaneStartError(
-    `the control plane's database is of an older version (${pending} is missing): start this version once, which brings it up to date, and repeat this`,
+    `the control plane's database has an older version (${pending} is missing): start this version once to migrate it, then run this again`,
   )
 }

@@ -1,4 +1,4 @@
-// One run of some work at a time, shared: who asks gets the first run that begins after the question.
+// Runs work one at a time and shares it: each caller gets the first run that begins after its call.
 
 export function openNextRun<Result>(work: () => Promise<Result>): () => Promise<Result> {
   let current: Promise<unknown> = Promise.resolve()

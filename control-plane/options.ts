@@ -1,10 +1,10 @@
-// The sections `users`, `tokens`, `audit` and `admin`: who may register, how long a token lives, how long changes are told, and who is the first
-// administrator.
+// The sections `users`, `tokens`, `audit` and `admin`, and the option `services`: who may register, how long tokens and audit lines last, the first
+// administrator, and which routes a process serves.
 
 import { type Static, Type } from 'typebox'
-import type { Compatibility } from '../config/http/older-clients.ts'
-import type { OptionFault } from '../config/options.ts'
-import type { CertificatesOptions } from './certificates/options.ts'
+import type { OptionFault } from '../config/options/options.ts'
+import type { Compatibility } from '../http/older-clients.ts'
+import type { BuiltinCertificatesOptions, CertificatesOptions } from './certificates/options.ts'
 import type { PoliciesOptions } from './policies/options.ts'
 import type { ProvisionOptions } from './provisioning/options.ts'
 import { credentialFaults } from './users/credentials.ts'
@@ -12,7 +12,7 @@ import { credentialFaults } from './users/credentials.ts'
 export const usersOptions = Type.Object({
   allowSelfRegister: Type.Boolean({
     default: true,
-    description: 'Whether anybody may register. With false only an administrator creates users.',
+    description: 'Whether anyone may register. If false, only an administrator can create users.',
   }),
 })
 
@@ -21,7 +21,7 @@ export const tokensOptions = Type.Object({
     default: 36_000,
     minimum: 60,
     maximum: 31_536_000,
-    description: 'Seconds after which a token ends. A password change ends it earlier.',
+    description: 'Seconds until a token expires. A password change ends it earlier.',
   }),
 })
 
@@ -30,24 +30,24 @@ export const auditOptions = Type.Object({
     default: 365,
     minimum: 1,
     maximum: 36_500,
-    description: 'Days for which the audit log tells who changed what.',
+    description: 'Days for which a line of the audit log is kept.',
   }),
 })
 
 export const adminOptions = Type.Object({
-  email: Type.String({ default: 'admin@sluice.local', description: 'Email of the administrator that the first start makes.' }),
+  email: Type.String({ default: 'admin@sluice.local', description: 'Email of the administrator that the first start creates.' }),
   password: Type.Optional(
     Type.String({
       minLength: 8,
       secret: true,
       description:
-        'Its password. Without one `sluice up` makes one and writes it to `admin-password` in the data folder, and `sluice api` makes no administrator.',
+        'Password of that administrator. Without one `./sluice up` generates it and writes it to `admin-password` in the data folder, and `./sluice api` creates no administrator.',
     }),
   ),
 })
 export type AdminOptions = Static<typeof adminOptions>
 
-/** What a registration would refuse of the administrator. */
+/** The faults for which a registration would refuse these credentials. */
 export function adminFaults({ email, password = 'not given: nothing to check' }: AdminOptions): OptionFault[] {
   return credentialFaults({ email, password }).map(({ pointer, detail }) => ({
     place: pointer.replace('/body/', 'admin.'),
@@ -70,10 +70,10 @@ export interface ControlPlaneOptions {
   readonly tokens: Static<typeof tokensOptions>
   readonly audit: Static<typeof auditOptions>
   readonly policies: PoliciesOptions | { readonly store: 'relational' }
-  readonly certificates: CertificatesOptions
+  readonly certificates: CertificatesOptions | BuiltinCertificatesOptions
   readonly compatibility: Compatibility
-  /** How devices are provisioned; the defaults of a platform without a layout file where it is left out. */
+  /** How devices are provisioned; by default as on a platform without a layout file. */
   readonly provisioning?: Pick<ProvisionOptions, 'layout' | 'credentials' | 'externalKeyBytesMin'>
-  /** All of them where it is left out. */
+  /** All of them by default. */
   readonly services?: readonly (typeof services)[number][]
 }

@@ -1,4 +1,4 @@
-// Secrets kept in the database: encrypted under a key of one purpose, and bound to their row.
+// Secrets in the database: encrypted under a key for one purpose, and bound to their row.
 
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { deriveKey, type MasterKeys } from '../config/secrets.ts'
@@ -10,11 +10,11 @@ const tagBytes = 16
 const headerBytes = keyIdBytes + nonceBytes + tagBytes
 
 export interface SealedTexts {
-  /** Which master key a ciphertext is written under, 4 bytes for each of ours: the first one's first. */
+  /** Ids of the master keys that ciphertexts are written under, 4 bytes each, in the order of the keys. */
   readonly masterKeyIds: readonly [Buffer, ...Buffer[]]
-  /** Under the first master key. */
+  /** Encrypts under the first master key. */
   seal(row: string, text: string): Buffer
-  /** @throws Error when the ciphertext is not this row's, not whole, or written under a master key that is none of ours */
+  /** @throws Error when the ciphertext belongs to another row, is damaged, or is written under a master key that is not given */
   open(row: string, ciphertext: Uint8Array): string
 }
 
@@ -24,14 +24,14 @@ interface DerivedKeys {
 }
 
 /**
- * A ciphertext is, one after the other: the id of the encryption key (4 bytes), nonce (12), tag (16), encrypted text. The
- * row's id is authenticated with it, so a ciphertext copied to another row does not open.
+ * A ciphertext consists of the id of the encryption key (4 bytes), nonce (12), tag (16), and the encrypted text. The
+ * row's id is authenticated with it, so a ciphertext copied to another row cannot be decrypted.
  *
- * @param purpose of the keys that are derived for it: `<purpose>` and `<purpose>-id`
- * @param what is sealed, for errors, before the row's id: `key of thing`
+ * @param purpose of the derived keys: `<purpose>` and `<purpose>-id`
+ * @param what the secret is, for errors, before the row's id: `key of thing`
  */
 export function openSealedTexts(masterKeys: MasterKeys, purpose: string, what: string): SealedTexts {
-  // As key objects, which are prepared once: from bytes that takes several times as long as a text's encryption.
+  // Key objects are prepared once: preparing one from bytes takes several times as long as encrypting a text.
   const all = masterKeys.map(masterKey => ({
     id: deriveKey(masterKey, `${purpose}-id`).subarray(0, keyIdBytes),
     encryptionKey: createSecretKey(deriveKey(masterKey, purpose)),
@@ -53,7 +53,7 @@ export function openSealedTexts(masterKeys: MasterKeys, purpose: string, what: s
       const encryptionKey = all.find(({ id }) => id.equals(writtenUnder))?.encryptionKey
       if (encryptionKey === undefined) {
         const ours = masterKeyIds.map(id => id.toString('hex')).join(', ')
-        throw new Error(`the ${what} ${row} is encrypted under the key ${writtenUnder.toString('hex')}, and this process has ${ours}`)
+        throw new Error(`the ${what} ${row} is encrypted under the key ${writtenUnder.toString('hex')}, but this process has ${ours}`)
       }
       try {
         const nonce = bytes.subarray(keyIdBytes, keyIdBytes + nonceBytes)
@@ -61,7 +61,7 @@ export function openSealedTexts(masterKeys: MasterKeys, purpose: string, what: s
         decryption.setAuthTag(bytes.subarray(keyIdBytes + nonceBytes, headerBytes))
         return decryption.update(bytes.subarray(headerBytes), undefined, 'utf8') + decryption.final('utf8')
       } catch (error) {
-        throw new Error(`the stored ${what} ${row} does not open: its row was changed by something else than this platform`, {
+        throw new Error(`the stored ${what} ${row} cannot be decrypted: its row was changed by something other than this platform`, {
           cause: error,
         })
       }

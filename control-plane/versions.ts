@@ -1,13 +1,13 @@
-// Changes that depend on what was read before: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
+// Conditional changes and reads: ETag, If-Match and If-None-Match (RFC 9110 §8.8.3, §13.1).
 
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { HttpError } from '../config/http/errors.ts'
+import { HttpError } from '../http/errors.ts'
 
-/** Any of these, or undefined for whichever there is. In SQL: `$n::int4[] IS NULL OR version = ANY($n)`. */
+/** The versions that a change applies to; undefined for any. In SQL: `$n::int4[] IS NULL OR version = ANY($n)`. */
 export type Versions = readonly number[] | undefined
 
-/** What became of a change. */
+/** The result of a change. */
 export type ChangeOutcome = { readonly version: number } | Unchanged
 export type Unchanged = 'absent' | 'changed-since'
 
@@ -15,12 +15,20 @@ export const eTagHeader = { ETag: 'The version, for If-Match.' }
 /** The headers of a change. */
 export const ifMatchHeaders = Type.Object({
   'if-match': Type.Optional(
-    Type.String({ description: 'Only of this version, an `ETag` from before; several divided by commas.', examples: ['"3"'] }),
+    Type.String({
+      description: 'Change only this version: an `ETag` of an earlier answer, or several separated by commas.',
+      examples: ['"3"'],
+    }),
   ),
 })
 export const eTagOf = (version: number): string => `"${version}"`
 
-/** The versions that a request would change; undefined for whichever there is. Tags are compared strongly, so that a weak one is none. */
+/** Whether If-None-Match names the tag: compared weakly (RFC 9110 §13.1.2). */
+export function isAmong(header = '', etag: string): boolean {
+  return header.split(',').some(tag => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
+}
+
+/** The versions that a request wants to change; undefined for any. Tags are compared strongly, so a weak one never matches. */
 export function expectedVersions(request: FastifyRequest): Versions {
   const header = request.headers['if-match']
   if (header === undefined || header.trim() === '*') return undefined
@@ -31,8 +39,8 @@ export function expectedVersions(request: FastifyRequest): Versions {
 }
 
 /**
- * @param row of the change, undefined if it changed none
- * @param exists asked only then
+ * @param row that was changed; undefined if none was
+ * @param exists called only then
  */
 export async function outcomeOf(row: { readonly version: number } | undefined, exists: () => Promise<boolean>): Promise<ChangeOutcome> {
   if (row !== undefined) return { version: row.version }
@@ -49,5 +57,5 @@ export async function changed<Outcome extends object>(outcome: Outcome | Unchang
   throw new HttpError('precondition_failed', 'it has changed since it was read: read it again, and repeat the change with the new ETag')
 }
 
-/** The errors of a change to one entity. */
+/** The error codes of a change to one entity. */
 export const changeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed'] as const

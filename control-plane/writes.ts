@@ -1,23 +1,15 @@
-// A write: rows, policies and the audit log change together or not at all, and those who remember grants hear what it ends.
+// A write: rows, policies and the audit log change together or not at all, and caches of grants are notified of the accesses that it ends.
 
-import { DatabaseError, type Queries } from '../config/postgres/database.ts'
-import type { AuditAction, AuditLog } from './audit/store.ts'
+import { DatabaseError, type Queries } from '../database/database.ts'
+import type { Actor, AuditAction, AuditLog } from './audit/store.ts'
 import type { Changes } from './changes.ts'
 import type { AccessChange } from './client.ts'
 import type { UserId } from './ids.ts'
 import type { PolicyChanges, PolicyStore, Relation } from './policies/policy-store.ts'
 
-/** Who changes something, and from where: what the audit log keeps of them. */
-export interface Actor {
-  /** undefined for who is not signed in, and for the program itself. */
-  readonly user: UserId | undefined
-  /** The client's; undefined for the program itself. */
-  readonly address: string | undefined
-  /** The id of the request. */
-  readonly request: string | undefined
-}
+export type { Actor } from './audit/store.ts'
 
-/** The program itself: a first start, a command of the operator. */
+/** The program itself, at a first start or a command of the operator. */
 export const itself: Actor = { user: undefined, address: undefined, request: undefined }
 
 /** An actor who is signed in. */
@@ -25,19 +17,19 @@ export interface Caller extends Actor {
   readonly user: UserId
 }
 
-/** The transaction that a write is, and its actor: a store that gets one in place of an actor takes part in it. */
+/** The transaction of a write, and its actor: a store that gets a write in place of an actor takes part in it. */
 export interface Write extends Queries, Actor {
   readonly policies: PolicyChanges
-  /** A line of the audit log: what happened, to which (ids, `users`, `authorities`, `*`), and with which relations. Never a secret, and nothing where nothing changed. */
+  /** Adds a line to the audit log: the action, the objects (ids, `users`, `authorities`, `*`), and the relations. Never pass a secret, and do not call it if nothing changed. */
   note(action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): void
-  /** Accesses that may end with it: other instances hear of them with the commit, and this process before the write resolves. */
+  /** Announces accesses that may end with this write: other instances are notified with the commit, and this process before the write resolves. */
   ends(...changes: AccessChange[]): void
 }
 
 /**
- * `work` runs again where all of it was undone, for a deadlock or to ask a policy store elsewhere first, so it keeps nothing but what it returns.
+ * `work` runs again if all of it was rolled back, after a deadlock or to check a policy store elsewhere first, so its only effect may be its result.
  *
- * @param by an open write has `work` done inside it: both are committed together, or neither
+ * @param by the actor, or an open write: then `work` runs inside it, and both are committed together, or neither
  * @throws DatabaseError, and whatever `work` throws; nothing has changed then
  * @throws HttpError `unavailable` as `PolicyStore.transaction`
  */
@@ -49,7 +41,7 @@ interface Parts {
   readonly changes: Changes
 }
 
-/** Deadlocks, and transactions that cannot stand beside another (SQLSTATE): the next time the other one is done. */
+/** SQLSTATEs of deadlocks and of transactions that conflict with another one: on the next attempt the other one is finished. */
 const undoneStates: ReadonlySet<string> = new Set(['40P01', '40001'])
 const attemptsMax = 5
 
@@ -70,7 +62,7 @@ export function openWrites({ policies, audit, changes }: Parts): Writes {
       await changes.announceAll(ended, transaction)
       return outcome
     })
-    // Also where it throws: it may be committed by then, with policies that a store elsewhere has not taken.
+    // Also if it throws: it may be committed nevertheless, with policies that a store elsewhere has not accepted yet.
     return changed.finally(() => {
       for (const change of ended) changes.emit(change)
     })

@@ -1,30 +1,30 @@
-// The door of routes that are an administrator's: who asks, whether they may, and what their failures mean.
+// Routes for administrators only: authenticates and authorizes them, and converts failures to answers.
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { HttpError } from '../config/http/errors.ts'
-import type { HttpServer } from '../config/http/server.ts'
+import { HttpError } from '../http/errors.ts'
+import type { HttpServer } from '../http/server.ts'
 import { LogUnavailableError } from './log.ts'
 import { SystemicError } from './systemic-error.ts'
 
 export interface Administration {
   /** Whether the user of this token is an administrator; undefined for a token that is not valid. */
   readonly isAdministrator: (token: string) => Promise<boolean | undefined>
-  /** Whether an error says that the store cannot answer now. */
+  /** True if an error says that the store cannot answer now. */
   readonly isStoreAway: (error: unknown) => boolean
 }
 
 export interface AdministratorRoute {
   /** 401 without a valid token. */
   readonly onRequest: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
-  /** 403 for everybody but an administrator; after the shape of the request was checked. */
+  /** 403 for anyone except an administrator; runs after the shape of the request was checked. */
   readonly demand: (request: FastifyRequest) => Promise<void>
-  /** Runs the work of a route: what a person can mend, and what passes, is answered with its sentence. */
+  /** Runs the work of a route; errors that a person can fix, and transient ones, are answered with their message. */
   readonly failures: <Result>(work: () => Promise<Result>) => Promise<Result>
 }
 
 const decorator = 'administrator'
 
-/** Once for the plugin whose routes use it. */
+/** Call it once in the plugin whose routes use it. */
 export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAway }: Administration): AdministratorRoute {
   app.decorateRequest(decorator, null)
   return {
@@ -47,7 +47,7 @@ export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAw
         if (error instanceof SystemicError) throw new HttpError('conflict', error.message, { cause: error })
         if (error instanceof RangeError) throw new HttpError('malformed_request', error.message, { cause: error })
         if (error instanceof LogUnavailableError || isStoreAway(error)) {
-          throw new HttpError('unavailable', 'the log or the store cannot answer now: ask again', { cause: error })
+          throw new HttpError('unavailable', 'the log or the store is unavailable: try again', { cause: error })
         }
         throw error
       }

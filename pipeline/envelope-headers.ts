@@ -3,7 +3,7 @@
 import type { Envelope } from '../transformers/envelope.ts'
 import type { Header } from './log.ts'
 
-/** A header of one of these names is a part of the envelope; every other belongs to the sender. */
+/** The names of the envelope's headers; all other headers are the sender's. */
 export const envelopeHeaderNames: ReadonlySet<string> = new Set(['subtopic', 'publisher', 'protocol', 'created', 'content-type'])
 
 /** The envelope without its channel, which is the message's key. `created` is in nanoseconds, decimal; an empty content type is left out. */

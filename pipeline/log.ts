@@ -1,50 +1,53 @@
-// The contract of a log: where messages become durable before anything else is done with them.
+// The contract of a log, where messages become durable before anything else happens to them.
 
 import type { Envelope } from '../transformers/envelope.ts'
 
-/** A header beside those of the envelope. Names may repeat. */
+/** A header besides those of the envelope. Names may repeat. */
 export interface Header {
   readonly key: string
-  /** Bytes where they are not UTF-8; null is a header without a value. */
+  /** Bytes if they are not UTF-8; null is a header without a value. */
   readonly value: string | Uint8Array | null
 }
 
-/** A message on its way into the log. `channel` is its key, so the messages of a channel keep their order; an empty one is no key. */
+/** A message to append. `channel` is its key, so the messages of a channel keep their order; an empty one means no key. */
 export interface OutgoingMessage extends Readonly<Envelope> {
   readonly payload: Uint8Array
   readonly headers?: readonly Header[]
   /**
-   * The key as it was, null for none: of a dead letter whose envelope cannot be read. `headers` are then all that it had, and nothing
-   * of the envelope is written.
+   * The original key, null for none: for a dead letter whose envelope cannot be decoded. `headers` are then all headers that it had, and the envelope
+   * is not written.
    */
   readonly key?: Uint8Array | null
 }
 
-/** What a message costs in a queue beside its payload and texts. */
+/** What a message costs in a queue in addition to its payload and texts. */
 const messageOverheadBytes = 256
 
-/** The bytes that a message is counted with where what waits is bounded. */
+/** The bytes that a message counts for in bounded queues. */
 export function messageSize({ channel, subtopic, publisher, headers, payload, key }: OutgoingMessage): number {
   let bytes = messageOverheadBytes + payload.byteLength + channel.length + subtopic.length + publisher.length + (key?.byteLength ?? 0)
   if (headers !== undefined) for (const { key, value } of headers) bytes += key.length + (value?.length ?? 0)
   return bytes
 }
 
-/** Where a message lies in its log. */
+/** For one topic, an offset by partition. */
+export type PartitionOffsets = ReadonlyMap<number, number>
+
+/** The position of a message in its log. */
 export interface LogPosition {
   readonly partition: number
   readonly offset: number
 }
 
 /**
- * The log cannot take messages now: its disk or broker is away, or what waits has reached its bound. Nothing was kept, as far as can be
- * known: what a broker did that no longer answers cannot be.
+ * The log cannot accept messages now: its disk or broker is down, or its queue is full. As far as is known nothing was stored; what a broker did that
+ * no longer answers is unknown.
  */
 export class LogUnavailableError extends Error {
   override readonly name = 'LogUnavailableError'
 }
 
-/** The log can never take this message: it is larger than its topic allows, say. To send it again is of no use. */
+/** The log can never accept this message: for example, it is larger than its topic allows. Retrying does not help. */
 export class MessageRefusedError extends Error {
   override readonly name = 'MessageRefusedError'
 }
@@ -52,18 +55,18 @@ export class MessageRefusedError extends Error {
 export interface Log {
   /** The topic: `messages`. */
   readonly name: string
-  /** Changes when the topic is made anew: offsets of another id say nothing about this one. */
+  /** Changes when the topic is recreated; offsets are valid only for one id. */
   readonly id: string
 
   /**
    * Resolves when every message is durable, with its position, in the order given; a crash right after loses none.
    * Order is kept between calls for messages of one channel.
    *
-   * @throws LogUnavailableError when the messages were not taken; the sender may try again
-   * @throws MessageRefusedError when one of them can never be taken, which says nothing of the others
+   * @throws LogUnavailableError if the messages were not stored; the sender may retry
+   * @throws MessageRefusedError if one of them can never be stored, which says nothing about the others
    */
   append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]>
 
-  /** Waits for appends under way; what comes after is refused. A second call does nothing. */
+  /** Waits for appends in flight; later ones are refused. A second call does nothing. */
   close(): Promise<void>
 }

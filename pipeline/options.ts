@@ -1,7 +1,6 @@
-// The pipeline's options, and the memory that they add up to.
+// The pipeline's options.
 
 import { type Static, Type } from 'typebox'
-import { SystemicError } from './systemic-error.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -53,7 +52,7 @@ export const subscriberOptions = Type.Object({
 })
 export type SubscriberOptions = Static<typeof subscriberOptions>
 
-/** Of the embedded log. */
+/** For the embedded log. */
 export const logOptions = Type.Object({
   retentionHours: Type.Integer({
     default: 24,
@@ -85,12 +84,17 @@ export const logOptions = Type.Object({
     maximum: 100_000,
     description: 'Messages that a writer takes from the log at once.',
   }),
-  acceptNew: Type.Boolean({
-    default: false,
-    flag: '--accept-new-log',
-    description:
-      'Go on with a log that was made anew, beside what the store holds of the one before; or with a store that knows nothing of what was read before, which it will lack.',
-  }),
+  acceptNew: Type.Optional(
+    Type.String({
+      // Before this option named a log, it was a boolean.
+      pattern: '^(?!(true|false)$).',
+      allowed: 'the id of the log to accept, which the error of the start gives',
+      flag: '--accept-new-log',
+      examples: ['2b1f9f6e-5a0c-4d3e-9b7a-6c8d5e4f3a21'],
+      description:
+        'The id of a recreated log: continue with it, beside the rows of the log before it; or with a store that lacks what was read from it before. The id of any other log has no effect.',
+    }),
+  ),
   acceptLost: Type.Boolean({
     default: false,
     description: 'Go on where the log deleted messages that a writer had not stored; they are counted.',
@@ -98,7 +102,7 @@ export const logOptions = Type.Object({
 })
 export type LogOptions = Static<typeof logOptions>
 
-/** Of whoever works on messages; a writer has its number of threads beside. */
+/** For roles that process messages; a writer also has a number of threads. */
 export const workersOptions = Type.Object({
   memoryBytes: Type.Integer({
     default: 512 * mebibyte,
@@ -108,53 +112,3 @@ export const workersOptions = Type.Object({
   }),
 })
 export type WorkersOptions = Static<typeof workersOptions>
-
-/** Batches that exist at once: one being written, and the next, decoded and encoded. */
-const batchesInFlight = 2
-/** Runs that exist beside those a batch holds on to: one read ahead, and the rest of one that was cut. */
-const runsInFlight = 2
-/** A byte of payload becomes two in a UTF-16 string, and up to two in the store's encoding. */
-const bytesPerPayloadByte = 4
-/** The columns of a row with their room to grow, and its fixed part in the store's encoding. */
-const bytesPerRow = 400
-/** The smallest record, `{"n":"a","v":1},`, so the number of rows that one payload can hold. */
-const bytesPerRecordMin = 16
-
-export interface MemoryParts {
-  readonly batch: BatchOptions
-  readonly message: Pick<MessageOptions, 'payloadBytes'>
-  readonly log: Pick<LogOptions, 'queueBytes' | 'fetchBytes'>
-}
-
-/** What the queues and batches of one worker can hold at most, in bytes: the sum that is asserted at start. A batch and a run exceed their bounds by one message. */
-export function memoryBytesMax({ batch, message, log }: MemoryParts): number {
-  const runBytes = log.fetchBytes + message.payloadBytes
-  const rowsMax = batch.rows + message.payloadBytes / bytesPerRecordMin
-  const batchBytes = (batch.bytes + message.payloadBytes) * bytesPerPayloadByte + rowsMax * bytesPerRow
-  return Math.ceil(log.queueBytes + runsInFlight * runBytes + batchesInFlight * (runBytes + batchBytes))
-}
-
-/**
- * Asserts that queues and batches fit into the memory they are given, and that one message fits through each of them.
- *
- * @returns the sum in bytes, to be printed
- * @throws SystemicError that names the options to change
- */
-export function assertMemory(parts: MemoryParts & { readonly workers: WorkersOptions }): number {
-  const sum = memoryBytesMax(parts)
-  if (sum > parts.workers.memoryBytes) {
-    throw new SystemicError(
-      `queues and batches add up to ${inMebibytes(sum)} MiB, above workers.memory_bytes of ${inMebibytes(parts.workers.memoryBytes)} MiB: lower log.queue_bytes, log.fetch_bytes, batch.bytes or batch.rows, or raise the bound`,
-    )
-  }
-  if (parts.message.payloadBytes > parts.log.queueBytes / 2) {
-    throw new SystemicError(
-      `message.payload_bytes of ${parts.message.payloadBytes} needs log.queue_bytes of at least twice that, not ${parts.log.queueBytes}: raise log.queue_bytes`,
-    )
-  }
-  return sum
-}
-
-function inMebibytes(bytes: number): number {
-  return Math.ceil(bytes / mebibyte)
-}

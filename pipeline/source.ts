@@ -1,29 +1,35 @@
-// The contract of a source: one worker's share of the log, handed out in bounded runs.
+// The contract of a source: one worker's share of the log, in bounded chunks.
 
 import type { Positions } from '../sinks/sink.ts'
 import type { Envelope } from '../transformers/envelope.ts'
+import type { LogPartition } from '../transformers/log-partition.ts'
 import type { Header } from './log.ts'
 
-/** Why a message is a dead letter before its payload is looked at. */
+/** Why a message becomes a dead letter before its payload is decoded. */
 export interface MessageFault {
   readonly rule: string
   readonly reason: string
   readonly hint: string
-  /** The channel and the subtopic are known all the same: what no subject matches is filtered, and nobody's dead letter. */
+  /** Channel and subtopic are known nevertheless: if no subject matches, the message is filtered and does not become a dead letter. */
   readonly subjectKnown?: true
+  /** The part of the envelope that is at fault; absent if it is the message as a whole. */
+  readonly part?: EnvelopePart
 }
 
-/** A message as the log holds it. The cursor overwrites it at each step: copy out what you keep. */
+/** The parts that a topic may have elsewhere than Sluice writes them. */
+export type EnvelopePart = 'channel' | 'publisher' | 'subtopic' | 'contentType' | 'created'
+
+/** A message in the log. The cursor overwrites the object at each step: copy what you keep. */
 export interface RawMessage extends Envelope {
   offset: number
-  /** Set where the envelope cannot be read: there is no key, say. What is then unknown of the envelope is empty or 0. */
+  /** Set if the envelope cannot be decoded, for example without a key. Unknown parts of the envelope are then empty or 0. */
   fault: MessageFault | undefined
   payload: Uint8Array
 }
 
 const noBytes = new Uint8Array(0)
 
-/** What a cursor begins with, before its first step: one object of one shape for the whole run. */
+/** A cursor's message before the first step: one object of one shape for the whole chunk. */
 export function emptyMessage(): RawMessage {
   return {
     offset: -1,
@@ -40,72 +46,92 @@ export function emptyMessage(): RawMessage {
 }
 
 /** Its channel is unknown. */
-export const noKey: MessageFault = { rule: 'no-key', reason: 'the message has no key', hint: 'give the channel id as the key' }
-
-/** Steps through the messages of a run, in the order of the log. */
-export interface RawCursor {
-  /** The message that `next` moved to. */
-  readonly message: RawMessage
-  /** Moves on; false at the end. */
-  next(): boolean
-  /** The key of this message, untouched; null where it has none. Not for the hot path: for dead letters. */
-  key(): Uint8Array | null
-  /** All headers of this message, untouched, those of the envelope too. Not for the hot path: for dead letters. */
-  headers(): Header[]
-  /**
-   * The value of this message, untouched, where the message at hand was read out of it: its envelope, too, lies inside and not in the
-   * headers. Absent where the payload is the value. Not for the hot path: for dead letters.
-   */
-  value?(): Uint8Array
+export const noKey: MessageFault = {
+  rule: 'no-key',
+  reason: 'the message has no key',
+  hint: 'give the channel id as the key',
+  part: 'channel',
 }
 
 /**
- * Messages of one partition that lie together. A run owns its bytes (nothing of a larger fetch is kept alive by it) and can
- * be walked more than once: what a store refuses is found again by its offset.
+ * The parts of the present message as they are in a Kafka record, for a topic whose envelope has another layout. Texts are null if there is none or
+ * it is empty, and undefined if it is not UTF-8.
  */
-export interface RawRun {
-  readonly partition: number
-  /** The run covers the offsets `[from, to)`; those without a message are gaps. */
+export interface RecordParts {
+  keyText(): string | null | undefined
+  /** Of repeated headers the last one counts. */
+  headerText(name: Uint8Array): string | null | undefined
+  /** The timestamp in whole microseconds, 0 without one; undefined if it is beyond 2^53. */
+  timestampUs(): number | undefined
+  /** The first fault of the message that does not concern one of these parts. */
+  faultBeside(parts: ReadonlySet<EnvelopePart>): MessageFault | undefined
+}
+
+/** Steps through the messages of a chunk, in the order of the log. */
+export interface RawCursor {
+  /** The message that `next` moved to. */
+  readonly message: RawMessage
+  /** Moves to the next message; false at the end. */
+  next(): boolean
+  /** The key of this message, unchanged; null if it has none. For dead letters, not for the hot path. */
+  key(): Uint8Array | null
+  /** All headers of this message, unchanged, including the envelope's. For dead letters, not for the hot path. */
+  headers(): Header[]
+  /**
+   * The value of this message, unchanged, if the message was decoded from it: its envelope is then in the value too, not in the headers. Absent if
+   * the payload is the value. For dead letters, not for the hot path.
+   */
+  value?(): Uint8Array
+  /** Absent in logs that only Sluice writes. */
+  readonly parts?: RecordParts
+}
+
+/**
+ * Consecutive messages of one partition. A chunk owns its bytes (it keeps no larger fetch in memory) and can be walked more than once: messages that
+ * a store refuses are found again by their offset.
+ */
+export interface RawChunk {
+  readonly at: LogPartition
+  /** The chunk covers the offsets `[from, to)`; those without a message are gaps. */
   readonly from: number
   readonly to: number
-  /** So many offsets from `from` on held messages that the log deleted unread; absent: none. The store counts them with the batch. */
+  /** How many offsets from `from` on had messages that the log deleted unread; absent for none. The store counts them with the batch. */
   readonly lost?: number
-  /** What the run holds in memory. */
+  /** The chunk's memory. */
   readonly byteLength: number
   cursor(): RawCursor
 }
 
 export interface Source {
   /**
-   * The worker's share of the log from where the store says to go on (see `StartAt`), run after run, each partition
-   * contiguous: a run's `from` is the `to` of the partition's run before, and the first run's is the offset to go on at, so that
-   * what the log lost before it is a gap. Waits for new messages at the end of the log. Takes nothing
-   * from the log while nobody asks: back-pressure is not asking. Ends after `signal` aborts, and where the worker's share of the
-   * log changes. Called again after it ended, it waits for a share and asks for the positions anew.
+   * The worker's share of the log from where the store says to resume (see `StartAt`), chunk by chunk. In each partition the chunks are contiguous: a
+   * chunk's `from` is the `to` of the previous one, and the first one's is the offset to resume at, so messages that the log lost before it are a
+   * gap. Waits for new messages at the end of the log. Reads from the log only while a chunk is requested, which is the back-pressure. Ends after
+   * `signal` aborts, and when the worker's share of the log changes. When it is called again after that, it waits for a share and asks for the
+   * positions again.
    *
-   * @param onStart told where it goes on, as soon as the store and the log have said so: before the first run, which may be far.
-   * `revoked` aborts when the share is taken away, with the failure as its reason where it was lost by one: what is in flight belongs to
-   * others then, and is neither tried again nor committed. `ends` is where the log ended, as far as it has said
-   * @param onShare told what was committed, before the store is asked where to go on: it may be away. By a source that has shares
-   * @throws SystemicError when the log no longer holds what the store needs next
-   * @throws LogUnavailableError when the log cannot be read now; so does `commit`
+   * @param onStart called with the positions as soon as the store and the log have reported them, possibly long before the first chunk. `revoked`
+   *   aborts when the share is revoked, with the error as its reason if a failure caused that: what is in flight then belongs to others, and is
+   *   neither retried nor committed. `ends` are the ends of the log as far as known
+   * @param onShare called with the committed offsets before the store, which may be down, is asked for positions; only by sources that have shares
+   * @throws SystemicError if the log no longer has what the store needs next
+   * @throws LogUnavailableError if the log cannot be read now; `commit` throws it as well
    */
-  runs(signal: AbortSignal, onStart?: OnStart, onShare?: OnShare): AsyncIterable<RawRun>
+  chunks(signal: AbortSignal, onStart?: OnStart, onShare?: OnShare): AsyncIterable<RawChunk>
 
-  /** The partition's first offset that is still there, and the one that the next message will get. */
-  bounds(partition: number): Promise<{ start: number; end: number }>
+  /** The first offset that the partition still has, and the offset of its next message. */
+  bounds(at: LogPartition): Promise<{ start: number; end: number }>
 
   /**
-   * Where each partition of the worker's share ends now, in one request to each broker; without those whose broker does not answer, and
-   * empty before there is a share.
+   * The present ends of the partitions of the worker's share, by one request to each broker; without those whose broker does not answer, and empty
+   * before there is a share.
    *
-   * @throws LogUnavailableError where the log does not answer
+   * @throws LogUnavailableError if the log does not answer
    */
   ends(): Promise<Positions>
 
   /**
-   * Tells the log that everything below is stored or dead-lettered. Never goes back, and says nothing of partitions that are no
-   * longer the worker's.
+   * Tells the log that everything below is stored or dead-lettered. Never goes back, and ignores partitions that no longer belong to the worker.
    */
   commit(positions: Positions): Promise<void>
 
@@ -116,8 +142,8 @@ export type OnShare = (committed: Positions, revoked: AbortSignal) => void
 export type OnStart = (positions: Positions, revoked: AbortSignal, ends: Positions) => void
 
 /**
- * Asked by the source for the partitions it was given, where the store keeps its positions itself. A partition that such a store
- * does not know begins at the start of the log, whatever was committed there: a store that was lost and made anew gets back
- * everything that the log still holds. Without a `StartAt` a source goes on at the log's committed offset, else at its start.
+ * Called by the source for the partitions that it was assigned, if the store keeps its positions itself. A partition that such a store does not know
+ * begins at the start of the log, whatever was committed there: a store that was lost and created again gets everything that the log still has.
+ * Without a `StartAt` a source resumes at the log's committed offset, or at its start.
  */
-export type StartAt = (partitions: readonly number[]) => Promise<Positions>
+export type StartAt = (of: readonly LogPartition[]) => Promise<Positions>

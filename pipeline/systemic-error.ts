@@ -1,4 +1,4 @@
-// What no retry can mend: the process stops with this message.
+// An error that retrying cannot resolve: the process stops with its message.
 
 /** The message says what is wrong, where, and what to do. */
 export class SystemicError extends Error {

@@ -1,50 +1,49 @@
-// The contract of a topic reader: looks at messages that are in a topic, from one offset to another, and leaves no trace of it.
+// The contract of a topic reader, which reads messages of a topic from one offset to another, and leaves no trace.
 
-import type { RawCursor, RawRun } from './source.ts'
+import type { RawChunk, RawCursor } from './source.ts'
 
-/** The first offset that a partition still holds, and the one that its next message will get. */
+/** The first offset that a partition still has, and the offset of its next message. */
 export interface TopicBounds {
   readonly start: number
   readonly end: number
 }
 
-/** For tools: it joins no consumer group, commits nothing, and holds no more than a fetch and a run in memory. */
+/** For tools: it joins no consumer group, commits nothing, and has at most a fetch and a chunk in memory. */
 export interface TopicReader {
   /** The topic: `messages`. */
   readonly name: string
-  /** Changes when the topic is made anew. */
+  /** Changes when the topic is recreated. */
   readonly id: string
   readonly partitions: number
 
   /**
-   * Of every partition. What lies below an `end` can be read now: on Kafka, no transaction is open there.
+   * For every partition. What is below an `end` can be read now: on Kafka, no transaction is open there.
    *
    * @throws LogUnavailableError, SystemicError
    */
   bounds(): Promise<ReadonlyMap<number, TopicBounds>>
 
   /**
-   * The messages of a partition with an offset in `[from, to)`, run after run: the first begins at `from`, the last one ends at `to`,
-   * and each begins where the one before ended. Only where the log deletes messages while it is being read a run begins later, and where
-   * it deleted all that are left there is none. A run may hold no message.
+   * The messages of a partition with an offset in `[from, to)`, chunk by chunk: the first begins at `from`, the last one ends at `to`, and each
+   * begins where the previous one ended. Only if the log deletes messages meanwhile, or the reader skips some, does a chunk begin later; if nothing
+   * else is left there is no chunk. A chunk may have no message, and is of log 0.
    *
    * @param to at most the partition's end
-   * @throws LogUnavailableError when the log cannot be read now
-   * @throws SystemicError where what it holds is corrupt, or the topic is another one by now
+   * @throws LogUnavailableError if the log cannot be read now
+   * @throws SystemicError if its content is corrupt, or the topic was recreated
    */
-  read(partition: number, from: number, to: number): AsyncIterable<RawRun>
+  read(partition: number, from: number, to: number): AsyncIterable<RawChunk>
 
   close(): Promise<void>
 }
 
-/** The run without what lies at `to` and above. */
-export function runBelow(run: RawRun, to: number): RawRun {
-  if (run.to <= to) return run
-  const { partition, from, byteLength } = run
-  return { partition, from, to, byteLength, cursor: () => cursorBelow(run.cursor(), to) }
+/** The chunk without messages at `to` and above. */
+export function chunkBelow(chunk: RawChunk, to: number): RawChunk {
+  if (chunk.to <= to) return chunk
+  const { at, from, byteLength } = chunk
+  return { at, from, to, byteLength, cursor: () => cursorBelow(chunk.cursor(), to) }
 }
 
 function cursorBelow(cursor: RawCursor, to: number): RawCursor {
-  const { message } = cursor
-  return { message, next: () => cursor.next() && message.offset < to, key: () => cursor.key(), headers: () => cursor.headers() }
+  return { ...cursor, next: () => cursor.next() && cursor.message.offset < to }
 }

@@ -1,7 +1,9 @@
-// The options of a writer's transformer (SPEC §2, writer configuration), checked to the last: what loads opens.
+// The options of a writer's transformer (SPEC §2, writer configuration), checked completely: a transformer opens with whatever passes.
 
 import { type Static, Type } from 'typebox'
-import { formatWords, isLocation, isTimeFormat, locationWords } from '../transformers/json/time-fields.ts'
+import type { OptionFault } from '../config/options/options.ts'
+import { formatWords, isLocation, isTimeFormat, locationWords } from '../transformers/json/times/time-fields.ts'
+import { senmlFormat } from '../transformers/record-batch.ts'
 
 const timeField = Type.Object({
   fieldName: Type.String({ minLength: 1, description: 'A key at the top level of a document.' }),
@@ -19,12 +21,35 @@ const timeField = Type.Object({
 export const transformerOptions = Type.Object({
   format: Type.Enum(['auto', 'senml', 'json'], {
     default: 'auto',
-    description: 'How messages are read: as `senml`; as `json`, whatever their content type; with `auto` as their content type says.',
+    description:
+      'How messages are read: as `senml`; as `json`, whatever their content type; with `auto` as their content type says, and without one by the root of the payload.',
   }),
-  contentType: Type.Enum(['application/senml+json', 'application/senml+cbor'], {
-    default: 'application/senml+json',
-    description: 'How a message without a content type is read, unless the format is `json`.',
-  }),
+  contentType: Type.Optional(
+    Type.Enum(['application/senml+json', 'application/senml+cbor'], {
+      examples: ['application/senml+cbor'],
+      description:
+        'What a message without a content type counts as, unless the format is `json`. If it is not set, `senml` reads SenML JSON, and `auto` goes by the root.',
+    }),
+  ),
+  defaultFormat: Type.Optional(
+    // A name that InfluxDB stores as it is: its readers find out the format of any other name from the subtopic, which is empty here.
+    Type.String({
+      pattern: `^(?!${senmlFormat}$)[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`,
+      allowed: `up to 100 letters, digits, _ and -, beginning with a letter or digit, but not ${senmlFormat}, which holds SenML`,
+      examples: ['events'],
+      description:
+        'The format of JSON documents without a subtopic. If it is not set, they are dead letters. Over HTTP, JSON without a subtopic is always refused.',
+    }),
+  ),
+  contentTypes: Type.Optional(
+    Type.Array(Type.Enum(['application/senml+json', 'application/senml+cbor', 'application/json', 'other']), {
+      minItems: 1,
+      maxItems: 4,
+      examples: [['application/json']],
+      description:
+        'Media types of the messages that this writer takes; the others are counted as filtered. Several writers of one topic share a store if no type is in two lists. `other` is every further type. With this list a message without a content type is a dead letter. Default: all.',
+    }),
+  ),
   timeFields: Type.Array(timeField, {
     default: [],
     examples: [[{ fieldName: 'measured_at', fieldFormat: 'unix_ms', location: 'UTC' }]],
@@ -33,3 +58,10 @@ export const transformerOptions = Type.Object({
   }),
 })
 export type TransformerOptions = Static<typeof transformerOptions>
+
+/** Combinations of options with which every message of a type would become a dead letter. */
+export function transformerFaults({ format, contentTypes = [] }: Pick<TransformerOptions, 'format' | 'contentTypes'>): OptionFault[] {
+  if (format !== 'senml' || !contentTypes.includes('application/json')) return []
+  const problem = 'it takes application/json, which the format senml does not read: omit it, or set transformer.format to auto'
+  return [{ place: 'transformer.content_types', problem }]
+}

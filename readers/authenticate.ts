@@ -1,23 +1,23 @@
-// Who asks a reader: the key of a thing, or the token of the channel's owner, told by the control plane.
+// Authenticates requests to a reader with the control plane: by the key of a thing, or the token of the channel's owner.
 
 import type { FastifyRequest } from 'fastify'
-import { clientAddressOf } from '../config/http/client-address.ts'
-import { HttpError } from '../config/http/errors.ts'
 import { type Access, type AccessControl, limitedError, parseCredential } from '../control-plane/client.ts'
+import { HttpError } from '../http/errors.ts'
+import { clientAddressOf } from '../http/requests/client-address.ts'
 
-/** Either scheme is taken (RFC 9110 §11.6.1). */
+/** Either scheme is accepted (RFC 9110 §11.6.1). */
 export const challenge = 'Thing realm="sluice", Bearer realm="sluice"'
 
 /**
- * @returns an access, or a refusal of rights
- * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was shown too often
+ * @returns the access, granted or denied
+ * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was used too often
  * @throws AccessUnavailableError
  */
 export async function authenticate(access: AccessControl, request: FastifyRequest, channel: string): Promise<Access> {
   const credential = parseCredential(request.headers.authorization)
   if (credential === undefined) {
     const detail =
-      'read with the key of a thing ("Authorization: Thing <key>") or the token of the channel\'s owner ("Authorization: Bearer <token>")'
+      'send the key of a thing ("Authorization: Thing <key>") or the token of the channel\'s owner ("Authorization: Bearer <token>")'
     throw new HttpError('unauthenticated', detail)
   }
   const answer = await access.authorize({ credential, channel, action: 'read', address: clientAddressOf(request) })
@@ -26,6 +26,6 @@ export async function authenticate(access: AccessControl, request: FastifyReques
   const detail =
     credential.scheme === 'Thing'
       ? 'unknown thing key: use the key returned when the thing was created'
-      : 'this token is not valid or has expired: get a new one with POST /tokens'
+      : 'this token is invalid or has expired: get a new one with POST /tokens'
   throw new HttpError('unauthenticated', detail)
 }

@@ -1,16 +1,24 @@
-// Which formats a channel has, and by which subtopics they came: the newest rows of one format after another are looked at, so that a channel costs
-// the same however much it has.
+// Lists the formats of a channel and their subtopics from the newest rows of each format, so that the cost does not depend on the size of the
+// channel.
 
 import { byBytes } from './groups.ts'
-import { unitsDown } from './instants.ts'
-import { type FormatsQuery, noFilters, type Selection } from './query.ts'
-import { type FoundFormat, QueryTooLargeError, type Reader, type Row, senmlFormat } from './reader.ts'
+import {
+  type Filter,
+  type FormatsQuery,
+  type FoundFormat,
+  noFilters,
+  QueryTooLargeError,
+  type Reader,
+  type Row,
+  senmlFormat,
+} from './reader.ts'
+import { unitsDown } from './request/time-range.ts'
 
-/** What the rows of a format say that were looked at. */
+/** The result of examining the newest rows of a format. */
 export interface Seen {
-  /** By subtopic, the microsecond of its newest row. Those that came last are enough. */
+  /** The time of the newest row by subtopic, in microseconds. Only the most recent subtopics are needed. */
   readonly lastUs: ReadonlyMap<string, number>
-  /** As many rows were looked at as may be. */
+  /** True if the limit of examined rows was reached. */
   readonly hasMore: boolean
 }
 
@@ -28,14 +36,14 @@ export async function seeRows(rows: AsyncIterable<Row>, rowsMax: number): Promis
 }
 
 /**
- * Looks at SenML and then at the other formats in their order, until as many as are wanted have rows.
+ * Examines SenML and then the other formats in order, until enough formats with rows are found.
  *
- * @param names of the formats that may have rows, in any order
+ * @param names formats that may have rows, in any order
  */
 export async function formatsOf(
   names: Iterable<string>,
   { channel, publisher, fromUs, formatsMax, subtopicsMax }: FormatsQuery,
-  look: (selection: Selection) => Promise<Seen>,
+  look: (filter: Filter) => Promise<Seen>,
 ): Promise<FoundFormat[]> {
   const found: FoundFormat[] = []
   for (const format of new Set([senmlFormat, ...[...names].sort(byBytes)])) {
@@ -49,18 +57,18 @@ export async function formatsOf(
   return found
 }
 
-/** Of an answer. */
+/** Formats per response. */
 const formatsMax = 100
 const subtopicsMax = 100
-/** Of each format. PostgreSQL looks at them in some 15 ms, in which the embedded one does nothing else. */
+/** Rows per format. PostgreSQL examines them in about 15 ms; the embedded one does nothing else during that time. */
 const rowsMax = 10_000
 const daySeconds = 86_400
 
 /**
- * The answer as JSON text.
+ * The response as JSON text.
  *
- * @param publisher whose messages alone the asker may see
- * @param days so far back
+ * @param publisher the thing whose messages the caller may read; undefined: the whole channel
+ * @param days how far back to look
  */
 export async function formatsAnswer(
   reader: Pick<Reader, 'formats'>,
@@ -73,7 +81,7 @@ export async function formatsAnswer(
   const limits = { rowsMax, subtopicsMax, formatsMax: formatsMax + 1 }
   const found = await reader.formats({ channel, publisher, fromUs: since * 1e6, ...limits }, signal).catch((error: unknown) => {
     if (!(error instanceof QueryTooLargeError)) throw error
-    throw new QueryTooLargeError('the store took longer than one query may: give fewer days', { cause: error })
+    throw new QueryTooLargeError('the query exceeded the time limit of the store: give fewer days', { cause: error })
   })
   const formats = found.slice(0, formatsMax).map(({ format, subtopics, hasMore }) => ({
     format,

@@ -1,21 +1,49 @@
-// Rows made into groups in this process, for stores that cannot do it: the newest of each series, and aggregations by intervals.
+// Groups rows in this process, for stores that cannot do it: the newest row of each series, and aggregations by interval.
 
 import { hash } from 'node:crypto'
-import type { AggregateQuery, Aggregation } from './query.ts'
-import { type Bucket, type Grouped, openGroupLimit, type Row, type SenmlRow } from './reader.ts'
+import { type AggregateQuery, type Aggregation, type Bucket, type Grouped, QueryTooLargeError, type Row, type SenmlRow } from './reader.ts'
 
-/** A longer key is replaced by its digest. */
+/** Maximum groups of one query; more throw QueryTooLargeError. */
+export const groupsMax = 100_000
+/** Maximum characters in the texts of all groups, at most two bytes each: the length of a name is not bounded otherwise. */
+const groupCharactersMax = 16 * 1024 * 1024
+
+/** @param what kind of groups: `series`, `buckets` */
+export function tooManyGroups(what: string): QueryTooLargeError {
+  return new QueryTooLargeError(`the query gives more than ${groupsMax} ${what}: narrow it with name, publisher, from or to`)
+}
+
+/**
+ * Limits the groups of one query, which are kept in memory.
+ *
+ * @returns a function to call for each group with the characters of its texts; throws QueryTooLargeError for the first group beyond a limit
+ */
+export function openGroupLimit(what: string): (characters: number) => void {
+  let groups = 0
+  let left = groupCharactersMax
+  return characters => {
+    if (++groups > groupsMax) throw tooManyGroups(what)
+    left -= characters
+    if (left >= 0) return
+    throw new QueryTooLargeError(
+      `the names of the ${what} have more than ${groupCharactersMax} characters in total: narrow it with name, publisher, from or to`,
+    )
+  }
+}
+
+/** A longer key is replaced by its hash. */
 const keyCharactersMax = 1_000
 
 /**
- * The key of a group in a map. V8 hashes texts of more than 16,383 characters by their length alone, so that a map of long names would take the square
- * of their number.
+ * The key of a group in a map. V8 hashes texts of more than 16,383 characters by their length only, so that a map of long names would take quadratic
+ * time.
  */
 export function groupKey(parts: readonly (string | number | null)[]): string {
   const key = JSON.stringify(parts)
   return key.length <= keyCharactersMax ? key : hash('sha256', key, 'base64')
 }
 
+/** The number of characters in the texts of a group. */
 export function charactersOf(parts: readonly string[]): number {
   return parts.reduce((sum, { length }) => sum + length, 0)
 }
@@ -39,7 +67,7 @@ export async function firstOfEach(rows: AsyncIterable<Row>): Promise<Row[]> {
   return [...first.values()]
 }
 
-/** One series in one bucket, while rows are added to it. */
+/** Running sums of one series in one bucket. */
 interface Sums {
   readonly row: SenmlRow
   readonly timeUs: number
@@ -88,7 +116,7 @@ function bucketOf({ row, timeUs, count, sum, min, max, newest, oldest }: Sums, a
   return { channel, publisher, subtopic, name, unit, timeUs, value: values[aggregation], count }
 }
 
-/** By time in the direction, then by the bytes of the texts; no unit comes first. */
+/** By time in the direction, then by the bytes of the texts; a missing unit comes first. */
 export function bucketOrder(direction: AggregateQuery['direction']): (one: Bucket, other: Bucket) => number {
   const sign = direction === 'desc' ? -1 : 1
   return (one, other) => {
@@ -102,10 +130,10 @@ export function bucketOrder(direction: AggregateQuery['direction']): (one: Bucke
   }
 }
 
-/** Code units from here on sort otherwise than UTF-8: the surrogates, of characters beyond U+FFFF, come before the last ones of those below. */
+/** From here on code units sort differently from UTF-8: surrogates, which encode characters beyond U+FFFF, are smaller than the last code units below. */
 const surrogatesStart = 0xd800
 
-/** In the order of UTF-8, in which databases sort. */
+/** Compares in UTF-8 order, as databases do. */
 export function byBytes(one: string, other: string): number {
   const length = Math.min(one.length, other.length)
   for (let nth = 0; nth < length; nth++) {

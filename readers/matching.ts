@@ -1,24 +1,23 @@
-// Whether a row is one that is asked for: for stores that cannot be asked so, and for messages that are not stored yet.
+// Tests whether a row matches a filter, for stores that cannot evaluate it and for messages that are not stored yet.
 
-import { type Json, numberText, parsePayload } from './payload-json.ts'
-import type { Comparator, PayloadFilter, Selection } from './query.ts'
-import { type DocumentRow, type Row, type SenmlRow, timeNsOf } from './reader.ts'
+import { type Json, numberText, parsePayload } from './answers/payload-json.ts'
+import { type Comparator, type DocumentRow, type Filter, type PayloadFilter, type Row, type SenmlRow, timeNsOf } from './reader.ts'
 
 /**
- * A test of the whole selection but for its channel and format, which say where rows are looked for.
+ * A predicate for the filter without its channel and format, which determine where rows are searched.
  *
- * @param payloadOf the payload of a document, where it is parsed for others, too
+ * @param payloadOf returns the payload of a document, if it is shared with others
  */
-export function matcherOf(selection: Selection, payloadOf = parsedPayload): (row: Row) => boolean {
-  const { publisher, subtopic, protocol, fromNs, toNs, payload } = selection
+export function matcherOf(filter: Filter, payloadOf = parsedPayload): (row: Row) => boolean {
+  const { publisher, subtopic, protocol, fromNs, toNs, payload } = filter
   const tests: ((row: Row) => boolean)[] = []
   if (publisher !== undefined) tests.push(row => row.publisher === publisher)
   if (subtopic !== undefined) tests.push(row => row.subtopic === subtopic)
   if (protocol !== undefined) tests.push(row => row.protocol === protocol)
   if (fromNs !== undefined) tests.push(row => timeNsOf(row) >= fromNs)
   if (toNs !== undefined) tests.push(row => timeNsOf(row) < toNs)
-  tests.push(...recordTests(selection).map(test => (row: Row) => row.kind === 'senml' && test(row)))
-  // Last, and parsed once for all filters: nothing else costs as much.
+  tests.push(...recordTests(filter).map(test => (row: Row) => row.kind === 'senml' && test(row)))
+  // Last, and parsed once for all filters, because this is the most expensive part.
   if (payload.length > 0) tests.push(row => row.kind === 'document' && payloadMatches(payloadOf(row), payload))
   return row => tests.every(test => test(row))
 }
@@ -27,12 +26,12 @@ function parsedPayload({ payloadText }: DocumentRow): Json {
   return parsePayload(payloadText)
 }
 
-/** True where the selection has filters beside channel, format, publisher and time. */
-export function isFiltered({ subtopic, protocol, name, unit, value, boolValue, stringValue, dataValue, payload }: Selection): boolean {
+/** True if the filter has conditions other than channel, format, publisher and time. */
+export function isFiltered({ subtopic, protocol, name, unit, value, boolValue, stringValue, dataValue, payload }: Filter): boolean {
   return [subtopic, protocol, name, unit, value, boolValue, stringValue, dataValue].some(one => one !== undefined) || payload.length > 0
 }
 
-function recordTests({ name, unit, value, boolValue, stringValue, dataValue }: Selection): ((row: SenmlRow) => boolean)[] {
+function recordTests({ name, unit, value, boolValue, stringValue, dataValue }: Filter): ((row: SenmlRow) => boolean)[] {
   const tests: ((row: SenmlRow) => boolean)[] = []
   if (name !== undefined) tests.push(row => row.name === name)
   if (unit !== undefined) tests.push(row => (row.unit ?? '') === unit)
@@ -72,7 +71,7 @@ function hasText(payload: Json, path: PayloadFilter['path'], text: string): bool
   return value !== undefined && scalarText(value) === text
 }
 
-/** undefined for what is no scalar. */
+/** undefined for an array or object. */
 export function scalarText(value: Json): string | undefined {
   if (typeof value === 'string') return value
   if (typeof value === 'number') return numberText(value)

@@ -1,57 +1,59 @@
-// The section `reader`: how much one answer may be, and may cost.
+// The options section `reader`: limits of responses and queries.
 
 import { type Static, Type } from 'typebox'
 
+/** The options, with their defaults and descriptions. */
 export const readerOptions = Type.Object({
   limitMax: Type.Integer({
     default: 1000,
     minimum: 1,
     maximum: 10_000,
-    description: 'Largest page, in records. A larger limit is answered 400.',
+    description: 'Largest page, in records. A larger limit gets 400.',
   }),
   offsetMax: Type.Integer({
     default: 100_000,
     minimum: 0,
     maximum: 10_000_000,
     description:
-      'Largest offset. The store passes over each record; whoever goes further pages with a cursor, which costs the same at any depth.',
+      'Largest offset. The store must skip every record before it: use a cursor to go further, which costs the same at any depth.',
   }),
   countMax: Type.Integer({
     default: 10_000,
     minimum: 0,
     maximum: 10_000_000,
-    description: 'Totals are exact up to this; beyond it the answer holds a lower bound, marked as one.',
+    description: 'Totals are exact up to this; beyond it the response has a lower bound, marked as such.',
   }),
   queriesMax: Type.Integer({
     default: 256,
     minimum: 1,
     maximum: 10_000,
-    description: 'Queries under way at the same time, exports among them; one more is answered 503.',
+    description: 'Concurrent queries, including exports; further ones get 503.',
   }),
   queriesEachMax: Type.Integer({
     default: 16,
     minimum: 1,
     maximum: 10_000,
-    description: 'Of these, queries of one user with all their tokens and things; one more is answered 429.',
+    description: 'Concurrent queries of one user with all their tokens and things; further ones get 429.',
   }),
   exportsMax: Type.Integer({
     default: 64,
     minimum: 1,
     maximum: 10_000,
-    description: 'Exports (limit=all) at the same time; one more is answered 503.',
+    description: 'Concurrent exports (limit=all); further ones get 503.',
   }),
   exportsEachMax: Type.Integer({
     default: 4,
     minimum: 1,
     maximum: 10_000,
-    description: 'Of these, exports of one thing, or of one user; one more is answered 429.',
+    description: 'Concurrent exports of one thing or one user; further ones get 429.',
   }),
   idleSeconds: Type.Integer({
     default: 60,
     minimum: 1,
     maximum: 3_600,
-    description: 'Seconds after which an answer is broken off whose client takes nothing of it.',
+    description: 'Seconds after which a response is aborted if the client reads nothing.',
   }),
 })
 
+/** The options as a reader gets them. */
 export type ReaderOptions = Static<typeof readerOptions>

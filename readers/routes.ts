@@ -1,91 +1,101 @@
-// The HTTP door for what is stored: GET /channels/<channel>/messages and GET /channels/<channel>/formats, the same on every store.
+// The HTTP routes for stored messages: GET /channels/<channel>/messages and GET /channels/<channel>/formats, the same for every store.
 //
-// The order of checks: who asks (401), the shape of the request (400), then rights (403).
+// Errors take precedence in this order: credentials (401), the format of the request (400), then access (403).
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { errorAnswers } from '../config/http/error-schema.ts'
-import { type ErrorCode, HttpError } from '../config/http/errors.ts'
 import {
   type Access,
   type AccessControl,
   AccessUnavailableError,
-  channelParameter,
   noChannel,
-  parseChannel,
+  parseStoredChannel,
+  storedChannelParameter,
 } from '../control-plane/client.ts'
-import { formatsSchema, pageAnswer } from './answer-schema.ts'
-import { type Printed, type Printing, printAnswer, printText, sendPrinted } from './answers.ts'
+import { type ErrorCode, HttpError } from '../http/errors.ts'
+import { errorAnswers } from '../http/openapi/error-schema.ts'
+import { formatsSchema, pageAnswer } from './answers/answer-schema.ts'
+import { formOf, takesGzip } from './answers/content-negotiation.ts'
+import type { RecordKeys } from './answers/record-keys.ts'
 import { authenticate, challenge } from './authenticate.ts'
-import { takesGzip } from './content-coding.ts'
+import { openConcurrencyLimit } from './concurrency-limit.ts'
 import type { Cursors } from './cursor.ts'
-import { sendExport } from './exports.ts'
+import { closeSlowClient, sendExport } from './export.ts'
 import { formatsAnswer } from './formats.ts'
-import { formOf } from './media-type.ts'
 import type { ReaderOptions } from './options.ts'
-import { answerBuckets, answerRows, exportPages, ofNothing, type PageParts } from './pages.ts'
-import { daysUsual, formatsParameters, type Parameters, parametersSchema } from './parameters.ts'
-import { openPrintedPages, type PrintedPages } from './printed-pages.ts'
-import { checkEscapes, dottedSubtopic } from './query-text.ts'
-import { questionOf } from './question.ts'
+import { answerBuckets, answerRows, exportPages, ofNothing, type PageParts } from './paging.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from './reader.ts'
-import type { RecordKeys } from './record-keys.ts'
-import { openRoom } from './room.ts'
-import { openSharing } from './sharing.ts'
+import { daysUsual, formatsQuerySchema, type QueryString, querySchema } from './request/query-schema.ts'
+import { checkEscapes, dottedSubtopic } from './request/query-text.ts'
+import { requestOf } from './request.ts'
+import { type Serialization, type Serialized, serializePage, serializeText } from './serialize.ts'
+import { openSingleFlight } from './single-flight.ts'
 
+/** The components for the routes. */
 export interface ReaderParts {
   readonly reader: Reader
   readonly access: AccessControl
   readonly cursors: Cursors
   readonly options: ReaderOptions
-  /** Of records; capitals where it is left out. */
+  /** Keys of records; default: capitals. */
   readonly keys?: RecordKeys
 }
 
-/** Who asks, found out before the query is looked at. */
+/** The authenticated caller, known before the query is validated. */
 interface ReadHead {
   readonly channel: string
   readonly right: Access
-  /** When it was asked for, of a clock that does not go back. */
+  /** Time of the access check, on a monotonic clock. */
   readonly askedMs: number
-  /** Aborts when the client goes away, be it while it is found out who asks. */
+  /** Aborts when the client disconnects, even during authentication. */
   readonly signal: AbortSignal
 }
 
 const headKey = 'read'
 
-/** What took longer to find is given only to who may still read it. */
+/** If the answer took longer, access is checked again before it is sent. */
 const rightMsMax = 1000
+
+/** A longer body does not fit into a connection's buffers at once, so it waits in this process for the client. */
+const sentAtOnceBytesMax = 64 * 1024
+
+const pageHeaders = Type.Object({
+  'if-none-match': Type.Optional(
+    Type.String({
+      description: 'An earlier `ETag`: an unchanged page gets 304.',
+      examples: ['"bjQLnP-zepicpUTmu3gK"'],
+    }),
+  ),
+})
 
 /** The routes of a reader. Errors are thrown as HttpError, for the server that they are registered with. */
 export function readerRoutes({ reader, access, cursors, options, keys }: ReaderParts): FastifyPluginAsync {
   const stored: PageParts = { reader, cursors, countMax: options.countMax }
-  const idleMsMax = options.idleSeconds * 1000
-  const sharing = openSharing<Printed>()
-  const printedPages = openPrintedPages()
-  const queries = openRoom({
+  const slowClientMsMax = options.idleSeconds * 1000
+  const singleFlight = openSingleFlight<Serialized>()
+  const queries = openConcurrencyLimit({
     max: options.queriesMax,
     eachMax: options.queriesEachMax,
     what: 'queries',
     whose: 'of one user and their things',
-    advice: 'wait for one of them',
+    advice: 'wait until one has finished',
   })
-  const room = openRoom({ max: options.exportsMax, eachMax: options.exportsEachMax, what: 'exports' })
+  const exports = openConcurrencyLimit({ max: options.exportsMax, eachMax: options.exportsEachMax, what: 'exports' })
 
   async function readHead(request: FastifyRequest): Promise<void> {
     const { signal } = request
     const askedMs = performance.now()
-    // What is no id is refused by the route's schema, once it is known who asks.
-    const channel = parseChannel((request.params as { channel: string }).channel) ?? noChannel
+    // An invalid id is rejected by the route's schema, after authentication.
+    const channel = parseStoredChannel((request.params as { channel: string }).channel) ?? noChannel
     const right = await authenticate(access, request, channel)
     request.setDecorator<ReadHead>(headKey, { channel, right, askedMs, signal })
   }
 
   async function read(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { channel, right, askedMs, signal } = request.getDecorator<ReadHead>(headKey)
-    // Whom alone the asker may read is known after their rights; the shape of the question is not theirs.
+    // Access is checked after the format of the request, which does not depend on it.
     const publisher = right.allowed ? (right.publisher ?? undefined) : undefined
-    const { question, isEmpty } = questionOf(request.query as Parameters, channel, publisher, options.limitMax, keys)
+    const { request: readRequest, isEmpty } = requestOf(request.query as QueryString, channel, publisher, options.limitMax, keys)
     const form = formOf(request.headers.accept)
     if (form === undefined) throw new HttpError('not_acceptable', 'give application/json, application/x-ndjson or text/csv in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
@@ -93,18 +103,27 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
     const parts = isEmpty ? ofNothing(stored) : stored
 
     const isAllowed = (): Promise<boolean> => mayStill(request, channel, right)
-    if (question.kind === 'export') {
-      const pages = exportPages(parts, question, signal)
-      return await sendExport(reply, { question, form, pages, isAllowed, signal, room, asker: right.publisher ?? right.owner, idleMsMax })
+    if (readRequest.kind === 'export') {
+      const pages = exportPages(parts, readRequest, signal)
+      return await sendExport(reply, {
+        request: readRequest,
+        form,
+        pages,
+        isAllowed,
+        signal,
+        exports,
+        caller: right.publisher ?? right.owner,
+        slowClientMsMax,
+      })
     }
     const isCoded = takesGzip(request.headers['accept-encoding'])
     const url = dottedSubtopic(request.url)
-    const printing: Printing = { question, form, isCoded, url }
-    // Everything that an answer depends on: who may read more than one thing's messages asks for the whole channel, whoever it is.
+    const serialization: Serialization = { request: readRequest, form, isCoded, url }
+    // Everything that a response depends on. Without a publisher the caller reads the whole channel, and all such callers get the same response.
     const key = `${form} ${isCoded} ${url} ${publisher ?? ''}`
-    const printed = await sharing.ask(key, ofAll => answer(parts, printing, key, printedPages, ofAll), signal)
+    const page = await singleFlight.ask(key, ofAll => answer(parts, serialization, ofAll), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
-    return sendPrinted(reply, printed, idleMsMax)
+    return send(reply, page)
   }
 
   async function readFormats(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -112,13 +131,23 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
     if (formOf(request.headers.accept, ['json']) === undefined) throw new HttpError('not_acceptable', 'give application/json in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
     queries.hold(right.owner, reply.raw)
-    const { days = daysUsual } = request.query as Static<typeof formatsParameters>
+    const { days = daysUsual } = request.query as Static<typeof formatsQuerySchema>
     const text = await formatsAnswer(reader, channel, right.publisher ?? undefined, days, signal)
     if (performance.now() - askedMs > rightMsMax && !(await mayStill(request, channel, right))) throw new HttpError('forbidden')
-    return sendPrinted(reply, await printText('json', text, takesGzip(request.headers['accept-encoding'])), idleMsMax)
+    return send(reply, await serializeText('json', text, takesGzip(request.headers['accept-encoding'])))
   }
 
-  /** A key may have gone to another thing meanwhile. */
+  function send(reply: FastifyReply, { headers, body }: Serialized): FastifyReply {
+    const { etag } = headers
+    if (etag !== undefined && isAmong(reply.request.headers['if-none-match'] ?? '', etag)) {
+      const { 'content-type': _type, 'content-encoding': _coding, ...kept } = headers
+      return reply.code(304).headers(kept).send()
+    }
+    if (body.length > sentAtOnceBytesMax) closeSlowClient(reply.raw, slowClientMsMax)
+    return reply.headers(headers).send(body)
+  }
+
+  /** Checks access again; the key may belong to another thing by now. */
   async function mayStill(request: FastifyRequest, channel: string, { publisher }: Access & { allowed: true }): Promise<boolean> {
     const now = await authenticate(access, request, channel)
     return now.allowed && now.publisher === publisher
@@ -127,7 +156,7 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
   return async app => {
     app.decorateRequest(headKey, null)
     app.setErrorHandler((error, request, reply) => {
-      // Nobody is there to be answered, and what ended with the client is no failure of the store.
+      // The client has disconnected: no response is needed, and the aborted query is not a failure of the store.
       if (request.signal.aborted) return void reply.hijack()
       const failure = readFailure(error)
       if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', challenge)
@@ -141,14 +170,16 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
         operationId: 'readMessages',
         summary: 'Read the messages of a channel',
         description:
-          'With the key of a connected thing: what this thing published. With the token of the owner: the whole channel. The newest come first. ' +
-          'A page has as many messages as `limit` says, or fewer where they are large: `next_cursor` and `Link` say where it goes on. ' +
-          'As JSON, NDJSON or CSV, by `Accept`. Any parameter `payload.<path>=<text>` asks for JSON documents whose scalar at this dotted path has this text.',
+          'With the key of a connected thing: only messages of this thing. With the token of the owner: the whole channel; a channel of no user, whose id another producer chose, is read by administrators. The newest come first. ' +
+          'A page has `limit` messages, or fewer if they are large: `next_cursor` and `Link` lead to the next page. ' +
+          'As JSON, NDJSON or CSV, by `Accept`. A parameter `payload.<path>=<text>` selects JSON documents whose scalar at this dotted path has this text.',
         security: [{ thing: [] }, { user: [] }],
-        params: Type.Object({ channel: channelParameter }),
-        querystring: parametersSchema(options.limitMax, options.offsetMax),
+        params: Type.Object({ channel: storedChannelParameter }),
+        querystring: querySchema(options.limitMax, options.offsetMax),
+        headers: pageHeaders,
         response: {
           200: pageAnswer,
+          304: Type.Null({ description: 'The page has not changed (`If-None-Match`).' }),
           ...errorAnswers(...failures),
         },
       },
@@ -162,12 +193,12 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
         operationId: 'listFormats',
         summary: 'List the formats and subtopics of a channel',
         description:
-          'Which formats have messages of the last days, and by which subtopics they came: what the parameters `format` and `subtopic` of a page take. ' +
-          'With the key of a connected thing: of what this thing published. With the token of the owner: of the whole channel. The 10,000 newest messages ' +
-          'of each format are looked at, and 100 formats with 100 subtopics each are listed at most.',
+          'The formats with messages in the last days, and their subtopics: values for the parameters `format` and `subtopic` of a page. ' +
+          'With the key of a connected thing: only messages of this thing. With the token of the owner: the whole channel; a channel of no user, whose id another producer chose, is read by administrators. The 10,000 newest messages ' +
+          'of each format are examined, and at most 100 formats with 100 subtopics each are listed.',
         security: [{ thing: [] }, { user: [] }],
-        params: Type.Object({ channel: channelParameter }),
-        querystring: formatsParameters,
+        params: Type.Object({ channel: storedChannelParameter }),
+        querystring: formatsQuerySchema,
         response: { 200: formatsSchema, ...errorAnswers(...failures) },
       },
       handler: (request, reply) => readFormats(request, reply).catch(throwStoreFailure),
@@ -177,25 +208,22 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
 
 const failures: readonly ErrorCode[] = ['unauthenticated', 'forbidden', 'not_acceptable', 'query_too_large', 'too_many_requests']
 
-async function answer(
-  { reader, ...parts }: PageParts,
-  printing: Printing,
-  key: string,
-  printedPages: PrintedPages,
-  signal: AbortSignal,
-): Promise<Printed> {
-  const { question } = printing
-  if (question.kind === 'aggregate') return await printAnswer({ buckets: await answerBuckets(reader, question, signal) }, printing, signal)
-  const rows = await answerRows({ reader, ...parts }, question, signal)
-  const before = printedPages.find(key, rows)
-  if (before !== undefined) return before
-  const printed = await printAnswer({ rows }, printing, signal)
-  printedPages.keep(key, rows, printed)
-  return printed
+async function answer(parts: PageParts, serialization: Serialization, signal: AbortSignal): Promise<Serialized> {
+  const { request } = serialization
+  const page =
+    request.kind === 'aggregate'
+      ? { buckets: await answerBuckets(parts.reader, request, signal) }
+      : { rows: await answerRows(parts, request, signal) }
+  return await serializePage(page, serialization, signal)
 }
 
-/** What has a meaning here, and mistakes of ours, which are no matter of the store. */
-const told = [
+/** If-None-Match, which compares weakly (RFC 9110 §13.1.2). */
+function isAmong(header: string, etag: string): boolean {
+  return header.split(',').some(tag => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
+}
+
+/** Errors that are handled separately, and errors that indicate a bug here, which are not failures of the store. */
+const known = [
   HttpError,
   QueryTooLargeError,
   StoreUnavailableError,
@@ -206,20 +234,20 @@ const told = [
   SyntaxError,
 ] as const
 
-/** Whatever else a store throws while it is asked, such as a password that has changed, says that it cannot answer now. */
+/** Any other error of a store, such as a changed password, means that it is unavailable. */
 function throwStoreFailure(error: unknown): never {
-  if (told.some(kind => error instanceof kind)) throw error
+  if (known.some(kind => error instanceof kind)) throw error
   throw new StoreUnavailableError(error instanceof Error ? error.message : String(error), { cause: error })
 }
 
-/** The error as the table of errors has it. What is foreign here stays as it is: the server answers it. */
+/** The HttpError for a known error. Unknown errors are returned unchanged, and the server answers them. */
 function readFailure(error: unknown): unknown {
   if (error instanceof QueryTooLargeError) return new HttpError('query_too_large', error.message, { cause: error })
   if (error instanceof StoreUnavailableError) {
-    return new HttpError('unavailable', 'the store cannot answer now: ask again', { cause: error })
+    return new HttpError('unavailable', 'the store is unavailable: retry', { cause: error })
   }
   if (error instanceof AccessUnavailableError) {
-    return new HttpError('unavailable', 'the credentials cannot be checked now: ask again', { cause: error })
+    return new HttpError('unavailable', 'the credentials cannot be checked now: retry', { cause: error })
   }
   return error
 }

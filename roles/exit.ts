@@ -1,8 +1,9 @@
-// How a command ends: its exit code and, where it failed, the last thing it says.
+// Ends a command: sets the exit code and, on failure, prints why.
 
-import { isPretty, type LoggingOptions, logLastLine } from '../config/logger.ts'
+import { isPretty, logLastLine } from '../config/logger.ts'
+import type { LoggingOptions } from '../config/logging-options.ts'
 
-/** Faults that a person can mend: their message says how. Anything else is a defect, and its stack says where. */
+/** Errors that an operator can fix: their message says how. Any other error is a bug, and its stack is printed. */
 const operatorErrors: ReadonlySet<string> = new Set([
   'OptionsError',
   'DataFolderInUseError',
@@ -19,7 +20,7 @@ const operatorErrors: ReadonlySet<string> = new Set([
   'ToolError',
 ])
 
-/** Runs a role until it has stopped and ends the process: 0, or 1 after the sentence that says why. */
+/** Runs a role until it stops, then exits with 0, or prints the error and exits with 1. */
 export async function exitAfter(logging: LoggingOptions, role: () => Promise<void>): Promise<never> {
   try {
     await role()
@@ -27,11 +28,11 @@ export async function exitAfter(logging: LoggingOptions, role: () => Promise<voi
     tellFailure(error, logging)
     process.exit(1)
   }
-  // Everything is closed. Not left to the event loop: see the end of main.ts.
+  // Everything is closed. Exits explicitly for the reason at the end of commands.ts.
   process.exit(0)
 }
 
-/** @param logging of a role that has read its options: where its log is JSON, the failure is one line of it */
+/** @param logging options of the role, if they were loaded: with a JSON log, the failure is logged as one line */
 export function tellFailure(error: unknown, logging?: LoggingOptions): void {
   const isForOperator = error instanceof Error && operatorErrors.has(error.name)
   if (logging !== undefined && !isPretty(logging)) logLastLine(error, { withStack: !isForOperator })

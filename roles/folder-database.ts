@@ -1,19 +1,19 @@
-// What a data folder of `sluice up` holds beside its log: the embedded database, checked after a power cut and closed so that its stop lasts, and the
-// file of the master keys.
+// The data folder of `./sluice up`: opens the embedded database, checks it after a power cut and syncs it on close; names the file of the master
+// keys.
 
 import { join } from 'node:path'
 import type { DataFolder } from '../config/data-folder.ts'
 import type { Logger } from '../config/logger.ts'
-import { checkIntegrity, type EmbeddedDatabase, openEmbedded, syncFolder } from '../config/postgres/embedded.ts'
 import type { ProcessScope } from '../config/run-process.ts'
+import { checkIntegrity, type EmbeddedDatabase, openEmbedded, syncTree } from '../database/embedded/embedded.ts'
 
-/** One key on each line, the one that is written under first. */
+/** One key per line, the one for new data first. */
 export const masterKeyFile = ({ path }: Pick<DataFolder, 'path'>): string => join(path, 'master-key')
 
-/** Within the folder. */
+/** Relative to the data folder. */
 export const databaseFolder = 'postgres'
 
-/** @throws DamagedDatabaseError when a power cut, or something else, left a database that cannot be trusted */
+/** @throws DamagedDatabaseError if the database is damaged, by a power cut or otherwise */
 export async function openFolderDatabase(
   folder: DataFolder,
   logger: Logger,
@@ -22,22 +22,22 @@ export async function openFolderDatabase(
   const path = join(folder.path, databaseFolder)
   const database = await openEmbedded({
     folder: path,
-    onUpkeepFailure: error => logger.error({ err: error }, 'upkeep of the database failed, and is tried again'),
+    onUpkeepFailure: error => logger.error({ err: error }, 'database maintenance failed and will be retried'),
   })
   let whole = folder.lastStop !== 'power-cut'
   closeLater(async () => {
     await database.close()
     if (!whole) return
-    // The embedded database never syncs: only now is a stop clean in the sense that a power cut loses nothing of it.
-    await syncFolder(path)
+    // The embedded database never syncs: only after this is the stop clean, so that a power cut loses nothing.
+    await syncTree(path)
     await folder.markClean()
   })
   if (folder.lastStop === 'power-cut') {
-    logger.warn('the machine went down while the platform ran: checking the database, which may have lost its last writes')
+    logger.warn('the machine went down while the platform was running: checking the database, which may have lost its last writes')
     await checkIntegrity(database)
     await folder.markChecked()
     whole = true
-    logger.info('the database is whole; what it lost of the messages is stored again from the log')
+    logger.info('the database is intact; lost messages are stored again from the log')
   }
   return database
 }

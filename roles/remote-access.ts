@@ -1,27 +1,27 @@
-// How a role asks the control plane in another process who may: its answers are remembered for seconds, and dropped with the changes that end them.
+// Access checks against the control plane in another process. Its answers are cached for seconds, and dropped when a change revokes them.
 
 import type { OutageReport } from '../config/outage.ts'
 import { openWhenThere, type ProcessScope } from '../config/run-process.ts'
 import { splitSecrets } from '../config/secrets.ts'
-import { readTlsFiles } from '../config/tls-files.ts'
-import { cacheAccess } from '../control-plane/access-cache.ts'
+import { cacheAccess } from '../control-plane/access/cache.ts'
 import type { AccessControl } from '../control-plane/client.ts'
 import { openRemoteAccess } from '../control-plane/remote/access.ts'
 import type { ControlOptions } from '../control-plane/remote/options.ts'
 import { ControlPlaneRefusalError } from '../control-plane/remote/requests.ts'
+import { readTlsFiles } from '../http/tls-files.ts'
 
-/** How long a grant is used at most while its end may go unheard. */
+/** How long a cached grant is used at most while revocations may be missed. */
 const unheardMsMax = 5_000
 
 export interface RoleAccess {
   readonly access: AccessControl
   /**
-   * Waits until the control plane was reached once; ends with the signal.
+   * Waits until the control plane was reached once, or the signal aborts.
    *
-   * @throws ControlPlaneRefusalError where it refuses the token, or something else answers at its address
+   * @throws ControlPlaneRefusalError if it rejects the token, or another server answers at its address
    */
   reachFirst(signal: AbortSignal): Promise<void>
-  /** False while it refuses the token, or something else answers at its address: no request can be served then. */
+  /** False while it rejects the token, or another server answers at its address: no request can be served then. */
   isAccepted(): boolean
   /** @throws Error while the control plane is away */
   check(): Promise<void>

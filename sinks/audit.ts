@@ -1,17 +1,14 @@
-// The contract of an audit: what a store says that it holds, for comparing it with the log.
+// The contract of an audit: lists what a store holds, to be compared with the log.
 
-/** A log as the store knows it. */
-export interface AuditedLog {
-  readonly number: number
-  readonly name: string
-  readonly id: string
-  /** Whom the store's rows of it belong to. */
-  readonly writer: string
+import type { RegisteredLog } from './logs.ts'
+
+/** A log as the store knows it, with the rows of one writer. */
+export interface AuditedLog extends RegisteredLog {
   /** By partition; empty for a store that keeps no positions. */
   readonly partitions: ReadonlyMap<number, AuditedPartition>
 }
 
-/** Where a partition goes on, and what became of its messages by the store's own books (see `MessageCounts`). */
+/** A partition's next offset, and the counts that the store itself keeps of its messages (see `MessageCounts`). */
 export interface AuditedPartition {
   readonly nextOffset: number
   readonly received: number
@@ -29,20 +26,20 @@ export interface AuditedMessage {
   readonly offset: number
   /** All rows that have its position. */
   readonly rows: number
-  /** Of these, the rows that are another row once more: the same position and index. */
+  /** How many of these duplicate another row: the same position and index. */
   readonly doubled: number
-  /** It was dead-lettered, replayed, and stored then. */
+  /** It was dead-lettered, and stored by a replay. */
   readonly replayed: boolean
 }
 
-/** Some offsets of a partition: `[from, to)`. */
+/** A range of offsets in a partition: `[from, to)`. */
 export interface AuditedRange {
   readonly partition: number
   readonly from: number
   readonly to: number
 }
 
-/** What is known of a message whose rows are looked for, so that the store need not look at every row it has. */
+/** What is known about a message, so that the store can find its rows without reading all that it has. */
 export interface Whereabouts {
   readonly channel: string
   /** `messages` for SenML. */
@@ -53,24 +50,29 @@ export interface Whereabouts {
 }
 
 /**
- * An audit reads and never writes, needs no right but to read, and may run beside any number of writers. It is opened by its store's folder
- * (`openAudit`) and closed by whoever opened what it stands on.
+ * An audit only reads, needs only read permission, and may run beside any number of writers. The store's folder opens it (`openAudit`); it needs no
+ * closing: the caller closes the connection that it uses.
  *
  * Every method throws the errors of the store's driver.
  */
 export interface StoreAudit {
-  /** Every log that the store knows; of a name that it knows twice the one that is written from now comes first. */
+  /** Every log that the store knows. Of those with the same name and writer, the one that is written from now comes first. */
   logs(): Promise<readonly AuditedLog[]>
 
   /**
-   * The messages of one partition with an offset in `[from, to)` that have rows, in the order of their offsets. Rows written after it
-   * was asked may be missing or there. Bounded memory, here and at the store; may take as long as reading all rows does.
+   * The messages of one partition with an offset in `[from, to)` that have rows, ordered by offset. Rows written after the call may or may not be
+   * included. Uses bounded memory, here and in the store; may take as long as reading all rows.
    *
-   * @param after what is asked of the same log next, in this order: a store that has to look at all rows for it may look for those as well. They
-   * count as asked then
+   * @param after the ranges that the caller will ask for next, in this order: a store that has to scan all rows may count these in the same scan
    */
   messages(log: number, partition: number, from: number, to: number, after?: readonly AuditedRange[]): AsyncIterable<AuditedMessage>
 
-  /** The rows of one message: quick, by what is known of it. */
+  /** Whether there is any row of a log. May take as long as reading all rows. */
+  hasRows(log: number): Promise<boolean>
+
+  /** Counts the rows of one message. Quick, since `where` narrows the search. */
   rowsOf(log: number, partition: number, offset: number, where: Whereabouts): Promise<number>
+
+  /** A statement for the store's own shell that shows the rows of one message; undefined if it does not fit on a line. Absent for a store without one. */
+  statementOf?(log: number, partition: number, offset: number, where: Whereabouts): string | undefined
 }

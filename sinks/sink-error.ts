@@ -1,4 +1,4 @@
-// What a sink says in its own words, with what it means for the pipeline.
+// An error that a sink raises itself, with what it means for the pipeline.
 
 import type { ErrorClass } from './sink.ts'
 

@@ -1,11 +1,11 @@
-// A folder for one test, removed when it has ended.
+// A folder for one test, removed at its end.
 
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 
-/** Call inside a test. Returns an absolute path without links. */
+/** Call it inside a test. Returns an absolute path without links. */
 export function temporaryFolder(): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-test-')))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

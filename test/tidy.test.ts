@@ -1,15 +1,19 @@
-// The shape of the project: layers, sizes, names, words, packages, and tables that documents share with the code.
-// That each rule can fail is shown in test/tidy/.
+// Rules for the project: layers, sizes, names, words, packages, and the parts of documents that are generated from code.
+// The tests in test/tidy/ show that each rule can fail.
 
 import { beforeAll, expect, test } from 'vitest'
+import { shownCommands } from './tidy/commands.ts'
+import { excerpts } from './tidy/excerpts.ts'
 import { readProject, type SourceFile } from './tidy/files.ts'
-import { layers } from './tidy/layers.ts'
+import { importCircles, layers } from './tidy/layers.ts'
+import { links } from './tidy/links.ts'
 import { namedTests } from './tidy/named-tests.ts'
+import { wordedNames } from './tidy/names.ts'
 import { exactVersions, lockFile } from './tidy/packages.ts'
-import { names, openings, readmes, sizes } from './tidy/shape.ts'
+import { folderSizes, names, openings, readerFolders, readmes, sinkFolders, sizes } from './tidy/shape.ts'
 import { tables } from './tidy/tables.ts'
 import { words } from './tidy/words.ts'
-import { loadRoles } from './tidy/write-readme.ts'
+import { loadTableSources } from './tidy/write-readme.ts'
 
 let files: SourceFile[]
 
@@ -17,13 +21,21 @@ beforeAll(async () => {
   files = await readProject()
 })
 
-test('folders import only what lies below them', () => expect(layers(files)).toEqual([]))
-test('a file that is long says why', () => expect(sizes(files)).toEqual([]))
+test('folders import only lower layers', () => expect(layers(files)).toEqual([]))
+test('there are no import cycles', () => expect(importCircles(files)).toEqual([]))
+test('a long file gives its reason', () => expect(sizes(files)).toEqual([]))
 test('a file opens with a sentence that says what it is', () => expect(openings(files)).toEqual([]))
-test('names are kebab-case and say what is inside', () => expect(names(files)).toEqual([]))
+test('file names are kebab-case and specific', () => expect(names(files)).toEqual([]))
+test('every sink has the same files', () => expect(sinkFolders(files)).toEqual([]))
+test('every reader of a store has the same files', () => expect(readerFolders(files)).toEqual([]))
+test('no folder has too many files', () => expect(folderSizes(files)).toEqual([]))
+test("names use the project's words", () => expect(wordedNames(files)).toEqual([]))
 test('every folder has a README', () => expect(readmes(files)).toEqual([]))
-test('every test that a README names is there', () => expect(namedTests(files)).toEqual([]))
-test('no file promises later work, or speaks of anything but the project', () => expect(words(files)).toEqual([]))
+test('links between documents have targets', () => expect(links(files)).toEqual([]))
+test('a test runs the commands that documents show', () => expect(shownCommands(files)).toEqual([]))
+test('every test named in a document exists', () => expect(namedTests(files)).toEqual([]))
+test('no file promises later work, or mentions anything outside the project', () => expect(words(files)).toEqual([]))
 test('versions are pinned', () => expect(exactVersions(files)).toEqual([]))
 test('the lock file names no registry, every system, and the integrity of each package', () => expect(lockFile(files)).toEqual([]))
-test('tables in READMEs are those of the code', async () => expect(tables(files, await loadRoles())).toEqual([]))
+test('generated tables in documents are current', async () => expect(tables(files, await loadTableSources())).toEqual([]))
+test('code in documents is current', () => expect(excerpts(files)).toEqual([]))

@@ -1,37 +1,58 @@
-// How the tests run: `quick` is what every commit passes, `slow` are the whole-process suites (`*.slow.test.ts`).
+// How the tests run: `quick` for every commit, `slow` for suites with whole processes (`*.slow.test.ts`).
 
+import { globSync, readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './run/longest-first.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** They count all that their process does, or holds, and have one of their own. */
-const countingAll = ['test/**/*hostile.test.ts', 'test/pipeline/kafka/codecs.test.ts', 'test/transformers/senml/cbor-items.test.ts']
+/** They count everything in their process, and so need their own. */
+const countingAll = [
+  'test/**/*hostile.test.ts',
+  'test/pipeline/kafka/records/codecs.test.ts',
+  'test/transformers/senml/cbor/cbor-items.test.ts',
+]
 
-/** What is polled for comes at once on a quiet machine; on a busy one it may take its time. */
+/** They measure the memory of processes of their own, which many others on the machine would slow down too much. */
+const measuring = ['test/**/*memory.slow.test.ts', 'test/transformers/heap.slow.test.ts']
+
+/** Quick tests of the control plane use a PostgreSQL server, which costs half as much as the embedded database; here they use the latter. */
+const quickOnDatabases = globSync('test/control-plane/**/*.test.ts', { cwd: root })
+  .filter(path => !path.endsWith('.slow.test.ts'))
+  .filter(path => /^describe(OnDatabases|Platform)\(/m.test(readFileSync(join(root, path), 'utf8')))
+
+/** Slow tests mostly wait, for servers and for time-outs: three of them keep two cores busy. */
+const slowWorkers = Math.ceil(availableParallelism() * 1.5)
+
+/** Polling succeeds immediately on a quiet machine; on a busy one it may take longer. */
 const polling = { poll: { timeout: 15_000 } }
 
 export default defineConfig({
   root,
   test: {
     pool: 'forks',
-    // A core each: vitest keeps one for itself, which of two leaves a single worker.
+    // One for each core: by default vitest keeps a core for itself, which leaves a single worker on two.
     maxWorkers: '100%',
-    // Commands that tests start find their code compiled, which halves the time until they begin.
+    // Commands started by tests use cached compiled code, which halves their start.
     env: { NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/compiled') },
     passWithNoTests: false,
+    sequence: { sequencer: LongestFirst },
     globalSetup: 'test/servers/run-setup.ts',
-    setupFiles: 'test/described-answers/setup.ts',
+    setupFiles: ['test/described-answers/setup.ts', 'test/longest-lists.ts'],
     projects: [
       {
         root,
         test: {
           name: 'quick',
           pool: 'forks',
+          restoreMocks: true,
+          env: { TEST_DATABASES: 'server' },
           include: ['test/**/*.test.ts'],
           exclude: ['test/**/*.slow.test.ts', ...countingAll],
-          // Files share a process and what it has loaded, which takes a third of the time away.
+          // Files share a process and its loaded modules, which saves a third of the time.
           isolate: false,
           testTimeout: 30_000,
           expect: polling,
@@ -43,6 +64,7 @@ export default defineConfig({
         test: {
           name: 'quick-alone',
           pool: 'forks',
+          restoreMocks: true,
           include: countingAll,
           testTimeout: 30_000,
           expect: polling,
@@ -54,11 +76,44 @@ export default defineConfig({
         test: {
           name: 'slow',
           pool: 'forks',
+          restoreMocks: true,
           include: ['test/**/*.slow.test.ts'],
-          testTimeout: 240_000,
+          exclude: measuring,
+          testTimeout: 480_000,
           expect: polling,
-          hookTimeout: 240_000,
-          fileParallelism: false,
+          hookTimeout: 480_000,
+          // Suites that damage a server have a separate one.
+          maxWorkers: slowWorkers,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        root,
+        test: {
+          name: 'slow-embedded',
+          pool: 'forks',
+          restoreMocks: true,
+          env: { TEST_DATABASES: 'embedded' },
+          include: quickOnDatabases,
+          isolate: false,
+          testTimeout: 30_000,
+          expect: polling,
+          hookTimeout: 60_000,
+          maxWorkers: slowWorkers,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        root,
+        test: {
+          name: 'slow-alone',
+          pool: 'forks',
+          restoreMocks: true,
+          include: measuring,
+          testTimeout: 480_000,
+          expect: polling,
+          hookTimeout: 480_000,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -1,13 +1,13 @@
-// Counts the work of code for a test: how often its blocks ran, by the engine's own count, so that nothing is timed.
+// Counts the work of code for a test: how often its blocks ran, by the engine's own count instead of time.
 
 import { Session } from 'node:inspector/promises'
 import { afterAll, beforeAll } from 'vitest'
 
 /**
- * Counts while the tests of the suite at hand run.
+ * Counts during the tests of the current suite.
  *
  * @param isCounted by a file's URL, whether its blocks count
- * @returns how often they ran, all together, since it was called last
+ * @returns a function that returns how often they ran in total since its last call
  */
 export function countWork(isCounted: (url: string) => boolean): () => Promise<number> {
   const session = new Session()

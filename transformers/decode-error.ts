@@ -1,13 +1,13 @@
-// The one error that a transformer throws: which rule a payload breaks, where, and what its sender can do.
+// The only error that a transformer throws: the rule that a payload breaks, the place, and what the sender can do.
 
 /** A payload that can never be decoded. Its message is dead-lettered with these fields. */
 export class DecodeError extends Error {
   override readonly name = 'DecodeError'
-  /** Stable, kebab-case: `one-value`, `name-characters`. Named in the README beside the decoder. */
+  /** Stable, kebab-case: `one-value`, `name-characters`. Listed in the README next to the decoder. */
   readonly rule: string
-  /** The record's ordinal in the payload as received, from 0; undefined where the fault is not inside a record. */
+  /** The record's ordinal in the payload as received, from 0; undefined if the fault is not in a record. */
   readonly record: number | undefined
-  /** What to do about it, one sentence. */
+  /** What the sender can do, in one sentence. */
   readonly hint: string
 
   constructor(rule: string, message: string, where: { record?: number; hint?: string; cause?: unknown } = {}) {

@@ -1,9 +1,8 @@
-// What travels beside a payload: who sent it, where, when, and as what.
+// The metadata of a payload: its sender, channel, time and content type.
 
 /**
- * The envelope of one message, as the log keeps it. A missing part is the empty string.
- *
- * The instant is split so that it stays exact without a bigint: nanoseconds = createdUs × 1000 + createdRestNs.
+ * The envelope of one message, as stored in the log. A missing part is the empty string.
+ * The time is split so that it stays exact without a bigint: nanoseconds = createdUs × 1000 + createdRestNs.
  */
 export interface Envelope {
   /** The channel's id: the key of the message in the log. */
@@ -14,7 +13,7 @@ export interface Envelope {
   publisher: string
   /** `http`, `mqtt`, `kafka`. */
   protocol: string
-  /** The media type without parameters, lower case; empty where the sender gave none. */
+  /** The media type without parameters, lower case; empty if the sender set none. */
   contentType: string
   /** When the message was received: whole microseconds since 1970, a safe integer. */
   createdUs: number

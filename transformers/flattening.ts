@@ -1,4 +1,4 @@
-// Flattens what a transformer decodes, for stores that take flat documents only (SPEC §2, transformer rule 8).
+// Flattens decoded documents, for stores that only accept flat ones (SPEC §2, transformer rule 8).
 
 import { DecodeError } from './decode-error.ts'
 import { type Fields, flatten } from './json/flatten.ts'
@@ -6,13 +6,13 @@ import type { JsonObject, RecordBatch } from './record-batch.ts'
 import type { Transformer } from './transformer.ts'
 
 /**
- * The transformer with its documents flattened: each payload an object of joined keys with numbers, texts and booleans. A document
- * of which nothing is left is not there; a message without any is empty. SenML records are as they were.
- *
- * Decoding throws the errors of `flatten` besides, with the ordinal of the document.
+ * Wraps a transformer so that documents are flattened: each becomes an object of joined keys with numbers, strings and booleans. A document
+ * without any fields is dropped; a message without any documents is empty. SenML records are not changed.
+ * Decoding also throws the errors of `flatten`, with the ordinal of the document.
  */
 export function flattening(transformer: Transformer): Transformer {
   return {
+    ...transformer,
     decode(payload, envelope, batch) {
       const from = batch.documents.length
       transformer.decode(payload, envelope, batch)
@@ -21,7 +21,7 @@ export function flattening(transformer: Transformer): Transformer {
   }
 }
 
-/** Flattens the documents of a batch from this one on, which move together where some fall out. */
+/** Flattens the documents of a batch from this index on, and closes the gaps of dropped ones. */
 export function flattenFrom({ documents }: RecordBatch, from: number): void {
   let to = from
   for (let at = from; at < documents.length; at++) {
@@ -47,7 +47,7 @@ function fieldsOf(document: JsonObject, record: number): Fields {
   }
 }
 
-/** Without a prototype, so that a key such as `__proto__` is one like the others. */
+/** Without a prototype, so that `__proto__` is an ordinary key. */
 function flatObject({ keys, values }: Fields): JsonObject {
   const flat = Object.create(null) as Record<string, Fields['values'][number]>
   for (let at = 0; at < keys.length; at++) flat[keys[at]!] = values[at]!

@@ -1,12 +1,13 @@
-// A batch of decoded messages, column by column: what transformers fill, and what sinks write.
+// A batch of decoded messages in columns, filled by transformers and written by sinks.
 //
-// Columns, because a row object for each record costs as much as parsing it: numbers lie unboxed in typed arrays, and a
-// sink's encoder is a plain loop over an index. Absence needs no second column: every number of a record is finite
-// (RFC 8428 allows no other), so NaN means "none". A column has more room than rows: what lies behind `length` is of no meaning.
+// Columns, because a row object per record costs as much as parsing it: numbers are unboxed in typed arrays, and a
+// sink's encoder is a plain loop over an index. Missing values need no extra column: every number of a record is finite
+// (RFC 8428 allows no other), so NaN means "none". A column has spare capacity: elements beyond `length` are meaningless.
 //
-// Longer than most files: the columns and the few ways in which they grow and shrink together belong side by side.
+// Longer than most files, because the columns and the code that grows and shrinks them belong together.
 
 import { DecodeError } from './decode-error.ts'
+import { type LogPartition, type LogPartitions, partitionName } from './log-partition.ts'
 
 /** Any JSON value; integers beyond 2^53 are bigints, so that none loses digits. */
 export type JsonValue = null | boolean | number | bigint | string | readonly JsonValue[] | JsonObject
@@ -17,17 +18,17 @@ export interface JsonObject {
 /** The format under which SenML records are stored; no JSON format has this name. */
 export const senmlFormat = 'messages'
 
-/** What became of a message on its way into the batch. */
+/** The outcome of decoding a message. */
 export const Outcome = { stored: 0, empty: 1, filtered: 2, deadLettered: 3 } as const
 
 /** Which of the value columns a record uses. */
 export const ValueKind = { none: 0, number: 1, string: 2, boolean: 3, data: 4 } as const
 export type ValueKind = (typeof ValueKind)[keyof typeof ValueKind]
 
-/** Every message received within the ranges of the batch, in the order of the log within each partition, with or without rows. */
+/** Every message in the ranges of the batch, with or without rows, in log order within each partition. */
 export interface MessageColumns {
   length: number
-  partition: Uint16Array
+  at: LogPartitions
   offset: Float64Array
   /** One of Outcome. */
   outcome: Uint8Array
@@ -37,7 +38,7 @@ export interface MessageColumns {
   protocol: string[]
 }
 
-/** SenML records, resolved: absolute names and times, no base fields. The records of a message lie together, ordered by time. */
+/** Resolved SenML records: absolute names and times, no base fields. The records of a message are adjacent and ordered by time. */
 export interface RecordColumns {
   length: number
   /** The record's message: an index into the message columns. */
@@ -61,12 +62,12 @@ export interface RecordColumns {
   updateTime: Float64Array
 }
 
-/** JSON documents. The documents of a message lie together, in the order received. */
+/** JSON documents. The documents of a message are adjacent, in the order received. */
 export interface DocumentColumns {
   length: number
   message: Uint32Array
   index: Uint32Array
-  /** The last part of the subtopic; names the table, collection or measurement. Device data: hostile. */
+  /** The last part of the subtopic, or the writer's default format: names a table, collection or measurement. Untrusted: devices choose it. */
   format: string[]
   /** With createdRestNs: the document's instant, nanoseconds = createdUs × 1000 + createdRestNs. */
   createdUs: Float64Array
@@ -74,26 +75,18 @@ export interface DocumentColumns {
   payload: JsonObject[]
 }
 
-/** The half-open range of offsets `[from, to)` of one partition that a batch covers; `from` is the `to` of the batch before. */
+/** The half-open range of offsets `[from, to)` of one partition that a batch covers; `from` is the `to` of the previous batch. */
 export interface Range {
-  readonly partition: number
+  readonly at: LogPartition
   readonly from: number
   to: number
-  /** So many offsets from `from` on held messages that the log deleted unread. */
+  /** Number of messages, from `from` on, that the log deleted unread. */
   readonly lost: number
 }
 
-/** Where a message that was dead-lettered and replayed lay at first: that stays its position. */
-export interface Original {
-  /** The number under which the store knows that log. */
-  readonly log: number
-  readonly partition: number
-  readonly offset: number
-}
-
-/** Where a message lies in the log, as the batch names it. */
+/** The position of a message in the log. */
 export interface MessageOrigin {
-  readonly partition: number
+  readonly at: LogPartition
   readonly offset: number
   readonly channel: string
   readonly subtopic: string
@@ -101,13 +94,13 @@ export interface MessageOrigin {
   readonly protocol: string
 }
 
-/** A batch of the default size fits without growing. A batch holds records or documents, seldom both: documents begin small. */
-export const initialRoom = 2048
+/** Enough for a batch of default size. A batch rarely contains both records and documents, so documents start small. */
+export const initialCapacity = 2048
 const initialDocuments = 64
 
-/** A column of texts with its room made at once: an array that grows from nothing is copied a dozen times on its way to a batch. */
-function room<T>(length: number, nothing: T): T[] {
-  // oxlint-disable-next-line unicorn/no-new-array -- Array.from takes several times as long, which each row of a batch would pay.
+/** A text column with preallocated capacity: an array that grows from zero is copied a dozen times until it holds a batch. */
+function capacity<T>(length: number, nothing: T): T[] {
+  // oxlint-disable-next-line unicorn/no-new-array -- Array.from takes several times as long, for each row of a batch.
   return new Array<T>(length).fill(nothing)
 }
 
@@ -122,39 +115,36 @@ export class RecordBatch {
   readonly records: RecordColumns
   readonly documents: DocumentColumns
 
-  /** One for each partition that the batch touches. */
+  /** One per partition in the batch. */
   readonly ranges: Range[] = []
-
-  /** By message, the original position of each that was replayed; undefined in the ordinary flow, where there is none. */
-  originals: Map<number, Original> | undefined
 
   #recordsBefore = 0
   #documentsBefore = 0
-  /** Where the last of the records that were dropped lay: behind it the columns hold nothing. */
+  /** End of the highest dropped record: beyond it the columns contain no references. */
   #droppedRecords = 0
 
-  /** @param rows room at the beginning for so many messages and rows; it grows */
-  constructor(rows = initialRoom) {
+  /** @param rows initial capacity in messages and rows; it grows */
+  constructor(rows = initialCapacity) {
     this.messages = {
       length: 0,
-      partition: new Uint16Array(rows),
+      at: new Uint32Array(rows) as LogPartitions,
       offset: new Float64Array(rows),
       outcome: new Uint8Array(rows),
-      channel: room(rows, ''),
-      subtopic: room(rows, ''),
-      publisher: room(rows, ''),
-      protocol: room(rows, ''),
+      channel: capacity(rows, ''),
+      subtopic: capacity(rows, ''),
+      publisher: capacity(rows, ''),
+      protocol: capacity(rows, ''),
     }
     this.records = {
       length: 0,
       message: new Uint32Array(rows),
       index: new Uint32Array(rows),
-      name: room(rows, ''),
-      unit: room<string | undefined>(rows, undefined),
+      name: capacity(rows, ''),
+      unit: capacity<string | undefined>(rows, undefined),
       timeUs: new Float64Array(rows),
       valueKind: new Uint8Array(rows),
       number: new Float64Array(rows),
-      content: room<string | Uint8Array | undefined>(rows, undefined),
+      content: capacity<string | Uint8Array | undefined>(rows, undefined),
       sum: new Float64Array(rows),
       updateTime: new Float64Array(rows),
     }
@@ -174,15 +164,15 @@ export class RecordBatch {
     return this.records.length + this.documents.length
   }
 
-  /** How many messages, records or documents fit without growing, whichever is most. */
-  get room(): number {
+  /** The largest capacity of the message, record and document columns. */
+  get capacity(): number {
     return Math.max(this.messages.offset.length, this.records.timeUs.length, this.documents.createdUs.length)
   }
 
-  /** Empties the batch, which keeps its room: to be filled anew, by the one who owns it, when nobody reads it any more. */
+  /** Empties the batch for reuse, keeping its capacity. Call it only when the batch is no longer read. */
   clear(): void {
     const { messages, records, documents } = this
-    // What lies in the room is not read, but it would be kept from the garbage collector.
+    // Stale elements are never read, but would keep their values from being garbage-collected.
     const texts = [messages.channel, messages.subtopic, messages.publisher, messages.protocol]
     for (const column of texts) column.fill('', 0, messages.length)
     const rows = Math.max(records.length, this.#droppedRecords)
@@ -196,47 +186,40 @@ export class RecordBatch {
     documents.format.length = 0
     documents.payload.length = 0
     this.ranges.length = 0
-    this.originals = undefined
   }
 
-  /** Begins a message; what is appended next belongs to it. Its outcome is settled by endMessage or dropRows. */
+  /** Begins a message; rows appended next belong to it. endMessage or dropRows sets its outcome. */
   beginMessage(origin: MessageOrigin): void {
     const messages = this.messages
-    const at = messages.length++
-    if (at === messages.offset.length) {
-      messages.partition = doubled(messages.partition)
+    const row = messages.length++
+    if (row === messages.offset.length) {
+      messages.at = doubled(messages.at)
       messages.offset = doubled(messages.offset)
       messages.outcome = doubled(messages.outcome)
     }
-    messages.partition[at] = origin.partition
-    messages.offset[at] = origin.offset
-    messages.channel[at] = origin.channel
-    messages.subtopic[at] = origin.subtopic
-    messages.publisher[at] = origin.publisher
-    messages.protocol[at] = origin.protocol
+    messages.at[row] = origin.at
+    messages.offset[row] = origin.offset
+    messages.channel[row] = origin.channel
+    messages.subtopic[row] = origin.subtopic
+    messages.publisher[row] = origin.publisher
+    messages.protocol[row] = origin.protocol
     this.#recordsBefore = this.records.length
     this.#documentsBefore = this.documents.length
   }
 
-  /** Says that the message begun last was replayed: its rows have the position that it had at first. */
-  replayOf(original: Original): void {
-    this.originals ??= new Map()
-    this.originals.set(this.messages.length - 1, original)
-  }
-
-  /** Ends the message begun last: stored, or empty where nothing was appended. */
+  /** Ends the current message: stored, or empty if nothing was appended. */
   endMessage(): void {
     const grown = this.records.length > this.#recordsBefore || this.documents.length > this.#documentsBefore
     this.messages.outcome[this.messages.length - 1] = grown ? Outcome.stored : Outcome.empty
   }
 
-  /** Ends the message begun last without its rows, as if nothing had been appended. */
+  /** Ends the current message and drops its rows. */
   dropRows(outcome: typeof Outcome.filtered | typeof Outcome.deadLettered): void {
     this.takeBack()
     this.messages.outcome[this.messages.length - 1] = outcome
   }
 
-  /** Takes back the rows of the message begun last, which goes on. */
+  /** Drops the rows of the current message, which stays open. */
   takeBack(): void {
     this.#droppedRecords = Math.max(this.#droppedRecords, this.records.length)
     this.records.length = this.#recordsBefore
@@ -244,7 +227,7 @@ export class RecordBatch {
   }
 
   /**
-   * Appends a SenML record to the message begun last.
+   * Appends a SenML record to the current message.
    *
    * @param number the numeric value, or 0 and 1 for a boolean; NaN otherwise
    * @param content the string value, or the bytes of a data value; undefined otherwise
@@ -278,9 +261,9 @@ export class RecordBatch {
   }
 
   /**
-   * Appends a JSON document to the message begun last.
+   * Appends a JSON document to the current message.
    *
-   * @throws DecodeError `reserved-format` for the format of SenML records: sinks take the name for that of the records
+   * @throws DecodeError `reserved-format` for the format of SenML records, by which sinks recognize records
    */
   appendDocument(index: number, format: string, createdUs: number, createdRestNs: number, payload: JsonObject): void {
     if (format === senmlFormat) throw new DecodeError('reserved-format', `a document has the format "${senmlFormat}" of SenML records`)
@@ -301,19 +284,19 @@ export class RecordBatch {
   }
 
   /**
-   * Says that the batch covers `[from, to)` of a partition, after what it covers already.
+   * Extends the range that the batch covers in a partition by `[from, to)`.
    *
-   * @param lost how many messages the log deleted unread, all from `from` on: only at the beginning of a range
-   * @throws RangeError when `from` is not where the batch's range of that partition ends
+   * @param lost how many messages the log deleted unread, starting at `from`; allowed only at the start of a range
+   * @throws RangeError if `from` is not the end of the batch's range of that partition
    */
-  cover(partition: number, from: number, to: number, lost = 0): void {
-    const range = this.ranges.find(range => range.partition === partition)
+  cover(at: LogPartition, from: number, to: number, lost = 0): void {
+    const range = this.ranges.find(range => range.at === at)
     if (range === undefined) {
-      this.ranges.push({ partition, from, to, lost })
+      this.ranges.push({ at, from, to, lost })
       return
     }
-    if (lost > 0) throw new RangeError(`partition ${partition}: messages were lost at offset ${from}, inside the batch: begin another`)
-    if (range.to !== from) throw new RangeError(`partition ${partition}: the batch ends at offset ${range.to} and cannot go on at ${from}`)
+    if (lost > 0) throw new RangeError(`${partitionName(at)}: messages were lost at offset ${from}, inside the batch: start another batch`)
+    if (range.to !== from) throw new RangeError(`${partitionName(at)}: the batch ends at offset ${range.to} and cannot continue at ${from}`)
     range.to = to
   }
 

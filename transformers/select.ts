@@ -1,97 +1,111 @@
-// Picks the transformer of a writer by its options, and that of a message by the content type that its sender gave.
+// Selects what a message is read as, by the options of its writer, its content type and the root of its payload.
 
 import { DecodeError } from './decode-error.ts'
+import type { Envelope } from './envelope.ts'
 import { excerpt } from './excerpt.ts'
 import { type JsonDocumentsOptions, openJsonDocuments } from './json/documents.ts'
-import type { TimeField } from './json/time-fields.ts'
-import { openSenmlCbor } from './senml/cbor.ts'
+import type { TimeField } from './json/times/time-fields.ts'
+import { hasObjectRoot, hasSenmlRoot } from './root.ts'
+import { openSenmlCbor } from './senml/cbor/cbor.ts'
 import { openSenmlJson } from './senml/json.ts'
 import type { TimeBounds } from './senml/record.ts'
 import type { Transformer } from './transformer.ts'
 
-type OpenTransformer = (bounds: Partial<TimeBounds>) => Transformer
+const json = 'application/json'
+/** The supported SenML types (RFC 8428 §12.3.1, §12.3.2). */
+const senmlJson = 'application/senml+json'
+const senmlCbor = 'application/senml+cbor'
+const readTypes: ReadonlySet<string> = new Set([json, senmlJson, senmlCbor])
 
-/** The SenML types (RFC 8428 §12.3.1, §12.3.2) that are read. */
-const senmlTransformers: Readonly<Record<string, OpenTransformer>> = {
-  'application/senml+json': openSenmlJson,
-  'application/senml+cbor': openSenmlCbor,
-}
-
-/** What a writer's configuration says of its transformer (SPEC §2, writer configuration). */
+/** The transformer options of a writer (SPEC §2, writer configuration). */
 export interface TransformerOptions {
   readonly format: 'auto' | 'senml' | 'json'
-  /** How a message is read whose sender gave no content type; `json` needs none. */
-  readonly contentType: 'application/senml+json' | 'application/senml+cbor'
-  /** For JSON documents: where they hold their time. */
-  readonly timeFields: readonly TimeField[]
+  /** What a message without a content type counts as; unused by `json`. Without it, `auto` goes by the root, and `senml` reads SenML JSON. */
+  readonly contentType?: typeof senmlJson | typeof senmlCbor
+  /** The media types that this writer takes, `other` for all that no transformer reads; absent: all, and messages without a type. */
+  readonly contentTypes?: readonly string[]
+  /** The fields with the time of a JSON document. */
+  readonly timeFields?: readonly TimeField[]
+  /** The format of JSON documents without a subtopic, which are refused without it. */
+  readonly defaultFormat?: string
+}
+
+/** Returns the media type that a message is read as: one that a transformer reads, or the message's own, which none reads. */
+export type ReadAs = (envelope: Pick<Envelope, 'contentType'>, payload: Uint8Array) => string
+
+/**
+ * What a writer with these options reads a message as. `json` reads every message as JSON documents; `senml` goes by the content type. So does
+ * `auto`, except that an object labelled as SenML JSON is JSON; without a content type it goes by the root.
+ */
+export function openReadAs({ format, contentType: assumed }: Pick<TransformerOptions, 'format' | 'contentType'>): ReadAs {
+  if (format === 'json') return () => json
+  if (format === 'senml') return ({ contentType }) => (contentType === '' ? (assumed ?? senmlJson) : contentType)
+  return ({ contentType }, payload) => {
+    let type: string = contentType
+    if (type === '') type = assumed ?? (hasSenmlRoot(payload) ? senmlJson : json)
+    return type === senmlJson && hasObjectRoot(payload) ? json : type
+  }
 }
 
 /**
- * Opens the transformer that a writer is configured for: `json` reads every message as JSON documents, whatever its content type; for the
- * others see below. An option that its format has no use for is let be: configuration files hold those of both.
+ * Opens the transformer that a writer is configured for. Options that the format does not use are ignored, because configuration files may contain
+ * those of others. Decoding throws DecodeError `unsupported-content-type` for a message that is read as any other type than those of the format.
  *
- * @param limits how long the payloads of JSON documents may be
- * @throws RangeError for a time field with a format that is none or a location that is unknown
+ * @param limits for the payloads of JSON documents
+ * @throws RangeError for a time field with an invalid format or an unknown location
  */
 export function openTransformer(
-  { format, contentType, timeFields }: TransformerOptions,
+  options: TransformerOptions,
   bounds: Partial<TimeBounds> = {},
   limits: Pick<JsonDocumentsOptions, 'payloadBytesMax'> = {},
 ): Transformer {
-  if (format === 'senml') return openSenmlTransformer(contentType, bounds)
-  if (format === 'json') return openJsonDocuments({ timeFields, bounds, ...limits })
-  return openAutoTransformer(bounds, { timeFields, ...limits }, contentType)
-}
-
-/**
- * Opens the transformer that goes by each message's content type: SenML, or JSON documents.
- *
- * Decoding throws DecodeError `unsupported-content-type` for a type that is not read.
- *
- * @param documents where JSON documents hold their time, and how long their payloads may be
- * @param fallback the type of a message that has none: `application/senml+json`; with '' it is not read
- * @throws RangeError for a time field with a format that is none or a location that is unknown
- */
-export function openAutoTransformer(
-  bounds: Partial<TimeBounds> = {},
-  documents: Omit<JsonDocumentsOptions, 'bounds'> = {},
-  fallback = '',
-): Transformer {
-  const openDocuments: OpenTransformer = bounds => openJsonDocuments({ ...documents, bounds })
-  return openSelection({ ...senmlTransformers, 'application/json': openDocuments }, fallback, bounds)
-}
-
-/**
- * Opens the transformer for SenML: by the message's content type where it is a SenML one, by `fallback` where it is missing.
- *
- * Decoding throws DecodeError `unsupported-content-type` for every other type.
- *
- * @param fallback a media type: `application/senml+json`
- * @throws RangeError when `fallback` is not a type that is read
- */
-export function openSenmlTransformer(fallback = 'application/senml+json', bounds: Partial<TimeBounds> = {}): Transformer {
-  if (!Object.hasOwn(senmlTransformers, fallback)) {
-    throw new RangeError(`the content type ${excerpt(fallback)} is not read: choose one of ${Object.keys(senmlTransformers).join(', ')}`)
-  }
-  return openSelection(senmlTransformers, fallback, bounds)
-}
-
-function openSelection(table: Readonly<Record<string, OpenTransformer>>, fallback: string, bounds: Partial<TimeBounds>): Transformer {
-  const opened = new Map(Object.entries(table).map(([contentType, open]) => [contentType, open(bounds)]))
-  const read = [...opened.keys()].join(', ')
+  const { format, timeFields, defaultFormat } = options
+  const documents = openJsonDocuments({ timeFields: timeFields ?? [], defaultFormat: defaultFormat ?? '', bounds, ...limits })
+  if (format === 'json') return documents
+  const readAs = openReadAs(options)
+  const transformers = new Map<string, Transformer>([
+    [senmlJson, openSenmlJson(bounds)],
+    [senmlCbor, openSenmlCbor(bounds)],
+  ])
+  if (format === 'auto') transformers.set(json, documents)
   return {
     decode(payload, envelope, batch) {
-      const contentType = envelope.contentType === '' ? fallback : envelope.contentType
-      const transformer = opened.get(contentType)
-      if (transformer === undefined) throw unsupported(contentType, read)
+      const type = readAs(envelope, payload)
+      const transformer = transformers.get(type)
+      if (transformer === undefined) throw unsupported(type, [...transformers.keys()].join(', '))
       transformer.decode(payload, envelope, batch)
     },
   }
 }
 
-function unsupported(contentType: string, read: string): DecodeError {
-  const what = contentType === '' ? 'the message has no content type' : `the content type ${excerpt(contentType)} is not read`
-  return new DecodeError('unsupported-content-type', `${what}; read here: ${read}`, {
-    hint: `send one of ${read}, and say so in the content type`,
+/** Opens the transformer of a writer's configuration file, with the limits that it sets for messages. */
+export function configuredTransformer({
+  transformer,
+  message,
+}: {
+  readonly transformer: TransformerOptions
+  readonly message: { readonly payloadBytes: number; readonly earliestSeconds: number; readonly aheadDays: number }
+}): Transformer {
+  const bounds = { timeMinUs: message.earliestSeconds * 1e6, timeAheadMaxUs: message.aheadDays * 86_400e6 }
+  const opened = openTransformer(transformer, bounds, { payloadBytesMax: message.payloadBytes })
+  const { contentTypes } = transformer
+  if (contentTypes === undefined) return opened
+  return {
+    decode(payload, envelope, batch) {
+      if (envelope.contentType === '') throw withoutType
+      opened.decode(payload, envelope, batch)
+    },
+    takes: (_payload, { contentType }) => contentType === '' || contentTypes.includes(readTypes.has(contentType) ? contentType : 'other'),
+  }
+}
+
+/** Two writers may read such a message differently: it must be stored by one of them, and not by both or by none. */
+const withoutType = new DecodeError('unsupported-content-type', 'the message has no content type, and this writer takes only some', {
+  hint: 'send its content type, or set envelope.content_type, such as const:application/json, and replay the message',
+})
+
+function unsupported(type: string, read: string): DecodeError {
+  return new DecodeError('unsupported-content-type', `the content type ${excerpt(type)} is not supported; supported: ${read}`, {
+    hint: `send one of ${read}, and set the content type accordingly`,
   })
 }

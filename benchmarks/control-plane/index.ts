@@ -1,9 +1,9 @@
-// The control plane with a million things: how long its questions take, against the same with 10,000, and how many requests a process serves.
+// The control plane with a million things: how long its queries take compared with 10,000 things, and how many requests a process serves.
 
 import { parseArgs } from 'node:util'
 import { populationOf } from '../../test/control-plane/population.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
-import { type Asked, measureQuestions } from './questions.ts'
+import { type Asked, measureRequests } from './requests.ts'
 import { openSite } from './site.ts'
 import { measureThroughput, type Throughput } from './throughput.ts'
 
@@ -40,7 +40,7 @@ if (!(things > 0 && things % smallThings === 0)) {
   console.error(`--things is ${values.things}: give a multiple of ${smallThings}\n\n${usage}`)
   process.exit(2)
 }
-/** What a question may take with all the things, of what it takes with the few. */
+/** Allowed ratio of the time of a query in the large site to that in the small one. */
 const ratioMax = 1.5
 const perSecondMin = 3_000
 const bareRatioMin = 0.5
@@ -52,7 +52,7 @@ function progress(what: string): void {
 const counted = (count: number): string => count.toLocaleString('en-US')
 const verdict = (isMet: boolean): string => (isMet ? '' : '  missed')
 
-function printQuestions(asked: readonly Asked[]): void {
+function printRequests(asked: readonly Asked[]): void {
   console.log(
     `\nMilliseconds, medians of ${values.rounds} rounds${' '.repeat(20)}${counted(smallThings).padStart(10)} ${counted(things).padStart(10)}   ratio  targets`,
   )
@@ -92,7 +92,7 @@ async function measure(): Promise<void> {
     console.log(
       `${counted(things)} things of ${counted(owners)} owners, ${counted(channels)} channels, ${counted(Number(policies))} policies`,
     )
-    printQuestions(await measureQuestions(small, large, Number(values.rounds), progress))
+    printRequests(await measureRequests(small, large, Number(values.rounds), progress))
     const load = { turns: Number(values.turns), seconds: Number(values.seconds), connections: Number(values.connections) }
     printThroughput(await measureThroughput(large, load, progress))
     await Promise.all([small.close(), large.close()])

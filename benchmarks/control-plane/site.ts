@@ -1,23 +1,23 @@
 // A control plane behind HTTP on a database with many things, as the role `api` opens it.
 
 import type { AddressInfo } from 'node:net'
-import { createServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
-import type { Database, SqlValue } from '../../config/postgres/database.ts'
-import { openServer } from '../../config/postgres/server.ts'
 import { deriveKey } from '../../config/secrets.ts'
 import { openControlPlane } from '../../control-plane/index.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import { openTokens } from '../../control-plane/tokens/store.ts'
+import type { Database, SqlValue } from '../../database/database.ts'
+import { openServer } from '../../database/server.ts'
+import { createServer } from '../../http/server.ts'
 import { ownCertificates } from '../../test/control-plane/certificates/certificates-options.ts'
 import { giveKeys, ownerAt, ownerOfThing, type Population, populate, settle, thingAt } from '../../test/control-plane/population.ts'
 
 const masterKeys = [Buffer.alloc(32, 7)] as const
-/** Owners of whom the benchmark asks, beside owner 0 with a tenth of all things. */
+/** Owners whose things the benchmark requests, besides owner 0, who has a tenth of all things. */
 export const askedOwners = 8
-/** The default of `sluice api`. */
+/** The default of `./sluice api`. */
 const connectionsMax = 10
-/** Enough of owner 0 for the first page of each list. */
+/** Enough things of owner 0 for the first page of each list. */
 const firstThings = 20_000
 
 export interface Site {
@@ -25,9 +25,9 @@ export interface Site {
   /** The pool of the routes. */
   readonly database: Database
   readonly url: string
-  /** `Bearer …` of an owner by number. */
+  /** `Bearer …` of an owner, by number. */
   authorizationOf(owner: number): Promise<string>
-  /** The statements that the routes send while `work` runs, but those of transactions. */
+  /** The statements that the routes send while `work` runs, except BEGIN and COMMIT. */
   recorded(work: () => Promise<void>): Promise<Statement[]>
   close(): Promise<void>
 }
@@ -87,7 +87,7 @@ export async function openSite(databaseUrl: string, population: Population, prog
   }
 }
 
-/** The numbers of the things that a question may show: those of the asked owners, and the first of owner 0. */
+/** Numbers of the things that a request may return: those of the requested owners, and the first ones of owner 0. */
 export function askedThings(population: Population): number[] {
   const all = Array.from({ length: population.things }, (_, nth) => nth)
   return all.filter(nth => {

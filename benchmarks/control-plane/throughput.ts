@@ -1,10 +1,10 @@
-// How many GET /things/<id> one process serves, against bare fastify routes that run its statements over the same pool, in turns.
+// How many GET /things/<id> one process serves, alternating with bare fastify routes that run the same statements over the same pool.
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { fastify } from 'fastify'
-import type { SqlValue } from '../../config/postgres/database.ts'
+import type { SqlValue } from '../../database/database.ts'
 import { groupMembers, isInGroup, ownerOfThing, thingAt } from '../../test/control-plane/population.ts'
 import { median } from '../median-time.ts'
 import type { LoadReport } from '../readers/load.ts'
@@ -16,13 +16,13 @@ export interface LoadOptions {
   readonly connections: number
 }
 
-/** Medians over the turns. */
+/** Medians of all turns. */
 export interface Throughput {
   readonly name: string
   readonly perSecond: number
-  /** Of the process that answers, for a request. */
+  /** CPU time of the answering process for each request. */
   readonly cpuUs: number
-  /** Requests/s of the product through those of this route, turn by turn; 1 for the product itself. */
+  /** Requests/s of the product divided by those of this route, for each turn; 1 for the product itself. */
   readonly ratio: number
 }
 
@@ -33,10 +33,10 @@ interface Route {
   close(): Promise<void>
 }
 
-/** Who asks: a member of the groups of those with the numbers before. */
+/** Number of the calling user, who is a member of the groups of the users with lower numbers. */
 const caller = groupMembers + 1
 
-/** The product comes first, by a right of a group and of a thing of one's own. */
+/** Measures the product first: for a right through a group, and for the caller's own thing. */
 export async function measureThroughput(site: Site, options: LoadOptions, progress: (what: string) => void): Promise<Throughput[]> {
   const authorization = await site.authorizationOf(caller)
   const pathsOf = (isWanted: (thing: number, owner: number) => boolean): string[] =>
@@ -53,7 +53,7 @@ export async function measureThroughput(site: Site, options: LoadOptions, progre
     { ...(await serveBare(site, statements)), name: `a bare route: all ${statements.length} statements of the first`, paths: ofGroups },
   ]
   const loads = routes.map(() => [] as Load[])
-  // The first turn of each warms up.
+  // The first turn is a warm-up.
   for (let turn = 0; turn <= options.turns; turn++) {
     for (const [at, { name, url, paths }] of routes.entries()) {
       progress(`${name}, turn ${turn} of ${options.turns}`)
@@ -72,11 +72,11 @@ export async function measureThroughput(site: Site, options: LoadOptions, progre
 
 interface Statement {
   readonly sql: string
-  /** What stands in the place of the thing's id is undefined. */
+  /** undefined stands for the thing's id. */
   readonly values: readonly (SqlValue | undefined)[]
 }
 
-/** What the product asks of the database for one request, the reading of the thing last. */
+/** The statements that the product sends for one request; the one that reads the thing comes last. */
 async function statementsOf(site: Site, path: string, authorization: string): Promise<Statement[]> {
   const id = path.replace('/things/', '')
   const asked = await site.recorded(async () => {
@@ -86,7 +86,7 @@ async function statementsOf(site: Site, path: string, authorization: string): Pr
   return asked.map(({ sql, values }) => ({ sql, values: values.map(value => (value === id ? undefined : value)) }))
 }
 
-/** Neither a token nor an answer is looked at: one row of the last statement becomes JSON. */
+/** Checks neither the token nor the result: one row of the last statement becomes JSON. */
 async function serveBare({ database }: Site, statements: readonly Statement[]): Promise<Pick<Route, 'url' | 'close'>> {
   const app = fastify()
   app.get<{ Params: { thing: string } }>('/things/:thing', async request => {
@@ -108,7 +108,7 @@ interface Load {
   readonly cpuUs: number
 }
 
-/** From another process. */
+/** Sends the load from another process. */
 async function load(options: LoadOptions & { url: string; paths: readonly string[]; authorization: string }): Promise<Load> {
   const cpu = process.cpuUsage()
   const child = fork(new URL('../readers/load.ts', import.meta.url), [JSON.stringify(options)])

@@ -1,7 +1,7 @@
-// What a message costs in frames of the encoding `confluent`, beside the same message with its envelope in headers, on its way in and out.
+// Decoding and encoding messages framed with the encoding `confluent`, compared with the same messages with their envelope in headers.
 //
-// Messages of one SenML record of about 80 bytes, 1,000 to a batch. Out: from the bytes of a fetch to envelope and payload, the look at every
-// schema id included; and avsc, which the library decodes with, on the same records. In: to the bytes of a record batch.
+// Messages of one SenML record of about 80 bytes, 1,000 to a batch. Decoding: from the bytes of a fetch to envelope and payload, including the lookup
+// of each schema id; and avsc, which the library uses, on the same records. Encoding: to the bytes of a record batch.
 
 import { createRequire } from 'node:module'
 import { frame, frameBytes } from '../../pipeline/kafka/confluent/encode.ts'
@@ -9,19 +9,18 @@ import { envelopeSchema } from '../../pipeline/kafka/confluent/envelope-schema.t
 import { withConfluentFraming } from '../../pipeline/kafka/confluent/framed-source.ts'
 import { planOf, type RecordPlan } from '../../pipeline/kafka/confluent/record-plan.ts'
 import { openSchemas } from '../../pipeline/kafka/confluent/schemas.ts'
-import { encodeBatch } from '../../pipeline/kafka/produced-batch.ts'
-import { type Fetched, runsOf } from '../../pipeline/kafka/record-set.ts'
-import type { OutgoingMessage } from '../../pipeline/log.ts'
-import type { RawRun, Source } from '../../pipeline/source.ts'
+import { encodeBatch } from '../../pipeline/kafka/producer/batch.ts'
+import { chunksOf, type Fetched } from '../../pipeline/kafka/records/record-set.ts'
+import type { Source } from '../../pipeline/source.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
+import { messageNs, messagesABatch, messagesOf, walk } from '../device-messages.ts'
 import { median } from '../median-time.ts'
 
 const turns = 15
-const turnMs = 40
 const batches = 8
-const messagesABatch = 1000
 const schemaId = 7
 const producer = { producerId: 1n, epoch: 0, sequence: 0 }
-const fetched: Fetched = { topic: 'messages', partition: 0, from: 0, runBytesMax: 1 << 20, runMessagesMax: messagesABatch }
+const fetched: Fetched = { topic: 'messages', at: logPartition(0, 0), from: 0, chunkBytesMax: 1 << 20, chunkMessagesMax: messagesABatch }
 
 const require = createRequire(import.meta.url)
 interface AvscType {
@@ -31,79 +30,33 @@ interface AvscType {
 const avsc = createRequire(require.resolve('@kafkajs/confluent-schema-registry'))('avsc') as {
   Type: { forSchema(schema: unknown): AvscType }
 }
-/** avsc refuses longs beyond 2^53, so that it has the instant as eight bytes of a double, which costs it less. */
+/** avsc rejects longs beyond 2^53, so it gets the time as a double of eight bytes, which is cheaper for it. */
 const avscType = avsc.Type.forSchema({
   ...envelopeSchema,
   fields: envelopeSchema.fields.map(field => (field.name === 'created' ? { name: 'created', type: 'double' } : field)),
 })
 
-function id(kind: string, ordinal: number): string {
-  return `${kind}f0f0b5-2f0c-4a7f-a7a4-${String(ordinal).padStart(12, '0')}`
-}
-
-function messagesOf(ordinal: number, things: number): OutgoingMessage[] {
-  return Array.from({ length: messagesABatch }, (_, at) => {
-    const message = ordinal * messagesABatch + at
-    const thing = (Math.imul(message + 1, 0x9e3779b1) >>> 0) % things
-    const value = `[{"n":"urn:dev:mac:0024befffe${String(thing).padStart(6, '0')}:temperature","u":"Cel","v":${20 + (message % 97) / 10}}]`
-    return {
-      channel: id('0f', thing % Math.ceil(things / 10)),
-      subtopic: 'room.temperature',
-      publisher: id('b8', thing),
-      protocol: 'http',
-      contentType: 'application/senml+json',
-      createdUs: 1_700_000_000_000_000 + message * 1237,
-      createdRestNs: message % 1000,
-      payload: Buffer.from(value),
-    }
-  })
-}
-
 let kept = 0
-function walk(run: RawRun): void {
-  const cursor = run.cursor()
-  const { message } = cursor
-  while (cursor.next()) {
-    kept += message.channel.length + message.subtopic.length + message.publisher.length + message.protocol.length
-    kept += message.contentType.length + message.createdUs + message.createdRestNs + message.payload.byteLength + message.offset
-  }
-}
-
-function cpuUs(): number {
-  const { user, system } = process.threadCpuUsage()
-  return user + system
-}
-
-/** Nanoseconds of the processor a message, over one turn of all sets. */
-async function messageNs<Given>(each: (given: Given) => void | Promise<void>, given: readonly Given[]): Promise<number> {
-  const startUs = cpuUs()
-  let calls = 0
-  while (cpuUs() - startUs < turnMs * 1000) {
-    for (const one of given) await each(one)
-    calls += given.length
-  }
-  return ((cpuUs() - startUs) * 1000) / (calls * messagesABatch)
-}
 
 const schemas = openSchemas({ lookUp: async () => planOf(avsc.Type.forSchema(envelopeSchema), envelopeSchema) as RecordPlan })
 const unasked = (): never => {
-  throw new Error('nobody asks for it here')
+  throw new Error('unexpected call')
 }
 
 async function walkFramed(set: Buffer): Promise<void> {
   const source: Source = {
-    async *runs() {
-      yield* runsOf(set, fetched)
+    async *chunks() {
+      yield* chunksOf(set, fetched)
     },
     bounds: unasked,
     ends: unasked,
     commit: unasked,
     close: unasked,
   }
-  for await (const run of withConfluentFraming(source, schemas).runs(new AbortController().signal)) walk(run)
+  for await (const chunk of withConfluentFraming(source, schemas).chunks(new AbortController().signal)) kept += walk(chunk)
 }
 
-/** Measures and prints a line for each number of things. */
+/** Prints a line for each number of things. */
 export async function bench(): Promise<void> {
   console.log(
     'medians in CPU ns a message'.padEnd(24),
@@ -119,7 +72,7 @@ export async function bench(): Promise<void> {
     for (let turn = 0; turn < turns; turn++) {
       figures[0]!.push(
         await messageNs(set => {
-          for (const run of runsOf(set, fetched)) walk(run)
+          for (const chunk of chunksOf(set, fetched)) kept += walk(chunk)
         }, rawSets),
       )
       figures[1]!.push(await messageNs(walkFramed, framedSets))
@@ -148,7 +101,7 @@ export async function bench(): Promise<void> {
   if (kept === 0) throw new Error('nothing was read')
 }
 
-/** The record with eight bytes of any double in place of its nine of the instant. */
+/** The record with eight bytes of a double in place of the nine bytes of the time. */
 function asDouble(record: Buffer): Buffer {
   let at = 0
   for (let text = 0; text < 4; text++) at += 1 + (record[at]! >> 1)

@@ -1,12 +1,13 @@
-// The embedded log: appends of 32 publishers at once, how long each waits and how long a commit keeps the process, and reads.
-// Beside them the raw limit of the disk: how long it takes to sync one written page.
+// The embedded log: how long appends of 32 parallel publishers wait, how long a commit blocks the process, and reads.
+// For comparison, the limit of the disk: how long it takes to sync one written page.
 
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pino } from 'pino'
-import { openEmbeddedLog, openEmbeddedSource } from '../../pipeline/embedded-log/index.ts'
+import { openEmbeddedLog } from '../../pipeline/embedded-log/log.ts'
+import { openEmbeddedSource } from '../../pipeline/embedded-log/source.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
 
 const publishers = 32
@@ -34,7 +35,7 @@ function perSecond(count: number, elapsedMs: number): string {
   return Math.round((count / elapsedMs) * 1000).toLocaleString('en')
 }
 
-/** Milliseconds to write 4 KiB and sync them, sorted. */
+/** Sorted milliseconds for writing and syncing 4 KiB. */
 function measureSyncs(): number[] {
   const file = openSync(join(folder, 'raw'), 'w')
   const page = new Uint8Array(4096)
@@ -89,19 +90,19 @@ try {
     log,
     consumer: 'benchmark',
     startAt: async () => new Map(),
-    runBytesMax: 1024 * 1024,
-    runMessagesMax: 1000,
+    chunkBytesMax: 1024 * 1024,
+    chunkMessagesMax: 1000,
   })
   const readingMs = performance.now()
   let messages = 0
   let bytes = 0
-  for await (const run of source.runs(new AbortController().signal)) {
-    const cursor = run.cursor()
+  for await (const chunk of source.chunks(new AbortController().signal)) {
+    const cursor = chunk.cursor()
     while (cursor.next()) {
       messages++
       bytes += cursor.message.payload.byteLength
     }
-    if (run.to === waits.length) break
+    if (chunk.to === waits.length) break
   }
   console.log(
     `reads      ${perSecond(messages, performance.now() - readingMs)}/s, ${bytes === messages * payload.byteLength ? 'every byte there' : 'BYTES ARE MISSING'}`,

@@ -1,12 +1,12 @@
-// The log on Kafka: one-record messages of 80 bytes appended by publishers that each wait for their acknowledgement, and in large appends.
-// Beside them the producers of both clients with the same messages, acks=all and idempotent, in arrays as large as the appends.
+// The log on Kafka: one-record messages of 80 bytes, appended by publishers that each wait for their acknowledgement, and in large appends.
+// For comparison, the client's own producer with the same messages, acks=all and idempotent, in arrays as large as the appends.
 
 import { Producer } from '@platformatic/kafka'
 import { pino } from 'pino'
 import { envelopeHeaders } from '../../pipeline/envelope-headers.ts'
-import { kafkaConnection, openKafkajs, platformaticOptions } from '../../pipeline/kafka/connection.ts'
+import { kafkaConnection, platformaticOptions } from '../../pipeline/kafka/connection.ts'
 import { type KafkaLogSettings, openKafkaLog } from '../../pipeline/kafka/log.ts'
-import { partitionOf } from '../../pipeline/kafka/partitioner.ts'
+import { partitionOf } from '../../pipeline/kafka/producer/partitioner.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
 import { startKafka } from '../../test/servers/kafka.ts'
 
@@ -28,7 +28,7 @@ const messages: OutgoingMessage[] = Array.from({ length: arrayMessages }, (_, at
   payload,
 }))
 
-/** Runs `once` in some loops at the same time, first to warm up, and prints what a message costs this process. */
+/** Runs `once` in several parallel loops, first as a warm-up, and prints the CPU time of this process for each message. */
 async function measure(name: string, loops: number, perCall: number, once: (loop: number) => Promise<unknown>): Promise<void> {
   await turn(turnMs / 4, loops, once)
   const cpuBefore = process.cpuUsage()
@@ -44,7 +44,7 @@ async function measure(name: string, loops: number, perCall: number, once: (loop
   console.log(`${name.padEnd(44)} ${rate.padStart(9)}/s  ${cpuUs.padStart(6)} µs CPU a message  wait p50 ${wait(0.5)} p99 ${wait(0.99)} ms`)
 }
 
-/** The wait of each call, in milliseconds. */
+/** Milliseconds that each call waited. */
 async function turn(lengthMs: number, loops: number, once: (loop: number) => Promise<unknown>): Promise<number[]> {
   const endMs = performance.now() + lengthMs
   const waits: number[] = []
@@ -96,21 +96,6 @@ try {
     }),
   )
   await producer.close()
-
-  const other = await kafka.createTopic({ partitions })
-  const kafkajs = (await openKafkajs(connection, silent)).producer({ idempotent: true, maxInFlightRequests: 1 })
-  await kafkajs.connect()
-  await measure(`kafkajs, arrays of ${arrayMessages}`, 1, arrayMessages, () =>
-    kafkajs.send({
-      topic: other,
-      acks: -1,
-      messages: messages.map(message => {
-        const headers = Object.fromEntries(envelopeHeaders(message).map(({ key, value }) => [key, value as string]))
-        return { key: message.channel, value: payload, headers, partition: partitionOf(Buffer.from(message.channel), partitions) }
-      }),
-    }),
-  )
-  await kafkajs.disconnect()
 } finally {
   await kafka.stop()
 }

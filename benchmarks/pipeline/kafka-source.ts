@@ -1,12 +1,12 @@
-// The source on Kafka alone, by each client in turns, every message walked, against Kafka's own ConsumerPerformance on the same topic in the
-// same run; and what each costs while no message comes.
+// The source on Kafka, reading every message, compared with Kafka's ConsumerPerformance on the same topic in the same run; and the CPU time while
+// no message arrives.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { pino } from 'pino'
 import { Value } from 'typebox/value'
 import { kafkaConsumerOptions } from '../../pipeline/kafka/consumer/options.ts'
 import { openKafkaLog } from '../../pipeline/kafka/log.ts'
-import { type KafkaSourceSettings, openKafkaSource } from '../../pipeline/kafka/source.ts'
+import { openKafkaSource } from '../../pipeline/kafka/source.ts'
 import type { Source } from '../../pipeline/source.ts'
 import { startKafka } from '../../test/servers/kafka.ts'
 import { median } from '../median-time.ts'
@@ -15,8 +15,6 @@ const messages = 1_000_000
 const partitions = 4
 const rounds = 9
 const idleMs = 3000
-const clients = ['kafkajs', 'platformatic'] as const
-type Client = KafkaSourceSettings['client']
 const logger = pino({ level: 'error' })
 const payload = new TextEncoder().encode('[{"n":"urn:dev:mac:0024befffe804ff1:temperature","u":"Cel","v":23.1}]')
 const channels = Array.from({ length: 50 }, (_, at) => `0f9c1d1e-52cb-4ef4-8e4b-8a64c1f7d6${10 + at}`)
@@ -31,22 +29,19 @@ try {
   const topic = await kafka.createTopic({ partitions })
   const reach = { clientId: 'benchmark', connectTimeoutMs: 3000, requestTimeoutMs: 10_000 }
   await fill(topic)
-  const ours: Record<Client, Figures[]> = { kafkajs: [], platformatic: [] }
+  const ours: Figures[] = []
   const theirs: number[] = []
-  for (const client of clients) await walk(client, topic) // the code is compiled after that
+  await walk(topic) // warm-up
   for (let round = 0; round < rounds; round++) {
-    // Who comes first is at an advantage or not: in turns.
-    for (const client of round % 2 === 0 ? clients : clients.toReversed()) ours[client].push(await walk(client, topic))
+    ours.push(await walk(topic))
     theirs.push(await consumerPerformance(topic))
   }
   const baseline = median(theirs)
   console.log(`${messages} messages of one record with an envelope, ${partitions} partitions, one broker, medians of ${rounds} rounds`)
-  for (const client of clients) {
-    const perSecond = median(ours[client].map(figures => figures.perSecond))
-    const cpuUs = median(ours[client].map(figures => figures.cpuUs))
-    const row = [`${thousands(perSecond)} messages/s`, `ratio ${(perSecond / baseline).toFixed(2)}`, `${cpuUs.toFixed(2)} µs of CPU each`]
-    console.log(`  source on ${client.padEnd(12)}  ${row.join('   ')}   idle ${(await idle(client)).toFixed(2)} % of a core`)
-  }
+  const perSecond = median(ours.map(figures => figures.perSecond))
+  const cpuUs = median(ours.map(figures => figures.cpuUs))
+  const row = [`${thousands(perSecond)} messages/s`, `ratio ${(perSecond / baseline).toFixed(2)}`, `${cpuUs.toFixed(2)} µs of CPU each`]
+  console.log(`  source on Kafka         ${row.join('   ')}   idle ${(await idle()).toFixed(2)} % of a core`)
   console.log(`  ConsumerPerformance     ${thousands(baseline)} messages/s`)
 
   async function fill(topic: string): Promise<void> {
@@ -78,30 +73,29 @@ try {
     await log.close()
   }
 
-  function open(client: Client, topic: string): Source {
+  function open(topic: string): Source {
     return openKafkaSource({
-      client,
       connection: { ...reach, brokers: kafka.brokers, tls: undefined, sasl: undefined },
-      topic,
+      topics: [topic],
       group: `benchmark-${performance.now()}`,
-      runBytesMax: 1 << 20,
-      runMessagesMax: 2000,
+      chunkBytesMax: 1 << 20,
+      chunkMessagesMax: 2000,
       consumer: Value.Create(kafkaConsumerOptions),
       logger,
     })
   }
 
-  async function walk(client: Client, topic: string): Promise<Figures> {
-    const source = open(client, topic)
+  async function walk(topic: string): Promise<Figures> {
+    const source = open(topic)
     let startedMs = 0
     let before = process.cpuUsage()
     let walked = 0
-    const runs = source.runs(new AbortController().signal, () => {
+    const chunks = source.chunks(new AbortController().signal, () => {
       startedMs = performance.now()
       before = process.cpuUsage()
     })
-    for await (const run of runs) {
-      const cursor = run.cursor()
+    for await (const chunk of chunks) {
+      const cursor = chunk.cursor()
       while (cursor.next()) walked++
       if (walked === messages) break
     }
@@ -111,13 +105,13 @@ try {
     return { perSecond: walked / seconds, cpuUs: (user + system) / walked }
   }
 
-  /** Share of a core, in percent, while a topic is empty. */
-  async function idle(client: Client): Promise<number> {
-    const source = open(client, await kafka.createTopic({ partitions }))
+  /** CPU use in percent of a core while a topic is empty. */
+  async function idle(): Promise<number> {
+    const source = open(await kafka.createTopic({ partitions }))
     const ending = new AbortController()
     const started = Promise.withResolvers<void>()
-    const runs = source.runs(ending.signal, () => started.resolve())
-    const next = runs[Symbol.asyncIterator]().next()
+    const chunks = source.chunks(ending.signal, () => started.resolve())
+    const next = chunks[Symbol.asyncIterator]().next()
     await started.promise
     await wait(500)
     const before = process.cpuUsage()
@@ -129,7 +123,7 @@ try {
     return (user + system) / 10 / idleMs
   }
 
-  /** Its own figure for fetching, which leaves its start and its joining out. */
+  /** Its own figure for fetching, without its start and joining the group. */
   async function consumerPerformance(topic: string): Promise<number> {
     const options = ['--bootstrap-server', kafka.brokers[0]!, '--topic', topic, '--messages', String(messages), '--timeout', '60000']
     const [head, row] = (await kafka.tool('ConsumerPerformance', options)).trim().split('\n').slice(-2)

@@ -1,4 +1,4 @@
-// How long `sluice provision` takes for a fleet with the default layout, against `sluice api` on a PostgreSQL server.
+// How long `./sluice provision` takes for a fleet with the default layout, with `./sluice api` on a PostgreSQL server.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,18 +10,18 @@ import { parseArgs } from 'node:util'
 import { generateSecret } from '../../config/secrets.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 
-const usage = `Usage: npm run bench -- provision [options]
+const usage = `Usage: npm run bench -- provision/fleet [options]
 
-Starts a PostgreSQL server, with fsync, and \`sluice api\`, and maps a fleet with \`sluice provision\`: each mapping makes a thing, two channels, their
+Starts a PostgreSQL server, with fsync, and \`./sluice api\`, and maps a fleet with \`./sluice provision\`: each mapping makes a thing, two channels, their
 connections and a bootstrap configuration. Everything runs on this machine.
 
   --devices <n>      of the fleet (default 1000)
-  --concurrency <n>  mappings at once, as of \`sluice provision\` (default 8)
+  --concurrency <n>  mappings at once, as of \`./sluice provision\` (default 8)
   --turns <n>        fleets, one after the other (default 3)
 
 Examples:
-  npm run bench -- provision
-  npm run bench -- provision --devices 100 --turns 1       a quick look at the whole
+  npm run bench -- provision                               with the benchmark of certificates
+  npm run bench -- provision/fleet --devices 100 --turns 1   a quick look at the whole
 `
 
 const { values } = parseArgs({
@@ -33,7 +33,7 @@ const { values } = parseArgs({
   },
 })
 const devices = Number(values.devices)
-/** Of a thousand devices on two cores. */
+/** 20 s for a thousand devices on two cores. */
 const secondsMax = (20 * devices) / 1_000
 const main = new URL('../../main.ts', import.meta.url).pathname
 const administrator = { email: 'bench@sluice.example', password: generateSecret() }
@@ -60,7 +60,7 @@ async function startApi(databaseUrl: string): Promise<{ url: string; stop: () =>
     }
     return { url, stop }
   }
-  throw new Error('sluice api ended before it was ready')
+  throw new Error('./sluice api ended before it was ready')
 }
 
 async function signIn(url: string): Promise<string> {

@@ -1,29 +1,28 @@
-// The bare loop beside the Cassandra sink: prepared inserts by the driver alone, one by one with 256 in flight, or in unlogged batches of 30
-// of one partition, whichever is quicker on this machine.
+// The raw loop for comparison with the Cassandra sink: prepared inserts by the driver, either single inserts with 256 in flight or unlogged batches of
+// 30 rows of one partition, whichever is faster on this machine.
 //
-// Values are made before the time begins, as bytes and numbers that the driver takes as they are. Each way of sending is tried once over the
-// first batches that are made ready, and what each did is printed.
+// Values are prepared before the measurement, as bytes and numbers that the driver takes unchanged. Each way of sending is tried once with the
+// first batches, and both results are printed.
 
 import type { Client, QueryOptions } from 'cassandra-driver'
 import { openConnection } from '../../sinks/cassandra/connection.ts'
-import { prepareIndexes } from '../../sinks/cassandra/indexes.ts'
 import type { SinkOptions } from '../../sinks/cassandra/options.ts'
+import { insertStatement, prepareIndexes } from '../../sinks/cassandra/schema.ts'
 import { openSink } from '../../sinks/cassandra/sink.ts'
-import { rowStatements } from '../../sinks/cassandra/statements.ts'
-import { positionHigh, positionLow } from '../../sinks/sink.ts'
+import { positionHighAt, positionLow } from '../../sinks/sink.ts'
 import { startCassandra } from '../../test/servers/cassandra.ts'
 import { type RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import type { RawStore } from '../stores/raw-store.ts'
 
 const insertsInFlight = 256
 const batchRows = 30
-/** So many that more are no quicker. */
+/** More are not faster. */
 const batchesInFlight = 64
-/** The sink registers its log as the first. */
+/** The sink registers its log as the first one. */
 const logNumber = 1
 const keyspace = 'sluice_benchmark'
 const dayUs = 86_400_000_000
-const insert = rowStatements(keyspace, 'messages').insert
+const insert = insertStatement(keyspace, 'messages')
 
 type Values = unknown[]
 interface Query {
@@ -60,8 +59,8 @@ export async function openRaw(): Promise<RawStore> {
     formatsPerChannelMax: 32,
   }
   const connection = await openConnection(options, 'benchmark')
-  const open = () => openSink({ connection, options, logName: 'messages', logId: 'benchmark', writer: 'benchmark', acceptNewLog: false })
-  // Makes the tables.
+  const open = () => openSink({ connection, options, logs: [{ logName: 'messages', logId: 'benchmark', writer: 'benchmark' }] })
+  // Creates the tables.
   await (await open()).close()
   const client: Client = new driver.Client({
     contactPoints: [server.contactPoint],
@@ -74,21 +73,21 @@ export async function openRaw(): Promise<RawStore> {
   let better: Way | undefined
   const rates = new Map<Way, number>()
 
-  async function inLanes(count: number, lanes: number, send: (at: number) => Promise<unknown>): Promise<void> {
+  async function inParallel(count: number, most: number, send: (at: number) => Promise<unknown>): Promise<void> {
     let taken = 0
-    const lane = async (): Promise<void> => {
+    const worker = async (): Promise<void> => {
       while (taken < count) await send(taken++)
     }
-    await Promise.all(Array.from({ length: lanes }, lane))
+    await Promise.all(Array.from({ length: most }, worker))
   }
 
   function send({ singles, batches }: Ready, way: Way): Promise<void> {
     return way === 'singles'
-      ? inLanes(singles.length, insertsInFlight, at => client.execute(insert, singles[at]))
-      : inLanes(batches.length, batchesInFlight, at => client.batch(batches[at]!, batched))
+      ? inParallel(singles.length, insertsInFlight, at => client.execute(insert, singles[at]))
+      : inParallel(batches.length, batchesInFlight, at => client.batch(batches[at]!, batched))
   }
 
-  /** Without its index while it is emptied: a node keeps what an index has in memory of a truncated table, until none is left. */
+  /** Empties the table without its index: a node keeps an index of a truncated table in memory until it has none left. */
   async function empty(): Promise<void> {
     await connection.change(`DROP INDEX IF EXISTS ${connection.table('messages_publisher_idx')}`)
     for (const table of ['messages', 'sluice_channel_days', 'sluice_publisher_days'])
@@ -96,7 +95,7 @@ export async function openRaw(): Promise<RawStore> {
     await prepareIndexes(connection)
   }
 
-  /** Twice each, since the first time warms up. */
+  /** Runs each twice, because the first run is a warm-up. */
   async function chooseWay(ready: Ready): Promise<Way> {
     for (const way of ['singles', 'batches', 'singles', 'batches'] as const) {
       const startedMs = performance.now()
@@ -146,7 +145,7 @@ export async function openRaw(): Promise<RawStore> {
   }
 }
 
-/** In the order of the columns; numbers stay numbers. */
+/** In column order; numbers stay numbers. */
 function valuesOf({ messages, records }: RecordBatch, unset: unknown): Values[] {
   return Array.from({ length: records.length }, (_, at) => {
     const message = records.message[at]!
@@ -157,7 +156,7 @@ function valuesOf({ messages, records }: RecordBatch, unset: unknown): Values[] 
     const time = Buffer.allocUnsafe(8)
     time.writeBigInt64BE(BigInt(timeUs))
     const position = Buffer.allocUnsafe(8)
-    position.writeUInt32BE(positionHigh(logNumber, messages.partition[message]!, offset), 0)
+    position.writeUInt32BE(positionHighAt([logNumber], messages.at[message]!, offset), 0)
     position.writeUInt32BE(positionLow(offset), 4)
     const index = Buffer.allocUnsafe(4)
     index.writeInt32BE(records.index[at]!)

@@ -1,22 +1,20 @@
-// The bare loop that the InfluxDB sink is compared with: POSTs of line protocol that was made and compressed before the time begins.
+// The raw loop for comparison with the InfluxDB sink: POSTs of line protocol that is encoded and compressed before the measurement.
 
 import { gzipSync } from 'node:zlib'
 import { Value } from 'typebox/value'
 import { Pool } from 'undici'
-import { cell } from '../../sinks/influxdb/annotated-csv.ts'
-import { cutBodies, eachAtOnce } from '../../sinks/influxdb/bodies.ts'
-import { openConnection } from '../../sinks/influxdb/connection.ts'
+import { eachAtOnce } from '../../sinks/each-at-once.ts'
+import { cell, fluxFrom, openConnection } from '../../sinks/influxdb/connection.ts'
 import { encode } from '../../sinks/influxdb/encode.ts'
-import { fluxFrom } from '../../sinks/influxdb/flux.ts'
 import { type SinkOptions, sinkOptions } from '../../sinks/influxdb/options.ts'
-import { openSink } from '../../sinks/influxdb/sink.ts'
+import { openSink, splitBodies } from '../../sinks/influxdb/sink.ts'
 import { startInflux } from '../../test/servers/influx.ts'
 import type { RecordBatch } from '../../transformers/record-batch.ts'
 import type { RawStore } from '../stores/raw-store.ts'
 
 const inFlight = 4
 
-/** All batches tell of the same ten seconds, in which a row of one would write over that of another: each gets ten of its own, once. */
+/** All batches cover the same ten seconds, so rows of one would overwrite those of another: moves each batch once, to ten seconds of its own. */
 function spread(batches: readonly RecordBatch[], spreadAlready: WeakSet<RecordBatch>): void {
   for (const [nth, batch] of batches.entries()) {
     if (spreadAlready.has(batch)) continue
@@ -25,7 +23,7 @@ function spread(batches: readonly RecordBatch[], spreadAlready: WeakSet<RecordBa
   }
 }
 
-/** @param given other options of the sink than by default; the loop's bodies have the sink's size */
+/** @param given options of the sink that differ from the defaults; the loop sends bodies of the sink's size */
 export async function openRaw(given: Partial<SinkOptions> = {}): Promise<RawStore> {
   const influx = await startInflux()
   const { org, token } = influx
@@ -34,7 +32,7 @@ export async function openRaw(given: Partial<SinkOptions> = {}): Promise<RawStor
   const options: SinkOptions = { ...(Value.Default(sinkOptions, {}) as SinkOptions), url, token, ...given }
   const connection = await openConnection(options, 'benchmark')
   const pool = new Pool(influx.url, { connections: inFlight, pipelining: 1 })
-  const sink = { connection, options, logName: 'messages', logId: 'bench', writer: 'bench', acceptNewLog: true }
+  const logs = [{ logName: 'messages', logId: 'bench', writer: 'bench', acceptNewLog: 'bench' }]
   const send = async (body: Uint8Array): Promise<void> => {
     const { statusCode, body: answer } = await pool.request({
       method: 'POST',
@@ -67,15 +65,15 @@ export async function openRaw(given: Partial<SinkOptions> = {}): Promise<RawStor
     ready(batches) {
       spread(batches, spreadAlready)
       return batches.flatMap(batch => {
-        const { lines } = encode(batch, 1)
+        const { lines } = encode(batch, [1])
         const textOf = (body: readonly number[]) => lines.bytes.subarray(lines.start[body[0]!], lines.start[body.at(-1)! + 1])
         const every = Array.from({ length: lines.length }, (_, line) => line)
-        return cutBodies(lines, every, options).map(body => gzipSync(textOf(body), { level: 1 }))
+        return splitBodies(lines, every, options).map(body => gzipSync(textOf(body), { level: 1 }))
       })
     },
     run: ready => eachAtOnce(ready as Buffer[], inFlight, send),
     empty,
-    openSink: () => openSink(sink),
+    openSink: () => openSink({ connection, options, logs }),
     async count() {
       let rows = 0
       const counted = `${fluxFrom(bucket)} |> filter(fn: (r) => r._field == "/position") |> count()`

@@ -1,24 +1,24 @@
-// The bare loop beside the MongoDB sink: unordered insertMany of 1,000 documents, four in flight, by the driver alone.
+// The raw loop for comparison with the MongoDB sink: unordered insertMany of 1,000 documents, four in flight, by the driver.
 //
-// The documents are objects, made before the time begins: the same fields as the sink's, with the driver's own types. The driver serialises
-// them while the time runs, as it does for everybody who uses it.
+// The documents are objects prepared before the measurement: the same fields as the sink's, with the driver's types. The driver serialises them
+// during the measurement, as in any program that uses it.
 
 import type { Document, MongoClient } from 'mongodb'
 import { openConnection } from '../../sinks/mongodb/connection.ts'
-import { makeIndexes, rowIndexes } from '../../sinks/mongodb/indexes.ts'
 import type { SinkOptions } from '../../sinks/mongodb/options.ts'
+import { makeIndexes, rowIndexes } from '../../sinks/mongodb/registry.ts'
 import { openSink } from '../../sinks/mongodb/sink.ts'
-import { positionHigh, positionLow } from '../../sinks/sink.ts'
+import { positionHighAt, positionLow } from '../../sinks/sink.ts'
 import { startMongo } from '../../test/servers/mongo.ts'
 import { type RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import type { RawStore } from '../stores/raw-store.ts'
 
 const documentsPerInsert = 1_000
 const insertsInFlight = 4
-/** The sink registers its log as the first. */
+/** The sink registers its log as the first one. */
 const logNumber = 1
 
-/** On FerretDB, or on the server that MONGODB_URL names. */
+/** On FerretDB, or on the server of MONGODB_URL. */
 export async function openRaw(): Promise<RawStore> {
   const { Binary, Double, Long, MongoClient } = await import('mongodb')
   const real = process.env['MONGODB_URL']
@@ -50,7 +50,7 @@ export async function openRaw(): Promise<RawStore> {
     return Array.from({ length: records.length }, (_, at) => {
       const message = records.message[at]!
       const id = Buffer.alloc(12)
-      id.writeUInt32BE(positionHigh(logNumber, messages.partition[message]!, messages.offset[message]!))
+      id.writeUInt32BE(positionHighAt([logNumber], messages.at[message]!, messages.offset[message]!))
       id.writeUInt32BE(positionLow(messages.offset[message]!), 4)
       id.writeUInt32BE(records.index[at]!, 8)
       const unit = records.unit[at]
@@ -81,16 +81,16 @@ export async function openRaw(): Promise<RawStore> {
     async run(ready) {
       const inserts = ready as Document[][]
       let taken = 0
-      const lane = async (): Promise<void> => {
+      const worker = async (): Promise<void> => {
         while (taken < inserts.length) await database.collection('messages').insertMany(inserts[taken++]!, { ordered: false })
       }
-      await Promise.all(Array.from({ length: insertsInFlight }, lane))
+      await Promise.all(Array.from({ length: insertsInFlight }, worker))
     },
     async empty() {
       await database.collection('messages').drop()
       await makeIndexes(connection, 'messages', rowIndexes('timeUs'))
     },
-    openSink: () => openSink({ connection, options, logName: 'messages', logId: 'benchmark', writer: 'benchmark', acceptNewLog: false }),
+    openSink: () => openSink({ connection, options, logs: [{ logName: 'messages', logId: 'benchmark', writer: 'benchmark' }] }),
     count: () => database.collection('messages').countDocuments(),
     async close() {
       await connection.close()

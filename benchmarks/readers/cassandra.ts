@@ -1,19 +1,19 @@
-// Pages of the Cassandra reader against the bare statement of the driver over the same connection, in turns: `node benchmarks/readers/cassandra.ts [--rows 1000000]`.
+// Pages of the Cassandra reader compared with the driver's bare statement, in turns on one connection: `node benchmarks/readers/cassandra.ts [--rows 1000000]`.
 //
-// One channel of these rows by 500 publishers on a node of its own, over four days and over 240 days. The bare statement knows the day on which
-// the page begins, which the reader has to ask for. First pages of one publisher stand beside the channel's, by the index and without it. What goes
-// through more than a page stands beside, over four days and without a baseline.
+// One channel with these rows by 500 publishers on a separate node, over four days and over 240 days. The bare statement is given the day of the page's
+// first row, which the reader has to look up. First pages of one publisher are compared with the channel's, with the index and without it. Requests
+// that read more than a page are measured over four days, without a comparison.
 
 import { parseArgs } from 'node:util'
-import { defaultBackOff, retry } from '../../pipeline/retry.ts'
+import { defaultBackOff, retry } from '../../pipeline/writer/retry.ts'
 import { openCassandraReader } from '../../readers/cassandra/reader.ts'
-import { type Direction, noFilters, type PageQuery, type RowKey } from '../../readers/query.ts'
-import { keyOf, type Reader } from '../../readers/reader.ts'
+import { type Direction, keyOf, noFilters, type PageQuery, type Reader, type RowKey } from '../../readers/reader.ts'
 import { type Connection, openConnection } from '../../sinks/cassandra/connection.ts'
-import { dateBytes } from '../../sinks/cassandra/date.ts'
+import { dateBytes } from '../../sinks/cassandra/day-registry.ts'
 import { classify } from '../../sinks/cassandra/errors.ts'
 import { openSink } from '../../sinks/cassandra/sink.ts'
 import { startCassandra } from '../../test/servers/cassandra.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
 
@@ -22,7 +22,7 @@ const pageRows = 100
 const turns = 30
 const batchRows = 10_000
 const publishers = 500
-/** It has sent four rows. */
+/** A publisher that has sent four rows. */
 const rarest = 'rarest'
 const usual = publisherNamed(publishers - 1)
 const startDay = 20_000
@@ -50,19 +50,19 @@ function batchFrom(from: number, channel: string, days: number, partition: numbe
   const batch = new RecordBatch()
   for (let nth = from; nth < from + batchRows; nth++) {
     const publisher = nth % (rows / 4) === 1_234 ? rarest : publisherNamed(nth % publishers)
-    batch.beginMessage({ partition, offset: nth, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
+    batch.beginMessage({ at: logPartition(0, partition), offset: nth, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
     const name = `urn:dev:ow:10e2073a0108${nth % publishers}:temperature`
     batch.appendRecord(0, name, 'Cel', timeUs(nth, days), ValueKind.number, nth / 7, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
   }
-  batch.cover(partition, from, from + batchRows)
+  batch.cover(logPartition(0, partition), from, from + batchRows)
   return batch
 }
 
 const columns =
   'time_us, position, "index", subtopic, publisher, protocol, name, unit, value, string_value, bool_value, data_value, sum, update_time'
 
-/** The page as whoever knows the tables writes it; the day is that of the key. */
+/** The page as someone who knows the tables would query it; the key gives the day. */
 async function bare(connection: Connection, channel: string, days: number, after: RowKey | undefined): Promise<number> {
   const client = await connection.client()
   const from = `SELECT ${columns} FROM ${connection.table('messages')} WHERE channel = ? AND day = ?`
@@ -103,11 +103,12 @@ const options = {
 const untilStored = { backOff: defaultBackOff, classify, onFailure: () => undefined, onRecovery: () => undefined }
 const connection = await openConnection(options, 'benchmark')
 try {
-  const sink = await openSink({ connection, options, logName: 'messages', logId: 'b', writer: 'b', acceptNewLog: false })
+  const sink = await openSink({ connection, options, logs: [{ logName: 'messages', logId: 'b', writer: 'b' }] })
+  await sink.takeNumbers([0])
   for (const [nth, [channel, days]] of Object.entries(spreads).entries()) {
     for (let from = 0; from < rows; from += batchRows) {
       const encoded = sink.encode(batchFrom(from, channel, days, nth))
-      // As a writer does: what the node was too slow for is written again.
+      // Like a writer, retries what the node was too slow for.
       await retry(() => sink.write(encoded, async () => undefined, never), untilStored, never)
     }
   }
@@ -115,14 +116,14 @@ try {
   const reader = openCassandraReader({ connection, options: { queryTimeoutMs: 60_000 } })
   for (const [channel, days] of Object.entries(spreads)) {
     console.log(`\n${rows.toLocaleString('en')} rows ${channel.replaceAll('-', ' ')}, pages of ${pageRows}, medians of ${turns} turns`)
-    const question = (some: Partial<PageQuery>): PageQuery => ({ ...everything, channel, limit: pageRows, ...some })
-    const deepest = await reader.read(question({ direction: 'asc', limit: pageRows * 10 }), never)
+    const query = (some: Partial<PageQuery>): PageQuery => ({ ...everything, channel, limit: pageRows, ...some })
+    const deepest = await reader.read(query({ direction: 'asc', limit: pageRows * 10 }), never)
     const ends: Record<string, RowKey | undefined> = { 'first page': undefined, 'page at the depth of the channel': keyOf(deepest.at(-1)!) }
     for (const [name, after] of Object.entries(ends)) {
       const [ours, theirs]: [number[], number[]] = [[], []]
       for (let turn = -10; turn < turns; turn++) {
         const their = await timed(() => bare(connection, channel, days, after))
-        const our = await timed(() => reader.read(question({ after }), never))
+        const our = await timed(() => reader.read(query({ after }), never))
         if (turn < 0) continue
         theirs.push(their)
         ours.push(our)
@@ -134,13 +135,13 @@ try {
     await firstPages(reader, channel, 10)
     const publisher = usual
     const beside: Record<string, () => Promise<unknown>> = {
-      'page of one of 500 publishers': () => reader.read(question({ publisher }), never),
-      'count up to 10,000': () => reader.count(question({}), 10_000, never),
-      'count of that publisher': () => reader.count(question({ publisher }), 10_000, never),
-      'count of all': () => reader.count(question({}), Number.MAX_SAFE_INTEGER - 1, never),
-      'the newest of each series': () => reader.latest(question({}), never),
+      'page of one of 500 publishers': () => reader.read(query({ publisher }), never),
+      'count up to 10,000': () => reader.count(query({}), 10_000, never),
+      'count of that publisher': () => reader.count(query({ publisher }), 10_000, never),
+      'count of all': () => reader.count(query({}), Number.MAX_SAFE_INTEGER - 1, never),
+      'the newest of each series': () => reader.latest(query({}), never),
       'averages by hours': () =>
-        reader.aggregate({ ...question({}), aggregation: 'avg', intervalUs: 3_600_000_000, fromNs: lastDaysNs(days) }, never),
+        reader.aggregate({ ...query({}), aggregation: 'avg', intervalUs: 3_600_000_000, fromNs: lastDaysNs(days) }, never),
     }
     for (const [name, ask] of Object.entries(beside)) {
       const times: number[] = []
@@ -156,7 +157,7 @@ try {
   await node.stop()
 }
 
-/** Of the default size: of the channel, and of one publisher, in turns. */
+/** First pages of the default size: of the channel and of one publisher, alternately. */
 async function firstPages(reader: Reader, channel: string, turns: number): Promise<void> {
   const times = new Map<string | undefined, number[]>([undefined, usual, rarest].map(publisher => [publisher, []]))
   for (let turn = -1; turn < turns; turn++) {
@@ -170,7 +171,7 @@ async function firstPages(reader: Reader, channel: string, turns: number): Promi
   console.log(`first page of 10`.padEnd(50), `channel ${figure(whole)}   usual publisher ${beside(ofUsual)}   rarest ${beside(ofRarest)}`)
 }
 
-/** Of a quarter of the rows. */
+/** The start of the last days, which have a quarter of the rows, in nanoseconds. */
 function lastDaysNs(days: number): bigint {
   return BigInt((startDay + (days * 3) / 4) * dayUs) * 1000n
 }

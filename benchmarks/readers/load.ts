@@ -1,6 +1,6 @@
-// A process that asks over HTTP as fast as it is answered, for the benchmarks of requests: each connection for its share of the paths, again and again.
+// A process that sends HTTP requests as fast as they are answered: each connection repeats its share of the paths.
 //
-// node benchmarks/readers/load.ts '{"url":…,"paths":[…],"connections":16,"seconds":5,"authorization":…}', as a fork, which is told the report.
+// node benchmarks/readers/load.ts '{"url":…,"paths":[…],"connections":16,"seconds":5,"authorization":…}', as a fork, which sends its report to the parent.
 
 import autocannon from 'autocannon'
 
@@ -8,13 +8,13 @@ export interface LoadReport {
   readonly perSecond: number
   readonly total: number
   readonly bytes: number
-  /** Without an answer, or with one that is not 2xx. */
+  /** Requests without an answer, or with a status other than 2xx. */
   readonly failed: number
 }
 
 const { url, paths, connections, seconds, authorization } = JSON.parse(process.argv[2]!) as {
   url: string
-  /** Dealt out to the connections; where there are fewer, several connections share one. */
+  /** Divided among the connections; if there are fewer, several connections share one. */
   paths: readonly string[]
   connections: number
   seconds: number

@@ -1,18 +1,18 @@
-// What a page costs beside the bare find of the driver, in turns in one process: `node benchmarks/readers/mongodb.ts [--rows 100000] [--turns 3]`.
+// Pages of the MongoDB reader compared with the driver's bare find, in turns in one process: `node benchmarks/readers/mongodb.ts [--rows 100000] [--turns 3]`.
 //
-// On FerretDB, which decodes and sorts every row of a collection for each find, so that it takes nearly all of the time; or on the server that
-// MONGODB_URL names. Then what this process alone does: bytes into rows, beside the driver's own decoding of the same bytes.
+// On FerretDB, which decodes and sorts every row of a collection for each find and so takes nearly all of the time; or on the server of MONGODB_URL.
+// Then the work of this process alone: from bytes to rows, compared with the driver's decoding of the same bytes.
 
 import { parseArgs } from 'node:util'
 import { BSON, type Collection, type Document } from 'mongodb'
 import { openMongodbReader } from '../../readers/mongodb/reader.ts'
 import { documentOf, recordOf } from '../../readers/mongodb/rows.ts'
-import { noFilters, type PageQuery } from '../../readers/query.ts'
-import { keyOf, type Reader } from '../../readers/reader.ts'
+import { keyOf, noFilters, type PageQuery, type Reader } from '../../readers/reader.ts'
 import { openConnection } from '../../sinks/mongodb/connection.ts'
 import { encode } from '../../sinks/mongodb/encode.ts'
 import { openSink } from '../../sinks/mongodb/sink.ts'
 import { startMongo } from '../../test/servers/mongo.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { callNs, median } from '../median-time.ts'
 
@@ -28,11 +28,18 @@ const { signal } = new AbortController()
 
 const publisherOf = (nth: number): string => `7d5a2c1e-0000-4000-8000-${String((nth * 7919) % publishers).padStart(12, '0')}`
 
-/** One record a message, a second apart. */
+/** One record for each message, a second apart. */
 function batchOf(from: number, to: number): RecordBatch {
   const batch = new RecordBatch()
   for (let offset = from; offset < to; offset++) {
-    batch.beginMessage({ partition: 0, offset, channel, subtopic: 'floor.3.room', publisher: publisherOf(offset), protocol: 'http' })
+    batch.beginMessage({
+      at: logPartition(0, 0),
+      offset,
+      channel,
+      subtopic: 'floor.3.room',
+      publisher: publisherOf(offset),
+      protocol: 'http',
+    })
     const timeUs = startUs + offset * 1_000_000
     batch.appendRecord(
       0,
@@ -47,7 +54,7 @@ function batchOf(from: number, to: number): RecordBatch {
     )
     batch.endMessage()
   }
-  batch.cover(0, from, to)
+  batch.cover(logPartition(0, 0), from, to)
   return batch
 }
 
@@ -92,11 +99,12 @@ const sinkOptions = { ...place, ...writing, requestTimeoutMs: 60_000 }
 const written = await openConnection(sinkOptions, 'benchmark')
 await written.connect()
 await written.database.dropDatabase()
-const identity = { logName: 'messages', logId: 'benchmark', writer: 'benchmark', acceptNewLog: false }
-const sink = await openSink({ connection: written, options: sinkOptions, ...identity })
+const identity = { logName: 'messages', logId: 'benchmark', writer: 'benchmark' }
+const sink = await openSink({ connection: written, options: sinkOptions, logs: [identity] })
+await sink.takeNumbers([0])
 for (let from = 0; from < rows; from += batchRows) {
-  const nobody = (): Promise<never> => Promise.reject(new Error('no row of this benchmark is refused'))
-  await sink.write(sink.encode(batchOf(from, Math.min(rows, from + batchRows))), nobody, signal)
+  const unexpected = (): Promise<never> => Promise.reject(new Error('no row of this benchmark is refused'))
+  await sink.write(sink.encode(batchOf(from, Math.min(rows, from + batchRows))), unexpected, signal)
 }
 
 const readerOptions = { ...place, queryTimeoutMs: 60_000, connectionsMax: 4 }
@@ -105,7 +113,7 @@ await connection.connect()
 const reader = openMongodbReader({ connection, options: readerOptions })
 const messages: Collection = connection.database.collection('messages')
 const order = { timeUs: -1, _id: -1 } as const
-// Both connect before the time begins.
+// Connects both before the measurement.
 await reader.check()
 
 line(`${rows.toLocaleString('en')} rows, ${limit} a page`, 'the reader', 'a bare find', 'ratio')
@@ -147,16 +155,16 @@ await sink.close()
 await written.close()
 await server?.stop()
 
-/** The documents of a batch, each as the driver hands it over. */
+/** The documents of a batch, as the driver returns them. */
 function documentsOf(batch: RecordBatch): Buffer[] {
-  const [table] = encode(batch, 1).tables
+  const [table] = encode(batch, [1]).tables
   const { bytes, rowStart, rowMessage } = table!
   return rowMessage.map((_, row) => Buffer.from(bytes.subarray(rowStart[row], rowStart[row + 1])))
 }
 
 const documents = new RecordBatch()
 for (let offset = 0; offset < 1_000; offset++) {
-  documents.beginMessage({ partition: 0, offset, channel, subtopic: 'engine', publisher: publisherOf(offset), protocol: 'http' })
+  documents.beginMessage({ at: logPartition(0, 0), offset, channel, subtopic: 'engine', publisher: publisherOf(offset), protocol: 'http' })
   const payload = {
     temperature: 21.5,
     state: 'running',

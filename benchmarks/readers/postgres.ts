@@ -1,21 +1,22 @@
-// The PostgreSQL reader against the bare statements of the same answers, over the same connection, in turns within one run: `npm run bench -- readers postgres`.
+// The PostgreSQL reader compared with bare statements for the same data, in turns on one connection: `npm run bench -- readers postgres`.
 //
 // node benchmarks/readers/postgres.ts [--rows 10000000] [--turns 300] [--limit 10]
 //
-// A fifth of the rows lie in one channel of 500 publishers, of whom one sends a hundredth of what the others do, the rest in 1,000 channels of ten; all
-// are spread over thirty days. They are stored by the sink, a batch of a writer at a time. Ours is the whole of what a request costs behind the HTTP
-// server: the question, the statement, the rows, the total, the next cursor and the answer's text. The bare side gets the rows of its statement from the driver.
+// A fifth of the rows are in one channel of 500 publishers, one of which sends a hundredth of what the others do, the rest in 1,000 channels of ten; all
+// are spread over thirty days. The sink stores them in batches like a writer's. The reader's side is everything behind the HTTP server: request, statement,
+// rows, total, next cursor and the answer's text. The bare side only gets the rows of its statement from the driver.
 
 import { parseArgs } from 'node:util'
-import type { Database, SqlValue } from '../../config/postgres/database.ts'
-import { openServer } from '../../config/postgres/server.ts'
+import type { Database, SqlValue } from '../../database/database.ts'
+import { openServer } from '../../database/server.ts'
+import { pageBytes } from '../../readers/answers/record-json.ts'
 import { openCursors } from '../../readers/cursor.ts'
-import { answerRows } from '../../readers/pages.ts'
+import { answerRows } from '../../readers/paging.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
-import { canonicalQuestion, questionOf } from '../../readers/question.ts'
-import { pageBytes } from '../../readers/record-json.ts'
+import { canonicalRequest, requestOf } from '../../readers/request.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
 
@@ -38,7 +39,7 @@ const publisherOf = (nth: number): string => `f0e1d2c3-b4a5-4968-8778-${String(n
 const rarest = publisherOf(499)
 const signal = new AbortController().signal
 
-/** Every fifth row is of the busy channel. Multiplied by a prime, so that its publishers come mixed. */
+/** Every fifth row is in the busy channel. Multiplying by a prime mixes its publishers. */
 function append(batch: RecordBatch, offset: number): void {
   const ofBusy = offset % 5 === 0
   const nth = ofBusy ? offset / 5 : offset
@@ -49,15 +50,16 @@ function append(batch: RecordBatch, offset: number): void {
         `0a1b2c3d-4e5f-4a6b-8c7d-${String(1 + ((nth * 7919) % 1000)).padStart(12, '0')}`,
         publisherOf(1000 + ((nth * 7919) % 1000) * 10 + (nth % 10)),
       ]
-  batch.beginMessage({ partition: 0, offset, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
+  batch.beginMessage({ at: logPartition(0, 0), offset, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
   const timeUs = startUs + Math.floor((offset / rows) * spanUs)
   batch.appendRecord(0, 'temperature', 'Cel', timeUs, ValueKind.number, 20 + (offset % 97) / 10, undefined, Number.NaN, Number.NaN)
   batch.endMessage()
 }
 
 async function fill(database: Database): Promise<void> {
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 }
-  const sink = await openSink({ database, options, writer: 'bench', logName: 'messages', logId: 'bench', acceptNewLog: false })
+  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false }
+  const sink = await openSink({ database, options, logs: [{ logName: 'messages', logId: 'bench', writer: 'bench' }] })
+  await sink.takeNumbers([0])
   const batch = new RecordBatch()
   const refuse = async (): Promise<never> => {
     throw new Error('no row of this benchmark is refused')
@@ -65,12 +67,12 @@ async function fill(database: Database): Promise<void> {
   for (let from = 0; from < rows; from += batchRows) {
     batch.clear()
     for (let offset = from; offset < from + batchRows; offset++) append(batch, offset)
-    batch.cover(0, from, from + batchRows)
+    batch.cover(logPartition(0, 0), from, from + batchRows)
     await sink.write(sink.encode(batch), refuse, signal)
     if (process.stderr.isTTY) process.stderr.write(`\r${(from + batchRows).toLocaleString('en-US')} rows stored `)
   }
   await sink.close()
-  // As autovacuum leaves it.
+  // As after autovacuum.
   await database.execute('VACUUM ANALYZE messages')
 }
 
@@ -92,12 +94,12 @@ async function milliseconds(work: () => Promise<unknown>): Promise<number> {
 async function measure(database: Database): Promise<void> {
   const parts = { reader: openPostgresReader({ database }), cursors: openCursors(Buffer.alloc(32, 7)), countMax: 10_000 }
 
-  /** What a request asks, as the route hands it on. */
+  /** A request as the route passes it on. */
   async function ours(parameters: Readonly<Record<string, string>>, publisher?: string): Promise<string> {
-    const { question } = questionOf(parameters, busy, publisher, 1000)
-    if (question.kind === 'export' || question.kind === 'aggregate') throw new Error('no question of this benchmark')
-    const { items, total, nextCursor: seal } = await answerRows(parts, question, signal)
-    const frame = { total, offset: question.offset, limit: question.limit, format: question.selection.format, nextCursor: seal?.() }
+    const { request } = requestOf(parameters, busy, publisher, 1000)
+    if (request.kind === 'export' || request.kind === 'aggregate') throw new Error('no request of this benchmark')
+    const { items, total, nextCursor } = await answerRows(parts, request, signal)
+    const frame = { total, offset: request.offset, limit: request.limit, format: request.filter.format, nextCursor }
     return pageBytes(frame, items).toString()
   }
 
@@ -107,12 +109,12 @@ async function measure(database: Database): Promise<void> {
   const page = bare(`SELECT ${columns} FROM messages WHERE channel = $1 ${newestFirst} LIMIT ${limit + 1}`, [busy])
   const counted = bare(`SELECT count(*) FROM (SELECT 1 FROM messages WHERE channel = $1 LIMIT 10001) AS seen`, [busy])
 
-  // Where the page at that depth begins, found once as a client finds it: page after page.
+  // Where the page at that depth begins, found once like a client does: page after page.
   const first = JSON.parse(await ours({ limit: '1000' })) as { next_cursor: string }
   let cursor = first.next_cursor
   for (let seen = 1000; seen < depth; seen += 1000)
     cursor = (JSON.parse(await ours({ limit: '1000', cursor })) as { next_cursor: string }).next_cursor
-  const { key } = parts.cursors.decode(cursor, canonicalQuestion(questionOf({}, busy, undefined, 1000).question))!
+  const { key } = parts.cursors.decode(cursor, canonicalRequest(requestOf({}, busy, undefined, 1000).request))!
   const deep = bare(
     `SELECT ${columns} FROM messages WHERE channel = $1 AND time <= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
      AND (time, position, index) < (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::bigint, $4::integer) ${newestFirst} LIMIT ${limit + 1}`,
@@ -138,12 +140,12 @@ async function measure(database: Database): Promise<void> {
   for (let turn = 0; turn < turns + 5; turn++) {
     for (const [at, row] of all.entries()) {
       if (turn >= (row.turns ?? turns) + 5) continue
-      // Who comes first finds the processor's caches as the question before has left them, so each does in its turn.
+      // The first one finds the processor's caches as the previous request left them, so they take turns in being first.
       const isOursFirst = turn % 2 === 0
       let one = isOursFirst ? await milliseconds(row.ours) : Number.NaN
       const other = row.bare === undefined ? Number.NaN : await milliseconds(row.bare)
       if (!isOursFirst) one = await milliseconds(row.ours)
-      // The first ones warm up.
+      // The first turns are a warm-up.
       if (turn < 5) continue
       times[at]!.ours.push(one)
       times[at]!.bare.push(other)

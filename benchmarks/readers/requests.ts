@@ -1,29 +1,29 @@
-// How many requests one reader process serves, against a bare fastify route that answers the same bytes from memory, in turns: `npm run bench -- readers requests`.
+// How many requests one reader process serves, compared with a bare fastify route that sends the same bytes: `npm run bench -- readers requests`.
 //
 // node benchmarks/readers/requests.ts [--connections 16] [--seconds 5] [--turns 3]
 //
-// Each asks for 100 SenML records. The routes stand in this process and the load comes from another one. Two loads: all connections look at one page, as
-// those of a dashboard do, and each at the page of a channel of its own. Three sources of rows: memory, where everything but the store is measured, at rest
-// and with a new record for each question, so that no page is one that was printed before; and a PostgreSQL server, where its driver is too, and where the
-// server takes a core of the machine beside, so that the time of this process for a request says more there than their number.
+// Each request returns 100 SenML records. The routes are in this process, and another process sends the load. Two loads: all connections read the same
+// page, like those of a dashboard, or each reads the page of a different channel. Three sources of rows: memory, which measures everything except the
+// store, without changes and with a new record for each query, so that no page was printed before; and a PostgreSQL server with its driver, where the
+// server occupies a core of the machine, so CPU time for each request says more than requests/s.
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { parseArgs } from 'node:util'
 import { fastify } from 'fastify'
-import { createServer } from '../../config/http/server.ts'
 import { createLogger } from '../../config/logger.ts'
-import { openServer } from '../../config/postgres/server.ts'
-import { cacheAccess } from '../../control-plane/access-cache.ts'
+import { cacheAccess } from '../../control-plane/access/cache.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
+import { openServer } from '../../database/server.ts'
+import { createServer } from '../../http/server.ts'
 import { openCursors } from '../../readers/cursor.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
-import { noFilters } from '../../readers/query.ts'
-import type { Reader, Row, SenmlRow } from '../../readers/reader.ts'
+import { noFilters, type Reader, type Row, type SenmlRow } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
 import type { LoadReport } from './load.ts'
@@ -55,20 +55,20 @@ function batchOf(from: number): RecordBatch {
   for (let offset = from; offset < from + 10_000; offset++) {
     const publisher = `f0e1d2c3-b4a5-4968-8778-${String((offset * 7919) % 500).padStart(12, '0')}`
     const channel = channels[offset % channels.length]!
-    batch.beginMessage({ partition: 0, offset, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
+    batch.beginMessage({ at: logPartition(0, 0), offset, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
     const value = 20 + (offset % 97) / 10
     batch.appendRecord(0, 'temperature', 'Cel', startUs + offset * 1000, ValueKind.number, value, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
   }
-  batch.cover(0, from, from + 10_000)
+  batch.cover(logPartition(0, 0), from, from + 10_000)
   return batch
 }
 
-/** Rows are made anew for each answer, as a store's driver makes them. */
+/** Creates the rows again for each answer, like a store's driver. */
 function fromMemory(rows: readonly Row[], isAtRest: boolean): Reader {
   let asked = 0
   const nothing = async (): Promise<never> => {
-    throw new Error('no question of this benchmark')
+    throw new Error('no query of this benchmark')
   }
   return {
     read: async ({ limit }) => {
@@ -124,7 +124,7 @@ async function serveBare(url: string): Promise<{ url: string; close(): Promise<v
 
 interface Load {
   readonly perSecond: number
-  /** Of this process. */
+  /** CPU time of this process. */
   readonly cpuUs: number
   readonly answerBytes: number
 }
@@ -144,7 +144,7 @@ async function compare(name: string, reader: Reader): Promise<void> {
   const bare = await serveBare(ours.url)
   for (const [of, asked] of Object.entries(loads)) {
     const turnsOf = { ours: [] as Load[], bare: [] as Load[] }
-    // The first of each warms up.
+    // The first turn of each is a warm-up.
     for (let turn = 0; turn <= turns; turn++) {
       turnsOf.bare.push(await load(bare.url, asked))
       turnsOf.ours.push(await load(ours.url, asked))
@@ -175,8 +175,9 @@ try {
     connectionsMax: 8,
     plansEach: true,
   })
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 }
-  const sink = await openSink({ database, options, writer: 'bench', logName: 'messages', logId: 'bench', acceptNewLog: false })
+  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false }
+  const sink = await openSink({ database, options, logs: [{ logName: 'messages', logId: 'bench', writer: 'bench' }] })
+  await sink.takeNumbers([0])
   const refuse = async (): Promise<never> => {
     throw new Error('no row of this benchmark is refused')
   }
@@ -184,8 +185,8 @@ try {
   await sink.close()
   await database.execute('VACUUM ANALYZE messages')
   const stored = openPostgresReader({ database })
-  const selection = { ...noFilters, channel: channels[0]!, format: 'messages' }
-  const rows = await stored.read({ ...selection, direction: 'desc', limit: 5 * records, offset: 0, after: undefined }, signal)
+  const filter = { ...noFilters, channel: channels[0]!, format: 'messages' }
+  const rows = await stored.read({ ...filter, direction: 'desc', limit: 5 * records, offset: 0, after: undefined }, signal)
   await compare('rows from memory, at rest', fromMemory(rows, true))
   await compare('rows from memory, a new one each time', fromMemory(rows, false))
   await compare('rows from PostgreSQL', stored)

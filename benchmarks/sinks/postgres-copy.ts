@@ -1,4 +1,4 @@
-// The PostgreSQL sink against `\copy` of the same rows into the same table, one connection each, in turns: `npm run bench -- postgres-copy`.
+// The PostgreSQL sink compared with `\copy` of the same rows into the same table, one connection each, in turns: `npm run bench -- postgres-copy`.
 //
 // node benchmarks/sinks/postgres-copy.ts [--rows 200000] [--batch 2000] [--turns 5] [--fsync] [--latency 0]
 
@@ -8,11 +8,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parseArgs, promisify } from 'node:util'
-import { openServer } from '../../config/postgres/server.ts'
+import { openServer } from '../../database/server.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
-import { openProxy } from '../../test/servers/proxy.ts'
+import { openProxy } from '../../test/servers/process/proxy.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
 
@@ -31,18 +32,18 @@ const rowsPerBatch = Number(values.batch)
 const publishers = 1000
 const execute = promisify(execFile)
 
-/** Strings are made anew, as a transformer makes them. */
+/** New strings, like those of a transformer. */
 function fresh(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
 
-/** One record a message, as devices send most. */
+/** One record for each message, like most devices send. */
 function newBatch(first: number, timeUs: number): RecordBatch {
   const batch = new RecordBatch()
   for (let offset = first; offset < first + rowsPerBatch; offset++) {
     const device = String((offset * 7919) % publishers).padStart(12, '0')
     batch.beginMessage({
-      partition: 0,
+      at: logPartition(0, 0),
       offset,
       channel: fresh(`0a1b2c3d-4e5f-4a6b-8c7d-${device}`),
       subtopic: fresh('floor.3.room'),
@@ -65,11 +66,11 @@ function newBatch(first: number, timeUs: number): RecordBatch {
   return batch
 }
 
-/** The same batch at another place in the log: a heap full of batches would measure the garbage collector. */
+/** The same batch at another position of the log: many batches in memory would measure the garbage collector. */
 function movedTo(batch: RecordBatch, from: number): RecordBatch {
   for (let message = 0; message < rowsPerBatch; message++) batch.messages.offset[message] = from + message
   batch.ranges.length = 0
-  batch.cover(0, from, from + rowsPerBatch)
+  batch.cover(logPartition(0, 0), from, from + rowsPerBatch)
   return batch
 }
 
@@ -82,12 +83,12 @@ type Format = 'text' | 'binary'
 
 interface Turn {
   readonly perSecond: number
-  /** Of this process, and of the server with all its backends, µs a row: they say more than the rate on a busy machine. */
+  /** CPU time of this process, and of the server with all its backends, in µs for each row: on a busy machine they say more than the rate. */
   readonly cpuUs: number
   readonly serverCpuUs: number
 }
 
-/** CPU of the server so far in µs: its own, that of its backends, and of those that have ended. */
+/** CPU time of the server so far in µs, including running and ended backends. */
 async function serverCpuUs(): Promise<number> {
   const postmaster = (await readFile(join(postgres.folder, 'data', 'postmaster.pid'), 'utf8')).split('\n')[0]!
   let ticks = 0
@@ -103,7 +104,7 @@ async function serverCpuUs(): Promise<number> {
   return ticks * 10_000
 }
 
-/** As the pipeline does: the next batch is encoded while one is being written. Decoding is not measured: the batches are there. */
+/** Like the pipeline: the next batch is encoded while one is written. Decoding is not measured. */
 async function bySink<Encoded>(sink: Sink<Encoded>, batches: readonly RecordBatch[]): Promise<Turn> {
   const serverCpu = await serverCpuUs()
   const cpu = process.cpuUsage()
@@ -112,7 +113,7 @@ async function bySink<Encoded>(sink: Sink<Encoded>, batches: readonly RecordBatc
   let encoded = next(0)
   for (let from = 0; from < rows; from += rowsPerBatch) {
     const written = sink.write(encoded, reject, signal)
-    // What it sends first is on its way before the next batch takes this turn of the event loop.
+    // Lets the sink send before the next batch occupies this turn of the event loop.
     await nextTurn()
     if (from + rowsPerBatch < rows) encoded = next(from + rowsPerBatch)
     await written
@@ -139,8 +140,13 @@ try {
   const near = Number(values.latency) === 0 ? url : url.replace(/:\d+\//, `:${proxy.port}/`)
   const database = await openServer({ url: near, applicationName: 'benchmark', connectionsMax: 2 })
   const operator = await openServer({ url, applicationName: 'operator', connectionsMax: 1 })
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 }
-  const sink = await openSink({ database, options, logName: 'messages', logId: 'benchmark', writer: 'benchmark', acceptNewLog: false })
+  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false }
+  const sink = await openSink({
+    database,
+    options,
+    logs: [{ logName: 'messages', logId: 'benchmark', writer: 'benchmark' }],
+  })
+  await sink.takeNumbers([0])
   const timeUs = Date.now() * 1000
   const batches = Array.from({ length: 16 }, (_, nth) => newBatch(nth * rowsPerBatch, timeUs))
   const empty = () => operator.execute('TRUNCATE public.messages; UPDATE sluice.offsets SET next_offset = 0; CHECKPOINT')

@@ -1,21 +1,22 @@
-// The rows that sinks and bare loops write: SenML messages as devices send them, in batches of a writer's default size.
+// The rows that sinks and raw loops write: SenML messages as devices send them, in batches of a writer's default size.
 
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 
 const batchRows = 10_000
 const channels = 100
 const things = 1000
-/** A thing sends once a second or so: a batch is ten seconds of all of them. */
+/** A thing sends about once a second, so a batch is ten seconds of all things. */
 const spreadUs = 10_000_000
 
-/** Strings are made anew, as a transformer makes them. */
+/** New strings, like those of a transformer. */
 function fresh(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
 
 /**
- * @param records of each message
- * @param nowUs when the last of them was measured, microseconds since 1970
+ * @param records in each message
+ * @param nowUs time of the last record, microseconds since 1970
  */
 export function batchesOf(rows: number, records: number, nowUs: number): RecordBatch[] {
   const batches: RecordBatch[] = []
@@ -27,18 +28,18 @@ export function batchesOf(rows: number, records: number, nowUs: number): RecordB
     const endUs = nowUs - Math.floor((messages - to) / batchMessages) * spreadUs
     for (let offset = from; offset < to; offset++)
       append(batch, offset, records, endUs - Math.round(((to - offset) / batchMessages) * spreadUs))
-    batch.cover(0, from, to)
+    batch.cover(logPartition(0, 0), from, to)
     batches.push(batch)
   }
   return batches
 }
 
 function append(batch: RecordBatch, offset: number, records: number, timeUs: number): void {
-  // Multiplied by a prime, so that channels and things are mixed; a thing keeps to its channel.
+  // Multiplied by a prime, so that channels and things are mixed; a thing stays in its channel.
   const thing = (offset * 7919) % things
   const [device, channel] = [thing, thing % channels].map(number => String(number).padStart(12, '0'))
   batch.beginMessage({
-    partition: 0,
+    at: logPartition(0, 0),
     offset,
     channel: fresh(`0a1b2c3d-4e5f-4a6b-8c7d-${channel}`),
     subtopic: fresh('floor.3.room'),

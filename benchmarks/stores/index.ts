@@ -1,9 +1,9 @@
-// Each sink against a bare loop of the same driver over the same ready rows, in turns within one run: `npm run bench -- stores`.
+// Each sink compared with a raw loop of the same driver over the same prepared rows, in turns within one run: `npm run bench -- stores`.
 //
 // node benchmarks/stores/index.ts [cassandra|influxdb|mongodb …] [--turns 5] [--records 1] [--rows N]
 //
-// The bare loops and their parameters are in benchmarks/raw. What they send is made before the time begins; the sink gets record batches, as the
-// pipeline hands them over, and encodes one while the one before is being written. After each turn the rows in the store are counted.
+// The raw loops and their parameters are in benchmarks/raw. Their requests are prepared before the measurement; the sink gets record batches like from
+// the pipeline, and encodes one while the previous one is written. After each turn the rows in the store are counted.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -29,7 +29,7 @@ const { values, positionals } = parseArgs({
   options: {
     turns: { type: 'string', default: '5' },
     records: { type: 'string', default: '1' },
-    /** Instead of each store's own. */
+    /** Overrides each store's own number. */
     rows: { type: 'string' },
   },
 })
@@ -46,7 +46,7 @@ async function bySink(sink: Sink, batches: readonly RecordBatch[]): Promise<void
     const before = encoded
     const written = sink.write(before, never, signal)
     written.catch(() => undefined)
-    // What it sends first is on its way before the next batch takes this turn of the event loop.
+    // Lets the sink send before the next batch occupies this turn of the event loop.
     await nextTurn()
     if (at + 1 < batches.length) encoded = sink.encode(batches[at + 1]!)
     await written
@@ -56,7 +56,7 @@ async function bySink(sink: Sink, batches: readonly RecordBatch[]): Promise<void
 
 interface Turn {
   readonly perSecond: number
-  /** Of this process, µs a row. */
+  /** CPU time of this process for each row, in µs. */
   readonly cpuUs: number
 }
 
@@ -81,9 +81,10 @@ async function measure({ name, rows: usual }: StoreToMeasure): Promise<void> {
     const batches = batchesOf(Number(values.rows ?? usual), records, Date.now() * 1000)
     const rows = batches.reduce((sum, batch) => sum + batch.rowCount, 0)
     const sink = await store.openSink()
+    await sink.takeNumbers([0])
     const raw: Turn[] = []
     const ours: Turn[] = []
-    // The first of each warms up server and code, and is not counted.
+    // The first turn of each is a warm-up.
     for (let turn = 0; turn <= turns; turn++) {
       const ready = store.ready(batches)
       raw.push(await measured(store, rows, () => store.run(ready)))

@@ -1,4 +1,4 @@
-// What the benchmark of the stores is given of each: a server, a bare loop over its driver, and the sink on the same server.
+// What the benchmark of the stores needs for each store: a server, a raw loop over its driver, and the sink on the same server.
 
 import type { Sink } from '../../sinks/sink.ts'
 import type { RecordBatch } from '../../transformers/record-batch.ts'
@@ -6,24 +6,24 @@ import type { RecordBatch } from '../../transformers/record-batch.ts'
 export interface RawStore {
   /** `Cassandra 5.0.9` */
   readonly server: string
-  /** Of the bare loop: `256 single inserts in flight`. */
+  /** Of the raw loop: `256 single inserts in flight`. */
   readonly parameters: string
-  /** Makes ready, outside the measured time, what the loop sends for these batches. */
+  /** Prepares what the loop sends for these batches, before the measurement. */
   ready(batches: readonly RecordBatch[]): unknown
-  /** Sends it all; resolves when everything is acknowledged. */
+  /** Sends it; resolves when everything is acknowledged. */
   run(ready: unknown): Promise<void>
-  /** An empty store again, with what the sink makes in it. */
+  /** Empties the store, and creates what the sink needs in it. */
   empty(): Promise<void>
-  /** Opens the sink on the same server, as a writer's worker does. */
+  /** Opens the sink on the same server, like a writer's worker. */
   openSink(): Promise<Sink>
-  /** How many rows it has. */
+  /** The number of stored rows. */
   count(): Promise<number>
   close(): Promise<void>
 }
 
 export interface StoreToMeasure {
-  /** The file of benchmarks/raw. */
+  /** The file in benchmarks/raw. */
   readonly name: 'cassandra' | 'influxdb' | 'mongodb'
-  /** Of one turn: some seconds of work. */
+  /** For one turn: some seconds of work. */
   readonly rows: number
 }

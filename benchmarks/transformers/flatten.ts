@@ -1,6 +1,6 @@
-// What flattening costs a document, and unflattening a point, beside what JSON.parse alone costs on the same bytes.
+// Flattening a document, and unflattening a point, compared with JSON.parse of the same bytes.
 //
-// Both are measured in turns in one process, each turn over many documents of different numbers. The figure that counts is the ratio.
+// Both are measured in turns in one process, each turn over many documents with different numbers. The ratio is what counts.
 
 import { type Fields, flatten } from '../../transformers/json/flatten.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
@@ -39,7 +39,7 @@ const cases: readonly Case[] = [
   { name: '3 fields, one an array', document: ordinal => ({ id: ordinal, state: 'on', samples: [1.5, 2.5, 3.5, 4.5, 5.5, ordinal] }) },
 ]
 
-/** Measures and prints a line for each kind of document. */
+/** Prints a line for each kind of document. */
 export async function bench(): Promise<void> {
   let kept: unknown
   console.log('flatten, medians          parse ns  flatten ns   ratio   unflatten ns   ratio')

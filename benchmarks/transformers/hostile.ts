@@ -1,14 +1,14 @@
-// What hostile input of 256 KiB costs: how long until it is answered, and with what, and how much is allocated for it.
+// The cost of hostile input of 256 KiB: the time until it is answered, the answer, and the memory allocated for it.
 //
-// Every kind that the fuzzer knows, several of each, and the dearest payloads that are known. The worst of a kind counts, in a warm
-// process; the first decode of all comes on top, as the engine has not compiled anything by then. What is alive of it at once is another
-// matter: a test holds that (test/transformers/heap.slow.test.ts).
+// Several inputs of every kind in the fuzzer, and the most expensive known payloads. The worst of a kind counts, in a warm process; the very first
+// decode takes longer, because nothing is compiled yet. Another test bounds the memory in use at the same time (test/transformers/heap.slow.test.ts).
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { allocatedFlags, type HeapLine } from '../../test/fuzz/heap.ts'
 import { type Format, type Hostile, hostileInputs, openTransformers } from '../../test/fuzz/hostile.ts'
-import { envelope, origin } from '../../test/fuzz/properties/slate.ts'
+import { envelope } from '../../test/fuzz/properties/slate.ts'
+import { origin } from '../../test/transformers/json/rows.ts'
 import { DecodeError } from '../../transformers/decode-error.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
@@ -16,11 +16,11 @@ import { median } from '../median-time.ts'
 
 const seed = 1
 const bytes = 2 ** 18
-/** How many inputs of a kind, and how often each is decoded. */
+/** Inputs of each kind, and decodes of each input. */
 const each = 4
 const turns = 7
 
-/** What an answer may take. */
+/** Time limit for an answer. */
 const answerMsMax = 20
 
 interface Line {
@@ -45,7 +45,7 @@ function decodeMs(transformer: Transformer, input: Uint8Array): { elapsedMs: num
   return { elapsedMs: performance.now() - startedMs, answer }
 }
 
-/** The one of the inputs of a name whose median is the worst. */
+/** The input with the slowest median, among those of one name. */
 function measure(inputs: readonly Hostile[], transformers: Readonly<Record<Format, Transformer>>): Line {
   const lines = inputs.map(({ name, format, make }): Line => {
     const input = make()
@@ -61,7 +61,7 @@ function measure(inputs: readonly Hostile[], transformers: Readonly<Record<Forma
   return lines.reduce((worst, line) => (line.medianMs > worst.medianMs ? line : worst))
 }
 
-/** Bytes allocated for an input, alive or not, in multiples of its size: by name, the most. Measured where nothing is collected meanwhile. */
+/** Bytes allocated for an input, in multiples of its size: the maximum for each name. Measured without garbage collection. */
 async function allocated(): Promise<Map<string, number>> {
   const program = fileURLToPath(new URL('../../test/fuzz/heap.ts', import.meta.url))
   const flags = [...allocatedFlags, program, 'allocated', seed, bytes, each].map(String)
@@ -73,13 +73,13 @@ async function allocated(): Promise<Map<string, number>> {
   const most = new Map<string, number>()
   for (const text of output.trimEnd().split('\n')) {
     const { name, bytes, heap, buffers } = JSON.parse(text) as HeapLine
-    // Of a short input what the engine takes for itself is more than what is made of it.
+    // For a short input the engine's own allocations exceed those for its content.
     if (bytes > 4096) most.set(name, Math.max(most.get(name) ?? 0, (heap + buffers) / bytes))
   }
   return most
 }
 
-/** Measures and prints a line for each kind, the slowest first. */
+/** Prints a line for each kind, the slowest first. */
 export async function bench(): Promise<void> {
   const multiples = await allocated()
   const byName = Map.groupBy(hostileInputs(seed, bytes, each), ({ name }) => name)

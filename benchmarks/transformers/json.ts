@@ -1,11 +1,12 @@
-// What JSON documents cost from bytes to rows, beside what JSON.parse alone costs on the same bytes.
+// Decoding JSON documents from bytes to rows, compared with JSON.parse of the same bytes.
 //
-// Both are measured in turns in one process, and each turn decodes many payloads that lie in memory of their own, as those
-// of a log do. The figure that counts is the ratio; it carries from machine to machine better than nanoseconds.
+// Both are measured in turns in one process, and each turn decodes many payloads in separate memory, like those of a log.
+// The ratio is what counts; it depends less on the machine than nanoseconds.
 
 import type { Envelope } from '../../transformers/envelope.ts'
 import { openJsonDocuments } from '../../transformers/json/documents.ts'
-import type { TimeField } from '../../transformers/json/time-fields.ts'
+import type { TimeField } from '../../transformers/json/times/time-fields.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import { callNs, median } from '../median-time.ts'
 
@@ -20,7 +21,7 @@ interface Case {
   payload: (ordinal: number) => string
 }
 
-/** What devices send, about 150 bytes, with a time as `time` gives it. */
+/** A typical reading of about 150 bytes, with the time that `time` returns. */
 function reading(ordinal: number, time: string): string {
   return (
     `{"time":${time},"device":"urn:dev:ow:10e2073a0108${String(ordinal % 1000).padStart(4, '0')}","temperature":${(20 + (ordinal % 97) / 10).toFixed(1)},` +
@@ -62,7 +63,7 @@ const envelope: Envelope = {
   createdRestNs: 0,
 }
 
-/** Measures and prints a line for each kind of payload. */
+/** Prints a line for each kind of payload. */
 export async function bench(): Promise<void> {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
   let kept: unknown
@@ -76,7 +77,7 @@ export async function bench(): Promise<void> {
     const transformer = openJsonDocuments({ timeFields })
     const decode = (payload: Uint8Array): void => {
       if (batch.rowCount >= batchRows) batch = new RecordBatch()
-      batch.beginMessage({ partition: 0, offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' })
+      batch.beginMessage({ at: logPartition(0, 0), offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' })
       transformer.decode(payload, envelope, batch)
       batch.endMessage()
     }

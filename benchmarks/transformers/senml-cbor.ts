@@ -1,12 +1,13 @@
-// What SenML CBOR costs from bytes to rows, beside what JSON.parse alone costs on the same pack in JSON, and cbor-x on the same bytes.
+// Decoding SenML CBOR from bytes to rows, compared with JSON.parse of the same pack in JSON, and cbor-x on the same bytes.
 //
-// All three are measured in turns in one process, and each turn decodes many payloads that lie in memory of their own, as those
-// of a log do. The figure that counts is the first ratio: how many times as fast as JSON.parse, its UTF-8 decoding included.
+// All three are measured in turns in one process, and each turn decodes many payloads in separate memory, like those of a log.
+// The first ratio is what counts: how many times as fast as JSON.parse including its UTF-8 decoding.
 
 import { Encoder } from 'cbor-x'
 import type { Envelope } from '../../transformers/envelope.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
-import { openSenmlCbor } from '../../transformers/senml/cbor.ts'
+import { openSenmlCbor } from '../../transformers/senml/cbor/cbor.ts'
 import { callNs, median } from '../median-time.ts'
 
 const turns = 41
@@ -14,7 +15,7 @@ const turnMs = 15
 const batchRows = 2000
 const createdUs = 1_700_000_000_000_000
 
-/** What the decoder is held to, beside JSON.parse. */
+/** Target, relative to JSON.parse. */
 const timesAsFastMin = 2
 
 type Fields = Record<string, string | number>
@@ -64,7 +65,7 @@ const envelope: Envelope = {
   createdRestNs: 0,
 }
 
-/** Maps as maps, and no extensions of its own. */
+/** Decodes maps as maps, without its own extensions. */
 const cborX = new Encoder({ useRecords: false, mapsAsObjects: false })
 
 function cborOf(pack: readonly Fields[]): Uint8Array {
@@ -72,10 +73,10 @@ function cborOf(pack: readonly Fields[]): Uint8Array {
   return Uint8Array.from(cborX.encode(records))
 }
 
-/** One object for all messages, as the pipeline has. */
-const origin = { partition: 0, offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' }
+/** One object for all messages, as in the pipeline. */
+const origin = { at: logPartition(0, 0), offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' }
 
-/** Measures and prints a line for each kind of pack. */
+/** Prints a line for each kind of pack. */
 export async function bench(): Promise<void> {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
   const transformer = openSenmlCbor()
@@ -108,7 +109,7 @@ export async function bench(): Promise<void> {
       resolved.push(callNs(resolve, cbor, turnMs))
     }
     const [parseNs, genericNs, rowsNs] = [median(parsed), median(decoded), median(resolved)]
-    // Turn by turn: a machine that changes its speed changes it for both.
+    // Turn by turn, so that a change of the machine's speed affects both.
     const timesAsFast = resolved.map((rowsNs, turn) => parsed[turn]! / rowsNs)
     const figures: [string, number][] = [
       [parseNs.toFixed(0), 10],

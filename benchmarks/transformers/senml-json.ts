@@ -1,9 +1,10 @@
-// What SenML JSON costs from bytes to rows, beside what JSON.parse alone costs on the same bytes.
+// Decoding SenML JSON from bytes to rows, compared with JSON.parse of the same bytes.
 //
-// Both are measured in turns in one process, and each turn decodes many payloads that lie in memory of their own, as those
-// of a log do. The figure that counts is the ratio; it carries from machine to machine better than nanoseconds.
+// Both are measured in turns in one process, and each turn decodes many payloads in separate memory, like those of a log.
+// The ratio is what counts; it depends less on the machine than nanoseconds.
 
 import type { Envelope } from '../../transformers/envelope.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import { openSenmlJson } from '../../transformers/senml/json.ts'
 import { callNs, median } from '../median-time.ts'
@@ -15,7 +16,7 @@ const createdUs = 1_700_000_000_000_000
 
 interface Case {
   name: string
-  /** The ratio that the decoder is held to. */
+  /** Target of the ratio. */
   ratioMax: number
   pack: (ordinal: number) => string
 }
@@ -66,10 +67,10 @@ const envelope: Envelope = {
   createdRestNs: 0,
 }
 
-/** One object for all messages, as the pipeline has. */
-const origin = { partition: 0, offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' }
+/** One object for all messages, as in the pipeline. */
+const origin = { at: logPartition(0, 0), offset: 0, channel: 'channel', subtopic: '', publisher: 'publisher', protocol: 'http' }
 
-/** Measures and prints a line for each kind of pack. */
+/** Prints a line for each kind of pack. */
 export async function bench(): Promise<void> {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
   const transformer = openSenmlJson()
@@ -94,7 +95,7 @@ export async function bench(): Promise<void> {
       parsed.push(callNs(parse, payloads, turnMs))
       resolved.push(callNs(resolve, payloads, turnMs))
     }
-    // Turn by turn: a machine that changes its speed changes it for both.
+    // Turn by turn, so that a change of the machine's speed affects both.
     const ratios = resolved.map((rowsNs, turn) => rowsNs / parsed[turn]!)
     const rows = (JSON.parse(utf8.decode(payloads[0])) as unknown[]).length
     const [parseNs, rowsNs] = [median(parsed), median(resolved)]

@@ -1,5 +1,5 @@
-// What a publisher of `sluice up` waits while somebody sends four JSON bodies of 1 MiB at once, to each route that takes one; and how many
-// passwords of one account can be tried in a minute. The senders are a process of their own.
+// How long a publisher of `./sluice up` waits while another client sends four JSON bodies of 1 MiB at the same time, to each route with a body; and how
+// many passwords of one account can be tried in a minute. A separate process sends them.
 //
 // node benchmarks/up/hostile-bodies.ts [--root <another checkout>] [--rounds 5] [--guess-seconds 60]
 
@@ -7,7 +7,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { hostileBodies } from '../../test/config/http/hostile-bodies.ts'
+import { hostileBodies } from '../../test/http/hostile-bodies.ts'
 import { call, makeSite, publish } from '../../test/up/operator.ts'
 import type * as UpPlatform from '../../test/up/platform.ts'
 import { median } from '../median-time.ts'
@@ -21,13 +21,13 @@ interface Order {
   readonly path: string
   readonly authorization?: string
   readonly body: string
-  /** Requests at once, as often as one round has passed, or until the time is over. */
+  /** Parallel requests, repeated for one round or until the time is over. */
   readonly atOnce: number
   readonly rounds?: number
   readonly seconds?: number
 }
 
-/** How often each status was answered. */
+/** Number of answers by status. */
 type Statuses = Readonly<Record<string, number>>
 
 async function send({ url, path, authorization, body, atOnce, rounds = Infinity, seconds = Infinity }: Order): Promise<Statuses> {
@@ -43,7 +43,7 @@ async function send({ url, path, authorization, body, atOnce, rounds = Infinity,
   return statuses
 }
 
-/** In the process of the senders: takes orders until the parent goes. */
+/** In the senders' process: takes orders until the parent is gone. */
 if (process.send !== undefined) {
   process.on('message', (order: Order) => void send(order).then(statuses => process.send!(statuses)))
 } else {
@@ -64,7 +64,7 @@ async function measure(): Promise<void> {
     return statuses
   }
 
-  /** Publishes until the work is done; what each publish waited. */
+  /** Publishes until the work is done; returns how long each publish waited. */
   async function waitsDuring(work: Promise<unknown>): Promise<number[]> {
     const waits: number[] = []
     const ending = new AbortController()

@@ -1,7 +1,7 @@
-// How long publishers of `sluice up` wait while one large message goes to open live streams.
+// How long publishers of `./sluice up` wait while one large message is sent to open live streams.
 //
-// One device publishes a message of many records to a channel that streams follow; another user's device publishes single records all the
-// while, and waits for each answer. Each round opens new streams; those of `stuck` read nothing after the head of the answer.
+// One device publishes a message of many records to a channel that streams follow; another user's device continuously publishes single records, and
+// waits for each answer. Each round opens new streams; those of `stuck` read nothing after the head of the answer.
 //
 // node benchmarks/up/live-streams.ts [--streams 0,20,200] [--mode read,stuck] [--records 16000] [--rounds 5] [--root /another/checkout]…
 
@@ -29,7 +29,7 @@ const { values } = parseArgs({
 /** Independent publishers, each with one request at a time. */
 const publishers = 2
 const quietMs = 2_000
-/** A round of streams that read nothing has no end of its own. */
+/** For streams that read nothing, whose round would not end by itself. */
 const roundMsMin = 5_000
 const roundMsMax = 120_000
 
@@ -40,7 +40,7 @@ type Order =
   | { kind: 'publish'; base: string; site: Site }
   | { kind: 'waits' }
 
-/** What each `waits` answers: those that ended since the one before, in milliseconds. */
+/** The answer to `waits`: the requests that ended since the previous answer, in milliseconds. */
 interface Waits {
   readonly median: number
   readonly worst: number
@@ -72,7 +72,7 @@ async function measure(root: string, count: number, mode: Mode): Promise<void> {
   const worst: number[] = []
   const own: number[] = []
   const delivered: string[] = []
-  // The first round is for the compiler.
+  // The first round is a warm-up.
   for (let round = 0; round <= Number(values.rounds); round++) {
     const marker = `end-${round}`
     await ask(streams, { kind: 'streams', base: platform.url, site: followed, count, mode, marker })
@@ -110,7 +110,7 @@ async function measure(root: string, count: number, mode: Mode): Promise<void> {
   console.log(cells.join('  '))
 }
 
-/** 16,000 records of 16 bytes are a payload of 256 KB. The last record's name ends with the marker. */
+/** 16,000 records of 16 bytes are a payload of 256 KB. The name of the last record ends with the marker. */
 function pack(records: number, marker: string): string {
   const body = '{"n":"a","v":1},'.repeat(records - 1)
   return `[${body}{"n":"${marker}","v":1}]`
@@ -120,7 +120,7 @@ function median(numbers: readonly number[]): number {
   return numbers.toSorted((one, another) => one - another)[Math.floor(numbers.length / 2)] ?? Number.NaN
 }
 
-/** Clients are processes of their own, so that they take no time from the platform's event loop. */
+/** Starts the clients in separate processes, so that they take no time from the platform's event loop. */
 function start(role: 'streams' | 'publishers'): ChildProcess {
   return fork(import.meta.filename, ['--role', role])
 }
@@ -164,7 +164,7 @@ async function openStream({ base, site }: Order & { kind: 'streams' }): Promise<
   return response
 }
 
-/** Resolves when the marker came. */
+/** Resolves when the marker arrives. */
 function until(stream: IncomingMessage, marker: string): Promise<void> {
   let before = ''
   return new Promise(resolve => {
@@ -207,7 +207,7 @@ function openPublishersRole(): (order: Order) => Promise<unknown> {
       for (let count = 0; count < publishers; count++) void run()
       return undefined
     }
-    // Those who wait now began in the time that is asked about.
+    // Those still waiting began in the measured period.
     const waiting = [...began]
     while (waiting.some(one => began.has(one))) await wait(1)
     const found: Waits = { median: median(waits), worst: Math.max(...waits) }

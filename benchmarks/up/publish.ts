@@ -1,4 +1,4 @@
-// What `sluice up` takes on its embedded defaults: single-record packs over HTTP, acknowledged durably, stored, and counted in the database afterwards.
+// Throughput of `./sluice up` on its embedded defaults: single-record packs over HTTP, acknowledged durably, stored, and then counted in the database.
 //
 // node benchmarks/up/publish.ts [--seconds 20] [--connections 32]
 
@@ -6,14 +6,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { openEmbedded } from '../../config/postgres/embedded.ts'
+import { openEmbedded } from '../../database/embedded/embedded.ts'
 import { call, makeSite } from '../../test/up/operator.ts'
 import { disposableFolder, startPlatform } from '../../test/up/platform.ts'
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '20' }, connections: { type: 'string', default: '32' } } })
 const pack = JSON.stringify([{ bn: 'urn:dev:ow:10e2073a01080063:', n: 'temperature', u: 'Cel', v: 23.1 }])
 
-/** The sum of a counter of the platform over all its labels. */
+/** The sum of a counter over all its labels. */
 async function counter(base: string, name: string): Promise<number> {
   const { text } = await call(base, 'GET', '/metrics')
   const lines = text.split('\n').filter(line => line.startsWith(name) && !line.startsWith('#'))
@@ -28,7 +28,7 @@ interface LoadResult {
   readonly latency: { readonly p50: number; readonly p90: number; readonly p99: number; readonly max: number }
 }
 
-/** The load comes from a process of its own, so that it takes no time from the platform's event loop. */
+/** Sends the load from a separate process, so that it takes no time from the platform's event loop. */
 async function load(url: string, key: string, seconds: number): Promise<LoadResult> {
   const autocannon = new URL('../../node_modules/autocannon/autocannon.js', import.meta.url).pathname
   const flags = ['--json', '--no-progress', '-c', values.connections, '-d', String(seconds), '-m', 'POST', '-b', pack]
@@ -47,7 +47,7 @@ const platform = await startPlatform({ data: folder.path })
 const site = await makeSite(platform.url)
 const url = `${platform.url}/channels/${site.channel}/messages`
 
-await load(url, site.device, 3) // so that what follows is compiled
+await load(url, site.device, 3) // warm-up
 const storedBefore = await counter(platform.url, 'component_sent_events_total')
 const started = performance.now()
 const result = await load(url, site.device, Number(values.seconds))

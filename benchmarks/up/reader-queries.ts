@@ -1,7 +1,7 @@
-// How long publishers of `sluice up` wait while one user asks the heaviest questions at once.
+// How long publishers of `./sluice up` wait while one user sends the most expensive queries in parallel.
 //
-// A channel is filled with rows while the platform is down. One publisher of another user has its grant cached; another shows a thing key that was
-// not seen for longer than a grant is cached, so that each of its messages needs a look at the database. Each has one request at a time.
+// A channel is filled with rows while the platform is down. One publisher of another user has a cached grant; the other uses a thing key whose grant is
+// no longer cached, so that each of its messages needs a database query. Each sends one request at a time.
 //
 // node benchmarks/up/reader-queries.ts [--rows 507000] [--rounds 5] [--root /another/checkout]…
 
@@ -11,7 +11,7 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { openEmbedded } from '../../config/postgres/embedded.ts'
+import { openEmbedded } from '../../database/embedded/embedded.ts'
 import { call, expectStatus, makeSite, type Site } from '../../test/up/operator.ts'
 import { disposableFolder, startPlatform } from '../../test/up/platform.ts'
 
@@ -34,13 +34,13 @@ const queries = [
   'name=nothing&count=exact',
 ]
 const quietMs = 3_000
-/** A grant is cached for five seconds, and a key is shown once in twenty. */
+/** A grant is cached for five seconds, and a key is used once in twenty. */
 const freshKeys = 1_000
 const freshPauseMs = 20
 
 type Order = { kind: 'publish'; base: string; channel: string; keys: readonly string[] } | { kind: 'waits' }
 
-/** What `waits` answers: those that ended since the one before, in milliseconds. */
+/** The answer to `waits`: the requests that ended since the previous answer, in milliseconds. */
 interface Waits {
   readonly cached: readonly [median: number, worst: number]
   readonly fresh: readonly [median: number, worst: number]
@@ -123,7 +123,7 @@ function serve(role: (order: Order) => Promise<unknown>): void {
   process.on('message', (order: Order) => void role(order).then(result => process.send!({ result })))
 }
 
-/** In a process of their own, so that they take no time from the platform's event loop. */
+/** In a separate process, so that they take no time from the platform's event loop. */
 function openPublishers(): (order: Order) => Promise<unknown> {
   const agent = new Agent({ keepAlive: true })
   const began = new Set<object>()
@@ -156,7 +156,7 @@ function openPublishers(): (order: Order) => Promise<unknown> {
       void run(url, keys, freshPauseMs, ms => fresh.push(ms))
       return undefined
     }
-    // Those who wait now began in the time that is asked about.
+    // Those still waiting began in the measured period.
     const waiting = [...began]
     while (waiting.some(one => began.has(one))) await wait(1)
     const found = { cached: spread(cached), fresh: spread(fresh) }

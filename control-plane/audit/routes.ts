@@ -1,9 +1,9 @@
 // The audit log, for the administrator.
 
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
-import { toUtc } from '../instant.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
+import { toUtc } from '../requests/text.ts'
 import { listAuditSchema } from './schema.ts'
 import type { AuditEntry, AuditLog } from './store.ts'
 

@@ -1,10 +1,9 @@
 // The audit log in the database: who changed what, when and from where.
 
-import type { Database, Queries, SqlRow, SqlValue } from '../../config/postgres/database.ts'
+import type { Database, Queries, SqlRow, SqlValue } from '../../database/database.ts'
 import type { UserId } from '../ids.ts'
-import { boundedRows } from '../page.ts'
 import type { Relation } from '../policies/policy-store.ts'
-import type { Actor } from '../writes.ts'
+import { boundedRows } from '../requests/page.ts'
 
 export const auditActions = [
   ...(['user.register', 'user.update', 'user.change-password', 'user.reset-password', 'user.disable', 'user.enable'] as const),
@@ -26,6 +25,7 @@ export const auditActions = [
     'bootstrap.enable',
     'bootstrap.disable',
     'bootstrap.acknowledge',
+    'bootstrap.certify',
     'bootstrap.delete',
     'mapping.create',
     'mapping.delete',
@@ -34,19 +34,29 @@ export const auditActions = [
 ] as const
 export type AuditAction = (typeof auditActions)[number]
 
+/** Who changes something, and from where, for the audit log. */
+export interface Actor {
+  /** undefined for a registration without sign-in, a device with its external key, and the program itself. */
+  readonly user: UserId | undefined
+  /** The client's address; undefined for the program itself. */
+  readonly address: string | undefined
+  /** The id of the request. */
+  readonly request: string | undefined
+}
+
 export interface AuditEntry {
   /** RFC 3339, in microseconds. */
   readonly at: string
   readonly actor: Actor
   readonly action: AuditAction
-  /** What it happened to, in the order of the request: ids, `users`, `authorities`, `*`. */
+  /** What was changed, in the order of the request: ids, `users`, `authorities`, `*`. */
   readonly objects: readonly string[]
-  /** What was given or taken. */
+  /** What was added or removed. */
   readonly relations: readonly string[]
 }
 
 export interface AuditFilter {
-  /** The id of who did it. */
+  /** The id of the user who did it. */
   readonly actor?: string | undefined
   /** What it happened to. */
   readonly object?: string | undefined
@@ -58,22 +68,22 @@ export interface AuditFilter {
 }
 
 export interface AuditPage {
-  /** How many match, and at most `countedMax` of them are counted. */
+  /** How many match; at most `countedMax` of them are counted. */
   readonly total: number
   readonly items: readonly AuditEntry[]
 }
 
 export interface AuditLog {
-  /** In the transaction of the change, so that there is no change without its line and no line without its change. */
+  /** Call it in the transaction of the change, so that there is no change without its line and no line without its change. */
   add(transaction: Queries, by: Actor, action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): Promise<void>
   /** The newest first. */
   list(filter: AuditFilter, page: { readonly offset: number; readonly limit: number }): Promise<AuditPage>
 }
 
-/** Beyond it a total is not counted on: a log of years would be read to its end for it. */
+/** Counting stops here: an exact total would read a log of years to its end. */
 export const countedMax = 10_000
 
-// Whoever adds a line removes two that are too old, so that the log shrinks by itself; one that somebody else is removing is left to them.
+// Each insert removes two lines that are too old, so that the log shrinks by itself. It skips lines that another insert is removing.
 const addSql = `
   WITH old AS (
     SELECT id FROM control_plane.audit WHERE at < now() - make_interval(days => $6::int4) ORDER BY at LIMIT 2 FOR UPDATE SKIP LOCKED
@@ -84,7 +94,7 @@ const addSql = `
   VALUES ($1, $2, $3, $4, $5::text[], $7::text[])`
 
 /**
- * The lines that match, as `matching`, and the values. The text names only the given filters, so that a cached plan fits every request with that text.
+ * The lines that match, as `matching`, and the values. The statement contains only the given filters, so that a cached plan fits every request with the same filters.
  * With an object, lines are found before they are sorted: a scan from the newest on might read the whole log for a few.
  */
 function matchingSql({ actor, object, action, from, to }: AuditFilter, retentionDays: number): [sql: string, values: SqlValue[]] {
@@ -98,7 +108,7 @@ function matchingSql({ actor, object, action, from, to }: AuditFilter, retention
     ] as const
   ).filter(([, value]) => value !== undefined)
   const conditions = given.map(([condition], at) => condition.replace('$', `$${at + 1}`))
-  // One of our own words, as a literal: a plan shared by all actions would scan all lines for a rare one.
+  // A literal, which is safe because the name is one of ours: a plan shared by all actions would scan all lines for a rare one.
   if (action !== undefined) conditions.push(`action = '${action}'`)
   const materialized = object === undefined ? 'NOT MATERIALIZED' : 'MATERIALIZED'
   const sql = `WITH matching AS ${materialized} (SELECT * FROM control_plane.audit WHERE ${conditions.join(' AND ')})`
@@ -122,7 +132,7 @@ type EntryRow = SqlRow & {
   relations: string[]
 }
 
-/** @param retentionDays lines that are older are shown no more, and removed by and by */
+/** @param retentionDays older lines are no longer shown, and are removed over time */
 export function openAuditLog(database: Database, { retentionDays }: { readonly retentionDays: number }): AuditLog {
   return {
     async add(transaction, by, action, objects, relations = []) {

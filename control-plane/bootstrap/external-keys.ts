@@ -1,39 +1,39 @@
-// External keys: what a device shows before it is anybody's thing. Kept as an HMAC; wrong ones are counted by external id and network.
+// External keys: the credential of a device that does not know its thing yet. Stored as an HMAC; wrong ones are counted by external id and network.
 
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { clientAddressOf, networkOf } from '../../config/http/client-address.ts'
-import { type ErrorCode, type Fault, HttpError } from '../../config/http/errors.ts'
-import type { Queries } from '../../config/postgres/database.ts'
 import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
-import { delayMsOf } from '../failed-attempts.ts'
-import { openFairQueue } from '../fair-queue.ts'
-import { refuseFaults, textFault } from '../text.ts'
-import type { UnknownKeys } from '../unknown-keys.ts'
+import type { Queries } from '../../database/database.ts'
+import { type ErrorCode, type Fault, HttpError } from '../../http/errors.ts'
+import { clientAddressOf, networkOf } from '../../http/requests/client-address.ts'
+import { delayMsOf } from '../access/failed-attempts.ts'
+import { openFairQueue } from '../outside/fair-queue.ts'
+import { refuseFaults, textFault } from '../requests/text.ts'
+import type { UnknownKeys } from '../requests/unknown-keys.ts'
 
 const externalIdBytesMax = 254
 const externalKeyBytesMax = 256
 const masterKeyIdBytes = 4
 
-/** What a device shows. */
+/** What a device sends. */
 export interface ExternalCredential {
   readonly externalId: string
   readonly externalKey: string
 }
 
 export interface ExternalKeys {
-  /** @throws HttpError `malformed_request` for what cannot be taken, with its place in the body */
+  /** @throws HttpError `malformed_request` for an id or key that is not allowed, with its place in the body */
   check(credential: ExternalCredential): void
-  /** Which master key a look-up is made under, 4 bytes for each of ours: the first one's first. */
+  /** Ids of the master keys that look-ups are made under, 4 bytes each, in the order of the keys. */
   readonly masterKeyIds: readonly [Buffer, ...Buffer[]]
-  /** What a key is kept as, bound to its external id: without the master key, a copy of the table does not tell whether a key is in it. */
+  /** What a key is stored as, bound to its external id: without the master key, a copy of the table does not reveal whether a key is in it. */
   keep(credential: ExternalCredential): KeptKey
-  /** All that it may be kept as, one for each master key, in hex: for `keptSql`. */
+  /** All forms that it may be stored in, one for each master key, in hex: for `keptSql`. */
   lookups(credential: ExternalCredential): string[]
   isKept(kept: Uint8Array, credential: ExternalCredential): boolean
-  /** Keeps a key that is shown under the first master key from now on, where it is kept under another: without being shown it cannot be. */
+  /** Stores the key under the first master key if it is stored under another. Possible only now, because the device has sent the key. */
   renew(queries: Queries, credential: ExternalCredential, kept: Pick<KeptKey, 'masterKeyId'>): Promise<void>
-  /** How many are kept under other master keys than these. */
+  /** How many are stored under a master key that is not among these. */
   countBeside(queries: Queries, masterKeyIds: readonly Buffer[]): Promise<number>
 }
 
@@ -47,12 +47,12 @@ export interface KeptKey {
 export const keptSql = (parameter: string): string =>
   `key_lookup IN (SELECT decode(lookup, 'hex') FROM unnest(${parameter}::text[]) AS lookup)`
 
-/** An external id and key that are another owner's. To tell of it is to tell that the key is right, so it counts as a failed fetch. */
+/** Another owner has this external id and key. This refusal reveals that the key is right, so it counts as a failed fetch. */
 export class ExternalKeyTakenError extends Error {
   override readonly name = 'ExternalKeyTakenError'
 }
 
-// Two rows at most have it: that of a mapping, and that of its configuration.
+// At most two rows have it: the mapping's and its configuration's.
 const renewSql = `
   WITH renewed AS (UPDATE control_plane.mappings SET key_lookup = $2, key_id = $3 WHERE ${keptSql('$1')})
   UPDATE control_plane.bootstrap_configs SET key_lookup = $2, key_id = $3 WHERE ${keptSql('$1')}`
@@ -63,7 +63,7 @@ const besideSql = `
     UNION SELECT owner, external_id FROM control_plane.mappings WHERE key_id NOT IN (SELECT decode(id, 'hex') FROM unnest($1::text[]) AS id)
   ) AS beside`
 
-/** @param bytesMin bytes that a key has at least */
+/** @param bytesMin least number of bytes in a key */
 export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): ExternalKeys {
   const secrets = masterKeys.map(masterKey => createSecretKey(deriveKey(masterKey, 'external-keys'))) as [KeyObject, ...KeyObject[]]
   const masterKeyIds = masterKeys.map(masterKey => deriveKey(masterKey, 'external-keys-id').subarray(0, masterKeyIdBytes)) as [
@@ -81,7 +81,7 @@ export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): Exte
   function keyFault(key: string): string | undefined {
     const bytes = Buffer.byteLength(key)
     if (bytes < bytesMin) return `has ${bytes} bytes in UTF-8: give at least ${bytesMin}`
-    if (key !== key.trim()) return 'begins or ends with a blank, which no header can carry: give it without'
+    if (key !== key.trim()) return 'begins or ends with a space, which a header cannot carry: remove it'
     return lineFault(key) ?? textFault(key, externalKeyBytesMax)
   }
 
@@ -110,7 +110,7 @@ export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): Exte
   }
 }
 
-/** @throws HttpError `malformed_request` for what no external id is */
+/** @throws HttpError `malformed_request` for text that cannot be an external id */
 export function checkExternalId(externalId: string, pointer: string): void {
   const detail = externalIdFault(externalId)
   if (detail !== undefined) refuseFaults([{ pointer, detail }] satisfies Fault[])
@@ -128,39 +128,37 @@ function lineFault(text: string): string | undefined {
 export interface FailedFetches {
   /** Counts a failure at an external id. @returns how it is answered: with `code`, or with `too_many_requests` */
   refusal(request: FastifyRequest, externalId: string, code: ErrorCode, detail: string): Promise<HttpError>
-  /** Counts a conflict that tells of another's key. @returns `error` or what it is answered with, to be thrown */
+  /** Counts a conflict that reveals another owner's key. @returns the error to throw: `error`, or the refusal in its place */
   conflict(request: FastifyRequest, externalId: string, error: unknown): Promise<unknown>
-  /** Counts what may show whether a key is another's. @throws HttpError `too_many_requests` */
+  /** Counts a request that may reveal whether a key belongs to another owner. @throws HttpError `too_many_requests` */
   noteTry(request: FastifyRequest, externalId: string): Promise<void>
-  /** Counts what was made with a key: that it could be made tells that the key is no other's. Refuses nothing: `refuseLimited` does, before the next. */
+  /** Counts a creation with a key, since its success reveals that no other owner has the key. Refuses nothing: `refuseLimited` does, before the next one. */
   noteMade(request: FastifyRequest, externalId: string): Promise<void>
-  /** @throws HttpError `too_many_requests` for an external id that is limited at this address already */
+  /** @throws HttpError `too_many_requests` for an external id that is already limited at this address */
   refuseLimited(request: FastifyRequest, externalId: string): void
   /**
-   * Looks up a key that is shown: at once, or after failures at the external id, from wherever, later and one at a time. So a key cannot be found by
-   * trying, and the right one still opens.
+   * Looks up a key: immediately or, after failures at the external id from any address, delayed and one at a time. So a key cannot be found by trying,
+   * and the right one still works.
    *
-   * @throws HttpError `too_many_requests` or `unavailable` where too many wait
+   * @throws HttpError `too_many_requests` or `unavailable` if too many wait
    */
   slowed<Result>(request: FastifyRequest, externalId: string, look: () => Promise<Result>): Promise<Result>
 }
 
-/** In place of an address: failures from all of them. */
-const anywhere = ''
+/** In place of an address: counts failures from all addresses. */
+const allAddresses = ''
 const keyWork = { what: ['external keys', 'checked'], concurrentMax: 4, jobsMax: 400, addressJobsMax: 100, accountJobsMax: 20 } as const
 
 export function openFailedFetches(unknownKeys: UnknownKeys): FailedFetches {
   const queue = openFairQueue(keyWork)
   const lookupOf = (externalId: string): Buffer => Buffer.from(externalId)
-  const tooMany = (leftMs: number): HttpError => {
-    const detail =
-      'external keys were shown too often for this external id from this address: wait, and use the one that it was provisioned with'
-    return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
-  }
+  const tooManyKeys = 'too many attempts with this external id from this address: wait, and use the key that it was provisioned with'
+  const tooMany = (leftMs: number): HttpError =>
+    new HttpError('too_many_requests', tooManyKeys, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
 
   /** @returns undefined while it is not limited */
   async function limited(request: FastifyRequest, externalId: string): Promise<HttpError | undefined> {
-    const leftMs = await unknownKeys.note('external-id', lookupOf(externalId), clientAddressOf(request), anywhere)
+    const leftMs = await unknownKeys.note('external-id', lookupOf(externalId), clientAddressOf(request), allAddresses)
     return leftMs === 0 ? undefined : tooMany(leftMs)
   }
 
@@ -171,7 +169,7 @@ export function openFailedFetches(unknownKeys: UnknownKeys): FailedFetches {
     refusal,
     async conflict(request, externalId, error) {
       if (!(error instanceof ExternalKeyTakenError)) return error
-      return refusal(request, externalId, 'conflict', 'this external key cannot be given with this external id: give another one')
+      return refusal(request, externalId, 'conflict', 'this external key cannot be used with this external id: use another one')
     },
     async noteTry(request, externalId) {
       const refused = await limited(request, externalId)
@@ -184,7 +182,7 @@ export function openFailedFetches(unknownKeys: UnknownKeys): FailedFetches {
     },
     async slowed(request, externalId, look) {
       const address = clientAddressOf(request)
-      const [failures, ofAll] = await unknownKeys.count('external-id', lookupOf(externalId), [address, anywhere])
+      const [failures, ofAll] = await unknownKeys.count('external-id', lookupOf(externalId), [address, allAddresses])
       const delayMs = delayMsOf(ofAll!)
       if (delayMs === 0) return look()
       return queue.run({ account: externalId, address: networkOf(address), failures: failures! }, look, delayMs)

@@ -1,21 +1,26 @@
-// Bootstrap: what devices fetch with their external key, and what their owners keep for them (SPEC §4, Bootstrap service).
+// Bootstrap: what devices fetch with their external key, and how owners manage it (SPEC §4, Bootstrap service).
 
 import { hash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Fault, HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, actorOf, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import { type Fault, HttpError } from '../../http/errors.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, actorOf, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
+import { checkCsr } from '../certificates/csr.ts'
+import type { CertificatesOptions } from '../certificates/options.ts'
+import { recordOf } from '../certificates/record.ts'
+import { readTtl } from '../certificates/request.ts'
 import type { Connections } from '../connections/store.ts'
 import { nameBytesMax } from '../entity.ts'
 import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
-import { refuseFaults, textFault } from '../text.ts'
+import { refuseFaults, textFault } from '../requests/text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
-import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import { changed, eTagOf, expectedVersions, isAmong } from '../versions.ts'
 import type { ExternalKeys, FailedFetches } from './external-keys.ts'
 import {
   acknowledgeSchema,
+  certifySchema,
   contentBytesMax,
   createConfigSchema,
   fetchConfigSchema,
@@ -30,6 +35,9 @@ import {
 import type { Config, ConfigChange, ConfigFields, Configs, FetchedConfig } from './store.ts'
 
 const challenge = 'Thing realm="sluice"'
+const configDecorator = 'bootstrapConfig'
+/** Longer than any request with a CSR. */
+const csrBodyLimit = 32_768
 
 interface Parts {
   readonly configs: Configs
@@ -37,9 +45,11 @@ interface Parts {
   readonly connections: Pick<Connections, 'exist'>
   readonly externalKeys: ExternalKeys
   readonly failedFetches: FailedFetches
+  /** How long certificates are valid. */
+  readonly certificates: Pick<CertificatesOptions, 'ttlHours' | 'ttlHoursMax'>
   readonly authentication: Authentication
   readonly authorization: Authorization
-  /** External keys come as Bearer and without a scheme too. */
+  /** External keys are also accepted as Bearer and without a scheme. */
   readonly isCompatible: boolean
 }
 
@@ -52,7 +62,7 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
   const { configs, things, connections, externalKeys, failedFetches, authentication, authorization } = parts
   const onRequest = authentication.required
 
-  /** @returns the version now; throws HttpError where nothing was changed */
+  /** @returns the new version; throws HttpError if nothing was changed */
   async function update(request: FastifyRequest, thing: ThingId, change: ConfigChange): Promise<string> {
     const outcome = await configs.update(changerOf(request), thing, change, expectedVersions(request))
     const refused = () => refusal(request, thing, change.channels)
@@ -121,27 +131,31 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
   })
 }
 
-function deviceRoutes(app: HttpServer, { configs, failedFetches, isCompatible }: Parts): void {
-  /** @throws HttpError the same for an id that is unknown and a key that is wrong */
-  async function open(request: FastifyRequest, reply: FastifyReply, externalId: string): Promise<FetchedConfig> {
+function deviceRoutes(app: HttpServer, { configs, failedFetches, certificates, isCompatible }: Parts): void {
+  app.decorateRequest(configDecorator, null)
+  const opened = (request: FastifyRequest): FetchedConfig => request.getDecorator(configDecorator)
+
+  /** An onRequest hook. @throws HttpError the same one for an unknown id and a wrong key */
+  async function onRequest(request: FastifyRequest<{ Params: unknown }>, reply: FastifyReply): Promise<void> {
+    const { external_id: externalId } = request.params as { external_id: string }
     const externalKey = externalKeyOf(request.headers.authorization ?? '', isCompatible)
     if (externalKey === undefined) {
       reply.header('www-authenticate', challenge)
-      throw new HttpError('unauthenticated', 'show the external key as Authorization: Thing <external key>')
+      throw new HttpError('unauthenticated', 'send the external key as Authorization: Thing <external key>')
     }
     const config = await failedFetches.slowed(request, externalId, () => configs.open({ externalId, externalKey }))
     if (config === undefined) {
-      const detail = 'no configuration has this external id and key: show the key that the device was provisioned with'
+      const detail = 'unknown external id or key: use the key that the device was provisioned with'
       const refusal = await failedFetches.refusal(request, externalId, 'unauthenticated', detail)
       if (refusal.status === 401) reply.header('www-authenticate', challenge)
       throw refusal
     }
     if (!config.isAllowed) throw new HttpError('forbidden', 'the configuration or its owner is disabled')
-    return config
+    request.setDecorator(configDecorator, config)
   }
 
-  app.get('/things/bootstrap/:external_id', { schema: fetchConfigSchema }, async (request, reply) => {
-    const config = await open(request, reply, request.params.external_id)
+  app.get('/things/bootstrap/:external_id', { schema: fetchConfigSchema, onRequest }, async (request, reply) => {
+    const config = opened(request)
     if (request.method === 'GET') await configs.noteFetch(config.thing)
     const { content = '{}', clientCert, clientKey, caCert } = config
     const answer = {
@@ -154,30 +168,31 @@ function deviceRoutes(app: HttpServer, { configs, failedFetches, isCompatible }:
     const text = JSON.stringify(answer)
     const etag = `"${hash('sha256', text, 'base64url')}"`
     reply.headers({ etag, 'cache-control': 'private, no-cache', vary: 'Authorization' })
-    if (isAmong(request.headers['if-none-match'] ?? '', etag)) return reply.code(304).send()
+    if (isAmong(request.headers['if-none-match'], etag)) return reply.code(304).send()
     return reply
       .type('application/json; charset=utf-8')
       .serializer(() => text)
       .send(answer)
   })
 
-  app.post('/things/bootstrap/:external_id/ack', { schema: acknowledgeSchema }, async (request, reply) => {
-    const { thing } = await open(request, reply, request.params.external_id)
-    await configs.acknowledge(actorOf(request), thing)
+  app.post('/things/bootstrap/:external_id/ack', { schema: acknowledgeSchema, onRequest }, async (request, reply) => {
+    await configs.acknowledge(actorOf(request), opened(request).thing)
     return reply.code(204).send()
+  })
+
+  app.post('/things/bootstrap/:external_id/csr', { schema: certifySchema, bodyLimit: csrBodyLimit, onRequest }, async (request, reply) => {
+    const key = await checkCsr(request.body.csr, '/body/csr')
+    const ttlSeconds = readTtl(request.body, certificates)
+    const issued = await configs.certify(actorOf(request), opened(request), { key, ttlSeconds })
+    return reply.code(201).headers(unstored).send(recordOf(issued))
   })
 }
 
-/** Everything behind the scheme, which older clients write otherwise or leave out. Headers carry bytes, and keys are UTF-8. */
+/** The text after the scheme; older clients send another scheme, or none. Headers carry bytes, and keys are UTF-8. */
 function externalKeyOf(header: string, isCompatible: boolean): string | undefined {
   const [, scheme, rest = ''] = /^(?:(thing|bearer) +)?(.+)$/i.exec(header) ?? []
   if (rest === '' || (scheme?.toLowerCase() !== 'thing' && !isCompatible)) return undefined
   return Buffer.from(rest, 'latin1').toString('utf8')
-}
-
-/** RFC 9110 §13.1.2: compared weakly. */
-function isAmong(header: string, etag: string): boolean {
-  return header.split(',').some(tag => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
 }
 
 function ofThing({ thing, key, channels }: Config) {
@@ -207,7 +222,7 @@ interface FieldsBody {
   readonly ca_cert?: string
 }
 
-/** @throws HttpError `malformed_request` for what is too long, with its place */
+/** @throws HttpError `malformed_request` for fields that are too long, with their place */
 function fieldsOf(body: FieldsBody): ConfigFields {
   const faults = (['name', 'content', 'client_cert', 'client_key', 'ca_cert'] as const).flatMap((field): Fault[] => {
     const detail = textFault(body[field] ?? '', field === 'name' ? nameBytesMax : contentBytesMax)

@@ -1,22 +1,29 @@
-// Requests and answers of bootstrap configurations. Beside our names stand those that agents and SDKs of the origin read.
+// Requests and answers of bootstrap configurations, with the field names that agents and SDKs of the origin read beside ours.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
+import { csrSchema, issuedSchema, pemSchema, ttlSchema } from '../certificates/schema.ts'
 import { channelSchema } from '../channels/schema.ts'
 import { bulkItemsMax, nameQuery } from '../entity.ts'
 import { exampleIds, idSchema } from '../ids.ts'
-import { pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { emptyAnswer, headersOf, tokenRequired } from '../requests/answers.ts'
+import { pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
-/** Of a configuration's content, and of each certificate and key. */
+/** Bytes of a configuration's content, and of each certificate and key. */
 export const contentBytesMax = 65_536
 
 const thing = idSchema('thing', "The thing's id.")
 const channelIds = Type.Array(idSchema('channel', "A channel's id."), { maxItems: bulkItemsMax })
-const state = Type.Integer({ minimum: 0, maximum: 1, description: '1 where the thing is connected to the channels.', examples: [1] })
-const externalId = Type.String({ description: 'The id that the device has of itself: 1 to 254 bytes.', examples: ['02:42:ac:11:00:02'] })
-const externalKey = Type.String({ description: 'The secret that the device shows: up to 256 bytes.', examples: ['f3a1c6d0b5e84c1f'] })
+const state = Type.Integer({ minimum: 0, maximum: 1, description: '1 if the thing is connected to the channels.', examples: [1] })
+export const externalId = Type.String({
+  description: "The device's own id: 1 to 254 bytes.",
+  examples: ['02:42:ac:11:00:02'],
+})
+export const externalKey = Type.String({
+  description: 'The secret that the device sends: up to 256 bytes.',
+  examples: ['f3a1c6d0b5e84c1f'],
+})
 
 const needsToken = { tags: ['bootstrap'], security: tokenRequired }
 const showsExternalKey = { tags: ['bootstrap'], security: [{ external: [] }] }
@@ -30,16 +37,14 @@ const content = Type.Optional(
   }),
 )
 const name = Type.Optional(Type.String({ description: 'At most 1024 bytes in UTF-8.', examples: ['gateway 7'] }))
-const pem = (kind: string, description: string) =>
-  Type.Optional(Type.String({ description, examples: [`-----BEGIN ${kind}-----\n…\n-----END ${kind}-----\n`] }))
 const certificates = {
-  client_cert: pem('CERTIFICATE', 'PEM.'),
-  client_key: pem('PRIVATE KEY', 'PEM; erased here once the device has it.'),
-  ca_cert: pem('CERTIFICATE', 'PEM.'),
+  client_cert: Type.Optional(pemSchema('CERTIFICATE', 'PEM.')),
+  client_key: Type.Optional(pemSchema('PRIVATE KEY', 'PEM; erased here once the device has it.')),
+  ca_cert: Type.Optional(pemSchema('CERTIFICATE', 'PEM.')),
 }
 
 const key = '5f0c2b7e-8d1a-4c47-9a52-0c4d6f1be7a9'
-/** The same under two names each: lists of ids and of objects for those who read either. */
+/** Each under two names: clients read either lists of ids or lists of objects. */
 const ofThing = {
   thing_id: thing,
   thing_key: Type.String({ description: 'What the thing sends as `Authorization: Thing <key>`.', examples: [key] }),
@@ -67,7 +72,7 @@ export const createConfigSchema = {
   ...needsToken,
   operationId: 'createConfiguration',
   summary: 'Create a bootstrap configuration',
-  description: 'For a thing of yours, or for one that is made. You have to own the channels.',
+  description: 'For a thing of yours; without one, a thing is created. You must own the channels.',
   body: Type.Object(
     {
       external_id: externalId,
@@ -81,7 +86,7 @@ export const createConfigSchema = {
     { title: 'NewBootstrapConfiguration' },
   ),
   response: {
-    201: emptyAnswer('It is created.', { Location: '/things/configs/<thing id>' }),
+    201: emptyAnswer('Created.', { Location: '/things/configs/<thing id>' }),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'),
   },
 }
@@ -108,7 +113,7 @@ export const viewConfigSchema = {
   ...needsToken,
   operationId: 'viewConfiguration',
   summary: 'View a bootstrap configuration',
-  description: 'Its owner may.',
+  description: 'Only for its owner.',
   params,
   response: {
     200: { ...configSchema, ...headersOf(eTagHeader) },
@@ -116,14 +121,14 @@ export const viewConfigSchema = {
   },
 }
 
-const changed = { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) }
+const changed = { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) }
 
 export const updateConfigSchema = {
   ...needsToken,
   operationId: 'updateConfiguration',
   summary: 'Change name and content, or enable and disable',
   description:
-    'Its owner may. What is left out stays. While it is disabled, fetching it is 403 and the thing is connected to none of its channels.',
+    'Only for its owner. Fields that are left out stay as they are. While it is disabled, a fetch returns 403 and the thing is connected to none of its channels.',
   params,
   headers: ifMatchHeaders,
   body: Type.Object(
@@ -137,7 +142,7 @@ export const updateCertificatesSchema = {
   ...needsToken,
   operationId: 'updateConfigurationCertificates',
   summary: 'Change the certificates that the device gets',
-  description: 'Its owner may. What is left out stays, and an empty text is none.',
+  description: 'Only for its owner. Fields that are left out stay as they are; an empty text removes one.',
   params,
   headers: ifMatchHeaders,
   body: Type.Object(certificates, { title: 'ConfigurationCertificates' }),
@@ -148,7 +153,8 @@ export const updateConnectionsSchema = {
   ...needsToken,
   operationId: 'updateConfigurationChannels',
   summary: 'Change the channels of a configuration',
-  description: 'Its owner may, with channels that they own. In state 1 the thing is connected to these, and disconnected from the others.',
+  description:
+    'Only for its owner, who must also own the channels. In state 1 the thing is connected to these and disconnected from the others.',
   params,
   headers: ifMatchHeaders,
   body: Type.Object({ channels: channelIds }, { title: 'ConfigurationChannels' }),
@@ -159,7 +165,7 @@ export const updateStateSchema = {
   ...needsToken,
   operationId: 'setConfigurationState',
   summary: 'Connect the thing to the channels of its configuration, or disconnect it',
-  description: 'Its owner may. A device fetches its configuration in either state.',
+  description: 'Only for its owner. A device can fetch its configuration in either state.',
   params,
   headers: ifMatchHeaders,
   body: Type.Object(
@@ -173,10 +179,10 @@ export const removeConfigSchema = {
   ...needsToken,
   operationId: 'removeConfiguration',
   summary: 'Delete a bootstrap configuration',
-  description: 'Its owner may. The thing and its connections stay.',
+  description: 'Only for its owner. The thing and its connections stay.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const fetchConfigSchema = {
@@ -184,11 +190,11 @@ export const fetchConfigSchema = {
   operationId: 'fetchConfiguration',
   summary: 'Fetch the configuration of a device',
   description:
-    'By the device itself. An unknown id and a wrong key are the same 401; after twenty of them within a minute it is 429 for this id and network, but never for the right key.',
+    'For the device itself. An unknown id and a wrong key return the same 401; after twenty of them within a minute this id and network get 429, but the right key never does.',
   params: ofDevice,
   headers: Type.Object({
     'if-none-match': Type.Optional(
-      Type.String({ description: 'An `ETag` from before: what is as it was is a 304.', examples: ['"3f2a"'] }),
+      Type.String({ description: 'An `ETag` of an earlier answer: 304 if nothing has changed.', examples: ['"3f2a"'] }),
     ),
   }),
   response: {
@@ -200,7 +206,7 @@ export const fetchConfigSchema = {
       },
       { title: 'FetchedConfiguration', description: 'The configuration.', ...headersOf({ ETag: 'For If-None-Match.' }) },
     ),
-    304: emptyAnswer('It is as it was.'),
+    304: emptyAnswer('Not changed.'),
     ...errorAnswers('unauthenticated', 'forbidden'),
   },
 }
@@ -209,7 +215,18 @@ export const acknowledgeSchema = {
   ...showsExternalKey,
   operationId: 'acknowledgePrivateKey',
   summary: 'Acknowledge that the private key is stored',
-  description: 'By the device itself. It is erased here, and no later fetch gives it.',
+  description: 'For the device itself. The private key is erased here, and no later fetch returns it.',
   params: ofDevice,
-  response: { 204: emptyAnswer('It is erased.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
+  response: { 204: emptyAnswer('Erased.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
+}
+
+export const certifySchema = {
+  ...showsExternalKey,
+  operationId: 'certifyDevice',
+  summary: 'Issue a certificate for a key that the device keeps',
+  description:
+    'For the device itself. Later fetches return this certificate; the previous one is revoked (not in mode `development`), and its private key is erased.',
+  params: ofDevice,
+  body: Type.Object({ csr: csrSchema, ttl: ttlSchema }, { title: 'DeviceCertificateRequest' }),
+  response: { 201: issuedSchema, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict') },
 }

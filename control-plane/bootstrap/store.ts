@@ -1,16 +1,20 @@
-// Bootstrap configurations in the database: what their owners keep, and what devices fetch.
+// Bootstrap configurations in the database: how owners manage them, and what devices fetch.
 //
 // Longer than most files: every statement on configurations is here.
 
-import { HttpError } from '../../config/http/errors.ts'
-import { type Database, DatabaseError, type Queries, type SqlRow, type SqlValue, uniqueViolation } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
+import { type Database, DatabaseError, type Queries, type SqlRow, type SqlValue, uniqueViolation } from '../../database/database.ts'
+import { HttpError } from '../../http/errors.ts'
+import { isInCrl } from '../certificates/authorities/builtin-store.ts'
+import type { IssuedCertificate } from '../certificates/record.ts'
+import type { IssueRequest } from '../certificates/signing.ts'
+import type { Certificates } from '../certificates/store.ts'
 import { type Channel, channelsSql, parseChannels } from '../channels/store.ts'
 import { type Connections, lockOwnedChannels, lockOwnedThings } from '../connections/store.ts'
 import { foldedName } from '../entity.ts'
 import type { ChannelId, ThingId, UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { isDelivered } from '../policies/policy-store.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import { openSealedTexts, type SealedTexts } from '../sealed-text.ts'
 import type { ThingKeys } from '../things/keys.ts'
 import type { Things } from '../things/store.ts'
@@ -18,27 +22,27 @@ import type { ChangeOutcome, Versions } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError, keptSql } from './external-keys.ts'
 
-/** What an owner gives; an empty text is none. */
+/** What an owner sends; an empty text counts as left out. */
 export interface ConfigFields {
   readonly name?: string | undefined
   /** What the device configures itself with; agents expect JSON text. */
   readonly content?: string | undefined
-  /** PEM, as the other two. */
+  /** PEM, like the other two. */
   readonly clientCert?: string | undefined
   readonly clientKey?: string | undefined
   readonly caCert?: string | undefined
 }
 
 export interface NewConfig extends ExternalCredential, ConfigFields {
-  /** Left out, one is made. */
+  /** If left out, a thing is created. */
   readonly thing?: ThingId | undefined
   /** In the order in which the device gets them. */
   readonly channels: readonly ChannelId[]
-  /** 1 where the thing is connected to the channels already. */
+  /** 1 if the thing is connected to the channels already. */
   readonly state?: 0 | 1
 }
 
-/** What is left out stays as it is. */
+/** Fields that are left out stay as they are. */
 export interface ConfigChange extends ConfigFields {
   readonly channels?: readonly ChannelId[] | undefined
   /** 1 connects the thing to the channels, 0 disconnects it from them. */
@@ -49,7 +53,7 @@ export interface ConfigChange extends ConfigFields {
 
 export interface Config {
   readonly thing: ThingId
-  /** Of the thing. */
+  /** The thing's key. */
   readonly key: string
   readonly channels: readonly Channel[]
   readonly externalId: string
@@ -62,10 +66,11 @@ export interface Config {
 }
 
 export interface FetchedConfig extends Config {
-  /** Whether the device may have it: it is enabled, and so is its owner. */
+  readonly owner: UserId
+  /** Whether the device may have it: both it and its owner are enabled. */
   readonly isAllowed: boolean
   readonly clientCert: string | undefined
-  /** Until the device acknowledged, or a day after it was first fetched. */
+  /** Present until the device acknowledges it, or for a day after it was first fetched. */
   readonly clientKey: string | undefined
   readonly caCert: string | undefined
 }
@@ -74,40 +79,49 @@ export interface ConfigFilter {
   readonly state?: number | undefined
   readonly externalId?: string | undefined
   readonly thing?: ThingId | undefined
-  /** Of the thing. */
+  /** The thing's key. */
   readonly key?: string | undefined
   /** A part of the name, case ignored. */
   readonly name?: string | undefined
 }
 
-/** What is another's is `absent` here. */
+/** A configuration of another owner is `absent` here. */
 export interface Configs {
   /**
-   * @returns its thing; `not-owned`, with nothing made, unless `by` owns the thing and every channel
-   * @throws ExternalKeyTakenError; HttpError `conflict` where `by` has one of the external id or of the thing
+   * @returns its thing; `not-owned`, with nothing created, unless `by` owns the thing and every channel
+   * @throws ExternalKeyTakenError; HttpError `conflict` if `by` has one for the external id or the thing already
    */
   create(by: Caller, config: NewConfig): Promise<ThingId | 'not-owned'>
-  /** @throws as `create` does for what is taken */
+  /** @throws as `create` does for an external id and key that are taken */
   demandFree(owner: UserId, credential: ExternalCredential): Promise<void>
   find(owner: UserId, thing: ThingId): Promise<{ readonly config: Config; readonly version: number } | undefined>
   /** For any owner. */
   exists(thing: ThingId): Promise<boolean>
   list(owner: UserId, filter: ConfigFilter, page: PageRequest): Promise<Page<Config>>
-  /** What it disconnects is disconnected when it resolves. `not-owned`, with nothing changed, unless `by` owns the channels that are given. */
+  /** What it disconnects is disconnected when it resolves. `not-owned`, with nothing changed, unless `by` owns the given channels. */
   update(by: Caller, thing: ThingId, change: ConfigChange, versions: Versions): Promise<ChangeOutcome | 'not-owned'>
-  /** The configuration alone: the thing and its connections stay. */
+  /** Deletes only the configuration: the thing and its connections stay. */
   remove(by: Caller, thing: ThingId, versions: Versions): Promise<ChangeOutcome>
-  /** What the credential opens; undefined where there is nothing, in the same statement whatever is wrong. */
+  /** The configuration of the credential; undefined if there is none, after the same statement for an unknown id and a wrong key. */
   open(credential: ExternalCredential): Promise<FetchedConfig | undefined>
-  /** Keeps that it is fetched now, and erases private keys whose day is over. */
+  /** Erases every private key whose day is over: `create` and `noteFetch` erase some of them. */
+  eraseOverdue(): Promise<void>
+  /** Records that it is fetched now. */
   noteFetch(thing: ThingId): Promise<void>
-  /** The device has the private key that it fetched, which is erased; one that came later stays. */
+  /** The device has stored the private key that it fetched: erases that key. A newer one stays. */
   acknowledge(by: Actor, thing: ThingId): Promise<void>
+  /**
+   * Issues a certificate for a key that the device keeps, on behalf of the owner. It replaces the configuration's certificates: the previous one is
+   * revoked if it was issued here, and its stored private key is erased.
+   *
+   * @throws HttpError as `Certificates.issuing`; `too_many_requests` if a hundred of the device were revoked; `forbidden` if the configuration was disabled or deleted meanwhile
+   */
+  certify(by: Actor, config: Pick<FetchedConfig, 'thing' | 'owner'>, request: Omit<IssueRequest, 'thing'>): Promise<IssuedCertificate>
 }
 
-/** In SQL: a private key was fetched long enough ago for any device to have stored it. */
+/** In SQL: whether the day is over for which a private key is returned after its first fetch. */
 const isOver = "client_key_fetched_at < now() - interval '24 hours'"
-/** That one fetch erases. */
+/** How many private keys one fetch, or one new configuration, erases. */
 const erasedMax = 10
 
 const columns = `
@@ -117,9 +131,18 @@ const columns = `
 const from = `FROM control_plane.bootstrap_configs AS configs JOIN control_plane.things ON things.id = configs.thing`
 const ownSql = `SELECT ${columns} ${from} WHERE configs.owner = $1 AND ${isDelivered('configs.thing')}`
 const openSql = `
-  SELECT ${columns}, configs.key_id, configs.client_cert, configs.ca_cert, CASE WHEN $2::boolean OR (${isOver}) IS NOT TRUE THEN client_key END AS client_key,
+  SELECT ${columns}, configs.owner, configs.key_id, CASE WHEN is_good THEN configs.client_cert END AS client_cert, configs.ca_cert,
+         CASE WHEN is_good AND ($2::boolean OR (${isOver}) IS NOT TRUE) THEN client_key END AS client_key,
          is_enabled AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = configs.owner AND disabled_at IS NOT NULL) AS is_allowed
-  ${from} WHERE configs.${keptSql('$1')} AND ${isDelivered('configs.thing')}`
+  ${from}, LATERAL (
+    -- One that was issued here and is revoked is not handed out. Counted: PostgreSQL may read the whole table for a NOT EXISTS, and hash it.
+    -- The column is counted, because a condition on it lets PostgreSQL read the index of all revoked certificates.
+    SELECT (
+      SELECT count(revoked_at) FROM control_plane.certificates
+      WHERE certificates.thing = configs.thing AND certificate = configs.client_cert
+    ) = 0 AS is_good
+  ) AS issued
+  WHERE configs.${keptSql('$1')} AND ${isDelivered('configs.thing')}`
 
 const takenSql = `
   SELECT true AS own FROM control_plane.bootstrap_configs WHERE owner = $1 AND external_id = $2
@@ -132,7 +155,7 @@ const insertSql = `
   VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), nullif($9, ''), $10, $11, $12::uuid[], $13)`
 
 const lockSql = `
-  SELECT channels, state, is_enabled, version FROM control_plane.bootstrap_configs WHERE thing = $1 AND owner = $2 FOR UPDATE`
+  SELECT channels, state, is_enabled, version, disconnected FROM control_plane.bootstrap_configs WHERE thing = $1 AND owner = $2 FOR UPDATE`
 const given = (column: string, parameter: string): string =>
   `${column} = CASE WHEN ${parameter}::text IS NULL THEN ${column} ELSE nullif(${parameter}, '') END`
 const updateSql = `
@@ -142,23 +165,39 @@ const updateSql = `
     client_key_fetched_at = CASE WHEN $8 THEN NULL ELSE client_key_fetched_at END,
     channels = coalesce($10::uuid[], channels), state = coalesce($11, state), is_enabled = coalesce($12, is_enabled), version = version + 1
   WHERE thing = $1
-  RETURNING channels, state, is_enabled, version`
+  RETURNING channels, state, is_enabled, version, disconnected`
+// Enabling connects again what disabling disconnected, whatever the state. A separate statement, which runs before the connections are gone.
+const disconnectedSql = `
+  UPDATE control_plane.bootstrap_configs SET disconnected = ARRAY(
+    SELECT channel FROM control_plane.connections WHERE thing = $1 AND channel = ANY($2::uuid[])
+  ) WHERE thing = $1`
 
 const fetchedSql = `
   UPDATE control_plane.bootstrap_configs SET fetched_at = now(),
     client_key_fetched_at = CASE WHEN client_key IS NOT NULL THEN coalesce(client_key_fetched_at, now()) END
   WHERE thing = $1`
-const eraseSql = `
+const eraseSql = (max: number | 'ALL'): string => `
   UPDATE control_plane.bootstrap_configs SET client_key = NULL WHERE thing IN (
     SELECT thing FROM control_plane.bootstrap_configs WHERE client_key IS NOT NULL AND ${isOver}
-    ORDER BY client_key_fetched_at LIMIT ${erasedMax} FOR UPDATE SKIP LOCKED
+    ORDER BY client_key_fetched_at LIMIT ${max} FOR UPDATE SKIP LOCKED
   )`
-// Written so that it is looked up by the thing, and never through the index of all that have a private key.
+// Written so that PostgreSQL looks the row up by its thing, and never scans the index of all rows with a private key.
 const acknowledgeSql = `
   UPDATE control_plane.bootstrap_configs SET client_key = NULL
   WHERE thing = $1 AND coalesce(length(client_key), 0) > 0 AND client_key_fetched_at IS NOT NULL RETURNING thing`
 
-type StateRow = SqlRow & { channels: ChannelId[]; state: 0 | 1; is_enabled: boolean; version: number }
+/** Certificates of a device in the CRL, so that one device cannot use up its owner's limit (`certificates.revoked_max`). */
+const replacedMax = 100
+const revokedOfThingSql = `SELECT count(*)::int4 AS revoked FROM control_plane.certificates WHERE thing = $1 AND ${isInCrl}`
+// Two statements: the second sees the certificate of a request that the first waited for.
+const replacedSql = 'SELECT client_cert FROM control_plane.bootstrap_configs WHERE thing = $1 AND is_enabled FOR UPDATE'
+const certifySql = `
+  UPDATE control_plane.bootstrap_configs SET
+    client_cert = $2, ca_cert = $3, client_key = NULL, client_key_fetched_at = NULL, version = version + 1
+  WHERE thing = $1
+  RETURNING (SELECT serial FROM control_plane.certificates WHERE certificates.thing = $1 AND certificate = $4) AS replaced`
+
+type StateRow = SqlRow & { channels: ChannelId[]; state: 0 | 1; is_enabled: boolean; version: number; disconnected: ChannelId[] }
 type ConfigRow = SqlRow & {
   id: ThingId
   name: string
@@ -173,6 +212,7 @@ type ConfigRow = SqlRow & {
   channels: string
 }
 type OpenRow = ConfigRow & {
+  owner: UserId
   key_id: Uint8Array
   client_cert: string | null
   client_key: Uint8Array | null
@@ -185,18 +225,21 @@ interface Parts {
   readonly writes: Writes
   readonly things: Pick<Things, 'create'>
   readonly connections: Pick<Connections, 'connect' | 'disconnectAll'>
+  readonly certificates: Pick<Certificates, 'issuing' | 'revoking'>
+  /** Whether a replaced certificate is revoked: not in mode `development`. */
+  readonly revokesReplaced: boolean
   readonly keys: ThingKeys
   readonly externalKeys: ExternalKeys
-  /** Of contents and private keys. */
+  /** For contents and private keys. */
   readonly sealed: SealedTexts
-  /** Private keys are erased by acknowledgement only: for agents that never store them. */
+  /** Private keys are erased only by an acknowledgement: for agents that never store them. */
   readonly keepsPrivateKeys: boolean
 }
 
-/** Stands in a content for the private key, and is filled at each fetch for as long as there is one: in the content itself it could not be erased. */
-export const privateKeyPlaceholder = '{{certificate.client_key}}'
+/** Placeholders that each fetch fills with the current values: if they were stored in the content, no key could be erased, and no key or certificate replaced. */
+const filledAtFetch = /\{\{(certificate\.client_cert|certificate\.client_key|certificate\.ca_cert|thing\.key)\}\}/g
 
-/** What contents and private keys are encrypted by. */
+/** Encrypts contents and private keys. */
 export const openConfigSecrets = (masterKeys: MasterKeys): SealedTexts =>
   openSealedTexts(masterKeys, 'bootstrap', 'bootstrap secret of thing')
 
@@ -204,7 +247,7 @@ export const openConfigSecrets = (masterKeys: MasterKeys): SealedTexts =>
 export const secretRow = (thing: ThingId, secret: 'content' | 'client_key'): string => `${thing} ${secret}`
 
 export function openConfigs(parts: Parts): Configs {
-  const { database, writes, things, connections, keys, externalKeys, sealed, keepsPrivateKeys } = parts
+  const { database, writes, things, connections, certificates, keys, externalKeys, sealed } = parts
 
   function toConfig(row: ConfigRow): Config {
     return {
@@ -236,20 +279,28 @@ export function openConfigs(parts: Parts): Configs {
     if (taken !== undefined) throw taken.own ? owned() : new ExternalKeyTakenError()
   }
 
-  /** The configuration, held until the write ends. The thing comes first, as where it is deleted. */
+  /** Locks the configuration until the write ends. Locks the thing first, as a deletion does. */
   async function lock(write: Write & Caller, thing: ThingId): Promise<StateRow | undefined> {
     if ((await lockOwnedThings(write, [thing])).length === 0) return undefined
     const [row] = await write.query<StateRow>(lockSql, [thing, write.user])
     return row
   }
 
-  /** Connects and disconnects what has changed; where a state was asked for, or it was disabled, all of its channels. */
-  async function follow(write: Write & Caller, thing: ThingId, before: StateRow, after: StateRow, isAsked: boolean): Promise<void> {
+  /** Connects and disconnects what has changed; if a state was requested, or it was disabled, all of its channels. */
+  async function updateConnections(
+    write: Write & Caller,
+    thing: ThingId,
+    before: StateRow,
+    after: StateRow,
+    isAsked: boolean,
+  ): Promise<void> {
     const [were, are] = [before, after].map(({ state, is_enabled: isEnabled, channels }) => (state === 1 && isEnabled ? channels : []))
-    const added = isAsked ? are! : are!.filter(channel => !were!.includes(channel))
     const isDisabled = before.is_enabled && !after.is_enabled
+    const restored = after.is_enabled && !before.is_enabled && !isAsked ? after.disconnected.filter(id => after.channels.includes(id)) : []
+    const added = [...restored, ...(isAsked ? are! : are!.filter(channel => !were!.includes(channel)))]
     const ended = (isAsked || isDisabled ? before.channels : were!).filter(channel => !are!.includes(channel))
     const [connected, disconnected] = [await lockOwnedChannels(write, added), await lockOwnedChannels(write, ended)]
+    if (isDisabled || isAsked) await write.query(disconnectedSql, [thing, isDisabled ? ended : []])
     if (connected.length > 0) await connections.connect(write, connected, [thing])
     if (disconnected.length > 0) await connections.disconnectAll(write, disconnected, [thing])
   }
@@ -260,7 +311,7 @@ export function openConfigs(parts: Parts): Configs {
       const isMade = writes(by, async write => {
         if ((await lockOwnedChannels(write, channelSet)).length < channelSet.length) return 'not-owned'
         if (ofThing !== undefined && (await lockOwnedThings(write, [ofThing])).length === 0) return 'not-owned'
-        // Behind the rights: it tells that a thing has a configuration.
+        // After the check of rights, because it reveals that a thing has a configuration.
         await demandFree(write, by.user, config, ofThing)
         const { name = '', clientCert = '', caCert = '', content, clientKey } = config
         const thing = ofThing ?? (await things.create(write, [{ name }]))[0]!.id
@@ -268,7 +319,15 @@ export function openConfigs(parts: Parts): Configs {
         const ofExternal = [config.externalId, kept.lookup, kept.masterKeyId]
         const texts = [name, foldedName(name), clientCert, caCert]
         const secrets = [encrypted(thing, 'content', content), encrypted(thing, 'client_key', clientKey)]
-        await write.query(insertSql, [thing, by.user, ...ofExternal, ...texts, ...secrets, channelSet, state])
+        await write.query(parts.keepsPrivateKeys ? insertSql : `WITH erased AS (${eraseSql(erasedMax)}) ${insertSql}`, [
+          thing,
+          by.user,
+          ...ofExternal,
+          ...texts,
+          ...secrets,
+          channelSet,
+          state,
+        ])
         write.note('bootstrap.create', [thing])
         return thing
       })
@@ -314,7 +373,7 @@ export function openConfigs(parts: Parts): Configs {
         const ofKey = [clientKey !== undefined, encrypted(thing, 'client_key', clientKey)]
         const wanted = [channels ?? null, state ?? null, isEnabled ?? null]
         const [after] = await write.query<StateRow>(updateSql, [thing, ...texts, ...ofContent, ...ofKey, ...wanted])
-        await follow(write, thing, before, after!, state !== undefined)
+        await updateConnections(write, thing, before, after!, state !== undefined)
         if (after!.is_enabled === before.is_enabled) write.note('bootstrap.update', [thing])
         else write.note(after!.is_enabled ? 'bootstrap.enable' : 'bootstrap.disable', [thing])
         return { version: after!.version }
@@ -333,14 +392,21 @@ export function openConfigs(parts: Parts): Configs {
     },
 
     async open(credential) {
-      const [row] = await database.query<OpenRow>(openSql, [externalKeys.lookups(credential), keepsPrivateKeys])
+      const [row] = await database.query<OpenRow>(openSql, [externalKeys.lookups(credential), parts.keepsPrivateKeys])
       if (row === undefined) return undefined
       await externalKeys.renew(database, credential, { masterKeyId: row.key_id })
       const config = toConfig(row)
       const clientKey = decrypted(row.id, 'client_key', row.client_key)
+      const filled: Readonly<Record<string, string | null | undefined>> = {
+        'certificate.client_cert': row.client_cert,
+        'certificate.client_key': clientKey,
+        'certificate.ca_cert': row.ca_cert,
+        'thing.key': config.key,
+      }
       return {
         ...config,
-        content: config.content?.replaceAll(privateKeyPlaceholder, () => JSON.stringify(clientKey ?? '').slice(1, -1)),
+        owner: row.owner,
+        content: config.content?.replaceAll(filledAtFetch, (_, name: string) => JSON.stringify(filled[name] ?? '').slice(1, -1)),
         isAllowed: row.is_allowed,
         clientCert: row.client_cert ?? undefined,
         clientKey,
@@ -348,9 +414,13 @@ export function openConfigs(parts: Parts): Configs {
       }
     },
 
+    async eraseOverdue() {
+      if (!parts.keepsPrivateKeys) await database.query(eraseSql('ALL'))
+    },
+
     async noteFetch(thing) {
       await database.query(fetchedSql, [thing])
-      if (!keepsPrivateKeys) await database.query(eraseSql)
+      if (!parts.keepsPrivateKeys) await database.query(eraseSql(erasedMax))
     },
 
     async acknowledge(by, thing) {
@@ -359,12 +429,41 @@ export function openConfigs(parts: Parts): Configs {
         if (erased.length > 0) write.note('bootstrap.acknowledge', [thing])
       })
     },
+
+    async certify(by, { thing, owner }, request) {
+      const onAccount = { ...by, user: owner }
+      const [inCrl] = await database.query<{ revoked: number }>(revokedOfThingSql, [thing])
+      if (inCrl!.revoked >= replacedMax) throw tooManyReplaced()
+      return certificates.issuing(onAccount, [{ ...request, thing }], async ([issued], store) => {
+        await certificates.revoking(onAccount, parts.revokesReplaced ? [thing] : [], revoke =>
+          writes(by, async write => {
+            // Locks the thing first, as a deletion does.
+            await store(write)
+            const [before] = await write.query<{ client_cert: string | null }>(replacedSql, [thing])
+            if (before === undefined) throw new HttpError('forbidden', 'the configuration was disabled or deleted just now')
+            const { certificate, issuingCa, serial } = issued!
+            const [row] = await write.query<{ replaced: string | null }>(certifySql, [thing, certificate, issuingCa, before.client_cert])
+            const replaced = row!.replaced ?? undefined
+            if (replaced !== undefined && parts.revokesReplaced) await revoke(write, thing, replaced)
+            write.note('bootstrap.certify', [thing, serial])
+          }),
+        )
+        return issued!
+      })
+    },
   }
 }
 
-const owned = (): HttpError => new HttpError('conflict', 'you have a bootstrap configuration of this external id or thing: change that one')
+const tooManyReplaced = (): HttpError =>
+  new HttpError(
+    'too_many_requests',
+    `the CRL names ${replacedMax} certificates of this device: keep the current one, and ask again a week after the first of them expires`,
+    { retryAfterSeconds: 86_400 },
+  )
+const owned = (): HttpError =>
+  new HttpError('conflict', 'you already have a bootstrap configuration for this external id or thing: change that one')
 
-/** @throws what a configuration that another request made at the same time means here */
+/** @throws the refusal if another request created such a configuration at the same time, otherwise `error` */
 function refuseTaken(error: unknown): never {
   if (!(error instanceof DatabaseError) || error.sqlState !== uniqueViolation) throw error
   if (error.constraint === 'bootstrap_configs_key_unique') throw new ExternalKeyTakenError()

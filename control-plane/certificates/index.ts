@@ -1,35 +1,36 @@
-// The certificates service from its options: which authority signs, and what is kept of it.
+// Opens the certificates service with the authority that its options choose.
 
 import type { Logger } from '../../config/logger.ts'
-import type { Database } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
+import type { Database } from '../../database/database.ts'
 import type { Writes } from '../writes.ts'
-import type { Authority } from './authority.ts'
-import { openBuiltinAuthority } from './builtin.ts'
-import { openBuiltinStore } from './builtin-store.ts'
+import type { Authority } from './authorities/authority.ts'
+import { openBuiltinAuthority } from './authorities/builtin.ts'
+import { openBuiltinStore } from './authorities/builtin-store.ts'
+import { openStepCa } from './authorities/step-ca.ts'
+import { openVault } from './authorities/vault.ts'
 import { openNewCsrs } from './csr.ts'
-import type { CertificatesOptions } from './options.ts'
-import { openStepCa } from './step-ca.ts'
+import type { BuiltinCertificatesOptions, CertificatesOptions } from './options.ts'
 import { type Certificates, openCertificates } from './store.ts'
-import { openVault } from './vault.ts'
 
 interface Parts {
   readonly database: Database
   readonly writes: Writes
   readonly masterKeys: MasterKeys
-  readonly options: CertificatesOptions
+  readonly options: CertificatesOptions | BuiltinCertificatesOptions
   readonly logger: Logger
 }
 
 export function openCertificateService({ database, writes, masterKeys, options, logger }: Parts): Certificates {
-  return openCertificates({ database, writes, authority: openAuthority(database, masterKeys, options), newCsrs: openNewCsrs(), logger })
+  const authority = openAuthority(database, masterKeys, options)
+  return openCertificates({ database, writes, authority, newCsrs: openNewCsrs(), revokedMax: options.revokedMax, logger })
 }
 
-function openAuthority(database: Database, masterKeys: MasterKeys, options: CertificatesOptions): Authority {
-  const { mode, backend, subject, crlUrl, stepCa, vault } = options
-  if (mode === 'development' || backend === 'builtin') {
-    // What can never be revoked names no CRL.
+function openAuthority(database: Database, masterKeys: MasterKeys, options: Parts['options']): Authority {
+  const { mode, subject, crlUrl } = options
+  if (mode === 'development' || options.backend === 'builtin') {
+    // Without revocation there is no CRL to name.
     return openBuiltinAuthority({ store: openBuiltinStore(database, masterKeys), subject, crlUrl: mode === 'pki' ? crlUrl : undefined })
   }
-  return backend === 'step-ca' ? openStepCa(stepCa) : openVault(vault)
+  return options.backend === 'step-ca' ? openStepCa(options.stepCa) : openVault(options.vault)
 }

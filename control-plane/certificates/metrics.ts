@@ -1,13 +1,13 @@
-// How soon certificates end, as gauges without a name of any: for an alert before devices are locked out.
+// Gauges of when certificates expire, without names of things: for an alert before devices lose access.
 
 import { Gauge, type Registry } from 'prom-client'
 import type { Certificates, Expiries } from './store.ts'
 
-/** A scrape asks no more often, and waits no longer: it has more to tell than this. */
+/** At most one query in this time, and a scrape waits no longer than this: it has other metrics to deliver. */
 const freshMs = 30_000
 const waitMsMax = 1_000
 
-/** Every instance tells the same of all certificates. While the database does not answer the values are NaN: the outage has a gauge of its own. */
+/** Every instance reports all certificates. While the database does not answer the values are NaN; the outage itself has another gauge. */
 export function watchExpiries(registry: Registry, certificates: Pick<Certificates, 'expiries'>): void {
   let asked: { readonly atMs: number; readonly answer: Promise<Expiries | undefined> } | undefined
   const ask = (): Promise<Expiries | undefined> => {
@@ -20,7 +20,7 @@ export function watchExpiries(registry: Registry, certificates: Pick<Certificate
   }
   const earliest = new Gauge({
     name: 'certificates_earliest_expiry_timestamp_seconds',
-    help: 'When the first of the valid certificates ends, in seconds since 1970; NaN without any.',
+    help: 'When the first valid certificate ends, in seconds since 1970; NaN if there is none.',
     aggregator: 'min',
     registers: [],
     async collect() {
@@ -29,7 +29,7 @@ export function watchExpiries(registry: Registry, certificates: Pick<Certificate
   })
   const expiring = new Gauge({
     name: 'certificates_expiring',
-    help: 'Valid certificates that end within so many days.',
+    help: 'Valid certificates that end within this many days.',
     labelNames: ['days'],
     aggregator: 'max',
     registers: [],

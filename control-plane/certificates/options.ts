@@ -1,51 +1,60 @@
-// The section `certificates`: which authority signs, for how long, and how an authority outside is reached.
+// The section `certificates`: which authority signs, how long certificates live, and how to reach an authority elsewhere.
 
 import { type Static, Type } from 'typebox'
-import type { OptionFault } from '../../config/options.ts'
+import type { OptionFault } from '../../config/options/options.ts'
 
 const timeoutMs = Type.Integer({
   default: 5_000,
   minimum: 10,
   maximum: 60_000,
-  description: 'Milliseconds that one of its answers may take; without an answer a request is 503, and nothing is kept.',
+  description: 'Milliseconds to wait for each of its answers; after that the request gets 503, and nothing is stored.',
 })
 const caFile = (whose: string) =>
-  Type.Optional(Type.String({ minLength: 1, description: `Root of ${whose} own HTTPS certificate, as PEM, in place of the system's.` }))
+  Type.Optional(
+    Type.String({ minLength: 1, description: `Root of ${whose} own HTTPS certificate, as PEM, instead of the system's roots.` }),
+  )
 
 export const certificatesOptions = Type.Object({
   mode: Type.Enum(['pki', 'development'], {
     default: 'pki',
-    description: 'With `development` certificates are issued by the authority `builtin`, and none is renewed or revoked.',
+    description: 'With `development` the authority `builtin` issues certificates, and none can be renewed or revoked.',
   }),
   backend: Type.Enum(['builtin', 'step-ca', 'vault'], {
     default: 'builtin',
     description:
-      'Which authority signs: one of its own in the database, a step-ca server, or the PKI of a HashiCorp Vault or OpenBao server. Read in mode `pki`. What another one has issued is neither listed nor revoked.',
+      'Which authority signs: one of its own in the database, or, by `./sluice api` alone, a step-ca server or the PKI of a HashiCorp Vault or OpenBao server. Used only in mode `pki`. Certificates of another authority are neither listed nor revoked.',
   }),
   ttlHours: Type.Integer({
     default: 2_400,
     minimum: 1,
     maximum: 87_600,
-    description: 'Hours that a certificate is valid where a request does not say.',
+    description: 'Lifetime in hours, unless the request gives one.',
   }),
   ttlHoursMax: Type.Integer({
     default: 8_760,
     minimum: 1,
     maximum: 87_600,
-    description: 'Hours that a request may ask for at most.',
+    description: 'Longest lifetime in hours that a request may ask for.',
+  }),
+  revokedMax: Type.Integer({
+    default: 10_000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'How many revoked certificates of one owner the CRL may list. At this limit the owner gets no new ones until some leave the CRL, a week after they expire; revoking always works.',
   }),
   subject: Type.String({
     default: 'Sluice',
     minLength: 1,
     maxLength: 64,
-    description: 'Common name of the authority `builtin`. It is made with the first certificate, and keeps the name of then.',
+    description: 'Common name of the authority `builtin`. The first certificate fixes it.',
   }),
   crlUrl: Type.Optional(
     Type.String({
       minLength: 1,
       allowed: 'a URL such as https://sluice.example/certs/crl',
       description:
-        'Where others reach `/certs/crl`: certificates of `builtin` name it as their CRL distribution point. Without it they name none.',
+        'Address at which other servers reach `/certs/crl`. Certificates of `builtin` carry it as their CRL distribution point; without it they carry none.',
     }),
   ),
   stepCa: Type.Object({
@@ -61,7 +70,7 @@ export const certificatesOptions = Type.Object({
       Type.String({ minLength: 1, secret: true, description: "The provisioner's private key (EC P-256), as JWK or as PEM." }),
     ),
     keyId: Type.Optional(
-      Type.String({ minLength: 1, description: "The key's id there, where it is neither in the JWK nor the key's thumbprint." }),
+      Type.String({ minLength: 1, description: "The key's id at the server, if it is neither in the JWK nor the key's thumbprint." }),
     ),
     timeoutMs,
   }),
@@ -73,37 +82,51 @@ export const certificatesOptions = Type.Object({
       description: 'Address of the Vault or OpenBao server.',
     }),
     caFile: caFile("the server's"),
-    mount: Type.String({ default: 'pki', pattern: '^[\\w.-]+(/[\\w.-]+)*$', description: 'Where its PKI engine is mounted.' }),
+    mount: Type.String({ default: 'pki', pattern: '^[\\w.-]+(/[\\w.-]+)*$', description: 'Mount path of its PKI engine.' }),
     role: Type.String({ default: 'sluice', pattern: '^[\\w.-]+$', description: 'The role that signs.' }),
-    namespace: Type.Optional(Type.String({ minLength: 1, description: 'The namespace of the mount, where there is one.' })),
+    namespace: Type.Optional(Type.String({ minLength: 1, description: 'Namespace of the mount, if it has one.' })),
     token: Type.Optional(
       Type.String({ minLength: 1, pattern: '^[!-~]+$', secret: true, description: 'A token that may sign with the role, and revoke.' }),
+    ),
+    tokenFile: Type.Optional(
+      Type.String({
+        minLength: 1,
+        allowed: 'the path of a file',
+        description: 'Instead of `token`: a file that contains it. It is read before each request, so Vault Agent can replace it.',
+      }),
     ),
     timeoutMs,
   }),
 })
+/** For `./sluice up`: without authorities elsewhere. */
+export const builtinCertificatesOptions = Type.Omit(certificatesOptions, ['stepCa', 'vault'])
 export type CertificatesOptions = Static<typeof certificatesOptions>
+/** The same with the authority `builtin`. */
+export type BuiltinCertificatesOptions = Static<typeof builtinCertificatesOptions> & { readonly backend: 'builtin' }
 
-/** What a schema cannot say of them. */
-export function certificatesFaults({ mode, backend, ttlHours, ttlHoursMax, crlUrl, stepCa, vault }: CertificatesOptions): OptionFault[] {
+/** Faults that a schema cannot express. */
+export function certificatesFaults(options: CertificatesOptions | BuiltinCertificatesOptions): OptionFault[] {
+  const { mode, ttlHours, ttlHoursMax, crlUrl } = options
   const faults: OptionFault[] = []
   const note = (place: string, problem: string): void => void faults.push({ place: `certificates.${place}`, problem })
   if (ttlHours > ttlHoursMax) note('ttl_hours', `is more than certificates.ttl_hours_max, ${ttlHoursMax}: lower it, or raise that one`)
   if (crlUrl !== undefined && !isServerUrl(crlUrl))
-    note('crl_url', 'is no address of an HTTP server: give a URL such as https://sluice.example/certs/crl')
-  if (mode === 'development' || backend === 'builtin') return faults
-  if (backend === 'step-ca') {
+    note('crl_url', 'is not the address of an HTTP server: give a URL such as https://sluice.example/certs/crl')
+  if (mode === 'development' || options.backend === 'builtin') return faults
+  const { stepCa, vault } = options
+  if (options.backend === 'step-ca') {
     if (!isServerUrl(stepCa.url, /^https:$/))
-      note('step_ca.url', 'is no address of an HTTPS server: give a URL such as https://step-ca:9443')
+      note('step_ca.url', 'is not the address of an HTTPS server: give a URL such as https://step-ca:9443')
     if (stepCa.key === undefined) note('step_ca.key', "is needed to sign one-time tokens: give the provisioner's private key")
   } else {
-    if (!isServerUrl(vault.url)) note('vault.url', 'is no address of an HTTP server: give a URL such as https://vault:8200')
-    if (vault.token === undefined) note('vault.token', 'is needed: give a token that may sign with the role, and revoke')
+    if (!isServerUrl(vault.url)) note('vault.url', 'is not the address of an HTTP server: give a URL such as https://vault:8200')
+    if (vault.token === undefined && vault.tokenFile === undefined)
+      note('vault.token', 'is needed: give a token that may sign with the role, and revoke, or certificates.vault.token_file')
   }
   return faults
 }
 
-/** Without a user, a password, a query or a fragment: an address is logged. */
+/** Refuses user, password, query and fragment, because addresses are logged. */
 function isServerUrl(text: string, protocol = /^https?:$/): boolean {
   if (!URL.canParse(text)) return false
   const { protocol: given, username, password, search, hash } = new URL(text)

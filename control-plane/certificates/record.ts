@@ -1,8 +1,8 @@
-// A certificate as it is kept and answered: what the authority signed, held against what was asked of it.
+// A certificate as it is stored and answered, and how it differs from the request to the authority.
 
-import { X509Certificate } from 'node:crypto'
+import type { X509Certificate } from 'node:crypto'
 import type { ThingId } from '../ids.ts'
-import type { SignedCertificate } from './authority.ts'
+import type { SignedCertificate } from './authorities/authority.ts'
 import type { Csr, KeyType } from './csr.ts'
 
 export interface IssuedCertificate extends SignedCertificate {
@@ -11,33 +11,41 @@ export interface IssuedCertificate extends SignedCertificate {
   readonly serial: string
   readonly expiresAt: Date
   readonly keyType: KeyType
-  /** PKCS #8 as PEM, where the key was made here: answered this once, and kept nowhere. */
+  /** PKCS #8 as PEM, if the key was made here: answered this once, and not stored. */
   readonly privateKey?: string
 }
 
-export function readSigned(signed: SignedCertificate, thing: ThingId, { keyType, privateKey }: Csr): IssuedCertificate {
-  const { serialNumber, validToDate } = new X509Certificate(signed.certificate)
+/** @param parsed the certificate that was signed */
+export function readSigned(
+  signed: SignedCertificate,
+  parsed: X509Certificate,
+  thing: ThingId,
+  { keyType, privateKey }: Csr,
+): IssuedCertificate {
   const secret = privateKey === undefined ? {} : { privateKey }
-  return { ...signed, thing, serial: serialNumber.toLowerCase(), expiresAt: validToDate, keyType, ...secret }
+  return { ...signed, thing, serial: parsed.serialNumber.toLowerCase(), expiresAt: parsed.validToDate, keyType, ...secret }
 }
 
-/** How a certificate differs from what was asked for; undefined for one that is right. */
-export function differenceOf({ certificate, thing }: IssuedCertificate, { publicKey }: Csr): string | undefined {
-  const { subject, subjectAltName, ca, publicKey: key } = new X509Certificate(certificate)
+/** How a certificate differs from the request; undefined if it does not. */
+export function differenceOf(
+  { subject, subjectAltName, ca, publicKey: key }: X509Certificate,
+  thing: ThingId,
+  { publicKey }: Csr,
+): string | undefined {
   if (subject !== `CN=${thing}`) return `its subject is ${subject} and not CN=${thing}`
   if (subjectAltName !== undefined && subjectAltName !== `DNS:${thing}`) return `it has the alternative names ${subjectAltName}`
-  if (ca) return 'it is that of an authority'
+  if (ca) return 'it is a certificate of an authority'
   return key.export({ format: 'der', type: 'spki' }).equals(publicKey) ? undefined : 'it is for another key'
 }
 
 /** RFC 3339, in seconds. */
-export const instantOf = (date: Date): string => date.toISOString().replace('.000Z', 'Z')
+export const timestampOf = (date: Date): string => date.toISOString().replace('.000Z', 'Z')
 
-/** The record (SPEC §2), and the same under the names of older clients. */
+/** The record (SPEC §2), and the same values under the names of older clients. */
 export function recordOf(issued: IssuedCertificate) {
   const { thing, certificate, issuingCa, caChain, privateKey, keyType, serial } = issued
   const chain = caChain === null ? null : [...caChain]
-  const expire = instantOf(issued.expiresAt)
+  const expire = timestampOf(issued.expiresAt)
   return {
     ThingID: thing,
     ClientCert: certificate,

@@ -1,14 +1,16 @@
 // Certificates of things: issuing, reading, renewing and revoking them, and the CRL (SPEC §4).
 
+import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { HttpError } from '../../config/http/errors.ts'
-import { hasBareAuthorization } from '../../config/http/older-clients.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import { HttpError } from '../../http/errors.ts'
+import { hasBareAuthorization } from '../../http/older-clients.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
+import { isAmong } from '../versions.ts'
 import type { CertificatesOptions } from './options.ts'
 import { recordOf } from './record.ts'
 import { keyLike, readKey, readTtl } from './request.ts'
@@ -18,36 +20,34 @@ import type { Certificate, Certificates } from './store.ts'
 interface Parts {
   readonly certificates: Certificates
   readonly things: Pick<Things, 'ownerOf' | 'exists'>
-  readonly options: CertificatesOptions
+  readonly options: Pick<CertificatesOptions, 'mode' | 'ttlHours' | 'ttlHoursMax'>
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-/** Longer than any request with a CSR. */
+/** Bytes: more than any request with a CSR has. */
 const bodyLimit = 32_768
 
 export function certificateRoutes(app: HttpServer, { certificates, things, options, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
+  const formsOf = openCrlForms()
 
-  /** @throws HttpError the refusal for who does not own the thing */
+  /** @throws HttpError the refusal unless the caller owns the thing */
   async function demandOwned(caller: UserId, thing: ThingId): Promise<void> {
     if ((await things.ownerOf(thing)) !== caller) throw await authorization.refusal(caller, () => things.exists(thing))
   }
 
-  /** A certificate of a thing that the caller owns. @throws HttpError the refusal for everybody else */
+  /** Finds a certificate. @throws HttpError the refusal unless the caller owns its thing */
   async function owned(caller: UserId, serial: string): Promise<Certificate> {
     const found = await certificates.find(serial.toLowerCase())
     if (found !== undefined && (await things.ownerOf(found.thing)) === caller) return found
     throw await authorization.refusal(caller, async () => found !== undefined)
   }
 
-  /** @throws HttpError `conflict` where certificates are issued and nothing else */
+  /** @throws HttpError `conflict` in mode `development` */
   function demandPki(): void {
     if (options.mode === 'development')
-      throw new HttpError(
-        'conflict',
-        'certificates are issued in mode development, where none is renewed or revoked: set certificates.mode to pki',
-      )
+      throw new HttpError('conflict', 'the mode development only issues certificates: to renew or revoke them set certificates.mode to pki')
   }
 
   app.post('/certs', { schema: issueSchema, bodyLimit, onRequest }, async (request, reply) => {
@@ -75,10 +75,12 @@ export function certificateRoutes(app: HttpServer, { certificates, things, optio
 
   app.get('/certs/crl', { schema: crlSchema }, async (request, reply) => {
     demandPki()
-    const crl = await certificates.crl()
-    const pem = prefersPem(request.headers.accept)
-    reply.headers({ 'cache-control': 'no-cache', vary: 'Accept' }).type(pem ? crlTypes.pem : crlTypes.der)
-    return reply.send(pem ? pemOf(crl) : crl)
+    const forms = formsOf(await certificates.crl())
+    const form = prefersPem(request.headers.accept) ? 'pem' : 'der'
+    const { bytes, etag } = forms[form]
+    reply.headers({ etag, 'cache-control': 'no-cache', vary: 'Accept' })
+    if (isAmong(request.headers['if-none-match'], etag)) return reply.code(304).send()
+    return reply.type(crlTypes[form]).send(bytes)
   })
 
   app.get('/certs/:serial', { schema: viewSchema, onRequest }, async (request, reply) =>
@@ -114,7 +116,7 @@ export function certificateRoutes(app: HttpServer, { certificates, things, optio
   )
 }
 
-/** Older clients send their token bare, and take nothing but 200. */
+/** Older clients, which send their token without a scheme, accept only 200. */
 const successOf = (request: FastifyRequest): 200 | 201 => (hasBareAuthorization(request) ? 200 : 201)
 
 function answerOf({ thing, certificate, serial, expiresAt, revokedAt }: Certificate) {
@@ -122,12 +124,41 @@ function answerOf({ thing, certificate, serial, expiresAt, revokedAt }: Certific
   return { thing_id: thing, cert: certificate, cert_serial: serial, expiration: expiresAt, ...revoked }
 }
 
-/** True where PEM or plain text is named and DER is not: a client that takes anything gets DER. */
+/** True if Accept names PEM or plain text, and not DER. Clients that accept anything get DER. */
 function prefersPem(accept = ''): boolean {
   return /\b(x-pem-file|text\/plain)\b/.test(accept) && !accept.includes(crlTypes.der)
 }
 
-/** RFC 7468 §6. */
-function pemOf(crl: Buffer): string {
-  return `-----BEGIN X509 CRL-----\n${crl.toString('base64').replace(/.{1,64}/g, '$&\n')}-----END X509 CRL-----\n`
+interface CrlForm {
+  readonly bytes: Buffer
+  /** Strong (RFC 9110 §8.8.1). */
+  readonly etag: string
+}
+
+interface CrlForms {
+  readonly der: CrlForm
+  /** RFC 7468 §6. */
+  readonly pem: CrlForm
+}
+
+/** @returns a function from DER to both forms; for the same bytes as before it returns the same forms, because a CRL may have megabytes */
+export function openCrlForms(): (der: Buffer) => CrlForms {
+  let last: CrlForms | undefined
+  return der => (last = last?.der.bytes.equals(der) === true ? last : crlFormsOf(der))
+}
+
+function crlFormsOf(der: Buffer): CrlForms {
+  const digest = hash('sha256', der, 'base64url')
+  let pem: CrlForm | undefined
+  return {
+    der: { bytes: der, etag: `"${digest}"` },
+    // Few ask for it.
+    get pem() {
+      return (pem ??= { bytes: pemOf(der), etag: `"${digest}.pem"` })
+    },
+  }
+}
+
+function pemOf(der: Buffer): Buffer {
+  return Buffer.from(`-----BEGIN X509 CRL-----\n${der.toString('base64').replace(/.{1,64}/g, '$&\n')}-----END X509 CRL-----\n`)
 }

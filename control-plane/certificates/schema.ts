@@ -1,10 +1,10 @@
 // Requests and answers of certificates (SPEC §2, §4), and the same under the names of older clients.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { exampleIds, idSchema } from '../ids.ts'
-import { pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { emptyAnswer, headersOf, tokenRequired } from '../requests/answers.ts'
+import { pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 import { csrBytesMax } from './csr.ts'
 
 const needsToken = { tags: ['certificates'], security: tokenRequired }
@@ -16,35 +16,38 @@ const serial = Type.String({
   description: "The certificate's serial, in hex.",
   examples: ['5f0c2b7e8d1a4c479a520c4d6f1be7a9'],
 })
-const instant = (description: string) => Type.String({ description, examples: ['2027-03-01T08:30:00Z'] })
-const pem = (description: string) => Type.String({ description, examples: ['-----BEGIN CERTIFICATE-----\n…'] })
+const timestamp = (description: string) => Type.String({ description, examples: ['2027-03-01T08:30:00Z'] })
+type PemKind = 'CERTIFICATE' | 'PRIVATE KEY'
+export const pemExample = (kind: PemKind): string => `-----BEGIN ${kind}-----\n…\n-----END ${kind}-----\n`
+export const pemSchema = (kind: PemKind, description: string) => Type.String({ description, examples: [pemExample(kind)] })
+const pem = (description: string) => pemSchema('CERTIFICATE', description)
 const chain = (description: string) => Type.Union([Type.Array(pem('A certificate.')), Type.Null()], { description })
-const key = (description: string) => Type.Optional(Type.String({ description, examples: ['-----BEGIN PRIVATE KEY-----\n…'] }))
+const key = (description: string) => Type.Optional(pemSchema('PRIVATE KEY', description))
 const ofThing = Type.String({ examples: [exampleIds.thing] })
 
-const ttl = Type.Optional(
+export const ttlSchema = Type.Optional(
   Type.String({ maxLength: 64, description: 'How long it is valid: `2400h`, `90m`, or seconds as digits.', examples: ['2400h'] }),
 )
 const valid = Type.Optional(Type.String({ maxLength: 64, description: 'The same, with hours as digits.' }))
-const csr = Type.Optional(
-  Type.String({
-    maxLength: csrBytesMax,
-    description:
-      "A signing request (PKCS #10) as PEM, for a key that the device keeps. Its signature is checked, and its names are not taken over: the subject is the thing's id.",
-  }),
-)
+export const csrSchema = Type.String({
+  maxLength: csrBytesMax,
+  description:
+    "A signing request (PKCS #10) as PEM, for a key that the device keeps. Its signature is checked, and its names are ignored: the subject is the thing's id.",
+  examples: ['-----BEGIN CERTIFICATE REQUEST-----\n…'],
+})
+const csr = Type.Optional(csrSchema)
 const bits = (description: string, examples?: [number]) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: 65_536, description, ...(examples && { examples }) }))
 
 const record = {
   ThingID: ofThing,
   ClientCert: pem('The certificate, as PEM.'),
-  IssuingCA: pem('The certificate of what signed it.'),
-  CAChain: chain('From `IssuingCA` upwards; null where that is a root.'),
-  ClientKey: key('The private key (PKCS #8), answered this once and kept nowhere; absent where a CSR was given.'),
+  IssuingCA: pem('The certificate of the authority that signed it.'),
+  CAChain: chain('From `IssuingCA` up to the root; null if that is the root.'),
+  ClientKey: key('The private key (PKCS #8), returned only this once and not stored; absent if a CSR was given.'),
   PrivateKeyType: Type.Enum(['rsa', 'ec']),
   Serial: serial,
-  Expire: instant('When it ends.'),
+  Expire: timestamp('When it expires.'),
   thing_id: ofThing,
   cert: pem('The same as `ClientCert`.'),
   client_cert: pem('The same.'),
@@ -52,24 +55,24 @@ const record = {
   issuing_ca: pem('The same as `IssuingCA`.'),
   ca_chain: chain('The same as `CAChain`.'),
   cert_serial: serial,
-  expiration: instant('The same as `Expire`.'),
+  expiration: timestamp('The same as `Expire`.'),
 }
-const issuedSchema = Type.Object(record, { title: 'IssuedCertificate', description: 'The certificate.' })
+export const issuedSchema = Type.Object(record, { title: 'IssuedCertificate', description: 'The certificate.' })
 
 export const issueSchema = {
   ...needsToken,
   operationId: 'issueCertificate',
   summary: 'Issue a certificate for a thing of yours',
-  description: `With a CSR for its key, else for a new one. Older clients, which send their token without \`Bearer\`, are answered 200.`,
+  description: 'For the key of the CSR, or for a new key without one. Older clients, which send their token without `Bearer`, get 200.',
   body: Type.Object(
     {
       thing_id: thing,
       key_type: Type.Optional(
-        Type.String({ maxLength: 8, description: '`rsa` or `ec` (P-256), in any case; else `rsa`.', examples: ['rsa'] }),
+        Type.String({ maxLength: 8, description: '`rsa` (the default) or `ec` (P-256); case is ignored.', examples: ['rsa'] }),
       ),
-      rsa_bits: bits('2048, 3072 or 4096; else 2048. Ignored for `ec`.', [2048]),
+      rsa_bits: bits('2048 (the default), 3072 or 4096. Ignored for `ec`.', [2048]),
       key_bits: bits('The same.'),
-      ttl,
+      ttl: ttlSchema,
       valid,
       csr,
     },
@@ -86,7 +89,7 @@ const renewedSchema = Type.Object(
   {
     ...record,
     previous_serial: serial,
-    previous_revoked: Type.Boolean({ description: 'false: the certificate before it is valid until its own end.', examples: [false] }),
+    previous_revoked: Type.Boolean({ description: 'false: the previous certificate stays valid until it expires.', examples: [false] }),
   },
   { title: 'RenewedCertificate', description: 'The new certificate.' },
 )
@@ -95,10 +98,11 @@ export const renewSchema = {
   ...needsToken,
   operationId: 'renewCertificate',
   summary: 'Renew a certificate of a thing of yours',
-  description: 'Issues another one for the same thing: for the key of a CSR, which may be the same, else for a new key of the same kind.',
+  description:
+    'Issues another one for the same thing: for the key of the CSR, which may be the old key, or for a new key of the same kind without one.',
   params: Type.Object({ serial }),
   body: Type.Object(
-    { ttl, valid, csr, revoke_previous: Type.Boolean({ default: false, description: 'Revoke the certificate before it.' }) },
+    { ttl: ttlSchema, valid, csr, revoke_previous: Type.Boolean({ default: false, description: 'Revoke the previous certificate.' }) },
     { title: 'CertificateRenewal', optionalBody: true },
   ),
   response: {
@@ -113,8 +117,8 @@ const certificateSchema = Type.Object(
     thing_id: ofThing,
     cert: pem('As PEM.'),
     cert_serial: serial,
-    expiration: instant('When it ends.'),
-    revocation_time: Type.Optional(Type.String({ description: 'When it was revoked; absent where it was not.' })),
+    expiration: timestamp('When it expires.'),
+    revocation_time: Type.Optional(Type.String({ description: 'When it was revoked; absent if it was not.' })),
   },
   { title: 'Certificate', description: 'The certificate, without a key.' },
 )
@@ -131,7 +135,7 @@ export const listSchema = {
   ...needsToken,
   operationId: 'listCertificates',
   summary: 'List the certificates of a thing of yours',
-  description: 'In the order of their issue, with those that are revoked, and those that have ended within 30 days.',
+  description: 'In the order of issue, including revoked ones and those that expired within the last 30 days.',
   params: Type.Object({ thing }),
   querystring: Type.Object(pageQuery),
   response: {
@@ -142,8 +146,8 @@ export const listSchema = {
 
 const revoked = {
   200: Type.Object(
-    { revocation_time: instant('When the last of them was revoked.'), RevocationTime: instant('The same.') },
-    { title: 'Revocation', description: 'They are revoked, and the CRL says so.' },
+    { revocation_time: timestamp('When the last of them was revoked.'), RevocationTime: timestamp('The same.') },
+    { title: 'Revocation', description: 'The certificates are revoked, and the CRL lists them.' },
   ),
   ...errorAnswers('unauthenticated', 'forbidden', 'not_found', 'conflict'),
 }
@@ -152,7 +156,7 @@ export const revokeSchema = {
   ...needsToken,
   operationId: 'revokeCertificates',
   summary: 'Revoke the certificates of a thing of yours',
-  description: 'All of them, or the one with the serial. Not in mode `development` (409).',
+  description: 'All of them, or the one with the given serial. Returns 409 in mode `development`.',
   body: Type.Object({ thing_id: thing, serial: Type.Optional(serial) }, { title: 'CertificateRevocation' }),
   response: { ...revoked, ...errorAnswers(...bodyCodes) },
 }
@@ -173,10 +177,22 @@ export const crlSchema = {
   security: [],
   operationId: 'getRevokedCertificates',
   summary: 'Get the list of revoked certificates',
-  description: 'Without a token. It is current: a revocation that was answered is in it. DER, or PEM where `Accept` prefers that.',
+  description: 'Needs no token. Contains every revocation whose request was answered. DER, or PEM if `Accept` prefers that.',
   produces: Object.values(crlTypes),
+  headers: Type.Object({
+    'if-none-match': Type.Optional(
+      Type.String({ description: 'An `ETag` of an earlier answer: 304 if the CRL is the same.', examples: ['"3f2a"'] }),
+    ),
+  }),
   response: {
-    200: Type.Unsafe<string | Buffer>(Type.String({ description: 'The CRL (RFC 5280 §5).', examples: ['-----BEGIN X509 CRL-----\n…'] })),
+    200: Type.Unsafe<Buffer>(
+      Type.String({
+        description: 'The CRL (RFC 5280 §5).',
+        examples: ['-----BEGIN X509 CRL-----\n…'],
+        ...headersOf({ ETag: 'For If-None-Match.' }),
+      }),
+    ),
+    304: emptyAnswer('Not changed.'),
     ...errorAnswers('conflict'),
   },
 }

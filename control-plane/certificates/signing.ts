@@ -1,32 +1,33 @@
-// Has certificates signed, and revokes those that are not handed out.
+// Asks the authority to sign certificates, and revokes those that are not handed out.
 
-import { HttpError } from '../../config/http/errors.ts'
+import { X509Certificate } from 'node:crypto'
 import type { Logger } from '../../config/logger.ts'
 import { factOf } from '../../config/outage.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { ThingId } from '../ids.ts'
 import type { Caller } from '../writes.ts'
-import { type Authority, authorityAway } from './authority.ts'
+import { type Authority, authorityAway } from './authorities/authority.ts'
 import type { Csr, NewCsrs, NewKey } from './csr.ts'
 import { differenceOf, type IssuedCertificate, readSigned } from './record.ts'
 
 export interface IssueRequest {
   readonly thing: ThingId
-  /** For the key of a request that is checked, or for a new one. */
+  /** A checked request, or the kind of a new key. */
   readonly key: Csr | NewKey
   readonly ttlSeconds: number
 }
 
 export interface Signing {
-  /** @throws HttpError of the authority, and of the queue for keys; `unavailable` for a certificate that is not what was asked for */
+  /** @throws HttpError of the authority and of the queue for keys; `unavailable` for a certificate that differs from the request */
   sign(by: Caller, request: IssueRequest): Promise<IssuedCertificate>
-  /** Revokes certificates that are not handed out. Never rejects: what could not be revoked is logged. */
+  /** Revokes certificates that are not handed out. Never rejects: failures are logged. */
   discard(issued: readonly IssuedCertificate[]): Promise<void>
 }
 
 interface Parts {
   readonly authority: Pick<Authority, 'name' | 'sign'>
   readonly newCsrs: NewCsrs
-  /** Each revokes them in one place, in this order. */
+  /** Revoke in one place each: in the database, then at the authority. */
   readonly revocations: readonly ((serials: readonly string[]) => Promise<unknown>)[]
   readonly logger: Logger
 }
@@ -39,8 +40,8 @@ export function openSigning({ authority, newCsrs, revocations, logger }: Parts):
       try {
         await revoke(serials)
       } catch (error) {
-        logger.warn({ serials, reason: factOf(error) }, 'certificates that were not handed out are not revoked everywhere')
-        // What the database may keep as valid must not be revoked at the authority alone.
+        logger.warn({ serials, reason: factOf(error) }, 'certificates that were not handed out could not be revoked everywhere')
+        // The authority must not revoke what the database may still call valid.
         return
       }
     }
@@ -50,22 +51,27 @@ export function openSigning({ authority, newCsrs, revocations, logger }: Parts):
     async sign(by, { thing, key, ttlSeconds }) {
       const csr = 'csr' in key ? key : await newCsrs.make(by, thing, key)
       const signed = await authority.sign({ thing, csr: csr.csr, publicKey: csr.publicKey, ttlSeconds })
-      let issued: IssuedCertificate
-      try {
-        issued = readSigned(signed, thing, csr)
-      } catch (cause) {
-        throw new HttpError('unavailable', authorityAway, { cause })
-      }
-      const difference = differenceOf(issued, csr)
+      const parsed = parse(signed.certificate)
+      const issued = readSigned(signed, parsed, thing, csr)
+      const difference = differenceOf(parsed, thing, csr)
       if (difference === undefined) return issued
       await discard([issued])
-      const cause = new Error(`${authority.name} signed certificate ${issued.serial} otherwise than asked: ${difference}`)
+      const cause = new Error(`${authority.name} signed certificate ${issued.serial}, which is not what it was asked for: ${difference}`)
       throw new HttpError(
         'unavailable',
-        'the certificate authority did not sign what it was asked: send a CSR without subject and extensions, or none',
+        'the certificate authority signed something other than the request: send a CSR without subject and extensions, or none',
         { cause },
       )
     },
     discard,
+  }
+}
+
+/** @throws HttpError `unavailable` */
+function parse(certificate: string): X509Certificate {
+  try {
+    return new X509Certificate(certificate)
+  } catch (cause) {
+    throw new HttpError('unavailable', authorityAway, { cause })
   }
 }

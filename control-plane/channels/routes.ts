@@ -1,15 +1,14 @@
 // Channels: creating, finding, changing and deleting them (SPEC §4). Every user may have channels, and only their owner sees and changes them.
 
 import type { FastifyRequest } from 'fastify'
-import type { HttpServer } from '../../config/http/server.ts'
-import { exposeLocation } from '../answers.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
-import { deprecatedBy } from '../deprecation.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, type NewEntity, parseMetadataFilter } from '../entity.ts'
-import type { Given, GivenIds } from '../given.ts'
 import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
-import { pageOf } from '../page.ts'
+import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
+import type { Given, GivenIds } from '../requests/given.ts'
+import { pageOf } from '../requests/page.ts'
 import { changed, eTagOf, expectedVersions } from '../versions.ts'
 import {
   createChannelSchema,

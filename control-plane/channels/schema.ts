@@ -1,12 +1,11 @@
 // Requests and answers of channels.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, headersOf, tokenRequired } from '../answers.ts'
-import { deprecationHeaders } from '../deprecation.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
-import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { deprecationHeaders, emptyAnswer, headersOf, tokenRequired } from '../requests/answers.ts'
+import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
 const id = idSchema('channel', "The channel's id.")
@@ -37,7 +36,7 @@ export const createChannelsSchema = {
   ...needsToken,
   operationId: 'createChannels',
   summary: 'Create channels',
-  description: 'All of them or, when one is refused, none.',
+  description: 'All of them, or none if one is refused.',
   body: Type.Array(newChannel, { minItems: 1, maxItems: bulkItemsMax }),
   response: {
     201: Type.Object(
@@ -66,7 +65,7 @@ export const viewChannelSchema = {
   ...needsToken,
   operationId: 'viewChannel',
   summary: 'View a channel',
-  description: 'Its owner may.',
+  description: 'Only for its owner.',
   params,
   response: {
     200: { ...channelSchema, ...headersOf(eTagHeader) },
@@ -78,11 +77,11 @@ export const updateChannelSchema = {
   ...needsToken,
   operationId: 'updateChannel',
   summary: 'Replace name and metadata of a channel',
-  description: 'Its owner may. What is left out is empty afterwards.',
+  description: 'Only for its owner. Fields that are left out become empty.',
   params,
   headers: ifMatchHeaders,
   body: newChannel,
-  response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const removeChannelSchema = {
@@ -90,8 +89,8 @@ export const removeChannelSchema = {
   operationId: 'removeChannel',
   summary: 'Delete a channel',
   description:
-    'Its owner may. Nobody publishes to it or reads it any more when this is answered, and live streams end; its messages stay until retention or `sluice erase`.',
+    'Only for its owner. Once this is answered, publishing to it and reading it are refused, and live streams have ended; its messages stay until retention or `sluice erase` removes them.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }

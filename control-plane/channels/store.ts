@@ -1,41 +1,41 @@
 // Channels in the database.
 
-import { parseJsonText } from '../../config/http/json-body.ts'
-import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
+import type { Database, SqlRow, SqlValue } from '../../database/database.ts'
+import { parseJsonText } from '../../http/requests/json-body.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
-import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { type Given, inUse, refuseUsed } from '../requests/given.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Caller, Writes } from '../writes.ts'
 
 export interface Channel {
   readonly id: ChannelId
   readonly name: string
-  /** Absent where none was given. */
+  /** Absent if none was given. */
   readonly metadata?: Metadata
 }
 
-/** What is another's is `absent` here. */
+/** Another owner's channel is `absent` here. */
 export interface Channels {
   /**
-   * All or none; in the order given.
+   * Creates all or none, and returns them in the order given.
    *
-   * @param given ids, by their channels' places; the others are made
-   * @throws HttpError `conflict` for one that is in use, or was that of another user's channel
+   * @param given ids, at the index of their channel; the others are generated
+   * @throws HttpError `conflict` for an id that is in use, or was that of another user's channel
    */
   create(by: Caller, channels: readonly NewEntity[], given?: readonly Given[]): Promise<Channel[]>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
   /** For any owner. */
   exists(channel: ChannelId): Promise<boolean>
   isOwner(user: UserId, channel: ChannelId): Promise<boolean>
-  /** Those of one owner. */
+  /** The channels of one owner. */
   list(owner: UserId, filter: EntityFilter, page: PageRequest): Promise<Page<Channel>>
-  /** Those of one owner that the thing is connected to, or is not. */
+  /** The channels of one owner that the thing is connected to, or that it is not connected to. */
   listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
-  /** Name and metadata become these. */
+  /** Replaces name and metadata. */
   update(by: Caller, channel: ChannelId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
-  /** The channel and its connections; nobody publishes to it or reads it any more when it resolves. Its messages stay in their store. */
+  /** Deletes the channel and its connections; when it resolves, publishing to it and reading it are refused. Its messages stay in their store. */
   remove(by: Caller, channel: ChannelId, versions: Versions): Promise<ChangeOutcome>
 }
 
@@ -71,10 +71,10 @@ const removeSql = `
   )
   SELECT version FROM removed`
 
-/** A user who got the id of a deleted channel could read its messages. */
+/** Ids of deleted channels are not given to another user, who could read the old messages. */
 const ofAnotherSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
 
-/** In SQL: those of an array of ids that exist and are the owner's, in its order, as JSON text for `parseChannels`. */
+/** In SQL: the channels of an array of ids that exist and belong to the owner, in the order of the array, as JSON text for `parseChannels`. */
 export const channelsSql = (ids: string, owner: string): string => `(
   SELECT coalesce(json_agg(json_build_object('id', channels.id, 'name', channels.name, 'metadata', channels.metadata) ORDER BY ordinality), '[]')::text
   FROM unnest(${ids}) WITH ORDINALITY AS listed (channel, ordinality)
@@ -111,6 +111,8 @@ export function openChannels(database: Database, writes: Writes): Channels {
         if (given.length > 0 && (await write.query(ofAnotherSql, [ids, by.user])).length > 0) throw inUse()
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         write.note('channel.create', ids)
+        // Until now an administrator may have read what other producers sent under a given id.
+        write.ends(...ids.filter((_, index) => given[index]?.id !== undefined).map(channel => ({ kind: 'channel' as const, channel })))
       })
       await isMade.catch(refuseUsed)
       return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))

@@ -1,14 +1,14 @@
-// Connecting things to channels, disconnecting them, and what is connected (SPEC §4): only who owns both may.
+// Connecting things to channels, disconnecting them, and listing connections (SPEC §4): only for the owner of both.
 
-import { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import { HttpError } from '../../http/errors.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import type { Channels } from '../channels/store.ts'
-import { deprecatedBy } from '../deprecation.ts'
 import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
-import { pageOf } from '../page.ts'
-import { refuseFaults } from '../text.ts'
+import { deprecatedBy } from '../requests/answers.ts'
+import { pageOf } from '../requests/page.ts'
+import { refuseFaults } from '../requests/text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
 import {
@@ -96,7 +96,7 @@ function pairsOf(body: { readonly channel_ids: readonly string[]; readonly thing
   const pairs = channels.length * things.length
   if (pairs > pairsMax) {
     const channelsMax = Math.floor(pairsMax / things.length)
-    const detail = `makes ${pairs} pairs, and one request takes at most ${pairsMax}: divide it, with at most ${channelsMax} of the channels for these ${things.length} things in each request`
+    const detail = `makes ${pairs} pairs, and one request takes at most ${pairsMax}: split it, with at most ${channelsMax} of the channels for these ${things.length} things in each request`
     refuseFaults([{ pointer: '/body', detail }])
   }
   return [channels, things]
@@ -109,7 +109,7 @@ function isConnected({ connected, disconnected }: { connected?: boolean; disconn
   return connected ?? disconnected !== true
 }
 
-/** Older clients read metadata as a text. */
+/** Older clients read metadata as text. */
 function shown<Item extends { readonly metadata?: object }>(items: readonly Item[], as: 'object' | 'string' = 'object') {
   return as === 'object' ? [...items] : items.map(item => ({ ...item, metadata: JSON.stringify(item.metadata ?? {}) }))
 }

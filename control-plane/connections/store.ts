@@ -1,6 +1,6 @@
 // Which things are connected to which channels.
 
-import type { Database } from '../../config/postgres/database.ts'
+import type { Database } from '../../database/database.ts'
 import type { AccessChange } from '../client.ts'
 import type { ChannelId, ThingId } from '../ids.ts'
 import { isDelivered } from '../policies/policy-store.ts'
@@ -8,7 +8,7 @@ import type { Caller, Write, Writes } from '../writes.ts'
 
 export interface Connections {
   /**
-   * Connects each thing to each channel, all or none; what is connected stays so.
+   * Connects each thing to each channel, all or none; connections that exist stay.
    *
    * @returns false, with nothing connected, unless `by` owns every thing and every channel
    */
@@ -30,7 +30,7 @@ const ownedChannelsSql = 'SELECT id FROM control_plane.channels WHERE owner = $1
 const ownedThingsSql = `
   SELECT id FROM control_plane.things WHERE owner = $1 AND id = ANY($2::uuid[]) AND ${isDelivered('things.id')} ORDER BY id FOR KEY SHARE`
 
-// Sorted, so that two requests that connect the same pairs wait for each other in one order.
+// Sorted, so that two requests with the same pairs lock them in the same order and do not deadlock.
 const connectSql = `
   INSERT INTO control_plane.connections (thing, channel)
   SELECT thing, channel FROM unnest($1::uuid[]) AS thing, unnest($2::uuid[]) AS channel
@@ -58,22 +58,22 @@ const existSql = `
   SELECT (SELECT count(*) FROM control_plane.channels WHERE id = ANY($1::uuid[])) AS channels,
          (SELECT count(*) FROM control_plane.things WHERE id = ANY($2::uuid[])) AS things`
 
-/** A follower of changes is disconnected when too many wait for it (`internal/routes.ts`). */
+/** A process that follows changes is disconnected when too many are waiting for it (`internal/routes.ts`). */
 const announcedPairsMax = 500
 
 type Pair = { thing: string; channel: string }
-/** Those of the channels that `write.user` owns: none of them is deleted before the write ends. */
+/** Locks and returns those of the channels that `write.user` owns: none of them is deleted before the write ends. */
 export async function lockOwnedChannels(write: Write & Caller, channels: readonly ChannelId[]): Promise<ChannelId[]> {
   return (await write.query<{ id: ChannelId }>(ownedChannelsSql, [write.user, channels])).map(({ id }) => id)
 }
 
-/** The same of things. */
+/** The same for things. */
 export async function lockOwnedThings(write: Write & Caller, things: readonly ThingId[]): Promise<ThingId[]> {
   return (await write.query<{ id: ThingId }>(ownedThingsSql, [write.user, things])).map(({ id }) => id)
 }
 
 export function openConnections(database: Database, writes: Writes): Connections {
-  /** `work` with each thing and each channel once, in a write that holds them all. @returns false where one is not theirs */
+  /** Calls `work` with each thing and each channel once, in a write that has locked them all. @returns false if the caller does not own all of them */
   async function withOwned(
     by: Caller,
     channels: readonly ChannelId[],
@@ -123,13 +123,13 @@ export function openConnections(database: Database, writes: Writes): Connections
   }
 }
 
-/** The channels and things that occur in the pairs, in the given order. */
+/** The channels and things of the pairs, in the given order. */
 function endsOf(pairs: readonly Pair[], channels: readonly string[], things: readonly string[]): string[] {
   const ends = new Set(pairs.flatMap(({ thing, channel }) => [thing, channel]))
   return [...channels, ...things].filter(end => ends.has(end))
 }
 
-/** What ends with these pairs. Many are announced as all of their things, or of their channels: caches then ask again about what stays connected. */
+/** The changes to announce for these pairs. Many pairs are announced by their things or their channels; caches then ask again about the connections that stay. */
 function changesOf(pairs: readonly Pair[]): AccessChange[] {
   if (pairs.length <= announcedPairsMax) return pairs.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }))
   const [things, channels] = [new Set(pairs.map(({ thing }) => thing)), new Set(pairs.map(({ channel }) => channel))]

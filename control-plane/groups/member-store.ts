@@ -4,11 +4,11 @@
 //   a thing T in group G           T read, write and delete for the members of G, and a row of group_things
 //   users group U shared with G    G member for the members of U
 
-import type { Database, Queries, SqlValue } from '../../config/postgres/database.ts'
+import type { Database, Queries, SqlValue } from '../../database/database.ts'
 import { type EntityFilter, filteredRows } from '../entity.ts'
 import { type GroupId, isId, type ThingId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, toPage } from '../page.ts'
 import { idIn, isDelivered, membersOf, namedBy, type Policy, type PolicyStore } from '../policies/policy-store.ts'
+import { type Page, type PageRequest, toPage } from '../requests/page.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 
@@ -20,22 +20,22 @@ export interface GroupUser {
 export type MemberFilter = Pick<EntityFilter, 'metadata'>
 
 export interface GroupMembers {
-  /** All or none; who is a member stays one. @returns false, with nobody added, where the group or one of the users is absent */
+  /** Adds all or none; existing members stay. @returns false, with none added, if the group or one of the users is absent */
   addUsers(by: Actor, group: GroupId, users: readonly UserId[]): Promise<boolean>
-  /** All or none. @returns false, with none added, where the group or a thing is absent, or a thing is not that owner's */
+  /** Adds all or none. @returns false, with none added, if the group or a thing is absent, or a thing does not belong to that owner */
   addThings(by: Actor, group: GroupId, things: readonly ThingId[], owner: UserId | undefined): Promise<boolean>
-  /** Who is no member is no error. */
+  /** Ids that are not members are skipped. */
   removeMembers(by: Actor, group: GroupId, users: readonly UserId[], things: readonly ThingId[]): Promise<void>
   /** Of these ids, the things that are in the group, with their owners. */
   thingsIn(group: GroupId, ids: readonly string[]): Promise<ReadonlyMap<string, UserId>>
   /** Of these ids, the users that a policy names as members of the group. */
   usersIn(group: GroupId, ids: readonly string[]): Promise<readonly string[]>
-  /** In the order of ids, as its things are. */
+  /** In the order of ids, like its things. */
   users(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<GroupUser>>
   things(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<ThingId>>
   /** Whether the first group is shared with the second. */
   areShared(users: GroupId, things: GroupId): Promise<boolean>
-  /** The members of the first are members of the second, or no longer. @returns false where one of them is absent */
+  /** Makes the members of the first members of the second, or ends that. @returns false if one of them is absent */
   share(by: Actor, users: GroupId, things: GroupId, isShared: boolean): Promise<boolean>
 }
 
@@ -53,7 +53,7 @@ const addThingsSql = `
   RETURNING thing`
 const removeThingsSql = 'DELETE FROM control_plane.group_things WHERE group_id = $1 AND thing = ANY($2::uuid[]) RETURNING thing'
 
-// A page follows an index of the group, and without a filter the total is counted in it alone: a LEFT JOIN that gives no column is left out.
+// A page follows an index of the group, and without a filter only that index is read for the total: PostgreSQL drops a LEFT JOIN whose columns are not used.
 const thingsSql = `
   SELECT thing AS ordinal, thing AS id
   FROM control_plane.group_things LEFT JOIN control_plane.things ON things.id = group_things.thing WHERE group_id = $1`

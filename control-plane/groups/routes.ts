@@ -1,15 +1,15 @@
-// Groups: made, seen, changed and deleted; their members; and the sharing of one with another (SPEC §4, §5).
+// Groups: creating, viewing, changing and deleting them; their members; and sharing one with another (SPEC §4, §5).
 
 import type { FastifyRequest } from 'fastify'
-import { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { takeAnyType } from '../any-type.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import { HttpError } from '../../http/errors.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { type GroupId, toGroupId, toThingId, toUserId, type UserId } from '../ids.ts'
-import { type PageRequest, pageOf } from '../page.ts'
-import { refuseFaults, textFault } from '../text.ts'
+import { takeAnyType } from '../requests/any-type.ts'
+import { type PageRequest, pageOf } from '../requests/page.ts'
+import { refuseFaults, textFault } from '../requests/text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
 import type { Users } from '../users/store.ts'
@@ -47,19 +47,19 @@ interface Parts {
 export function groupRoutes(app: HttpServer, { groups, members, things, users, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** Who made it, or the administrator. */
+  /** Whether the caller is its creator or the administrator. */
   async function controls(caller: UserId, group: GroupId): Promise<boolean> {
     const found = await groups.find(group)
     return found !== undefined && (found.group.owner === caller || (await authorization.isAdministrator(caller)))
   }
   const refusal = (caller: UserId, group: GroupId) => authorization.refusal(caller, async () => (await groups.find(group)) !== undefined)
 
-  /** @throws HttpError for everybody else */
+  /** @throws HttpError for everyone else */
   async function demandControl(caller: UserId, group: GroupId): Promise<void> {
     if (!(await controls(caller, group))) throw await refusal(caller, group)
   }
 
-  /** The group, for who made it, its members and the administrator. @throws HttpError for everybody else */
+  /** The group, for its creator, its members and the administrator. @throws HttpError for everyone else */
   async function seen(request: FastifyRequest, group: GroupId) {
     const caller = callerOf(request)
     const found = await groups.find(group)
@@ -126,7 +126,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
         type === 'users'
           ? await members.addUsers(changerOf(request), group, ids.map(toUserId))
           : await members.addThings(changerOf(request), group, ids.map(toThingId), owner)
-      // Of what was named something is absent, or not theirs.
+      // Something in the request is absent, or does not belong to the caller.
       if (!added) throw await authorization.refusal(caller, async () => false)
       return reply.send()
     })
@@ -142,9 +142,10 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
       if (!areOwn) await demandControl(caller, group)
       const found = ids.filter(id => inGroup.has(id))
       const others = ids.filter(id => !inGroup.has(id))
-      if (type === 'users' && found.length > 0) refuseFaults([{ pointer: '/body/type', detail: 'is users, and a member is a thing' }])
+      if (type === 'users' && found.length > 0)
+        refuseFaults([{ pointer: '/body/type', detail: 'is users, but one of the members is a thing' }])
       if (type === 'things' && (await members.usersIn(group, others)).length > 0)
-        refuseFaults([{ pointer: '/body/type', detail: 'is things, and a member is a user' }])
+        refuseFaults([{ pointer: '/body/type', detail: 'is things, but one of the members is a user' }])
       const users = type === 'things' ? [] : others
       await members.removeMembers(changerOf(request), group, users.map(toUserId), found.map(toThingId))
       return reply.code(204).send()
@@ -207,7 +208,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
     const controlled = [await controls(caller, ofUsers), await controls(caller, ofThings)]
-    // Another user's group that is not shared gives the same answer as an absent one.
+    // Another user's group that is not shared returns the same answer as an absent one.
     const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(ofUsers, ofThings)))
     if (!mayEnd) throw await refusal(caller, controlled[0] ? ofThings : ofUsers)
     if (!(await members.share(changerOf(request), ofUsers, ofThings, false))) throw await refusal(caller, ofUsers)
@@ -215,14 +216,14 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   })
 }
 
-/** @throws HttpError `malformed_request` for what the schema cannot say */
+/** @throws HttpError `malformed_request` for what the schema cannot express */
 function checkGroup(group: NewGroup & { readonly parent_id?: unknown }): void {
   const faults = [
     { pointer: '/body/name', detail: textFault(group.name, groupNameBytesMax) },
     { pointer: '/body/description', detail: textFault(group.description ?? '', descriptionBytesMax) },
     {
       pointer: '/body/parent_id',
-      detail: (group.parent_id ?? '') === '' ? undefined : 'is refused: a group holds users or things, and no groups; leave it out',
+      detail: (group.parent_id ?? '') === '' ? undefined : 'is refused: a group contains users or things, not groups; leave it out',
     },
   ]
   refuseFaults(faults.flatMap(({ pointer, detail }) => (detail === undefined ? [] : [{ pointer, detail }])))

@@ -1,12 +1,12 @@
 // Requests and answers of groups.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, emptyObject, headersOf, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery } from '../entity.ts'
 import { exampleIds, idSchema } from '../ids.ts'
-import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
 import { chainMax, groupsOfMemberMax, membersOfGroupMax } from '../policies/policy-store.ts'
+import { emptyAnswer, emptyObject, headersOf, tokenRequired } from '../requests/answers.ts'
+import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 import { thingSchema } from '../things/schema.ts'
 import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
@@ -25,14 +25,14 @@ const toAdd = [...toRemove, 'conflict'] as const
 
 const name = { examples: ['night shift'] }
 const description = { examples: ['Who is called at night'] }
-const instant = { description: 'RFC 3339.', examples: ['2026-01-01T08:30:00Z'] }
+const timestamp = { description: 'RFC 3339.', examples: ['2026-01-01T08:30:00Z'] }
 
 const newGroup = Type.Object(
   {
     name: Type.String({ minLength: 1, description: `At most ${groupNameBytesMax} bytes in UTF-8.`, ...name }),
     description: Type.Optional(Type.String({ description: `At most ${descriptionBytesMax} bytes in UTF-8.`, ...description })),
     metadata: Type.Optional(metadataSchema),
-    parent_id: Type.Optional(Type.Unknown({ description: 'Refused: a group holds users or things, and no groups.' })),
+    parent_id: Type.Optional(Type.Unknown({ description: 'Refused: a group contains users or things, not groups.' })),
   },
   { title: 'NewGroup' },
 )
@@ -46,8 +46,8 @@ const groupSchema = Type.Object(
     metadata: Type.Optional(metadataSchema),
     level: Type.Integer({ description: 'Always 1.', examples: [1] }),
     path: Type.String({ description: 'The id.', examples: [exampleIds.group] }),
-    created_at: Type.String(instant),
-    updated_at: Type.String(instant),
+    created_at: Type.String(timestamp),
+    updated_at: Type.String(timestamp),
   },
   { title: 'Group', description: 'The group.' },
 )
@@ -63,7 +63,7 @@ export const createGroupSchema = {
   ...needsToken,
   operationId: 'createGroup',
   summary: 'Create a group',
-  description: `You are its first member. A user owns, and is a member of, at most ${groupsOfMemberMax} groups each.`,
+  description: `You become its first member. A user can own at most ${groupsOfMemberMax} groups, and be a member of as many.`,
   body: newGroup,
   response: {
     201: emptyAnswer('The group is created.', { Location: '/groups/<group id>' }),
@@ -75,7 +75,7 @@ export const listGroupsSchema = {
   ...needsToken,
   operationId: 'listGroups',
   summary: 'List your groups',
-  description: 'Those that you made or are a member of.',
+  description: 'Those that you created or are a member of.',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
   response: { 200: groupsPage, ...errorAnswers('query_too_large', 'unauthenticated') },
 }
@@ -84,7 +84,7 @@ export const viewGroupSchema = {
   ...needsToken,
   operationId: 'viewGroup',
   summary: 'View a group',
-  description: 'Who made it, its members and the administrator may.',
+  description: 'For its creator, its members and the administrator.',
   params,
   response: { 200: { ...groupSchema, ...headersOf(eTagHeader) }, ...errorAnswers(...toSee) },
 }
@@ -93,27 +93,27 @@ export const updateGroupSchema = {
   ...needsToken,
   operationId: 'updateGroup',
   summary: 'Replace name, description and metadata of a group',
-  description: 'Who made it and the administrator may. What is left out is empty afterwards.',
+  description: 'For its creator and the administrator. Fields that are left out become empty.',
   params,
   headers: ifMatchHeaders,
   body: newGroup,
-  response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const removeGroupSchema = {
   ...needsToken,
   operationId: 'removeGroup',
   summary: 'Delete a group',
-  description: 'Who made it and the administrator may. Access that was gained through it ends at once.',
+  description: 'For its creator and the administrator. Access that was gained through it ends at once.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const noGroupsSchema = {
   ...needsToken,
   summary: 'List the groups above or below a group',
-  description: 'There are none: an empty page, for clients that ask.',
+  description: 'Always an empty page, for clients that ask: groups do not contain groups.',
   params,
   querystring: Type.Object(pageQuery),
   response: { 200: groupsPage, ...errorAnswers(...toSee) },
@@ -126,10 +126,10 @@ export const addMembersSchema = {
   ...needsToken,
   operationId: 'addGroupMembers',
   summary: 'Add members to a group',
-  description: `Users gain what the group has access to; to things its members gain read, write and delete. All of them or none. For the group's creator and the administrator; things are assigned by their owner. A group has at most ${membersOfGroupMax} users, and a user is in at most ${groupsOfMemberMax} groups.`,
+  description: `Users who are added gain the group's access; on things that are added its members gain read, write and delete. All of them or none. For the group's creator and the administrator; a thing only for its owner and the administrator. A group has at most ${membersOfGroupMax} users, and a user is in at most ${groupsOfMemberMax} groups.`,
   params,
   body: Type.Object({ members, type: kind }, { title: 'NewMembers' }),
-  response: { 200: emptyAnswer('They are members.'), ...errorAnswers(...toAdd) },
+  response: { 200: emptyAnswer('Added.'), ...errorAnswers(...toAdd) },
 }
 
 export const removeMembersSchema = {
@@ -140,14 +140,14 @@ export const removeMembersSchema = {
     "Access gained through the group ends at once. For the group's creator and the administrator; the owner of a thing may remove it, and users may leave. An id that is not a member is ignored; one of the other kind than `type` is refused.",
   params,
   body: Type.Object({ members, type: Type.Optional(kind) }, { title: 'FormerMembers' }),
-  response: { 204: emptyAnswer('They are removed.'), ...errorAnswers(...toRemove) },
+  response: { 204: emptyAnswer('Removed.'), ...errorAnswers(...toRemove) },
 }
 
 export const listMembersSchema = {
   ...needsToken,
   operationId: 'listGroupMembers',
   summary: 'List the members of a group',
-  description: 'Who made it, its members and the administrator may. Without `type` its things, where it has any, else its users.',
+  description: 'For its creator, its members and the administrator. Without `type`: its things if it has any, otherwise its users.',
   params,
   querystring: Type.Object({ ...pageQuery, type: Type.Optional(kind) }),
   response: {
@@ -190,7 +190,7 @@ export const listGroupThingsSchema = {
   ...needsToken,
   operationId: 'listGroupThings',
   summary: 'List the things of a group',
-  description: 'Whole for members, who may read them; ids for others. Only members may filter by metadata.',
+  description: 'Whole things for members, who may read them; only ids for others. Only members may filter by metadata.',
   params,
   querystring: Type.Object({ ...pageQuery, metadata: metadataQuery }),
   response: {
@@ -219,7 +219,7 @@ export const groupsOfMemberSchema = {
   ...needsToken,
   operationId: 'listGroupsOfMember',
   summary: 'List the groups of a user or of a thing',
-  description: "The user themselves, the thing's owner and the administrator may.",
+  description: "For the user themselves, the thing's owner and the administrator.",
   params: Type.Object({ member }),
   querystring: Type.Object(pageQuery),
   response: { 200: groupsPage, ...errorAnswers(...toSee) },
@@ -231,18 +231,18 @@ export const shareGroupSchema = {
   ...needsToken,
   operationId: 'shareGroup',
   summary: 'Give a users group access to a things group',
-  description: `The members of this group become members of the other one. You have to have made both, or be the administrator. At most ${chainMax} groups are shared on in a row.`,
+  description: `The members of this group become members of the other one. You must have created both, or be the administrator. At most ${chainMax} groups can be shared in a chain.`,
   params,
   body: share,
-  response: { 200: emptyObject('They are shared.'), ...errorAnswers(...toAdd) },
+  response: { 200: emptyObject('Shared.'), ...errorAnswers(...toAdd) },
 }
 
 export const unshareGroupSchema = {
   ...needsToken,
   operationId: 'unshareGroup',
   summary: "End a users group's access to a things group",
-  description: 'Who made either group, and the administrator, may.',
+  description: 'For the creator of either group and the administrator.',
   params,
   body: share,
-  response: { 204: emptyAnswer('They are not shared.'), ...errorAnswers(...toRemove) },
+  response: { 204: emptyAnswer('No longer shared.'), ...errorAnswers(...toRemove) },
 }

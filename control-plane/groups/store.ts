@@ -1,12 +1,12 @@
 // Groups in the database. Their members are in member-store.ts.
 
-import { HttpError } from '../../config/http/errors.ts'
-import { parseJsonText } from '../../config/http/json-body.ts'
-import type { Database, SqlRow, SqlValue } from '../../config/postgres/database.ts'
+import type { Database, SqlRow, SqlValue } from '../../database/database.ts'
+import { HttpError } from '../../http/errors.ts'
+import { parseJsonText } from '../../http/requests/json-body.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, toPage } from '../page.ts'
 import { groupsOfMemberMax, idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
+import { type Page, type PageRequest, toPage } from '../requests/page.ts'
 import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
 
@@ -25,22 +25,24 @@ export interface Group extends NewGroup {
 }
 
 export interface Groups {
-  /** Its creator owns it, and is a member. @throws HttpError `conflict` beyond `groupsOfMemberMax` groups of one owner */
+  /** The creator becomes its owner and a member. @throws HttpError `conflict` beyond `groupsOfMemberMax` groups of one owner */
   create(by: Caller, group: NewGroup): Promise<GroupId>
   find(group: GroupId): Promise<{ readonly group: Group; readonly version: number } | undefined>
-  /** Those that the user made or is a member of. */
+  /** The groups that the user created or is a member of. */
   list(user: UserId, filter: EntityFilter, page: PageRequest): Promise<Page<Group>>
-  /** Those that the user is a member of, or the thing is in. */
+  /** The groups that the user is a member of, or that the thing is in. */
   listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest): Promise<Page<Group>>
-  /** Name, description and metadata become these. */
+  /** Replaces name, description and metadata. */
   update(by: Actor, group: GroupId, to: NewGroup, versions: Versions): Promise<ChangeOutcome>
-  /** The group, and every access that was gained through it. */
+  /** Deletes the group, and ends every access that was gained through it. */
   remove(by: Actor, group: GroupId, versions: Versions): Promise<ChangeOutcome>
 }
 
-// The instants as RFC 3339 has them, in UTC.
-const instants = ['created_at', 'updated_at'].map(name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`)
-const shown = `id, owner, name, description, metadata, ${instants.join(', ')}`
+// The timestamps in RFC 3339, in UTC.
+const timestamps = ['created_at', 'updated_at'].map(
+  name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`,
+)
+const shown = `id, owner, name, description, metadata, ${timestamps.join(', ')}`
 
 const memberSql = (ids: string) => `
   SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
@@ -48,7 +50,7 @@ const memberSql = (ids: string) => `
 const ofUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
 const givenIdsSql = '$2::uuid[]'
 
-// In every policy store, and with the groups that the owner has left. Counting stops one above the bound.
+// Applies to every policy store, and includes groups that the owner has left. Counting stops one above the bound.
 const madeSql = `
   SELECT count(*) AS made FROM (SELECT FROM control_plane.groups WHERE owner = $1 LIMIT ${groupsOfMemberMax + 1}) AS counted`
 
@@ -145,7 +147,7 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
 
     async remove(by, group, versions) {
       const [row] = await writes(by, async write => {
-        // The lock comes first: who adds a member waits, and then finds it gone.
+        // The lock comes first: a request that adds a member waits for it, and then finds the group gone.
         const rows = await write.query<VersionRow>(lockRemovedSql, [group, versions ?? null])
         if (rows.length === 0) return []
         await write.query('DELETE FROM control_plane.groups WHERE id = $1', [group])

@@ -1,35 +1,35 @@
-// The changes of all instances on one database, numbered, for those who follow them over HTTP.
+// The changes of all instances on one database, numbered, for followers over HTTP.
 //
 // They come from the database itself (NOTIFY in the transaction of each change), so that one made on another instance and one made here take
-// the same way, once. While that way is lost nobody can follow: whoever did is told that it ended, and comes back later.
+// the same way, once. While that connection is lost the feed takes no followers: those it has are ended, and reconnect later.
 
 import { Value } from 'typebox/value'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
-import type { NotificationListener, Notifications } from '../../config/postgres/notifications.ts'
+import type { NotificationListener, Notifications } from '../../database/notifications.ts'
 import type { AccessChange } from '../client.ts'
 import { changeSchema, type Line } from './wire.ts'
 
 export interface Follower {
-  /** The first one is a beat. Must not throw and must not wait. */
+  /** Called for each line; the first one is a beat. Must neither throw nor block. */
   line(line: Line): void
-  /** Nothing more comes: changes may go unheard from here on, or the process stops. */
+  /** No more lines follow: changes may be missed from here on, or the process stops. */
   end(): void
 }
 
 export interface Feed {
-  /** @returns the way to stop; undefined while changes may go unheard */
+  /** @returns a function that stops it; undefined while changes may be missed */
   follow(follower: Follower): (() => void) | undefined
-  /** @throws Error while changes of other instances may go unheard */
+  /** @throws Error while changes of other instances may be missed */
   check(): Promise<void>
-  /** Ends all followers; nobody can follow any more. */
+  /** Ends all followers, and takes no more. */
   close(): Promise<void>
 }
 
 export interface FeedParts {
-  /** Opens a connection that hears the notifications of `changesChannel` on the control plane's database; closed by the feed. */
+  /** Opens a connection that receives the notifications of `changesChannel` on the control plane's database; the feed closes it. */
   readonly openNotifications: (listener: NotificationListener) => Notifications
-  /** Of that database. */
+  /** The outage report of that database. */
   readonly outage: OutageReport
   readonly logger: Logger
 }
@@ -39,14 +39,14 @@ export function openFeed({ openNotifications, outage, logger }: FeedParts): Feed
   let sequence = 0
   let state: 'opening' | 'whole' | 'lost' | 'closed' = 'opening'
 
-  function tell(line: Line): void {
+  function sendLine(line: Line): void {
     for (const follower of followers) follower.line(line)
   }
   function onBeat(): void {
     if (state === 'closed') return
     outage.recovered()
     state = 'whole'
-    tell({ type: 'beat', sequence })
+    sendLine({ type: 'beat', sequence })
   }
   function endAll(): void {
     const ended = [...followers]
@@ -55,7 +55,7 @@ export function openFeed({ openNotifications, outage, logger }: FeedParts): Feed
   }
   function onLost(error: Error): void {
     if (state === 'closed') return
-    outage.failed(error, { meanwhile: 'ingest and readers hear of no changes' })
+    outage.failed(error, { meanwhile: 'ingest and readers receive no changes' })
     state = 'lost'
     endAll()
   }
@@ -63,10 +63,10 @@ export function openFeed({ openNotifications, outage, logger }: FeedParts): Feed
     const change = parseChange(payload)
     if (change !== undefined) {
       sequence++
-      return tell({ type: 'change', sequence, change })
+      return sendLine({ type: 'change', sequence, change })
     }
-    // A newer instance may know changes that this one does not, and ignoring one would leave an access open.
-    logger.warn('another instance told of a change of an unknown kind: those who follow are cut off, and ask anew')
+    // A newer instance may know kinds of changes that this one does not, and ignoring one would leave an access open.
+    logger.warn('another instance announced a change of an unknown kind: closing the change streams, so that clients ask again')
     endAll()
   }
 
@@ -80,7 +80,7 @@ export function openFeed({ openNotifications, outage, logger }: FeedParts): Feed
       return () => void followers.delete(follower)
     },
     async check() {
-      if (state !== 'whole') throw new Error('changes of other instances are not heard')
+      if (state !== 'whole') throw new Error('changes of other instances are not received')
     },
     async close() {
       state = 'closed'
@@ -95,7 +95,7 @@ function parseChange(payload: string): AccessChange | undefined {
     const change: unknown = JSON.parse(payload)
     return Value.Check(changeSchema, change) ? change : undefined
   } catch {
-    // Not ours: anybody who may connect to the database may notify.
+    // Not ours: anyone who may connect to the database may notify.
     return undefined
   }
 }

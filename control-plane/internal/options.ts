@@ -1,39 +1,43 @@
-// The section `internal`: where the control plane answers ingest and readers, and who may ask.
+// The section `internal`: the listener for ingest and readers, and the credentials that it requires.
 
 import { type Static, Type } from 'typebox'
-import { isLoopback, listenAddressOption, parseListenAddress } from '../../config/http/listen-address.ts'
-import type { OptionFault } from '../../config/options.ts'
+import type { OptionFault } from '../../config/options/options.ts'
+import { isLoopback, listenAddressOption, parseListenAddress } from '../../http/listen-address.ts'
 
-/** A secret that stands in a header: visible ASCII without spaces, and without the commas between several. */
+/** A secret that is sent in a header: visible ASCII without spaces, and without commas, which separate several. */
 const serviceToken = '[!-+\\--~]{16,1024}'
 
 export const serviceTokenOption = {
   pattern: `^${serviceToken}(,${serviceToken})*$`,
   secret: true,
   environment: 'SVC_CONTROL_TOKEN',
-  allowed: 'at least 16 visible ASCII characters without spaces and commas; several divided by commas, to replace one',
+  allowed: 'at least 16 visible ASCII characters without spaces and commas; several separated by commas, to replace one',
 } as const
 
 export const internalOptions = Type.Object({
   listen: listenAddressOption(
     '127.0.0.1:9080',
-    'Address for the other processes of the platform, with /metrics. Beyond loopback it needs a token or mutual TLS.',
+    'Address that the other processes of the platform connect to; it also serves /metrics. Beyond loopback it needs a token or mutual TLS.',
   ),
   token: Type.Optional(
     Type.String({
       ...serviceTokenOption,
-      description: 'What the other processes show, any one of them; the same on both sides. Without one none is asked for.',
+      description:
+        'Token that the other processes send; of several, any is accepted. The same on both sides. Without it no token is required.',
     }),
   ),
   certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate of this listener, as PEM: makes it HTTPS.' })),
   keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
   caFile: Type.Optional(
-    Type.String({ minLength: 1, description: 'Authority, as PEM, whose certificate a client must show (mutual TLS).' }),
+    Type.String({
+      minLength: 1,
+      description: 'Certificate authority, as PEM, that must have signed the certificate of a client (mutual TLS).',
+    }),
   ),
 })
 export type InternalOptions = Static<typeof internalOptions>
 
-/** What is right by itself and wrong together. */
+/** Faults between options that are each valid on their own. */
 export function internalFaults({ listen, token, certFile, keyFile, caFile }: InternalOptions): OptionFault[] {
   const faults: OptionFault[] = []
   let host: string | undefined
@@ -45,7 +49,7 @@ export function internalFaults({ listen, token, certFile, keyFile, caFile }: Int
   if (host !== undefined && !isLoopback(host) && token === undefined && caFile === undefined) {
     faults.push({
       place: 'internal.listen',
-      problem: `other machines reach ${listen}, and nobody who asks there would have to show anything: set SVC_CONTROL_TOKEN to the same secret here and for those who ask, or internal.cert_file, key_file and ca_file (mutual TLS), or listen on 127.0.0.1`,
+      problem: `${listen} is reachable from other machines without a credential: set SVC_CONTROL_TOKEN to the same secret here and for its clients, or internal.cert_file, key_file and ca_file (mutual TLS), or listen on 127.0.0.1`,
     })
   }
   if ((certFile === undefined) !== (keyFile === undefined)) {
@@ -54,7 +58,7 @@ export function internalFaults({ listen, token, certFile, keyFile, caFile }: Int
   if (caFile !== undefined && certFile === undefined) {
     faults.push({
       place: 'internal.ca_file',
-      problem: 'clients show certificates over TLS only: give internal.cert_file and internal.key_file, too',
+      problem: 'client certificates need TLS: give internal.cert_file and internal.key_file too',
     })
   }
   return faults

@@ -1,48 +1,50 @@
-// What other processes ask the control plane: may this credential do that, and what has changed since.
+// The routes for the other processes: whether a credential may do something, and the changes since.
 
+import { hash, timingSafeEqual } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Access, type AccessControl, AccessUnavailableError } from '../client.ts'
+import { splitSecrets } from '../../config/secrets.ts'
+import { HttpError } from '../../http/errors.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Access, type AccessControl, AccessUnavailableError, parseCredential } from '../client.ts'
 import type { Feed, Follower } from './feed.ts'
-import { requireServiceToken } from './service-token.ts'
-import { type Answer, answerSchema, authorizePath, changesPath, type Line, questionSchema, streamType } from './wire.ts'
+import { type Answer, accessRequestSchema, answerSchema, authorizePath, changesPath, type Line, streamType } from './wire.ts'
 
 export interface InternalParts {
   readonly access: AccessControl
   readonly feed: Feed
-  /** Required of every request, any of several divided by commas; undefined if the address, or TLS, decides who can ask. */
+  /** Required of every request, any one of several separated by commas; undefined if the address, or TLS, decides who can connect. */
   readonly token: string | undefined
 }
 
-/** A question with a secret of 16,384 characters of three bytes, and its frame. */
-const questionBytesMax = 64 * 1024
+/** A request with a secret of 16,384 characters and a channel of 1,024, of three bytes each, and its frame. */
+const requestBytesMax = 64 * 1024
 /**
- * What may wait for one follower: a burst of 4,000 changes, beside what the system's own buffers hold. Who falls behind further is cut off.
+ * Bytes that may wait for one follower: a burst of 4,000 changes, in addition to the system's own buffers. A follower that falls behind further is cut off.
  */
 const waitingBytesMax = 512 * 1024
-/** With what may wait for each, 64 MiB. */
+/** With `waitingBytesMax` for each, 64 MiB. */
 const followersMax = 128
 
-/** A fastify plugin; for a listener of its own, since nothing here is for devices or users. */
+/** A fastify plugin, for a separate listener, since nothing here is for devices or users. */
 export function internalRoutes({ access, feed, token }: InternalParts): (app: HttpServer) => Promise<void> {
   const onRequest = requireServiceToken(token)
   const described = { tags: ['internal'], security: [{ service: [] }] }
   let followers = 0
 
   return async app => {
-    // The platform stops: followers would hold the server open, and have others to go to.
+    // When the platform stops, followers would keep the server open; they can follow another instance.
     app.addHook('preClose', () => feed.close())
 
     app.post(authorizePath, {
       onRequest,
-      bodyLimit: questionBytesMax,
+      bodyLimit: requestBytesMax,
       schema: {
         ...described,
-        summary: 'May this credential do that on this channel?',
-        body: questionSchema,
+        summary: 'Check whether a credential may act on a channel',
+        body: accessRequestSchema,
         response: { 200: answerSchema, ...errorAnswers(...bodyCodes, 'unauthenticated') },
       },
       handler: async (request, reply) => {
@@ -60,15 +62,16 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
       schema: {
         ...described,
         summary: 'Follow the changes that may end an access',
-        description: 'One JSON object on each line, for ever: changes with their numbers, and a beat each second.',
+        description: 'An endless stream with one JSON object on each line: numbered changes, and a beat each second.',
         produces: [streamType],
         response: { 200: Type.String(), ...errorAnswers('unauthenticated') },
       },
       handler: async (_request, reply) => {
-        if (followers >= followersMax) throw new HttpError('unavailable', `${followersMax} processes follow already: stop some of them`)
+        if (followers >= followersMax)
+          throw new HttpError('unavailable', `${followersMax} processes already follow the changes: stop some of them`)
         const response = reply.raw
         const following = feed.follow(followerOf(response))
-        if (following === undefined) throw new HttpError('unavailable', 'changes cannot be heard now: come again')
+        if (following === undefined) throw new HttpError('unavailable', 'changes are unavailable: try again')
         reply.hijack()
         followers++
         response.once('close', () => {
@@ -80,7 +83,7 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
   }
 }
 
-/** Writes lines as they come. Nobody waits for a slow reader: with more waiting than the bound its connection is cut. */
+/** Writes lines as they come. A slow client is not waited for: with more waiting than the bound, its connection is closed. */
 function followerOf(response: ServerResponse): Follower {
   return {
     line(line: Line) {
@@ -94,9 +97,9 @@ function followerOf(response: ServerResponse): Follower {
 }
 
 /** @throws HttpError `unavailable` */
-async function ask(access: AccessControl, question: Parameters<AccessControl['authorize']>[0]): Promise<Access> {
+async function ask(access: AccessControl, request: Parameters<AccessControl['authorize']>[0]): Promise<Access> {
   try {
-    return await access.authorize(question)
+    return await access.authorize(request)
   } catch (error) {
     if (error instanceof AccessUnavailableError) throw new HttpError('unavailable', undefined, { cause: error })
     throw error
@@ -110,4 +113,27 @@ function answerOf(access: Access): Answer {
   }
   const { publisher, owner, endsMs } = access
   return { allowed: true, publisher, owner, ...(endsMs === undefined ? {} : { ends_in_ms: Math.floor(endsMs - Date.now()) }) }
+}
+
+/**
+ * An `onRequest` hook: 401 without a token, before a body is read; in the header `Authorization: Bearer <token>`.
+ *
+ * @param tokens separated by commas, of which any is accepted; undefined accepts every request: the address, or TLS, has decided who can connect
+ */
+function requireServiceToken(tokens: string | undefined): (request: FastifyRequest, reply: FastifyReply) => Promise<void> {
+  if (tokens === undefined) return async () => undefined
+  const expected = splitSecrets(tokens).map(digest)
+  return async (request, reply) => {
+    const credential = parseCredential(request.headers.authorization)
+    // Digests have one length, so that the comparison does not even reveal the token's length. All are compared, whichever matches.
+    const shown = digest(credential?.secret ?? '')
+    const matches = expected.filter(one => timingSafeEqual(shown, one)).length > 0
+    if (matches && credential?.scheme === 'Bearer') return
+    reply.header('www-authenticate', 'Bearer realm="sluice internal"')
+    throw new HttpError('unauthenticated', 'wrong service token: set SVC_CONTROL_TOKEN to the same value on both sides')
+  }
+}
+
+function digest(text: string): Buffer {
+  return hash('sha256', text, 'buffer')
 }

@@ -1,4 +1,4 @@
-// What the control plane and its clients say to each other: the paths, the question and its answer, and the lines of the stream of changes.
+// The protocol between the control plane and its clients: the paths, the request and its answer, and the lines of the stream of changes.
 
 import { type Static, Type } from 'typebox'
 import type { AccessChange } from '../client.ts'
@@ -6,37 +6,42 @@ import type { AccessChange } from '../client.ts'
 export const authorizePath = '/internal/authorize'
 export const changesPath = '/internal/changes'
 
-/** Longer than any header that a device can send, so nobody asks with more. */
+/** Longer than any header that a device can send. */
 export const secretLengthMax = 16_384
 
 /** `POST /internal/authorize`. */
-export const questionSchema = Type.Object(
+export const accessRequestSchema = Type.Object(
   {
     scheme: Type.Enum(['Thing', 'Bearer', 'Certificate'], {
-      description: 'The scheme of the Authorization header that was shown, or a certificate.',
+      description: 'The scheme of the Authorization header, or a certificate.',
     }),
     secret: Type.String({
       maxLength: secretLengthMax,
-      description: 'What stood after the scheme; of a certificate its serial and its SHA-256 fingerprint, in hex, with a colon between.',
+      description: 'What follows the scheme; for a certificate its serial and its SHA-256 fingerprint, in hex, separated by a colon.',
     }),
-    channel: Type.String({ maxLength: 64, description: "The channel's id; what is no id is a channel that does not exist." }),
+    channel: Type.String({
+      maxLength: 1024,
+      description: "The channel's id; one that no user has or had can only be read, by administrators.",
+    }),
     action: Type.Enum(['publish', 'read']),
-    address: Type.Optional(Type.String({ maxLength: 64, description: 'Of the client, under which a key that no thing has is counted.' })),
+    address: Type.Optional(Type.String({ maxLength: 64, description: 'Address of the client, under which unknown keys are counted.' })),
   },
   { additionalProperties: false },
 )
-export type Question = Static<typeof questionSchema>
+export type AccessRequest = Static<typeof accessRequestSchema>
 
 export const answerSchema = Type.Object({
   allowed: Type.Boolean(),
   publisher: Type.Optional(
-    Type.Union([Type.String(), Type.Null()], { description: 'The thing whose key was shown; null for the owner of the channel.' }),
+    Type.Union([Type.String(), Type.Null()], { description: 'The thing whose key was sent; null for the owner of the channel.' }),
   ),
   owner: Type.Optional(Type.String({ description: 'The user that the thing or the channel belongs to.' })),
   ends_in_ms: Type.Optional(
-    Type.Integer({ description: 'Milliseconds until the credential itself ends, so that the clocks of two machines need not agree.' }),
+    Type.Integer({
+      description: 'Milliseconds until the credential itself expires; a duration, because the clocks of two machines may differ.',
+    }),
   ),
-  left_ms: Type.Optional(Type.Integer({ minimum: 0, description: 'Where the reason is limited: how long.' })),
+  left_ms: Type.Optional(Type.Integer({ minimum: 0, description: 'For the reason limited: milliseconds until the next attempt.' })),
   reason: Type.Optional(Type.Enum(['unauthenticated', 'forbidden', 'limited'], { description: 'Why not.' })),
 })
 export type Answer = Static<typeof answerSchema>
@@ -51,8 +56,8 @@ export const changeSchema = Type.Union([
 ])
 
 /**
- * A line of `GET /internal/changes`. A change has the number after that of the line before, and a beat has that of the line before: with a
- * hole in the numbers something was missed. Everything committed before a beat was told before it.
+ * A line of `GET /internal/changes`. A change has the number after that of the previous line, and a beat repeats that of the previous line: a
+ * gap in the numbers means that something was missed. Everything committed before a beat was sent before it.
  */
 export const lineSchema = Type.Union([
   Type.Object({ type: Type.Literal('beat'), sequence }),
@@ -60,12 +65,12 @@ export const lineSchema = Type.Union([
 ])
 export type Line = { type: 'beat'; sequence: number } | { type: 'change'; sequence: number; change: AccessChange }
 
-/** Of one line with its end; no change is longer. */
+/** Bytes of one line with its line end; no change is longer. */
 export const lineBytesMax = 1_024
 
-/** How often a beat is sent, and after which silence a client takes the stream for broken. */
+/** How often a beat is sent, and after which silence a client treats the stream as broken. */
 export const beatMs = 1_000
-export const silenceMsMax = 3_000
+export const unansweredMsMax = 3_000
 
 /** The type of the stream: a JSON object on each line. */
 export const streamType = 'application/x-ndjson'

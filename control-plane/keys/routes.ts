@@ -1,12 +1,11 @@
 // API keys: issued by their owner; listed and revoked by their owner, and by the administrator.
 
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, changerOf, demandToken } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf, demandToken } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { toApiKeyId, toUserId, type UserId } from '../ids.ts'
-import { toUtc } from '../instant.ts'
-import type { PageRequest } from '../page.ts'
-import { refuseFaults, textFault } from '../text.ts'
+import type { PageRequest } from '../requests/page.ts'
+import { refuseFaults, textFault, toUtc } from '../requests/text.ts'
 import type { User, Users } from '../users/store.ts'
 import {
   apiKeyType,
@@ -27,13 +26,13 @@ interface Parts {
   readonly authorization: Authorization
 }
 
-/** Integers of clients that count in nanoseconds are no smaller; seconds are not as large. */
+/** Durations from here on are nanoseconds, as some clients send them; no duration in seconds is as large. */
 const nanosecondsFrom = 1e9
 
 export function keyRoutes(app: HttpServer, { keys, users, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** @throws HttpError the refusal if there is no such user */
+  /** @throws HttpError the refusal for an absent user */
   async function found(caller: UserId, id: UserId): Promise<User> {
     const user = await users.find(id)
     if (user === undefined) throw await authorization.refusal(caller, async () => false)
@@ -90,17 +89,17 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication, author
   })
 }
 
-/** Milliseconds since 1970; undefined for a key that does not end by itself. */
+/** Milliseconds since 1970; undefined for a key that does not expire. */
 function endOf({ expires_at: expiresAt, duration }: { readonly expires_at?: string; readonly duration?: number }): number | undefined {
   if (expiresAt !== undefined && duration !== undefined)
-    refuseFaults([{ pointer: '/body/duration', detail: 'stands beside expires_at: give one of them' }])
+    refuseFaults([{ pointer: '/body/duration', detail: 'is given together with expires_at: give one of them' }])
   if (expiresAt === undefined) {
     if (duration === undefined || duration === 0) return undefined
     return Date.now() + (duration >= nanosecondsFrom ? duration / 1e6 : duration * 1000)
   }
   const endsMs = Date.parse(toUtc(expiresAt, '/body/expires_at'))
   if (!(endsMs > Date.now()))
-    refuseFaults([{ pointer: '/body/expires_at', detail: 'is not in the future: give a later instant, in RFC 3339' }])
+    refuseFaults([{ pointer: '/body/expires_at', detail: 'is not in the future: give a later time, in RFC 3339' }])
   return endsMs
 }
 

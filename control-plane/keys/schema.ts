@@ -1,10 +1,10 @@
 // Requests and answers of API keys.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { exampleIds, idSchema } from '../ids.ts'
-import { pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { emptyAnswer, tokenRequired } from '../requests/answers.ts'
+import { pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 
 const id = idSchema('api-key', "The API key's id.")
 const params = Type.Object({ key: id })
@@ -12,13 +12,13 @@ const user = idSchema('user', "The user's id.")
 const needsToken = { tags: ['keys'], security: tokenRequired }
 
 export const keyNameBytesMax = 254
-/** What older clients call an API key; 0 is a login key, for which POST /tokens is, and 1 resets a password by mail. */
+/** What older clients call an API key; 0 is a login key, for which there is POST /tokens, and 1 resets a password by mail. */
 export const apiKeyType = 2
 
 const expiry = Type.Optional(
   Type.String({
     format: 'date-time',
-    description: 'RFC 3339; absent where it does not end by itself.',
+    description: 'RFC 3339; absent if the key does not expire.',
     examples: ['2027-01-01T00:00:00Z'],
   }),
 )
@@ -39,7 +39,7 @@ export const issueKeySchema = {
   operationId: 'issueKey',
   summary: 'Issue an API key',
   description:
-    'It is sent as `Authorization: Bearer <value>` where a token is, and may do what you may, but not issue keys nor change passwords. It outlives password changes, until it is revoked; while you are disabled it is refused.',
+    'Send it as `Authorization: Bearer <value>` in place of a token. It can do what you can, except issue keys and change passwords. It stays valid after a password change, until it is revoked; while you are disabled it is refused.',
   body: Type.Object(
     {
       name: Type.String({ default: '', description: `At most ${keyNameBytesMax} bytes in UTF-8.`, examples: ['nightly export'] }),
@@ -48,13 +48,13 @@ export const issueKeySchema = {
         default: apiKeyType,
         minimum: apiKeyType,
         maximum: apiKeyType,
-        description: '2, an API key, in the words of older clients.',
+        description: '2, an API key, as older clients send it.',
       }),
       duration: Type.Optional(
         Type.Integer({
           minimum: 0,
           maximum: Number.MAX_SAFE_INTEGER,
-          description: 'In place of `expires_at`: seconds, or from 10⁹ on nanoseconds; 0 is for ever.',
+          description: 'In place of `expires_at`: seconds, or from 10⁹ on nanoseconds; with 0 the key does not expire.',
         }),
       ),
     },
@@ -65,7 +65,7 @@ export const issueKeySchema = {
       {
         ...issued,
         value: Type.String({
-          description: 'The secret, shown this once.',
+          description: 'The secret, returned only this once.',
           examples: ['sluice_Yk3vT0m8QdW5xRz1bN7uHc4sLfE9aGpJ2oKiVtXyMwA'],
         }),
       },
@@ -99,14 +99,14 @@ export const revokeKeySchema = {
   summary: 'Revoke an API key of yours',
   description: 'The answer comes once the key is refused everywhere. Revoking a key that you do not have succeeds.',
   params,
-  response: { 204: emptyAnswer('You do not have it.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
+  response: { 204: emptyAnswer('You do not have the key any more.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
 }
 
 export const listUserKeysSchema = {
   ...needsToken,
   operationId: 'listUserKeys',
   summary: "List a user's API keys",
-  description: 'For the administrator.',
+  description: 'Only for the administrator.',
   params: Type.Object({ user }),
   querystring: Type.Object(pageQuery),
   response: { 200: keysPage, ...errorAnswers('unauthenticated', 'forbidden', 'not_found') },
@@ -117,7 +117,10 @@ export const revokeUserKeySchema = {
   operationId: 'revokeUserKey',
   summary: "Revoke a user's API key",
   description:
-    'For the administrator. The answer comes once the key is refused everywhere. Revoking a key that the user does not have succeeds.',
+    'Only for the administrator. The answer comes once the key is refused everywhere. Revoking a key that the user does not have succeeds.',
   params: Type.Object({ user, key: id }),
-  response: { 204: emptyAnswer('The user does not have it.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found') },
+  response: {
+    204: emptyAnswer('The user does not have the key any more.'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'),
+  },
 }

@@ -1,9 +1,9 @@
-// API keys in the database: only their SHA-256, by which a value that is shown is found.
+// API keys in the database: only their SHA-256, by which a value is looked up.
 
 import { hash, randomBytes } from 'node:crypto'
-import type { Database, SqlRow } from '../../config/postgres/database.ts'
+import type { Database, SqlRow } from '../../database/database.ts'
 import { type ApiKeyId, newApiKeyId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import type { Caller, Writes } from '../writes.ts'
 
 export interface ApiKey {
@@ -12,36 +12,36 @@ export interface ApiKey {
   readonly name: string
   /** RFC 3339. */
   readonly issuedAt: string
-  /** RFC 3339; undefined for one that does not end by itself. */
+  /** RFC 3339; undefined for a key that does not expire. */
   readonly expiresAt: string | undefined
 }
 
 export interface ApiKeys {
-  /** @returns the key, and its value, which is shown this once and kept nowhere */
+  /** @returns the key, and its value, which is returned only this once and not stored */
   issue(by: Caller, name: string, endsMs: number | undefined): Promise<{ readonly key: ApiKey; readonly value: string }>
-  /** Whose key the value is; undefined for one that is none, or ended, or of a disabled user. */
+  /** The owner of the key; undefined for one that is unknown, expired, or of a disabled user. */
   verify(value: string): Promise<{ readonly owner: UserId } | undefined>
-  /** What a value is kept as. */
+  /** What a value is stored as. */
   lookup(value: string): Buffer
   find(owner: UserId, key: ApiKeyId): Promise<ApiKey | undefined>
   /** For any owner. */
   exists(key: ApiKeyId): Promise<boolean>
   /** In the order of creation. */
   list(owner: UserId, page: PageRequest): Promise<Page<ApiKey>>
-  /** Grants made for it end before this resolves. Succeeds if the owner does not have the key. */
+  /** Its grants end before this resolves. Succeeds if the owner does not have the key. */
   revoke(by: Caller, owner: UserId, key: ApiKeyId): Promise<void>
 }
 
-/** So that a value is recognised where it must not be: in logs, files and repositories. */
+/** Makes a value recognisable where it must not be: in logs, files and repositories. */
 const prefix = 'sluice_'
 const secretBytes = 32
 
 export const isApiKey = (credential: string): boolean => credential.startsWith(prefix)
 
-const instant = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS ${column}`
-const columns = `id, owner, name, ${instant('issued_at')}, ${instant('expires_at')}`
+const timestamp = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS ${column}`
+const columns = `id, owner, name, ${timestamp('issued_at')}, ${timestamp('expires_at')}`
 
-/** The key of the look-up `$1` and its user, if it is valid. */
+/** Joins the key with the look-up `$1` and its user, if it is valid. */
 export const validKeySql = `
   control_plane.api_keys JOIN control_plane.users ON users.id = api_keys.owner
   WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`
@@ -53,8 +53,8 @@ const insertSql = `
 type KeyRow = SqlRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
 
 /**
- * Without salt and key: 256 random bits cannot be guessed, so that a hash alone protects them (NIST SP 800-63B §5.1.2.2), and replacing the master
- * key does not end them.
+ * Without salt and key: 256 random bits cannot be guessed, so a plain hash protects them (NIST SP 800-63B §5.1.2.2), and they stay valid when the
+ * master key is replaced.
  */
 const lookup = (value: string): Buffer => hash('sha256', value, 'buffer')
 
@@ -97,7 +97,7 @@ export function openApiKeys(database: Database, writes: Writes): ApiKeys {
         const rows = await write.query('DELETE FROM control_plane.api_keys WHERE id = $1 AND owner = $2 RETURNING id', [key, owner])
         if (rows.length === 0) return
         write.note('key.revoke', by.user === owner ? [key] : [key, owner])
-        // Grants are remembered by user: those of their other keys and tokens are asked for again.
+        // Grants are cached by user, so those of the user's other keys and tokens are dropped too and looked up again.
         write.ends({ kind: 'user', user: owner })
       })
     },

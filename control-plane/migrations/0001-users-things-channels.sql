@@ -1,6 +1,6 @@
 -- Up Migration
 
--- The one row that says under which master key this database is written; its absence marks the first start.
+-- One row that says under which master key this database is written; without it, this is the first start.
 CREATE TABLE installation (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   key_check bytea NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE users (
   id uuid PRIMARY KEY,
   -- Trimmed, NFC, lower case.
   email text NOT NULL CONSTRAINT users_email_unique UNIQUE,
-  -- In the PHC string format, so that the parameters stand with the hash.
+  -- In the PHC string format, so that the parameters are stored with the hash.
   password_hash text NOT NULL,
   -- Carried by every token; a password change raises it and so ends the tokens issued before.
   token_version integer NOT NULL DEFAULT 1,

@@ -1,11 +1,11 @@
 -- Up Migration
 
--- A version is the number of changes, and the entity's ETag. A folded name is in lower case, made by the process and not by the locale of
--- the database (entity.ts).
+-- A version is the number of changes, and the entity's ETag. A folded name is in lower case, computed by the process, so that it does not depend
+-- on the locale of the database (entity.ts).
 ALTER TABLE things
   ADD COLUMN version integer NOT NULL DEFAULT 1,
   ADD COLUMN name_folded text,
-  -- The key before the last rotation, as long as it is still good.
+  -- The key before the last rotation, while it is still valid.
   ADD COLUMN previous_key_lookup bytea CONSTRAINT things_previous_key_lookup_unique UNIQUE,
   ADD COLUMN previous_key_ends_at timestamptz;
 DROP INDEX things_owner_name;
@@ -16,7 +16,7 @@ ALTER TABLE channels
   ADD COLUMN name_folded text;
 CREATE INDEX channels_owner_name ON channels (owner, name COLLATE "C", ordinal);
 
--- Rows from before: a database of the locale C knows the letters of ASCII alone, unless it is told otherwise.
+-- Existing rows: by default a database of the locale C folds only ASCII letters, hence the collation.
 DO $$
 DECLARE unicode text := (SELECT ' COLLATE "und-x-icu"' FROM pg_collation WHERE collname = 'und-x-icu' LIMIT 1);
 BEGIN

@@ -5,7 +5,7 @@ CREATE TABLE api_keys (
   ordinal bigint GENERATED ALWAYS AS IDENTITY,
   owner uuid NOT NULL REFERENCES users,
   name text NOT NULL,
-  -- HMAC-SHA-256 of the value, which is kept nowhere.
+  -- HMAC-SHA-256 of the value, which is not stored.
   lookup bytea NOT NULL UNIQUE,
   issued_at timestamptz NOT NULL DEFAULT now(),
   expires_at timestamptz

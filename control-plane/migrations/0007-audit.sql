@@ -1,4 +1,4 @@
--- Who changed what, when and from where. No reference to users or things: what is told of them outlives them.
+-- Who changed what, when and from where. No reference to users or things, because lines stay after these are deleted.
 
 CREATE TABLE audit (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

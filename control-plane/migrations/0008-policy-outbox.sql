@@ -1,4 +1,4 @@
--- Where an OpenFGA server holds the policies: its store, and what was made here whose policies have not arrived there.
+-- For policies in an OpenFGA server: its store, and new entities whose policies are not yet delivered to it.
 
 CREATE TABLE openfga_store (
   store_id text NOT NULL,
@@ -9,7 +9,7 @@ CREATE TABLE policy_outbox (
   entity uuid PRIMARY KEY,
   kind text NOT NULL CHECK (kind IN ('thing', 'group', 'user')),
   policies jsonb NOT NULL,
-  -- The entity was deleted again, and what may have arrived of its policies is to be taken back.
+  -- The entity was deleted again, and policies of it that may have arrived have to be removed.
   is_undone boolean NOT NULL DEFAULT false,
   since timestamptz NOT NULL DEFAULT now()
 );

@@ -1,7 +1,7 @@
 -- Up Migration
 
--- For lists in the order of ids. Without them who owns much of a table has it read in that order, others' rows too, until a page is full:
--- to its end where little matches.
+-- For lists in the order of ids. Without these indexes, a list of an owner of many rows reads the table in that order, with others' rows, until a page
+-- is full; if few rows match, to its end.
 CREATE INDEX things_owner_id ON things (owner, id);
 CREATE INDEX channels_owner_id ON channels (owner, id);
 

@@ -1,16 +1,16 @@
 -- Up Migration
 
--- Channels that are deleted and whose messages may still be stored: their ids are given to their owner again, and to no other user.
+-- Deleted channels whose messages may still be stored: only their owner can be given their ids again.
 CREATE TABLE deleted_channels (
   id uuid PRIMARY KEY,
   owner uuid NOT NULL REFERENCES users
 );
 
--- A key whose time of grace is over may be another thing's by then.
+-- A key whose grace period is over may belong to another thing by then.
 ALTER TABLE things DROP CONSTRAINT things_previous_key_lookup_unique;
 CREATE INDEX things_previous_key_lookup ON things (previous_key_lookup);
 
--- An instance of the first release that still runs during an upgrade makes rows without it; entity.ts folds their names when it looks.
+-- An instance of the first release that is still running during an upgrade inserts rows without it; entity.ts folds their names on look-up.
 ALTER TABLE things ALTER COLUMN name_folded DROP NOT NULL;
 ALTER TABLE channels ALTER COLUMN name_folded DROP NOT NULL;
 

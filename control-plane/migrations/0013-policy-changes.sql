@@ -1,10 +1,10 @@
 -- Up Migration
 
--- Changes of policies of what exists already, on their way to an OpenFGA server in the order of their commits.
+-- Changes of policies of existing entities, to be delivered to an OpenFGA server in the order of their commits.
 CREATE TABLE policy_changes (
   number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   added jsonb NOT NULL,
-  -- Policies, and objects or subjects of which all policies go.
+  -- Policies, and objects or subjects whose policies are all removed.
   removed jsonb NOT NULL,
   since timestamptz NOT NULL DEFAULT now()
 );

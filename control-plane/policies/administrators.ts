@@ -1,16 +1,16 @@
 // The administrators: members of `authorities` (SPEC §5), at least one of whom can always sign in.
 
-import { HttpError } from '../../config/http/errors.ts'
-import type { Queries } from '../../config/postgres/database.ts'
+import type { Queries } from '../../database/database.ts'
+import { HttpError } from '../../http/errors.ts'
 import { isId } from '../ids.ts'
 import type { PolicyStore, Subject } from './policy-store.ts'
 
-/** Two removals of administrators at once wait for each other: together they must not remove the last one. */
+/** Makes concurrent removals of administrators wait for each other, so that together they cannot remove the last one. */
 const lockSql = 'SELECT FROM control_plane.installation FOR UPDATE'
 const ableSql = 'SELECT FROM control_plane.users WHERE id = ANY($1::uuid[]) AND disabled_at IS NULL LIMIT 1'
 
 /**
- * In the transaction that removes the rights of `without`, or disables them.
+ * Call it in the transaction that removes the rights of `without`, or disables them.
  *
  * @throws HttpError `conflict` if no administrator who can sign in would remain
  */

@@ -1,9 +1,9 @@
 // The automatic policies of SPEC §5, derived from the rows of users, things and groups: read in batches, all or only the missing ones.
 
-import type { Queries } from '../../config/postgres/database.ts'
+import type { Queries } from '../../database/database.ts'
 import { isDelivered, type Policy } from './policy-store.ts'
 
-/** A kind of automatic policies, each of an entity. */
+/** A kind of automatic policies, each belonging to an entity. */
 export interface AutomaticKind {
   readonly name: string
   /** The right in words. */
@@ -18,13 +18,13 @@ export interface AutomaticKind {
   readonly entity: string
   /** When the entities that the policies name were created: compared with `before`. */
   readonly createdAt: string
-  /** The table whose rows go with the policies: locked, so that a deletion of one also finds the policies. */
+  /** The table whose rows the policies belong to: locked, so that a deletion of a row also finds its policies. */
   readonly locked: string
 }
 
 const rights = ['read', 'write', 'delete']
 
-/** Those that users, things and groups get on creation, and things when they are added to a group. */
+/** The policies that users, things and groups get on creation, and things when they are added to a group. */
 export const automaticKinds: readonly AutomaticKind[] = [
   {
     name: 'users',
@@ -113,7 +113,7 @@ export async function automaticPolicies(
   entities: readonly string[],
   { before, onlyMissing, locks }: PolicyReading,
 ): Promise<Policy[]> {
-  // LIMIT makes it a look-up for each policy: a join might read all policies there are.
+  // LIMIT makes PostgreSQL look up each policy: a join might read all policies.
   const isMissing = `(
     SELECT true FROM control_plane.tuples
     WHERE tuples.object = ${object} AND tuples.relation = given.relation AND tuples.subject = ${subject} LIMIT 1

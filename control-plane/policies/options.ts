@@ -1,22 +1,22 @@
-// The section `policies`: where policies are kept, and how an OpenFGA server is asked.
+// The section `policies`: where policies are kept, and how to reach an OpenFGA server.
 
 import { type Static, Type } from 'typebox'
-import type { OptionFault } from '../../config/options.ts'
+import type { OptionFault } from '../../config/options/options.ts'
 
 export const policiesOptions = Type.Object({
   store: Type.Enum(['relational', 'openfga'], {
     default: 'relational',
     description:
-      "Where policies are kept: in the control plane's own database, or, by `sluice api` alone, in an OpenFGA server. Existing policies are not carried from one to the other; `sluice policies repair` makes those that users, things and groups come with.",
+      "Where policies are kept: in the control plane's own database, or, by `./sluice api` alone, in an OpenFGA server. Existing policies are not copied from one to the other; `./sluice policies repair` creates those that users, things and groups start with.",
   }),
   openfga: Type.Object({
     url: Type.String({
       default: 'http://127.0.0.1:8080',
       minLength: 1,
       allowed: 'a URL such as http://openfga:8080',
-      description: 'The HTTP address of the OpenFGA server. Read where `policies.store` is `openfga`.',
+      description: 'The HTTP address of the OpenFGA server. Used if `policies.store` is `openfga`.',
     }),
-    key: Type.Optional(Type.String({ minLength: 1, secret: true, description: 'Its preshared key, where it asks for one.' })),
+    key: Type.Optional(Type.String({ minLength: 1, secret: true, description: 'Its preshared key, if it requires one.' })),
     timeoutMs: Type.Integer({
       default: 2_000,
       minimum: 10,
@@ -28,12 +28,12 @@ export const policiesOptions = Type.Object({
 })
 export type PoliciesOptions = Static<typeof policiesOptions>
 
-/** What a schema cannot say of them. */
+/** Faults that a schema cannot express. */
 export function policiesFaults({ openfga: { url } }: PoliciesOptions): OptionFault[] {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   const note = (problem: string): OptionFault[] => [{ place: 'policies.openfga.url', problem }]
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol) || parsed.search !== '' || parsed.hash !== '')
-    return note('is no address of an HTTP server: give a URL such as http://openfga:8080')
+    return note('is not the address of an HTTP server: give a URL such as http://openfga:8080')
   if (parsed.username !== '' || parsed.password !== '')
     return note('holds a user or a password: give the preshared key in SVC_POLICIES_OPENFGA_KEY instead')
   return []

@@ -1,15 +1,15 @@
 // The contract of a policy store: who has which relation on what (SPEC §2, §5).
 
-import type { Queries, Transaction } from '../../config/postgres/database.ts'
+import type { Queries, Transaction } from '../../database/database.ts'
 import type { ChannelId, GroupId, ThingId, UserId } from '../ids.ts'
 
 export const relations = ['member', 'read', 'write', 'delete', 'create'] as const
 export type Relation = (typeof relations)[number]
 
-/** A user, everybody (`*`, also who is not signed in), or whoever is a member of a group. */
+/** A user, everyone (`*`, also callers who are not signed in), or the members of a group. */
 export type Subject = UserId | '*' | `${GroupId}#member`
 
-/** `users` is the platform as a place to register and to make things; `authorities` is its administration. */
+/** `users` is the platform as a place to register and to create things; `authorities` is its administration. */
 export type PolicyObject = ThingId | GroupId | 'users' | 'authorities'
 
 /** A policy: `subject` has `relation` on `object`. */
@@ -19,86 +19,86 @@ export interface Policy {
   readonly object: PolicyObject
 }
 
-/** Bounds of what one check walks through, and of what one list counts. */
+/** Bounds of a check and of a list. */
 export const groupsOfMemberMax = 1_000
 export const membersOfGroupMax = 10_000
-/** Groups that lead from a user to a thing. */
+/** The longest chain of groups from a user to a thing. */
 export const chainMax = 10
 
-/** The policies that a transaction changes: when `PolicyStore.transaction` resolves they hold, and none of them where `work` throws. */
+/** The policies that a transaction changes: they are in effect when `PolicyStore.transaction` resolves, and none of them is if `work` throws. */
 export interface PolicyChanges {
   /**
-   * Those that exist already are no error.
+   * Policies that exist already are not errors.
    *
-   * @throws HttpError `conflict` beyond the bounds above, in a store that keeps them
-   * @returns those that were not there before; all of them, from a store that does not know
-   * @param entities of which the policies speak, where the transaction makes them: they are hidden until their policies hold (`isDelivered`). A channel
-   * has none, and goes with the things that it was made for where theirs cannot be delivered
+   * @throws HttpError `conflict` beyond the bounds above, in a store that enforces them
+   * @returns the policies that did not exist before; all of them, from a store that does not know
+   * @param entities that the policies name, if the transaction creates them: they are hidden until their policies are in effect (`isDelivered`). A
+   * channel has no policies; it is deleted with the things that it was created for if theirs cannot be delivered
    */
   add(policies: readonly Policy[], entities?: readonly (ThingId | GroupId | UserId | ChannelId)[]): Promise<readonly Policy[]>
-  /** Those that do not exist are no error. @returns those that were there; all of them, from a store that does not know */
+  /** Policies that do not exist are not errors. @returns those that existed; all of them, from a store that does not know */
   remove(policies: readonly Policy[]): Promise<readonly Policy[]>
-  /** Every policy of an object, or that names a subject. */
+  /** Removes every policy of an object, or every one that names a subject. */
   removeAll(of: PoliciesOf): Promise<void>
 }
 
 /** The policies of one object, or those that name one subject. */
 export type PoliciesOf = { readonly object: PolicyObject } | { readonly subject: Subject }
 
-/** Policies of one object, or that name one subject; with more given, those that have all of it. */
+/** Policies of one object, or that name one subject; with more fields, those that match all of them. */
 export type PolicyFilter = Partial<Policy> & ({ readonly object: PolicyObject } | { readonly subject: Subject })
 
-/** Of what one subject may of others: more are not listed. */
+/** How many objects of others are listed for one subject at most. */
 export const objectsMax = 10_000
 
 export interface PolicyStore {
-  /** True where policies are rows of `control_plane.tuples`: lists of members join them, and others ask for the ids first. */
+  /** True where policies are rows of `control_plane.tuples`: lists of members join them; with other stores they ask for the ids first. */
   readonly isInDatabase?: boolean
 
   /**
-   * True where a policy says so of the subject itself, of everybody, or of the members of a group that the subject is a
-   * member of, be it through further groups, `chainMax` in all. Groups that hold each other are no error. One question to the store.
+   * True if a policy allows it to the subject itself, to everyone, or to the members of a group that the subject is a
+   * member of, also through further groups, up to `chainMax` in all. Groups that contain each other are not errors. One request to the store.
    */
   allows(subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
 
   /**
-   * A transaction of the database that changes policies too: all of it happens, or nothing. `work` may run twice.
+   * A transaction of the database that also changes policies: all of it happens, or nothing. `work` may run twice.
    *
-   * @throws HttpError `unavailable` from a store elsewhere. Nothing has changed, but where it stops answering after the commit: what was made is
-   * undone then, and any other change is kept, and holds once the store answers.
+   * @throws HttpError `unavailable` from a store elsewhere. Nothing has changed, unless it stopped answering after the commit: then creations are
+   * undone, and any other change is kept and takes effect once the store answers.
    */
   transaction<Result>(work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>): Promise<Result>
 
   /**
-   * On what of others the subject has the relation, by itself, through groups or as everybody has: `objectsMax` at most. In a store elsewhere
-   * the subject's own things are among them and count, and those that it takes longer to find than its own deadline are left out.
+   * Objects of others on which the subject has the relation, directly, through groups or as everyone does: at most `objectsMax`. A store elsewhere
+   * includes and counts the subject's own things, and leaves out those that it does not find within its own deadline.
    */
   objects(subject: UserId, relation: Relation): Promise<PolicyObject[]>
 
   /**
-   * In no particular order and without what groups add. Who owns many things is named by three policies on each: say which relation is wanted.
-   * A store inside the database reads in the transaction, where one is given; one elsewhere throws HttpError `unavailable` while changes of policies
-   * on the object are on their way.
+   * In no particular order and without what groups add. The owner of many things has three policies on each, so give the relation that is wanted.
+   * A store inside the database reads in the transaction, if one is given; one elsewhere throws HttpError `unavailable` while changes of policies
+   * on the object are under way.
    */
   list(of: PolicyFilter, transaction?: Queries): Promise<Policy[]>
 }
 
-/** In SQL: whether the policies of an entity that was made hold. Until then it is there for nobody. */
+/** In SQL: whether the policies of a new entity are in effect. Until then it is hidden from everyone. */
 export function isDelivered(id: string): string {
   return `NOT EXISTS (SELECT FROM control_plane.policy_outbox WHERE policy_outbox.entity = ${id})`
 }
 
-/** In SQL: a subject or an object of a policy as the id that it is, else NULL. */
+/** In SQL: a subject or an object of a policy as an id, or NULL if it is not one. */
 export function idIn(column: string): string {
   return `CASE WHEN ${column} ~ '^[0-9a-f-]{36}$' THEN ${column}::uuid END`
 }
 
-/** The subject that stands for whoever is a member of the group. */
+/** The subject for the members of the group. */
 export function membersOf(group: GroupId): Subject {
   return `${group}#member`
 }
 
-/** Policies on an object as a line of the audit log names them: the object and who has them, and what they have. */
+/** Policies on an object as a line of the audit log names them: the object with the subjects, and the relations. */
 export function namedBy(object: PolicyObject, policies: readonly Policy[]): [objects: string[], relations: Relation[]] {
   return [[object, ...new Set(policies.map(({ subject }) => subject))], [...new Set(policies.map(({ relation }) => relation))]]
 }

@@ -1,9 +1,9 @@
 // The policy store in the control plane's own database: a table of policies, and one query for each check.
 
-import { HttpError } from '../../config/http/errors.ts'
-import type { Database, Queries, SqlRow } from '../../config/postgres/database.ts'
+import type { Database, Queries, SqlRow } from '../../database/database.ts'
+import { HttpError } from '../../http/errors.ts'
 import { isId } from '../ids.ts'
-import { boundedRows } from '../page.ts'
+import { boundedRows } from '../requests/page.ts'
 import {
   chainMax,
   groupsOfMemberMax,
@@ -17,8 +17,8 @@ import {
   type PolicyStore,
 } from './policy-store.ts'
 
-// From the subject upwards: a user is in few groups, while a group may have many members. UNION drops what it has seen at the same depth, so
-// groups that hold each other cost no more than a chain.
+// From the subject upwards: a user is in few groups, while a group may have many members. UNION drops rows that it has seen at the same depth, so
+// groups that contain each other cost no more than a chain.
 const subjectsSql = `
   WITH RECURSIVE subjects (subject, depth) AS (
     SELECT unnest(ARRAY[$1::text, '*']), 0
@@ -28,8 +28,8 @@ const subjectsSql = `
     WHERE depth < ${chainMax}
   )`
 
-// LIMIT makes it a look-up for each subject, in their order and no further than needed: a join would read all who have the relation on the object,
-// which on `users` are all users.
+// LIMIT makes PostgreSQL look up each subject, in their order, and stop at the first match: a join would read all subjects with the relation on the
+// object, which for `users` are all users.
 const allowsSql = `
   ${subjectsSql}
   SELECT EXISTS (
@@ -38,7 +38,7 @@ const allowsSql = `
     ) AS policy
   ) AS allowed`
 
-// Without what the user owns, which may be a tenth of all.
+// Leaves out what the user owns, which may be a tenth of all.
 const objectsSql = `
   ${subjectsSql}
   SELECT DISTINCT object FROM control_plane.tuples JOIN subjects USING (subject) WHERE relation = $2
@@ -47,7 +47,7 @@ const objectsSql = `
     )
   LIMIT ${objectsMax}`
 
-// Sorted, so that two transactions that add the same policies wait for each other in one order.
+// Sorted, so that two transactions that add the same policies lock them in the same order and do not deadlock.
 const addSql = `
   INSERT INTO control_plane.tuples (object, relation, subject)
   SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS policy (object, relation, subject)
@@ -65,9 +65,9 @@ const crowdedSql = `
     SELECT FROM control_plane.tuples WHERE object = joined AND relation = 'member' LIMIT ${membersOfGroupMax + 1}) AS counted)
   LIMIT 1`
 
-/** Requests that join groups wait for each other: two short chains may make a long one. */
+/** Requests that join groups wait for each other: two short chains may become a long one. */
 const lockChainsSql = `SELECT pg_advisory_xact_lock(hashtextextended('chains of groups', 0))::text`
-// The length of the longest chain through the new membership, each group counted on its shortest path: a cycle counts once around.
+// The length of the longest chain through the new membership, each group counted on its shortest path: a cycle counts once.
 const chainSql = `
   WITH RECURSIVE before (subject, depth) AS (
     SELECT unnest($1::text[]), 1
@@ -148,10 +148,10 @@ async function refuseBeyond(transaction: Queries, memberships: readonly Policy[]
   const [to, , from] = columnsOf(joined)
   const [chain] = await transaction.query<{ groups: number }>(chainSql, [from, to])
   if (chain!.groups <= chainMax) return
-  throw new HttpError('conflict', `at most ${chainMax} groups are shared on in a row: share with fewer in between`)
+  throw new HttpError('conflict', `at most ${chainMax} groups can be shared in a chain: share with fewer in between`)
 }
 
-/** The policies that are among the rows, as the caller named them. */
+/** The policies that are among the rows, in the caller's order. */
 function inOrder(policies: readonly Policy[], rows: readonly Policy[]): Policy[] {
   const keyOf = ({ object, relation, subject }: Policy): string => `${object} ${relation} ${subject}`
   const keys = new Set(rows.map(keyOf))

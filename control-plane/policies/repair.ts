@@ -1,6 +1,6 @@
-// Adds the automatic policies that users, things and groups from before the policies lack (SPEC §5, rule 10).
+// Adds the automatic policies that users, things and groups of earlier releases lack (SPEC §5, rule 10).
 
-import type { Database } from '../../config/postgres/database.ts'
+import type { Database } from '../../database/database.ts'
 import { itself, type Writes } from '../writes.ts'
 import { type AutomaticKind, automaticKinds, automaticPolicies, type Before, countEntities, nextEntities } from './automatic.ts'
 
@@ -9,7 +9,7 @@ export interface RepairOptions {
   readonly before: Before
   /** Counts, and adds nothing. */
   readonly dryRun: boolean
-  /** Whether the policies are in the database, so that what is missing is known; else all are written, and those that exist stay as they are. */
+  /** Whether the policies are in the database, so that the missing ones are known; otherwise all are written, and existing ones stay as they are. */
   readonly onlyMissing: boolean
   readonly onProgress: (checked: number, total: number) => void
 }
@@ -22,7 +22,7 @@ export interface Repaired extends Pick<AutomaticKind, 'name' | 'gives'> {
   readonly policies: number
 }
 
-/** Of one transaction. */
+/** Entities in one transaction. */
 const batchSize = 1_000
 
 /**

@@ -1,11 +1,11 @@
 // Policies, set and explained by the administrator (SPEC §4).
 
 import type { FastifyRequest } from 'fastify'
-import { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, changerOf, demandToken } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
-import { refuseFaults } from '../text.ts'
+import { HttpError } from '../../http/errors.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf, demandToken } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
+import { refuseFaults } from '../requests/text.ts'
 import type { Policy, PolicyObject, Subject } from './policy-store.ts'
 import { addPoliciesSchema, explainPolicySchema, removePoliciesSchema } from './schema.ts'
 import { type Policies, visitedMax } from './store.ts'
@@ -44,7 +44,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     const allowed = await authorization.allows(subject, relation, object)
     const path = allowed ? await policies.path(subject, relation, object) : []
     const asked = `${nameOf(subject)} ${allowed ? 'has' : 'does not have'} ${relation} on ${object}`
-    const why = path?.map(inWords).join('; ') ?? `it is given through more groups than are looked through (${visitedMax}, within 3 s)`
+    const why = path?.map(inWords).join('; ') ?? `it is given through more groups than are searched (${visitedMax}, within 3 s)`
     const whyNot = 'no policy gives it to them, to everyone, or to a group that they are a member of'
     return reply.send({ allowed, because: path ?? [], explanation: `${asked}: ${allowed ? why : whyNot}` })
   })

@@ -1,9 +1,9 @@
 // Requests and answers of policies.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, emptyObject, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { exampleIds, uuidPattern } from '../ids.ts'
+import { emptyAnswer, emptyObject, tokenRequired } from '../requests/answers.ts'
 import { relations } from './policy-store.ts'
 
 const needsToken = { tags: ['policies'], security: tokenRequired }
@@ -11,8 +11,8 @@ const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'co
 
 const subject = Type.String({
   pattern: `${uuidPattern}|^\\*$`,
-  allowed: 'the id of a user, or * for everybody',
-  description: 'The id of a user, or `*` for everybody.',
+  allowed: 'the id of a user, or * for everyone',
+  description: 'The id of a user, or `*` for everyone.',
   examples: [exampleIds.user],
 })
 const object = Type.String({
@@ -36,7 +36,7 @@ export const addPoliciesSchema = {
   ...needsToken,
   operationId: 'addPolicies',
   summary: 'Add policies',
-  description: 'Each subject gets each relation on the object. The administrator may.',
+  description: 'Each subject gets each relation on the object. Only for the administrator.',
   body,
   response: { 201: emptyObject('They hold.'), ...errorAnswers(...toChange) },
 }
@@ -45,9 +45,9 @@ export const removePoliciesSchema = {
   ...needsToken,
   operationId: 'removePolicies',
   summary: 'Remove policies',
-  description: 'What the subjects have through groups stays. The administrator may.',
+  description: 'What the subjects have through groups stays. Only for the administrator.',
   body,
-  response: { 204: emptyAnswer('They hold no more; those that did not are no error.'), ...errorAnswers(...toChange) },
+  response: { 204: emptyAnswer('Removed; policies that did not exist are skipped.'), ...errorAnswers(...toChange) },
 }
 
 const policy = Type.Object(
@@ -59,7 +59,7 @@ export const explainPolicySchema = {
   ...needsToken,
   operationId: 'explainPolicy',
   summary: 'Explain why something is allowed or refused',
-  description: 'The administrator may.',
+  description: 'Only for the administrator.',
   querystring: Type.Object({ subject, relation, object }),
   response: {
     200: Type.Object(
@@ -67,7 +67,7 @@ export const explainPolicySchema = {
         allowed: Type.Boolean({ examples: [true] }),
         because: Type.Array(policy, {
           description:
-            'The policies that lead from the subject to the object, in this order; empty if there are none, or if too many groups lie between: the explanation says which.',
+            'The policies that lead from the subject to the object, in this order; empty if there are none, or if there are too many groups in between: the explanation says which.',
         }),
         explanation: Type.String({
           description: 'The same in words.',

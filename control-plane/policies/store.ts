@@ -1,4 +1,4 @@
-// Policies that an administrator sets: only about what exists, and never so that nobody is left to set any.
+// Policies that an administrator sets: only for existing entities, and never so that no administrator remains.
 
 import { isId, toGroupId } from '../ids.ts'
 import { lockUsersSql } from '../users/store.ts'
@@ -16,7 +16,7 @@ import {
 } from './policy-store.ts'
 
 export interface Policies {
-  /** All or none. @returns false, with none added, where a subject or the object is absent */
+  /** Adds all or none. @returns false, with none added, if a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @throws HttpError `conflict`, with none removed, if no administrator who can sign in would remain */
   remove(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<void>
@@ -52,6 +52,8 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
         if (isId(object)) await write.query(lockObjectSql, [object])
         const removed = await write.policies.remove(policiesOf(subjects, relations, object))
         if (removed.length > 0) write.note('policy.remove', ...namedBy(object, removed))
+        // An administrator reads the channels without an owner.
+        if (object === 'authorities') write.ends(...subjects.filter(isId).map(user => ({ kind: 'user' as const, user })))
       })
     },
 
@@ -61,7 +63,7 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
         ['*', []],
       ])
       const endsMs = Date.now() + pathMsMax
-      // Grows while it is walked: the groups of each subject come behind it.
+      // Grows during the loop: the groups of each subject are appended.
       for (const [from, before] of paths) {
         if (Date.now() > endsMs) return undefined
         const [last] = await policies.list({ subject: from, relation, object })

@@ -1,13 +1,16 @@
-// The certificates of a mapping: what is asked of the authority, and how they are answered.
+// The certificates of a mapping: the requests to the authority, and the form of the answer.
 
+import { X509Certificate } from 'node:crypto'
+import type { KeyType } from '../certificates/csr.ts'
 import { type IssuedCertificate, recordOf } from '../certificates/record.ts'
 import type { IssueRequest } from '../certificates/signing.ts'
+import type { Certificate } from '../certificates/store.ts'
 import type { ThingId } from '../ids.ts'
 import type { Layout } from './layout.ts'
 
 /** Certificates as they are answered, by thing; all but the records are PEM. */
 export interface AnsweredCertificates {
-  /** As POST /certs answers them. */
+  /** In the form of POST /certs. */
   readonly certificates: Readonly<Record<string, ReturnType<typeof recordOf>>>
   readonly client_cert: Readonly<Record<string, string>>
   readonly client_key?: Readonly<Record<string, string>>
@@ -23,7 +26,11 @@ export function requestsFor(
   return things.map(thing => ({ thing, key, ttlSeconds }))
 }
 
-/** @returns undefined for none */
+/**
+ * The answer contains private keys only for certificates that were issued just now.
+ *
+ * @returns undefined if there are no certificates
+ */
 export function answerOf(issued: readonly IssuedCertificate[]): AnsweredCertificates | undefined {
   const [first] = issued
   if (first === undefined) return undefined
@@ -32,23 +39,20 @@ export function answerOf(issued: readonly IssuedCertificate[]): AnsweredCertific
   return {
     certificates: byThing(recordOf),
     client_cert: byThing(({ certificate }) => certificate),
-    client_key: byThing(({ privateKey = '' }) => privateKey),
+    ...(first.privateKey === undefined ? {} : { client_key: byThing(({ privateKey = '' }) => privateKey) }),
     ca_cert: first.issuingCa,
   }
 }
 
-/** Of these things alone: others are deleted. */
-export function certificatesOf(answered: AnsweredCertificates, things: readonly ThingId[]): AnsweredCertificates {
-  const left = <Value>(byThing: Readonly<Record<string, Value>>): Record<string, Value> =>
-    Object.fromEntries(Object.entries(byThing).filter(([thing]) => things.includes(thing as ThingId)))
-  return { ...answered, certificates: left(answered.certificates), client_cert: left(answered.client_cert) }
-}
+/** What signed the certificates of a mapping. */
+export type Issuer = Pick<IssuedCertificate, 'issuingCa' | 'caChain'>
 
-/** As a repeated request is answered: private keys are shown once. */
-export function withoutKeys(issued: readonly IssuedCertificate[]): AnsweredCertificates | undefined {
-  const answer = answerOf(issued)
-  if (answer === undefined) return undefined
-  const { client_key: _, certificates, ...shown } = answer
-  const records = Object.entries(certificates).map(([thing, { ClientKey: __, client_key: ___, ...record }]) => [thing, record])
-  return { ...shown, certificates: Object.fromEntries(records) as AnsweredCertificates['certificates'] }
+/** The certificates in the answer to a repeated request. Leaves out those that another authority has issued since: their issuer is not stored. */
+export function issuedBy(issuer: Issuer, current: readonly Certificate[]): IssuedCertificate[] {
+  const authority = new X509Certificate(issuer.issuingCa)
+  return current.flatMap(({ thing, serial, certificate }) => {
+    const parsed = new X509Certificate(certificate)
+    const keyType = parsed.publicKey.asymmetricKeyType as KeyType
+    return parsed.checkIssued(authority) ? [{ ...issuer, thing, serial, certificate, keyType, expiresAt: parsed.validToDate }] : []
+  })
 }

@@ -1,15 +1,15 @@
-// As whom mappings without Authorization are made, where credentials are configured for them (SPEC §5).
+// The user of mappings without Authorization, if credentials are configured (SPEC §5).
 
 import type { FastifyRequest } from 'fastify'
-import { clientAddressOf } from '../../config/http/client-address.ts'
 import type { Logger } from '../../config/logger.ts'
-import type { Authentication } from '../authentication.ts'
+import { clientAddressOf } from '../../http/requests/client-address.ts'
+import type { Authentication } from '../access/authentication.ts'
 import type { UserId } from '../ids.ts'
 import type { SignIn } from '../users/sign-in.ts'
 import type { RecognisedUser, Users } from '../users/store.ts'
 import type { ProvisionCredentials } from './options.ts'
 
-/** @returns undefined where the credentials are not valid, which the log tells the operator */
+/** @returns undefined if the credentials are invalid, which is logged as an error */
 export type ConfiguredCaller = (request: FastifyRequest) => Promise<UserId | undefined>
 
 interface Parts {
@@ -25,12 +25,12 @@ export function openConfiguredCaller(credentials: ProvisionCredentials, parts: P
   const named = credentials.kind === 'api-key' ? 'provision.api_key' : 'provision.user and provision.password'
   return async request => {
     const user = await find(request)
-    if (user === undefined) logger.error(`${named} are not valid: a mapping without Authorization was refused`)
+    if (user === undefined) logger.error(`invalid ${named}: a mapping without Authorization was refused`)
     return user
   }
 }
 
-/** The password is checked once, as one who signs in gets a token: the sign-in ends with a change of it, or when the user is disabled. */
+/** Checks the password once, like a sign-in, and again after a password change or after the user was disabled. */
 function signedIn(
   { user: email, password }: Extract<ProvisionCredentials, { kind: 'password' }>,
   { signIn, users }: Parts,
@@ -39,7 +39,7 @@ function signedIn(
   let signingIn: ReturnType<SignIn> | undefined
   return async request => {
     if (known !== undefined && (await users.tokenVersion(known.user)) === known.tokenVersion) return known.user
-    // One for all that wait.
+    // All waiting callers share one sign-in.
     signingIn ??= signIn({ email, password }, clientAddressOf(request)).finally(() => (signingIn = undefined))
     known = await signingIn
     return known?.user

@@ -1,4 +1,4 @@
-// The bootstrap content of a layout: its placeholders, checked at the start and filled for each mapping, and what the edge agent expects.
+// The bootstrap content of a layout: its placeholders, checked at the start and filled for each mapping, and the values that the edge agent expects.
 
 import { nearest } from '../../config/nearest.ts'
 import { metadataFault } from '../entity.ts'
@@ -16,27 +16,31 @@ const placeholder = /\{\{\s*(.*?)\s*\}\}/gs
 const knownWords =
   'external_id, thing.id, thing.key, thing.name, channel.<type or number from 0>.id, channel.<…>.name, certificate.client_cert, certificate.client_key, certificate.ca_cert'
 
+/** These stay placeholders, and are filled at each fetch, because certificates and keys change and private keys are erased. */
+const filledAtFetch = ['thing.key', 'certificate.client_cert', 'certificate.client_key', 'certificate.ca_cert'] as const
+
 /**
- * Fills the content of a bootstrap configuration: each `{{…}}` with its value, and what the edge agent expects to be there where its section is
- * there and the key is absent or empty.
+ * Fills the content of a bootstrap configuration: each `{{…}}` with its value, except those that a fetch fills, and the keys that the edge agent
+ * expects, if their section exists and the key is absent or empty. A value that looks like a placeholder is plain text, also at a fetch.
  *
- * @param content of a layout that `contentFaults` found right
+ * @param content of a layout without `contentFaults`
  * @returns JSON text: agents parse it as such (SPEC §2: the agent's files are built from it)
  */
 export function fillContent(content: ContentTree, values: ContentValues): string {
   const known = placeholdersOf(values)
-  const filledText = (text: string): string =>
-    text.replace(placeholder, (whole, name: string) => {
-      const value = known.get(name)
-      if (value === undefined) throw new Error(`the placeholder ${whole} was not checked at the start`)
-      return value
-    })
-  const filled = mapTexts(content, filledText) as Table
-  fillAgent(filled, values)
-  return JSON.stringify(filled)
+  const template = structuredClone(content)
+  fillAgent(template, values)
+  return JSON.stringify(template).replace(placeholder, (whole, inJson: string) => {
+    const name = (JSON.parse(`"${inJson}"`) as string).trim()
+    const value = known.get(name)
+    if (value === undefined) throw new Error(`the placeholder ${whole} was not checked at the start`)
+    if ((filledAtFetch as readonly string[]).includes(name)) return value
+    // Escaped, so that a brace in a value cannot begin a placeholder.
+    return JSON.stringify(value).slice(1, -1).replaceAll('{', '\\u007b')
+  })
 }
 
-/** Everything that is wrong with the content: its size, types that JSON does not have, and placeholders that nothing of the layout can fill. */
+/** Everything that is wrong with the content: its size, types that JSON does not have, and placeholders that the layout cannot fill. */
 export function contentFaults(content: ContentTree, layout: Pick<Layout, 'channels' | 'bootstrap'>): TreeFault[] {
   const blank = { id: '', name: '', key: '' }
   const known = placeholdersOf({ externalId: '', thing: blank, channels: layout.channels.map(channel => ({ ...blank, ...channel })) })
@@ -52,9 +56,9 @@ export function contentFaults(content: ContentTree, layout: Pick<Layout, 'channe
   })
 }
 
-/** As `contentFaults`, for names and metadata, in which no placeholder is filled. */
+/** Like `contentFaults`, for names and metadata, in which placeholders are not filled. */
 export function plainFaults(tree: ContentTree): TreeFault[] {
-  return treeFaults(tree, () => 'placeholders are filled in bootstrap.content alone')
+  return treeFaults(tree, () => 'placeholders are filled only in bootstrap.content')
 }
 
 /** @param problemOf what is wrong with a placeholder's name, or undefined */
@@ -93,20 +97,17 @@ function channelProblem(channel: string, { channels }: Pick<Layout, 'channels'>)
   return `the layout has no such channel: it has ${known}and by number 0 to ${channels.length - 1}`
 }
 
-/** By their names; a channel by its number from 0, and by its type where no other has it. */
-function placeholdersOf({ externalId, thing, channels, certificate }: ContentValues): Map<string, string> {
+/** The values by placeholder; a channel by its number from 0, and by its type if no other channel has it. */
+function placeholdersOf({ externalId, thing, channels }: ContentValues): Map<string, string> {
   const known = new Map([
     ['external_id', externalId],
     ['thing.id', thing.id],
-    ['thing.key', thing.key],
     ['thing.name', thing.name],
-    ['certificate.client_cert', certificate?.clientCert ?? ''],
-    ['certificate.client_key', certificate?.clientKey ?? ''],
-    ['certificate.ca_cert', certificate?.caCert ?? ''],
+    ...filledAtFetch.map(name => [name, `{{${name}}}`] as const),
   ])
   const types = channels.map(typeOf)
   const alone = types.filter(type => type !== undefined && types.indexOf(type) === types.lastIndexOf(type))
-  // Numbers last: a type such as "1" takes no channel's number.
+  // Numbers last, so that a type such as "1" does not replace a channel's number.
   for (const called of [...alone, ...channels.keys()]) {
     const { id, name } = channels[typeof called === 'number' ? called : types.indexOf(called)]!
     known.set(`channel.${called}.id`, id).set(`channel.${called}.name`, name)
@@ -119,15 +120,15 @@ function typeOf({ metadata }: { readonly metadata: Readonly<Record<string, unkno
   return typeof type === 'string' && type !== '' ? type : undefined
 }
 
-/** The agent takes its channels by type, else the first as control and the second as data. */
-function fillAgent(content: Table, { thing, channels }: ContentValues): void {
+/** The agent finds its channels by type, or takes the first as control and the second as data. */
+function fillAgent(content: Table, { channels }: ContentValues): void {
   const ofType = (type: string) => channels.find(channel => typeOf(channel) === type)
   const control = ofType('control') ?? channels.find(channel => typeOf(channel) !== 'data')
   const data = ofType('data') ?? channels.find(channel => channel !== control)
   const wanted: readonly [section: [string, string], values: Readonly<Record<string, string | undefined>>][] = [
-    [['agent', 'mqtt'], { username: thing.id, password: thing.key }],
+    [['agent', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}' }],
     [['agent', 'channels'], { control: control?.id, data: data?.id }],
-    [['export', 'mqtt'], { username: thing.id, password: thing.key, channel: (ofType('export') ?? data)?.id }],
+    [['export', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}', channel: (ofType('export') ?? data)?.id }],
   ]
   for (const [[part, section], values] of wanted) {
     const table = tableIn(tableIn(content, part), section)
@@ -143,15 +144,7 @@ function tableIn(table: Table | undefined, key: string): Table | undefined {
   return typeof inner === 'object' && inner !== null && !Array.isArray(inner) ? (inner as Table) : undefined
 }
 
-/** A copy in which every text is another; keys stay, and so do numbers and booleans. */
-function mapTexts(value: unknown, mapped: (text: string) => string): unknown {
-  if (typeof value === 'string') return mapped(value)
-  if (Array.isArray(value)) return value.map(inner => mapTexts(inner, mapped))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, mapped)]))
-}
-
-/** Of a JSON pointer (RFC 6901 §3). */
+/** The keys of a JSON pointer (RFC 6901 §3). */
 function keysOf(pointer: string): string[] {
   return pointer
     .split('/')

@@ -1,20 +1,21 @@
-// The layout file (SPEC §2, provisioning layout): what it may hold, and the layout that it makes.
+// The layout file (SPEC §2, provisioning layout): its schema, and how it becomes a layout.
 
 import { type Static, Type } from 'typebox'
-import { parseJsonText } from '../../config/http/json-body.ts'
-import type { Compatibility } from '../../config/http/older-clients.ts'
-import { type OptionFile, OptionFileError, placeInFile, readOptionFile } from '../../config/option-file.ts'
-import { loadOptions, type OptionFault, OptionsError } from '../../config/options.ts'
+import { type OptionFile, OptionFileError, placeInFile, readOptionFile } from '../../config/options/file.ts'
+import { loadOptions, type OptionFault, OptionsError } from '../../config/options/options.ts'
+import type { Compatibility } from '../../http/older-clients.ts'
+import { parseJsonText } from '../../http/requests/json-body.ts'
+import { rsaBits } from '../certificates/csr.ts'
+import { parseDuration } from '../certificates/request.ts'
 import { nameBytesMax } from '../entity.ts'
-import { textFault } from '../text.ts'
+import { textFault } from '../requests/text.ts'
 import { contentFaults, plainFaults, type TreeFault } from './content.ts'
 import { defaultLayout, type Layout } from './layout.ts'
 import { fileOfToday, type Notes, olderPathVariable, olderVariables } from './older-names.ts'
 
 const entitiesMax = 100
-const rsaBits = [2048, 3072, 4096] as const
 const certificateSecondsMin = 60
-/** A hundred years: what is longer is a slip of the pen. */
+/** A hundred years: anything longer is a typing error. */
 const certificateSecondsMax = 876_000 * 3_600
 
 const tree = (description: string) => Type.Record(Type.String(), Type.Unknown(), { default: {}, description })
@@ -26,7 +27,7 @@ const entities = (defaults: Layout['things'] | Layout['channels'], minItems: num
     maxItems: entitiesMax,
   })
 
-/** What variables can set too; those win. Older variables stand where the file says nothing. */
+/** Settings that variables can also set. Variables take precedence; older ones apply only if the file does not have the setting. */
 const settings = {
   svcUser: Type.Optional(Type.String({ environment: 'MF_PROVISION_USER' })),
   svcPass: Type.Optional(Type.String({ secret: true, environment: 'MF_PROVISION_PASS' })),
@@ -43,7 +44,7 @@ const layoutSchema = Type.Object({
     x509Provision: Type.Boolean({ default: false, environment: 'MF_PROVISION_X509_PROVISIONING' }),
     content: Type.Optional(
       Type.Union([Type.Literal(''), Type.Record(Type.String(), Type.Unknown())], {
-        // It may hold passwords of the operator's.
+        // It may contain passwords of the operator.
         secret: true,
         flag: 'MF_PROVISION_BS_CONTENT',
         allowed: 'a table, [bootstrap.content], or "" for none',
@@ -63,7 +64,7 @@ type LayoutOptions = Static<typeof layoutSchema>
 export interface LayoutFile {
   readonly layout: Layout
   readonly settings: Pick<LayoutOptions, keyof typeof settings>
-  /** A sentence for each older name, and for what the edge agent would take otherwise than it is meant. */
+  /** A sentence for each older name, and for channels that the edge agent would mix up. */
   readonly warnings: readonly string[]
 }
 
@@ -71,7 +72,7 @@ export interface LayoutFile {
  * Reads the layout file; without one, the default layout.
  *
  * @param environment for the variables of release 0.13 alone
- * @throws OptionsError with every fault: names and types first, then what they mean together
+ * @throws OptionsError with every fault: names and types first, then contradictions between them
  */
 export function readLayout(
   path: string | undefined,
@@ -109,7 +110,7 @@ function parseContent(text: string, faults: OptionFault[]): unknown {
   try {
     return parseJsonText(text)
   } catch {
-    // Without what the parser says: it quotes the text.
+    // Without the parser's message, which quotes the text.
     faults.push({ place: 'MF_PROVISION_BS_CONTENT', problem: 'is not JSON: give an object' })
     return undefined
   }
@@ -134,7 +135,7 @@ function layoutOf({ things, channels, bootstrap, cert }: LayoutOptions, placeOf:
   }
   const external = [...things.keys()].filter(index => Object.hasOwn(things[index]!.metadata, 'external_id'))
   if (external.length > 1) {
-    note(['things', String(external[1])], `holds external_id, and things.${external[0]} does too: only one thing can be found by it`)
+    note(['things', String(external[1])], `holds external_id, but things.${external[0]} does too: only one thing can have it`)
   } else if (external.length === 0 && bootstrap.provision) {
     note(['things'], 'has no thing with external_id in its metadata: give it to one, or set bootstrap.provision = false')
   }
@@ -159,7 +160,8 @@ function certificateOf(
   { ttl, keyBits, keyType }: LayoutOptions['cert'],
   note: (keys: string[], problem: string) => void,
 ): Layout['certificate'] {
-  const ttlSeconds = secondsOf(ttl)
+  // Bare digits are seconds, as in a request for a certificate.
+  const ttlSeconds = parseDuration(ttl, 's')
   if (ttlSeconds === undefined || ttlSeconds < certificateSecondsMin || ttlSeconds > certificateSecondsMax) {
     note(['cert', 'ttl'], `is ${JSON.stringify(ttl)}: give a duration such as 2400h, from 1m to ${certificateSecondsMax / 3_600}h`)
   }
@@ -170,14 +172,7 @@ function certificateOf(
   return { ttlSeconds: ttlSeconds ?? 0, keyType: type === 'ec' ? 'ec' : 'rsa', rsaBits: bits ?? defaultLayout.certificate.rsaBits }
 }
 
-/** `2400h`, `1h30m`, `90s`, or bare digits, which are seconds as in a request for a certificate. */
-function secondsOf(duration: string): number | undefined {
-  const [, hours = 0, minutes = 0, seconds = 0] = /^(?=\d)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?$/.exec(duration) ?? []
-  const total = Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds)
-  return total === 0 ? undefined : total
-}
-
-/** Agents take no channel by its type, but for two that are the other way round. */
+/** Agents take the first channel as control and the second as data, whatever their types, except that they swap `data` and `control`. */
 function agentWarnings({ channels, bootstrap: { content } }: Layout, place: string): string[] {
   if (!Object.hasOwn(content ?? {}, 'agent')) return []
   const [first, second] = channels.map(({ metadata }) => metadata['type'])

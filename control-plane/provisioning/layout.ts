@@ -1,14 +1,16 @@
-// What a mapping makes: the things, channels and bootstrap content of a layout (SPEC §2, provisioning layout).
+// A layout: the things, channels and bootstrap content that a mapping creates (SPEC §2, provisioning layout), and the things with what the request and
+// the channels add to the one that the external id belongs to.
 
-import type { Metadata } from '../entity.ts'
-
-export { fillContent } from './content.ts'
+import type { KeyType, RsaBits } from '../certificates/csr.ts'
+import type { Channel } from '../channels/store.ts'
+import type { Metadata, NewEntity } from '../entity.ts'
+import type { ThingId } from '../ids.ts'
 
 /** A thing of the layout. */
 export interface LayoutThing {
   readonly name: string
   readonly metadata: Metadata
-  /** The one that the external id belongs to: its metadata has the key `external_id`. One thing of a layout, or none where no bootstrap configuration is made. */
+  /** The one that the external id belongs to: its metadata has the key `external_id`. One thing of a layout, or none if it has no bootstrap configuration. */
   readonly isExternal: boolean
 }
 
@@ -18,34 +20,32 @@ export interface LayoutChannel {
   readonly metadata: Metadata
 }
 
-/** A JSON tree with the types of the TOML file kept: text, integers, booleans, arrays, tables. */
+/** A JSON tree that keeps the types of the TOML file: text, integers, booleans, arrays, tables. */
 export type ContentTree = { readonly [key: string]: unknown }
 
 export interface Layout {
   readonly things: readonly LayoutThing[]
   readonly channels: readonly LayoutChannel[]
   readonly bootstrap: {
-    /** Whether a bootstrap configuration is made. */
+    /** Whether a bootstrap configuration is created. */
     readonly isProvisioned: boolean
     /** Whether the things are connected to the channels, which is state 1 of the configuration. */
     readonly isWhitelisted: boolean
     /** Whether a certificate is issued for each thing. */
     readonly hasCertificates: boolean
-    /** Absent: none. */
+    /** Absent if there is none. */
     readonly content?: ContentTree
   }
-  /** `rsaBits` counts for `rsa` alone. */
-  readonly certificate: { readonly ttlSeconds: number; readonly keyType: 'rsa' | 'ec'; readonly rsaBits: 2048 | 3072 | 4096 }
+  /** `rsaBits` is used only for `rsa`. */
+  readonly certificate: { readonly ttlSeconds: number; readonly keyType: KeyType; readonly rsaBits: RsaBits }
 }
 
-/** What the placeholders of the content stand for. */
+/** The values of the placeholders in the content. */
 export interface ContentValues {
   readonly externalId: string
   readonly thing: { readonly id: string; readonly key: string; readonly name: string }
   /** In the order of the layout. */
   readonly channels: readonly { readonly id: string; readonly name: string; readonly metadata: Metadata }[]
-  /** Absent, and without a key: their placeholders are filled with an empty text. */
-  readonly certificate?: { readonly clientCert: string; readonly clientKey?: string; readonly caCert: string }
 }
 
 /** Without a layout file: one thing, and the two channels that the edge agent needs (SPEC §2). */
@@ -57,4 +57,45 @@ export const defaultLayout: Layout = {
   ],
   bootstrap: { isProvisioned: true, isWhitelisted: true, hasCertificates: false },
   certificate: { ttlSeconds: 2_400 * 3_600, keyType: 'rsa', rsaBits: 4096 },
+}
+
+/** What a mapping will create. */
+export interface Preview {
+  readonly things: readonly NewEntity[]
+  readonly channels: readonly NewEntity[]
+  /** Names of the things whose private keys only the first answer will contain: no bootstrap configuration keeps them. */
+  readonly keysShownOnce: readonly string[]
+}
+
+export function previewOf(layout: Layout, request: Parameters<typeof thingsOf>[1]): Preview {
+  const { isProvisioned, hasCertificates } = layout.bootstrap
+  const things = thingsOf(layout, request)
+  const unkept = hasCertificates ? things.filter((_, at) => !isProvisioned || !layout.things[at]!.isExternal) : []
+  return { things, channels: layout.channels, keysShownOnce: unkept.map(({ name }) => name) }
+}
+
+/** @param references by things; without them, the result contains what is known before anything is created */
+export function thingsOf(
+  { things }: Layout,
+  { externalId, name = '' }: { readonly externalId: string; readonly name?: string | undefined },
+  references: readonly Metadata[] = [],
+): NewEntity[] {
+  return things.map(({ isExternal, metadata, ...thing }, at) => {
+    if (!isExternal) return { name: thing.name, metadata }
+    return { name: name === '' ? thing.name : name, metadata: { ...metadata, external_id: externalId, type: 'gateway', ...references[at] } }
+  })
+}
+
+/** The metadata by which agents find their configuration and channels. */
+export function referencesOf(thing: ThingId, channels: readonly Channel[], isProvisioned: boolean): Metadata {
+  const ofType = (type: string, key: string): Metadata => {
+    const channel = channels.find(({ metadata }) => metadata?.['type'] === type)
+    return channel === undefined ? {} : { [key]: channel.id }
+  }
+  return {
+    ...(isProvisioned ? { cfg_id: thing } : {}),
+    ...ofType('control', 'ctrl_channel_id'),
+    ...ofType('data', 'data_channel_id'),
+    ...ofType('export', 'export_channel_id'),
+  }
 }

@@ -1,29 +1,30 @@
-// Mappings: everything that a device needs is made in one transaction, once for each external id of an owner (SPEC §1, §4).
+// Mappings: everything that a device needs, created in one transaction, once for each external id of an owner (SPEC §1, §4).
 //
-// By the layout: channels, then things, whose metadata name the channels, connections, certificates, and the bootstrap configuration of the thing that the
-// external id belongs to. What fails, fails all of it, and the same request may come again: nothing is left of the first one. A lock on owner and
-// external id lets one of many equal requests do the work, and the others find what it made. Certificates are signed before the transaction, so that it
-// waits for no authority.
+// The layout gives the order: channels, then things (whose metadata names the channels), connections, certificates, and the bootstrap configuration of
+// the thing that the external id belongs to. If a step fails, nothing is kept, and the same request can be sent again. A lock on owner and external id
+// lets one of many equal requests do the work, and the others find its result. Certificates are signed before the transaction, so that it does not wait
+// for the authority.
 
-import { HttpError } from '../../config/http/errors.ts'
-import { DatabaseError } from '../../config/postgres/database.ts'
+import { DatabaseError } from '../../database/database.ts'
+import { HttpError } from '../../http/errors.ts'
+import { networkOf } from '../../http/requests/client-address.ts'
 import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError } from '../bootstrap/external-keys.ts'
-import { type Configs, privateKeyPlaceholder } from '../bootstrap/store.ts'
+import type { Configs } from '../bootstrap/store.ts'
 import type { IssuedCertificate } from '../certificates/record.ts'
 import type { Certificates } from '../certificates/store.ts'
 import type { Channel, Channels } from '../channels/store.ts'
 import type { Connections } from '../connections/store.ts'
-import type { NewEntity } from '../entity.ts'
 import { newThingId, type ThingId, type UserId } from '../ids.ts'
+import { openFairQueue, type Requester } from '../outside/fair-queue.ts'
 import type { Thing, Things } from '../things/store.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
-import { type AnsweredCertificates, answerOf, certificatesOf, requestsFor, withoutKeys } from './certificates.ts'
-import { fillContent, type Layout } from './layout.ts'
-import { referencesOf, thingsOf } from './layout-things.ts'
+import { type AnsweredCertificates, answerOf, issuedBy, requestsFor } from './certificates.ts'
+import { fillContent } from './content.ts'
+import { type Layout, type Preview, previewOf, referencesOf, thingsOf } from './layout.ts'
 import type { MappingRows, StoredMapping } from './store.ts'
 
 export interface MappingRequest extends ExternalCredential {
-  /** In place of the layout's, of the thing that the external id belongs to. */
+  /** Name of the thing that the external id belongs to, in place of the layout's. */
   readonly name?: string | undefined
 }
 
@@ -36,20 +37,17 @@ export interface Mapping extends Partial<AnsweredCertificates> {
 
 export interface Mappings {
   /**
-   * Makes what the layout says, or finds what was made for this external id, without private keys then.
+   * Creates what the layout says, or finds what was created for this external id; then without private keys.
    *
-   * @throws HttpError `conflict` where the owner has it under another key, `unavailable` while it is being made or the certificate authority cannot be
-   * asked; ExternalKeyTakenError where another owner has it under this key
+   * @throws HttpError `conflict` if the owner has it with another key, `unavailable` while it is being created or the certificate authority does not
+   * answer; ExternalKeyTakenError if another owner has it with this key
    */
   make(by: Caller, request: MappingRequest): Promise<{ readonly mapping: Mapping; readonly isNew: boolean }>
-  /** What `make` would make: nothing where it is there. Throws as it does. */
-  preview(
-    owner: UserId,
-    request: MappingRequest,
-  ): Promise<{ readonly things: readonly NewEntity[]; readonly channels: readonly NewEntity[] }>
-  /** The things of the owner's mapping; undefined where there is none. */
+  /** What `make` would create: nothing if the mapping exists. Throws like `make`. */
+  preview(owner: UserId, request: MappingRequest): Promise<Preview>
+  /** The things of the owner's mapping; undefined if there is none. */
   thingsOf(owner: UserId, externalId: string): Promise<readonly ThingId[] | undefined>
-  /** Undoes it: the channels, and the things with everything that hangs on them. @returns false where there is none */
+  /** Deletes its channels and things, with their connections, configuration and certificates. @returns false if there is none */
   remove(by: Caller, externalId: string): Promise<boolean>
 }
 
@@ -62,10 +60,10 @@ interface Parts {
   readonly connections: Pick<Connections, 'connect'>
   readonly configs: Pick<Configs, 'create' | 'demandFree'>
   readonly externalKeys: ExternalKeys
-  readonly certificates: Pick<Certificates, 'issuing' | 'revoking'>
+  readonly certificates: Pick<Certificates, 'issuing' | 'revoking' | 'current'>
 }
 
-/** What a transaction is given that runs again where all of it was undone. */
+/** Input of the transaction, made before it because the transaction may run again. */
 interface Prepared {
   /** Ids of the layout's things. */
   readonly ids: readonly ThingId[]
@@ -73,25 +71,28 @@ interface Prepared {
   readonly store: (write: Write) => Promise<void>
 }
 
+/** For mappings with certificates: one under way waits for its keys, the authority or the database. */
+const mappingWork = { what: ['mappings', 'created'], concurrentMax: 32, jobsMax: 400, addressJobsMax: 200, accountJobsMax: 60 } as const
+
 export function openMappings(parts: Parts): Mappings {
   const { layout, rows, writes, things, channels, connections, configs, externalKeys, certificates } = parts
   const { isProvisioned, isWhitelisted, hasCertificates, content } = layout.bootstrap
-  /** The thing that the external id belongs to; the first, where it belongs to none. */
+  /** Index of the thing that the external id belongs to; of the first, if it belongs to none. */
   const main = Math.max(
     0,
     layout.things.findIndex(({ isExternal }) => isExternal),
   )
 
-  /** @throws HttpError for one that the request may not have */
+  /** @throws HttpError if the request may not have the mapping */
   function demandOwn(found: StoredMapping, request: MappingRequest): void {
     if (!externalKeys.isKept(found.keyLookup, request)) {
-      const detail = 'you have a mapping of this external id under another external key: give that one, or delete the mapping before'
+      const detail = 'you already have a mapping for this external id with another external key: use that key, or delete the mapping first'
       throw new HttpError('conflict', detail)
     }
-    if (!found.isDelivered) throw new HttpError('unavailable', 'the mapping is being made: try again')
+    if (!found.isDelivered) throw new HttpError('unavailable', 'the mapping is being created: try again')
   }
 
-  /** Whether it is to be made; else the owner has it. Throws as `make` does. */
+  /** Whether it has to be created; otherwise the owner has it. Throws like `make`. */
   async function isFree(owner: UserId, request: MappingRequest): Promise<boolean> {
     const found = await rows.find(owner, request.externalId)
     if (found !== undefined) {
@@ -103,7 +104,7 @@ export function openMappings(parts: Parts): Mappings {
     return true
   }
 
-  /** @returns undefined where there is one */
+  /** @returns undefined if there is one already */
   async function makeIn(write: Write & Caller, request: MappingRequest, { ids, issued, store }: Prepared): Promise<Mapping | undefined> {
     await rows.lock(write, request.externalId)
     const found = await rows.find(write.user, request.externalId, write)
@@ -124,7 +125,7 @@ export function openMappings(parts: Parts): Mappings {
     await store(write)
     if (isProvisioned) await configure(write, request, thing, madeChannels, issued[main])
 
-    const ofMapping = { thing: thing.id, things: ids, channels: channelIds, isWhitelisted, certificates: withoutKeys(issued) }
+    const ofMapping = { thing: thing.id, things: ids, channels: channelIds, isWhitelisted, issuer: issued[0] }
     await rows.insert(write, { ...request, ...ofMapping })
     write.note('mapping.create', [...ids, ...channelIds])
     return { things: madeThings, channels: madeChannels, whitelisted: whitelist(ids, isWhitelisted), ...answerOf(issued) }
@@ -138,9 +139,7 @@ export function openMappings(parts: Parts): Mappings {
     certificate: IssuedCertificate | undefined,
   ): Promise<void> {
     const { certificate: clientCert, privateKey: clientKey, issuingCa: caCert } = certificate ?? {}
-    const shown =
-      clientCert === undefined || caCert === undefined ? {} : { certificate: { clientCert, clientKey: privateKeyPlaceholder, caCert } }
-    const values = { externalId, thing, channels: ofThing.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })), ...shown }
+    const values = { externalId, thing, channels: ofThing.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })) }
     const created = await configs.create(write, {
       externalId,
       externalKey,
@@ -163,35 +162,24 @@ export function openMappings(parts: Parts): Mappings {
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error
       if (error.constraint === 'mappings_key_unique') throw new ExternalKeyTakenError()
-      // A commit whose answer was lost is one. Where that cannot be asked, the first error says so.
+      // The commit may have succeeded although its answer was lost. If that cannot be looked up, the first error is thrown.
       const found = await rows.find(by.user, request.externalId).catch(() => undefined)
       if (made !== undefined && found?.isDelivered === true && found.things[0] === prepared.ids[0]) return made
       throw error
     }
   }
 
-  /** Requests of this process for one external id wait for each other before anything is signed: the first makes it, and the others find it. */
-  const turns = new Map<string, Promise<unknown>>()
-
-  async function inTurn<Result>(by: Caller, { externalId }: MappingRequest, work: () => Promise<Result>): Promise<Result> {
-    const key = JSON.stringify([by.user, externalId])
-    const turn = (turns.get(key) ?? Promise.resolve()).then(work, work)
-    turns.set(key, turn)
-    try {
-      return await turn
-    } finally {
-      if (turns.get(key) === turn) turns.delete(key)
-    }
-  }
+  /** Requests of this process for one external id wait for each other before anything is signed: the first creates the mapping, and the others find it. */
+  const queue = openFairQueue(mappingWork)
 
   async function makeCertified(by: Caller, request: MappingRequest, ids: readonly ThingId[]): Promise<Mapping | undefined> {
-    // What is there already, or cannot be made, needs no certificates.
+    // A mapping that exists, or cannot be created, needs no certificates.
     if (!(await isFree(by.user, request))) return undefined
-    const found = new Error('another process made the mapping meanwhile')
+    const found = new Error('another instance has made the mapping')
     return certificates
       .issuing(by, requestsFor(ids, layout.certificate), async (issued, store) => {
         const made = await makeWith(by, request, { ids, issued, store })
-        // Nothing is handed out, so what was signed is to be revoked.
+        // No certificate is handed out, so throwing makes the caller revoke those that were signed.
         if (made === undefined) throw found
         return made
       })
@@ -205,20 +193,20 @@ export function openMappings(parts: Parts): Mappings {
     async make(by, request) {
       const ids = layout.things.map(newThingId)
       const made = hasCertificates
-        ? await inTurn(by, request, () => makeCertified(by, request, ids))
+        ? await queue.run(requesterOf(by, request), () => makeCertified(by, request, ids))
         : await makeWith(by, request, { ids, issued: [], store: async () => undefined })
       if (made !== undefined) return { mapping: made, isNew: true }
       const found = await rows.find(by.user, request.externalId)
-      if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted just now: try again')
+      if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted meanwhile: try again')
       await writes(by, write => externalKeys.renew(write, request, found))
-      const shown = found.certificates && certificatesOf(found.certificates, found.things)
+      const shown = found.issuer && answerOf(issuedBy(found.issuer, await certificates.current(found.things)))
       const ofMapping = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...shown }
       return { mapping: { things: await things.findAll(found.things), ...ofMapping }, isNew: false }
     },
 
     async preview(owner, request) {
-      if (!(await isFree(owner, request))) return { things: [], channels: [] }
-      return { things: thingsOf(layout, request), channels: layout.channels }
+      if (!(await isFree(owner, request))) return { things: [], channels: [], keysShownOnce: [] }
+      return previewOf(layout, request)
     },
 
     async thingsOf(owner, externalId) {
@@ -232,7 +220,7 @@ export function openMappings(parts: Parts): Mappings {
           await rows.lock(write, externalId)
           const found = await rows.find(write.user, externalId, write)
           if (found === undefined) return false
-          // In the order in which connecting locks them.
+          // In the same order in which connecting locks them.
           for (const { id } of found.channels) await channels.remove(write, id, undefined)
           for (const id of found.things) await things.remove(write, id, undefined, revoke)
           write.note('mapping.delete', [...found.things, ...found.channels.map(({ id }) => id)])
@@ -241,6 +229,11 @@ export function openMappings(parts: Parts): Mappings {
       )
     },
   }
+}
+
+/** One external id of an owner is one account: its requests run one at a time. */
+function requesterOf({ user, address = '' }: Caller, { externalId }: MappingRequest): Requester {
+  return { account: JSON.stringify([user, externalId]), address: networkOf(address) }
 }
 
 const notFound = (): Error => new Error('a transaction does not find what it made')

@@ -1,9 +1,9 @@
-// Names of release 0.13 in the layout file and the environment: with `compatibility` read as those of today, without it faults that name them.
+// Names of release 0.13 in the layout file and the environment: with `compatibility` they are read like the current names, without it they are faults.
 
-import type { Compatibility } from '../../config/http/older-clients.ts'
 import { nearest } from '../../config/nearest.ts'
-import type { OptionFault } from '../../config/option-faults.ts'
-import { type OptionFile, type OptionTable, placeInFile } from '../../config/option-file.ts'
+import type { OptionFault } from '../../config/options/faults.ts'
+import { type OptionFile, type OptionTable, placeInFile } from '../../config/options/file.ts'
+import type { Compatibility } from '../../http/older-clients.ts'
 
 const isOneProcess = 'the services that it found there are one process now'
 const tlsIsElsewhere = 'set SVC_HTTP_CERT_FILE and SVC_HTTP_KEY_FILE'
@@ -11,13 +11,13 @@ const portIsElsewhere = 'set SVC_HTTP_PORT'
 const levelIsElsewhere = 'set SVC_LOGGING_LEVEL'
 const fileIsElsewhere = 'set SVC_PROVISION_CONFIG_PATH'
 
-/** Names the layout file itself, so it is read before any other. */
+/** Gives the path of the layout file itself, so it is read before the others. */
 export const olderPathVariable = 'MF_PROVISION_CONFIG_FILE'
 
 const renamedKeys: Readonly<Record<string, string>> = { mf_user: 'svc_user', mf_pass: 'svc_pass', mf_api_key: 'api_key' }
 const credentialKeys = new Set(Object.values(renamedKeys))
 
-/** Keys of the file without a meaning here, and why. */
+/** Keys of the file that are ignored here, and why. */
 const endedKeys: Readonly<Record<string, string>> = {
   file: fileIsElsewhere,
   port: portIsElsewhere,
@@ -38,7 +38,7 @@ const endedKeys: Readonly<Record<string, string>> = {
   mqtt_url: isOneProcess,
 }
 
-/** Variables by the key of the layout file that says the same, and the name of today. */
+/** Variables, with the key of the layout file that has the same meaning, and the current name. */
 const renamedVariables: Readonly<Record<string, readonly [key: string, today: string]>> = {
   [olderPathVariable]: ['', 'SVC_PROVISION_CONFIG_PATH'],
   MF_PROVISION_USER: ['svc_user', 'SVC_PROVISION_USER'],
@@ -65,15 +65,15 @@ const endedVariables: Readonly<Record<string, string>> = {
   MF_PROVISION_CERTS_SVC_URL: isOneProcess,
 }
 
-/** What is said of older names: warnings where they are taken, faults where they are not. */
+/** Messages about older names: warnings if they are accepted, faults if not. */
 export interface Notes {
   readonly warnings: string[]
   readonly faults: OptionFault[]
 }
 
 /**
- * The layout file with the keys of `[server]` at its top and those of release 0.13 under their names of today. Empty credentials count as absent:
- * the file of release 0.13 holds them so.
+ * The layout file with the keys of `[server]` at its top level and those of release 0.13 under their current names. Empty credentials count as absent:
+ * that is how the file of release 0.13 has them.
  */
 export function fileOfToday(path: string, file: OptionFile, compatibility: Compatibility, notes: Notes): OptionFile {
   const { server = {}, ...top } = file.values
@@ -97,7 +97,7 @@ export function fileOfToday(path: string, file: OptionFile, compatibility: Compa
 }
 
 /**
- * The variables of release 0.13 that count: those that are not empty, and whose key the layout file does not hold, which went before them.
+ * The variables of release 0.13 that apply: those that are not empty, and whose key is not in the layout file, which took precedence there.
  *
  * @returns none without compatibility
  */
@@ -125,7 +125,7 @@ export function olderVariables(
   return counting
 }
 
-/** @param ended why it has no meaning any more; else `today` is what to write in its place */
+/** @param ended why it is no longer used; otherwise `today` is what to write in its place */
 function noteOlder(notes: Notes, compatibility: Compatibility, place: string, name: string, today = '', ended?: string): void {
   if (compatibility === '0.13') {
     notes.warnings.push(`${place}: ${name} ${ended === undefined ? `is a name of release 0.13: write ${today}` : `is ignored: ${ended}`}`)

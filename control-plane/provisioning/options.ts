@@ -1,17 +1,17 @@
-// The section `provision`: the layout of mappings, the credentials they are made with, and who may reach them.
+// The section `provision`: the layout of mappings, the credentials that they are created with, and who may reach them.
 
 import { type Static, Type } from 'typebox'
-import { isLoopback } from '../../config/http/listen-address.ts'
-import type { Compatibility } from '../../config/http/older-clients.ts'
-import type { HttpOptions } from '../../config/http/options.ts'
-import { named } from '../../config/option-variable.ts'
-import { type OptionFault, OptionsError } from '../../config/options.ts'
+import { type OptionFault, OptionsError } from '../../config/options/options.ts'
+import { named } from '../../config/options/variable.ts'
 import { knownSecretFaults } from '../../config/production.ts'
+import { isLoopback } from '../../http/listen-address.ts'
+import type { Compatibility } from '../../http/older-clients.ts'
+import type { HttpOptions } from '../../http/options.ts'
 import { defaultLayout, type Layout } from './layout.ts'
 import { type LayoutFile, readLayout } from './layout-file.ts'
 
 const externalKeyBytesDefault = 8
-/** Fewer bytes than this can be guessed in the long run, although failed fetches are limited. */
+/** Keys with fewer bytes can be guessed in the long run, although failed fetches are limited. */
 const externalKeyBytesAdvised = 16
 
 export const provisionOptions = Type.Object({
@@ -19,13 +19,13 @@ export const provisionOptions = Type.Object({
     Type.String({
       allowed: 'the path of a TOML file',
       description:
-        'The layout file: what a mapping makes. Without one, or where it is empty, one thing and the channels control and data. It can also hold the options below, as `svc_user`, `svc_pass`, `api_key`, `open` and `external_key_bytes_min`.',
+        'The layout file: what a mapping creates. Without one, or if it is empty: one thing and the channels control and data. It can also hold the options below, as `svc_user`, `svc_pass`, `api_key`, `open` and `external_key_bytes_min`.',
     }),
   ),
   user: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Email of the user as whom mappings without `Authorization` are made; with `provision.password`.',
+      description: 'Email of the user for mappings without `Authorization`; needs `provision.password`.',
     }),
   ),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
@@ -34,14 +34,14 @@ export const provisionOptions = Type.Object({
     Type.String({
       minLength: 1,
       secret: true,
-      description: 'In place of user and password: the API key of a user. Where both are given, the key is used.',
+      description: 'In place of user and password: the API key of a user. If both are given, the key is used.',
     }),
   ),
   open: Type.Optional(
     Type.Boolean({
       defaultText: '`false`',
       description:
-        'With true, mappings without `Authorization` are made for other machines, too. Else credentials need `http.host` to be loopback.',
+        'If true, other machines may also request mappings without `Authorization`. Otherwise credentials need `http.host` to be loopback.',
     }),
   ),
   externalKeyBytesMin: Type.Optional(
@@ -49,27 +49,27 @@ export const provisionOptions = Type.Object({
       minimum: 1,
       maximum: 256,
       defaultText: `\`${externalKeyBytesDefault}\``,
-      description: `Bytes that an external key has at least; below ${externalKeyBytesAdvised} the start warns, and below ${externalKeyBytesDefault} needs \`compatibility\`.`,
+      description: `Least number of bytes in an external key; below ${externalKeyBytesAdvised} the start warns, and below ${externalKeyBytesDefault} it needs \`compatibility\`.`,
     }),
   ),
 })
 
-/** As whom a mapping is made that comes without `Authorization`. */
+/** The user of mappings without `Authorization`. */
 export type ProvisionCredentials =
   | { readonly kind: 'api-key'; readonly apiKey: string }
   | { readonly kind: 'password'; readonly user: string; readonly password: string }
 
-/** What provisioning works by: options, variables and layout file put together. */
+/** The settings of provisioning: options, variables and layout file combined. */
 export interface ProvisionOptions {
   readonly layout: Layout
   /** Absent: every mapping needs `Authorization`. */
   readonly credentials?: ProvisionCredentials
   readonly externalKeyBytesMin: number
-  /** Sentences for the log of a start. */
+  /** Sentences to log at the start. */
   readonly warnings: readonly string[]
 }
 
-/** Of a platform without a layout file. */
+/** For a platform without a layout file. */
 export const provisioningDefaults: Omit<ProvisionOptions, 'warnings'> = {
   layout: defaultLayout,
   externalKeyBytesMin: externalKeyBytesDefault,
@@ -80,14 +80,14 @@ export interface ProvisionSurroundings {
   readonly compatibility: Compatibility
   /** How long a certificate may be valid. */
   readonly ttlHoursMax: number
-  /** Where the public listener is reached, and what stands in front of it. */
+  /** The address of the public listener, and the proxies in front of it. */
   readonly http: Pick<HttpOptions, 'host' | 'trustedProxies'>
   /** For the variables of release 0.13. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 /**
- * Puts the section and the layout file together; the section wins.
+ * Combines the section and the layout file; the section takes precedence.
  *
  * @throws OptionsError with every fault
  */
@@ -102,7 +102,7 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
   const password = given.password ?? given.pass ?? settings.svcPass
   const apiKey = given.apiKey ?? settings.apiKey
   if (given.password !== undefined && given.pass !== undefined && given.password !== given.pass) {
-    faults.push({ place: 'provision.pass', problem: 'says otherwise than provision.password: give one of them' })
+    faults.push({ place: 'provision.pass', problem: 'differs from provision.password: give one of them' })
   }
   if ((user === undefined) !== (password === undefined)) {
     const [missing, there] = user === undefined ? ['user', 'password'] : ['password', 'user']
@@ -117,7 +117,7 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
   if (credentials !== undefined && !isOpen && (!isLoopback(host) || trustedProxies.length > 0)) {
     faults.push({
       place: 'provision.open',
-      problem: `other machines reach ${isLoopback(host) ? named('http.trusted_proxies') : `${named('http.host')} ${host}`}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, leave the credentials out, or set SVC_PROVISION_OPEN=true where something in front decides who may come`,
+      problem: `other machines reach ${isLoopback(host) ? named('http.trusted_proxies') : `${named('http.host')} ${host}`}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, leave the credentials out, or set SVC_PROVISION_OPEN=true if something in front decides who may connect`,
     })
   }
   const externalKeyBytesMin = given.externalKeyBytesMin ?? settings.externalKeyBytesMin ?? externalKeyBytesDefault
@@ -127,7 +127,7 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
       problem: `is ${externalKeyBytesMin}: give at least ${externalKeyBytesDefault}, or set SVC_COMPATIBILITY=0.13 for devices of older platforms`,
     })
   }
-  // A platform on defaults is not warned of them.
+  // A platform on defaults does not warn about them.
   const isSetUp = credentials !== undefined || Object.keys(given).length > 0
   if (externalKeyBytesMin < externalKeyBytesAdvised && isSetUp) {
     warnings.push(

@@ -1,11 +1,11 @@
-// Provisioning: one request makes everything that a device needs (SPEC §4, Provisioning service).
+// Provisioning: one request creates everything that a device needs (SPEC §4, Provisioning service).
 
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { checkExternalId, type ExternalKeys, type FailedFetches } from '../bootstrap/external-keys.ts'
 import { nameBytesMax } from '../entity.ts'
-import { refuseFaults, textFault } from '../text.ts'
+import { refuseFaults, textFault } from '../requests/text.ts'
 import { unstored } from '../things/routes.ts'
 import type { ConfiguredCaller } from './configured-caller.ts'
 import type { ContentTree } from './layout.ts'
@@ -21,7 +21,7 @@ interface Parts {
   readonly failedFetches: FailedFetches
   readonly authentication: Authentication
   readonly authorization: Authorization
-  /** Whom a request without Authorization acts for, where credentials are configured. */
+  /** The user of requests without Authorization; undefined if no credentials are configured. */
   readonly configuredCaller: ConfiguredCaller | undefined
 }
 
@@ -39,10 +39,11 @@ export function provisioningRoutes(app: HttpServer, parts: Parts): void {
       throw await failedFetches.conflict(request, externalId, error)
     }
     if (request.query.dry_run === true) {
-      const { things, channels } = await mappings.preview(callerOf(request), { externalId, externalKey, name }).catch(refuse)
-      // It tells whether a key is another's as a fetch does.
+      const { things, channels, keysShownOnce } = await mappings.preview(callerOf(request), { externalId, externalKey, name }).catch(refuse)
+      // Like a fetch, it reveals whether a key belongs to another owner.
       if (things.length > 0) await failedFetches.noteTry(request, externalId)
-      return reply.send({ things: [...things], channels: [...channels] })
+      const shownOnce = keysShownOnce.length > 0 ? { keys_shown_once: [...keysShownOnce] } : {}
+      return reply.send({ things: [...things], channels: [...channels], ...shownOnce })
     }
     failedFetches.refuseLimited(request, externalId)
     const { mapping, isNew } = await mappings.make(changerOf(request), { externalId, externalKey, name }).catch(refuse)

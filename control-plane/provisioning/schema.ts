@@ -1,18 +1,18 @@
 // Requests and answers of provisioning (SPEC §4, Provisioning service).
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
+import { externalId, externalKey } from '../bootstrap/schema.ts'
+import { pemExample, pemSchema } from '../certificates/schema.ts'
 import { metadataSchema } from '../entity.ts'
 import { exampleIds } from '../ids.ts'
+import { emptyAnswer, tokenRequired } from '../requests/answers.ts'
 
 const needsToken = { tags: ['provisioning'], security: tokenRequired }
-const externalId = Type.String({ description: 'The id that the device has of itself: 1 to 254 bytes.', examples: ['02:42:ac:11:00:02'] })
 const ofThing = (value: unknown) => ({ examples: [{ [exampleIds.thing]: value }] })
-const pem = (kind: string) => `-----BEGIN ${kind}-----\n…\n-----END ${kind}-----\n`
-const pemByThing = (kind: string, description: string) =>
-  Type.Optional(Type.Record(Type.String(), Type.String(), { description, ...ofThing(pem(kind)) }))
-/** A dry run knows no ids and keys. */
+const pemByThing = (kind: 'CERTIFICATE' | 'PRIVATE KEY', description: string) =>
+  Type.Optional(Type.Record(Type.String(), Type.String(), { description, ...ofThing(pemExample(kind)) }))
+/** A dry run creates no ids and keys. */
 const isUnknown = 'Absent from a dry run.'
 
 const mapping = Type.Object(
@@ -45,8 +45,14 @@ const mapping = Type.Object(
       Type.Record(Type.String(), Type.Unknown(), { description: 'By thing: as POST /certs answers.', ...ofThing({ Serial: '0a1b2c3d' }) }),
     ),
     client_cert: pemByThing('CERTIFICATE', 'By thing: PEM.'),
-    client_key: pemByThing('PRIVATE KEY', 'By thing: PEM, in the first answer alone.'),
-    ca_cert: Type.Optional(Type.String({ description: 'PEM.', examples: [pem('CERTIFICATE')] })),
+    client_key: pemByThing('PRIVATE KEY', 'By thing: PEM, only in the first answer.'),
+    ca_cert: Type.Optional(pemSchema('CERTIFICATE', 'PEM.')),
+    keys_shown_once: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'In a dry run: names of the things whose private keys only the first answer will contain, if any.',
+        examples: [['pump']],
+      }),
+    ),
   },
   { title: 'Mapping' },
 )
@@ -56,23 +62,23 @@ export const makeMappingSchema = {
   operationId: 'makeMapping',
   summary: 'Provision a device',
   description:
-    'Makes the things, channels, connections, certificates and the bootstrap configuration of the layout, all or none. The same request again finds them. Needs member on users.',
+    'Creates the things, channels, connections, certificates and the bootstrap configuration of the layout, all or none. The same request again returns them. Needs the relation member on users.',
   querystring: Type.Object({
-    dry_run: Type.Optional(Type.Boolean({ description: 'true answers what would be made, and makes nothing.', examples: [true] })),
+    dry_run: Type.Optional(Type.Boolean({ description: 'true returns what would be created, and creates nothing.', examples: [true] })),
   }),
   body: Type.Object(
     {
       external_id: externalId,
-      external_key: Type.String({ description: 'The secret that the device shows: up to 256 bytes.', examples: ['f3a1c6d0b5e84c1f'] }),
+      external_key: externalKey,
       name: Type.Optional(
-        Type.String({ description: "In place of the layout's, of the thing with the external id.", examples: ['gateway 7'] }),
+        Type.String({ description: "Name of the thing with the external id, in place of the layout's.", examples: ['gateway 7'] }),
       ),
     },
     { title: 'NewMapping' },
   ),
   response: {
-    200: { ...mapping, description: 'What was made before; of a dry run what would be made, without ids and keys.' },
-    201: { ...mapping, description: 'What is made.' },
+    200: { ...mapping, description: 'What was created before; in a dry run what would be created, without ids and keys.' },
+    201: { ...mapping, description: 'What was created.' },
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
@@ -81,7 +87,7 @@ export const viewContentSchema = {
   ...needsToken,
   operationId: 'viewContent',
   summary: "View the layout's bootstrap content",
-  description: 'Needs member on users.',
+  description: 'Needs the relation member on users.',
   response: {
     200: Type.Record(Type.String(), Type.Unknown(), {
       title: 'BootstrapContent',
@@ -95,11 +101,12 @@ export const viewContentSchema = {
 export const removeMappingSchema = {
   ...needsToken,
   operationId: 'removeMapping',
-  summary: 'Undo the provisioning of a device',
-  description: 'Its owner may, with the relation delete on each thing. Things, channels, connections, configuration and certificates go.',
+  summary: 'Delete the mapping of a device',
+  description:
+    'Only for its owner, who needs the relation delete on each thing. Its things, channels, connections and configuration are deleted, and its certificates are revoked.',
   params: Type.Object({ external_id: externalId }),
   response: {
-    204: emptyAnswer('It is undone.'),
+    204: emptyAnswer('Deleted.'),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'),
   },
 }

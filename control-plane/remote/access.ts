@@ -1,23 +1,23 @@
-// Access control over HTTP: asks the control plane's internal listener, and follows its changes.
+// Access control over HTTP: sends requests to the control plane's internal listener, and follows its changes.
 
 import { Value } from 'typebox/value'
 import type { OutageReport } from '../../config/outage.ts'
-import { type Access, type AccessChange, type AccessControl, AccessUnavailableError, noChannel, parseChannel } from '../client.ts'
-import { answerSchema, authorizePath, type Question, secretLengthMax } from '../internal/wire.ts'
+import { type Access, type AccessChange, type AccessControl, AccessUnavailableError, noChannel, parseStoredChannel } from '../client.ts'
+import { type AccessRequest, answerSchema, authorizePath, secretLengthMax } from '../internal/wire.ts'
 import { followChanges } from './changes.ts'
 import { type ControlAddress, ControlPlaneRefusalError, openControlRequests } from './requests.ts'
 
 export interface RemoteAccess extends AccessControl {
   heardMs(): number
   /**
-   * The attempt under way to reach the control plane: resolves at once while changes are heard.
+   * Waits for the current attempt to reach the control plane; resolves immediately while changes arrive.
    *
-   * @throws ControlPlaneRefusalError where waiting does not help, another error while the control plane is away
+   * @throws ControlPlaneRefusalError if waiting does not help, another error while the control plane is away
    */
   reach(): Promise<void>
   /** False while the control plane refuses the token, or something else answers in its place. */
   isAccepted(): boolean
-  /** @throws AccessUnavailableError while changes are not heard */
+  /** @throws AccessUnavailableError while no changes arrive */
   check(): Promise<void>
   close(): Promise<void>
 }
@@ -26,31 +26,31 @@ export interface RemoteAccessOptions extends ControlAddress {
   readonly outage: OutageReport
 }
 
-/** How long an answer may take. Whoever waits for it is a device that comes again. */
+/** How long an answer may take. A device is waiting for it, and retries. */
 const answerMsMax = 2_000
-/** Beyond it the control plane is slower than what is asked of it, and more waiting helps nobody. */
-const questionsMax = 1_000
+/** Requests that may wait for an answer. With more, the control plane is slower than its load, and waiting would not help. */
+const requestsMax = 1_000
 
 /**
- * Asks one question for each call: put `cacheAccess` in front. Connects by itself, also to a control plane that starts later. Secrets are in
- * no error and no log line.
+ * Sends one request for each call, so put `cacheAccess` in front. Connects by itself, also to a control plane that starts later. No error and no
+ * log line contains secrets.
  */
 export function openRemoteAccess({ outage, ...address }: RemoteAccessOptions): RemoteAccess {
   const requests = openControlRequests(address)
   const listeners = new Set<{ call: (change: AccessChange) => void }>()
-  const changes = followChanges(requests, tell, outage)
+  const changes = followChanges(requests, notifyListeners, outage)
   let underWay = 0
 
-  function tell(change: AccessChange): void {
+  function notifyListeners(change: AccessChange): void {
     for (const { call } of listeners) call(change)
   }
 
-  async function ask(question: Question): Promise<Access> {
-    if (underWay >= questionsMax)
-      throw new AccessUnavailableError(`${requests.name} is slower than it is asked: ${questionsMax} answers are due`)
+  async function ask(request: AccessRequest): Promise<Access> {
+    if (underWay >= requestsMax)
+      throw new AccessUnavailableError(`${requests.name} is overloaded: ${requestsMax} requests wait for an answer`)
     underWay++
     try {
-      const answer = await requests.post(authorizePath, JSON.stringify(question), AbortSignal.timeout(answerMsMax))
+      const answer = await requests.post(authorizePath, JSON.stringify(request), AbortSignal.timeout(answerMsMax))
       return accessOf(answer, requests.name)
     } finally {
       underWay--
@@ -59,9 +59,15 @@ export function openRemoteAccess({ outage, ...address }: RemoteAccessOptions): R
 
   return {
     async authorize({ credential: { scheme, secret }, channel, action, address }) {
-      // No key and no token is as long, and the control plane would not look at it.
+      // No key and no token is as long, and the control plane would refuse it.
       if (secret.length > secretLengthMax) return { allowed: false, reason: 'unauthenticated' }
-      return ask({ scheme, secret, channel: parseChannel(channel) ?? noChannel, action, ...(address === undefined ? {} : { address }) })
+      return ask({
+        scheme,
+        secret,
+        channel: parseStoredChannel(channel) ?? noChannel,
+        action,
+        ...(address === undefined ? {} : { address }),
+      })
     },
     onChange(listener) {
       const entry = { call: listener }
@@ -74,7 +80,7 @@ export function openRemoteAccess({ outage, ...address }: RemoteAccessOptions): R
     async check() {
       const cause = changes.failure()
       if (cause !== undefined || changes.heardMs() === -Infinity)
-        throw new AccessUnavailableError(`changes are not heard from ${requests.name}`, { cause })
+        throw new AccessUnavailableError(`no changes arrive from ${requests.name}`, { cause })
     },
     async close() {
       await changes.close()
@@ -92,5 +98,5 @@ function accessOf(answer: unknown, name: string): Access {
       return { allowed, publisher, owner, ...(endsInMs === undefined ? {} : { endsMs: Date.now() + endsInMs }) }
     }
   }
-  throw new AccessUnavailableError(`${name} gave an answer that is none: run the same version on both sides`)
+  throw new AccessUnavailableError(`${name} sent an invalid answer: run the same version on both sides`)
 }

@@ -1,23 +1,23 @@
-// Follows the control plane's changes over HTTP, and knows up to when it has heard of all of them.
+// Follows the control plane's changes over HTTP, and knows up to what time it has received all of them.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { Value } from 'typebox/value'
 import type { OutageReport } from '../../config/outage.ts'
 import type { AccessChange } from '../client.ts'
-import { changesPath, type Line, lineBytesMax, lineSchema, silenceMsMax } from '../internal/wire.ts'
+import { changesPath, type Line, lineBytesMax, lineSchema, unansweredMsMax } from '../internal/wire.ts'
 import { ControlPlaneRefusalError, type ControlRequests } from './requests.ts'
 
 export interface FollowedChanges {
-  /** The attempt under way to hear changes: resolves at once while they are heard. @throws why they are not */
+  /** Waits for the current attempt to open the stream; resolves immediately while it is open. @throws the reason why it is not */
   attempt(): Promise<void>
-  /** Why changes are not heard; undefined while they are, and before the first attempt has ended. */
+  /** Why no changes arrive; undefined while they do, and before the first attempt has ended. */
   failure(): Error | undefined
-  /** Up to when everything was heard, by `performance.now()`; `-Infinity` before the first time. */
+  /** The time up to which every change has arrived, by `performance.now()`; `-Infinity` before the first line. */
   readonly heardMs: () => number
   close(): Promise<void>
 }
 
-/** Comes again after this time, doubled at each failure up to the second one, with jitter so that processes do not come in step. */
+/** Reconnects after this time, doubled at each failure up to `reconnectMsMax`, with jitter so that processes do not reconnect in step. */
 const reconnectMsMin = 100
 const reconnectMsMax = 1_000
 
@@ -31,7 +31,7 @@ export function followChanges(requests: ControlRequests, onChange: (change: Acce
 
   function onLine(line: Line): void {
     if (!whole) {
-      // What changed while the stream was broken is not told again.
+      // Changes that were made while the stream was broken are not sent again.
       onChange({ kind: 'unheard' })
       outage.recovered()
       whole = true
@@ -44,9 +44,9 @@ export function followChanges(requests: ControlRequests, onChange: (change: Acce
 
   function onBroken(error: unknown, waitMs: number): void {
     failure = error instanceof Error ? error : new Error(String(error))
-    // Before the first line of a stream the start says what it waits for.
+    // Before the first line, the start itself logs what it waits for.
     if (heardMs !== -Infinity) {
-      const meanwhile = failure instanceof ControlPlaneRefusalError ? 'not ready' : 'grants are used for a few seconds at most'
+      const meanwhile = failure instanceof ControlPlaneRefusalError ? 'not ready' : 'cached grants are used for a few seconds at most'
       outage.failed(failure, { waitMs, meanwhile })
     }
     whole = false
@@ -65,7 +65,7 @@ export function followChanges(requests: ControlRequests, onChange: (change: Acce
         waitMs = whole ? reconnectMsMin : Math.min(waitMs * 2, reconnectMsMax)
         onBroken(error, waitMs)
       }
-      // Aborted by `close`, which the loop looks at.
+      // `close` aborts it, and the loop checks that.
       await wait(waitMs * (0.5 + Math.random() / 2), undefined, { signal: closing.signal }).catch(() => undefined)
     }
   }
@@ -84,21 +84,24 @@ export function followChanges(requests: ControlRequests, onChange: (change: Acce
 
 function newAttempt(): PromiseWithResolvers<void> {
   const attempt = Promise.withResolvers<void>()
-  // A process that has started does not wait for one.
+  // Once a process has started, no caller waits for the attempt.
   attempt.promise.catch(() => undefined)
   return attempt
 }
 
 /**
- * The lines of one stream, checked for holes. Never ends by itself.
+ * The lines of one stream, checked for gaps. Never ends by itself.
  *
- * @throws Error when the stream breaks, says nothing for 3 s, or skips a number; AccessUnavailableError when it cannot be opened
+ * @throws Error when the stream breaks, sends nothing for 3 s, or skips a number; AccessUnavailableError when it cannot be opened
  */
 async function* openLines(requests: ControlRequests, closing: AbortSignal): AsyncGenerator<Line> {
-  const silence = new AbortController()
-  const watch = setTimeout(() => silence.abort(new Error(`${requests.name} said nothing for ${silenceMsMax / 1000} s`)), silenceMsMax)
+  const unanswered = new AbortController()
+  const watch = setTimeout(
+    () => unanswered.abort(new Error(`${requests.name} sent nothing for ${unansweredMsMax / 1000} s`)),
+    unansweredMsMax,
+  )
   try {
-    const body = await requests.follow(changesPath, AbortSignal.any([closing, silence.signal]))
+    const body = await requests.follow(changesPath, AbortSignal.any([closing, unanswered.signal]))
     let sequence: number | undefined
     let rest = ''
     for await (const chunk of body.setEncoding('utf8')) {
@@ -126,9 +129,9 @@ function parseLine(text: string, name: string): Line {
   try {
     line = JSON.parse(text)
   } catch (cause) {
-    throw new Error(`${name} sent a line that is no JSON`, { cause })
+    throw new Error(`${name} sent a line that is not JSON`, { cause })
   }
-  // A newer control plane may know changes that this process does not: to ignore one would leave an access open.
+  // A newer control plane may know kinds of changes that this process does not, and ignoring one would leave an access open.
   if (!Value.Check(lineSchema, line)) throw new Error(`${name} sent a line of an unknown kind: run the same version on both sides`)
   return line
 }

@@ -1,47 +1,46 @@
-// Requests to the control plane's internal listener, and what became of one that was not answered as it should be.
+// Requests to the control plane's internal listener, and the errors for answers that are not as expected.
 
 import { connect } from 'node:tls'
 import { Client, type Dispatcher, Pool } from 'undici'
 import { isTlsFault } from '../../config/tls-fault.ts'
-import type { TlsTexts } from '../../config/tls-files.ts'
+import type { TlsTexts } from '../../http/tls-files.ts'
 import { AccessUnavailableError } from '../client.ts'
 import { streamType } from '../internal/wire.ts'
+import { reasonOf, staleCodes } from '../outside/requests.ts'
 
 export interface ControlAddress {
   /** `http://api:9080`; without user and password. */
   readonly url: string
-  /** Shown with every request; never in a log or an error. */
+  /** Sent with every request; never in a log or an error. */
   readonly token?: string | undefined
   readonly tls?: TlsTexts | undefined
 }
 
 export interface ControlRequests {
-  /** @throws AccessUnavailableError for anything but a 200 */
+  /** @throws AccessUnavailableError for any answer but a 200 */
   post(path: string, body: string, signal: AbortSignal): Promise<unknown>
   /**
-   * Opens a stream of lines on a connection of its own.
+   * Opens a stream of lines on a separate connection.
    *
-   * @throws ControlPlaneRefusalError where waiting does not help, AccessUnavailableError for anything else but a 200
+   * @throws ControlPlaneRefusalError if waiting does not help, AccessUnavailableError for any other answer but a 200
    */
   follow(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData['body']>
-  /** As errors and log lines name the control plane. */
+  /** The name of the control plane in errors and log lines. */
   readonly name: string
   close(): Promise<void>
 }
 
-/** What no waiting mends: the token is refused, or what answers is not a control plane. The message names the option to change. */
+/** An error that waiting cannot fix: the token is refused, or the server is not a control plane. The message names the option to change. */
 export class ControlPlaneRefusalError extends AccessUnavailableError {
   override readonly name = 'ControlPlaneRefusalError'
 }
 
 const connectMsMax = 2_000
-/** More at once than a control plane of a few cores works on; the rest waits here. */
+/** More than a control plane on a few cores works on at once; other requests wait here. */
 const connectionsMax = 16
 const answerBytesMax = 16 * 1024
-/** A connection that the other side had closed already: nothing is known to be wrong, and a question may be asked twice. */
-const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** Request Timeout, Too Early and Too Many Requests: to be asked again (RFC 9110 §15.5.9, RFC 8470 §5.2, RFC 6585 §4). */
+/** Request Timeout, Too Early and Too Many Requests: worth a retry (RFC 9110 §15.5.9, RFC 8470 §5.2, RFC 6585 §4). */
 const passingStatuses = new Set([408, 425, 429])
 
 /** Connects when first used, and keeps connections open between requests. */
@@ -52,7 +51,7 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
   const connection = { connect: { timeout: connectMsMax, ...tls }, allowH2: false, pipelining: 1 }
   const answers = { ...connection, connections: connectionsMax, maxResponseSize: answerBytesMax }
   const pool = new Pool(origin, answers)
-  // Keeps no connection open: a second try on one that is kept could meet the next stale one.
+  // Keeps no connection open: a second try on a kept one could hit the next stale connection.
   const fresh = new Pool(origin, { ...answers, pipelining: 0 })
   const stream = new Client(origin, { ...connection, headersTimeout: connectMsMax, bodyTimeout: 0 })
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
@@ -62,18 +61,18 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
     try {
       answer = await asked
     } catch (cause) {
-      throw refusalBehind(cause) ?? new AccessUnavailableError(`${name} cannot be asked: ${reasonOf(cause)}`, { cause })
+      throw refusalBehind(cause) ?? new AccessUnavailableError(`${name} is unavailable: ${reasonOf(cause)}`, { cause })
     }
     const { statusCode } = answer
     if (statusCode === 200) return answer
     await answer.body.dump().catch(() => undefined)
     if (statusCode === 401 || statusCode === 403) throw new ControlPlaneRefusalError(`${name} ${tokenFault(token)}`)
-    // Servers and proxies say so while what is behind them starts or is overloaded.
-    if (statusCode >= 500 || passingStatuses.has(statusCode)) throw new AccessUnavailableError(`${name} cannot answer now (${statusCode})`)
+    // Servers and proxies answer so while the service behind them starts or is overloaded.
+    if (statusCode >= 500 || passingStatuses.has(statusCode)) throw new AccessUnavailableError(`${name} is unavailable (${statusCode})`)
     throw notControlPlane(`answers ${statusCode} to ${base}${path}`)
   }
 
-  /** @throws what was given, or that the listener is one with TLS, which closes a connection without TLS and says nothing */
+  /** @throws `error`, or a refusal if the listener speaks TLS: such a listener closes a plain connection without an answer */
   async function refuseTls(error: AccessUnavailableError): Promise<never> {
     const { code = '' } = (error.cause ?? {}) as { code?: string }
     if (protocol !== 'http:' || !staleCodes.has(code) || !(await speaksTls(hostname, Number(port || 80)))) throw error
@@ -82,19 +81,19 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
 
   function notControlPlane(what: string, cause?: unknown): ControlPlaneRefusalError {
     return new ControlPlaneRefusalError(
-      `what answers at ${origin} is not a control plane: it ${what}; set control.url (SVC_CONTROL_URL) to the internal listener of \`sluice api\` (its internal.listen), not to its public port`,
+      `the server at ${origin} is not a control plane: it ${what}; set control.url (SVC_CONTROL_URL) to the internal listener of \`./sluice api\` (its internal.listen), not to its public port`,
       { cause },
     )
   }
 
-  /** What no waiting mends though there was no answer; undefined for what is away. */
+  /** The refusal if waiting cannot fix the failed connection; undefined if the server is away. */
   function refusalBehind(cause: unknown): ControlPlaneRefusalError | undefined {
     const { name: kind, code = '', message } = cause as Error & { code?: string }
     if (kind === 'HTTPParserError') return notControlPlane(`does not speak HTTP (${message})`, cause)
     if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG')
       return new ControlPlaneRefusalError(`${name} does not speak TLS: write control.url (SVC_CONTROL_URL) with http://`, { cause })
     if (isTlsFault(code)) {
-      const sentence = `${name}: its certificate is not trusted (${code}): give its authority as control.ca_file (SVC_CONTROL_CA_FILE), and in control.url (SVC_CONTROL_URL) the name that it is for; or it refuses that of control.cert_file (SVC_CONTROL_CERT_FILE)`
+      const sentence = `${name}: its certificate is not trusted (${code}): give its certificate authority as control.ca_file (SVC_CONTROL_CA_FILE), and in control.url (SVC_CONTROL_URL) the name that the certificate is for; or it refuses the certificate of control.cert_file (SVC_CONTROL_CERT_FILE)`
       return new ControlPlaneRefusalError(sentence, { cause })
     }
     return undefined
@@ -118,7 +117,7 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
       try {
         return await answer.json()
       } catch (cause) {
-        throw new AccessUnavailableError(`${name} gave an answer that broke off: ${reasonOf(cause)}`, { cause })
+        throw new AccessUnavailableError(`${name} sent an incomplete answer: ${reasonOf(cause)}`, { cause })
       }
     },
     async follow(path, signal) {
@@ -135,8 +134,8 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
 }
 
 function tokenFault(token: string | undefined): string {
-  const remedy = 'set control.token (SVC_CONTROL_TOKEN) to what `sluice api` has as internal.token (the same variable there)'
-  return token === undefined ? `asks for a token, and none is set: ${remedy}` : `refuses the token of this process: ${remedy}`
+  const remedy = 'set control.token (SVC_CONTROL_TOKEN) to what `./sluice api` has as internal.token (the same variable there)'
+  return token === undefined ? `requires a token, and none is set: ${remedy}` : `refuses the token of this process: ${remedy}`
 }
 
 /** Whether a handshake succeeds there. */
@@ -150,12 +149,4 @@ function speaksTls(host: string, port: number): Promise<boolean> {
     }
     socket.on('secureConnect', end(true)).on('error', end(false)).on('timeout', end(false)).on('close', end(false))
   })
-}
-
-/** The system's and undici's own words; they hold addresses, and nothing of a request. */
-function reasonOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return error.errors.map(reasonOf).join('; ')
-  if (!(error instanceof Error)) return 'no reason is known'
-  if (error.name === 'TimeoutError') return 'no answer came in time'
-  return error.message
 }

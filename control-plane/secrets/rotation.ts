@@ -1,21 +1,21 @@
 // Replaces the master key: everything that is encrypted under another key is encrypted again under the first one.
 //
-// It can be interrupted anywhere and repeated, beside running instances: each row is under one key or the other, wholly, and all that have both read
-// it. The database's own check changes last, so that a start with the new key alone is refused until everything is under it.
+// It can be interrupted anywhere and repeated, beside running instances: each row is completely under one key or the other, and instances with both keys
+// can read it. The check of the master key changes last, so that a start with the new key alone is refused until everything is under it.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Database } from '../../config/postgres/database.ts'
 import type { MasterKeys } from '../../config/secrets.ts'
+import type { Database } from '../../database/database.ts'
 import { openExternalKeys } from '../bootstrap/external-keys.ts'
 import { openConfigSecrets } from '../bootstrap/store.ts'
-import { openAuthorityKeys } from '../certificates/builtin-store.ts'
+import { openAuthorityKeys } from '../certificates/authorities/builtin-store.ts'
 import type { ThingId } from '../ids.ts'
 import { checkedKey, setCheckedKey } from '../installation.ts'
 import { openThingKeys, type ThingKeys } from '../things/keys.ts'
 import { itself, type Writes } from '../writes.ts'
-import { countConfigsLeft, rewriteConfigs } from './bootstrap-store.ts'
 import {
   countByMasterKey,
+  countConfigsLeft,
   isAuthorityLeft,
   isLeft,
   type KeyCount,
@@ -23,6 +23,7 @@ import {
   previousKeys,
   rewriteAuthority,
   rewriteBatch,
+  rewriteConfigs,
 } from './store.ts'
 
 export interface RotationState {
@@ -33,9 +34,9 @@ export interface RotationState {
   readonly isAuthorityLeft: boolean
   /** Bootstrap configurations with a secret that is under another. */
   readonly configsLeft: number
-  /** Previous keys that still need another master key than the first, until they end. */
+  /** Previous keys that need another master key than the first until they expire. */
   readonly previous: PreviousKeys
-  /** External keys that need another, each until its device fetches its configuration or its mapping is requested again. */
+  /** External keys that need another, until their device fetches its configuration or their mapping is requested again. */
   readonly externalKeysLeft: number
 }
 
@@ -46,7 +47,7 @@ interface Parts {
   readonly onProgress: (rewritten: number, total: number) => void
 }
 
-/** Until transactions that hold the remaining rows end. */
+/** How long to wait for transactions that have locked the remaining rows. */
 const retryMs = 200
 
 /** @throws ControlPlaneStartError when the database is written under a master key that is not given */
@@ -69,7 +70,7 @@ function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Prom
 }
 
 /**
- * Writes everything under the first master key, and notes it in the audit log where there was something to do.
+ * Writes everything under the first master key, and adds a line to the audit log if there was something to do.
  *
  * @returns how many thing keys were written
  * @throws ControlPlaneStartError when the database is written under a master key that is not given

@@ -1,7 +1,8 @@
-// What is kept under the master keys, in the database: thing keys and the certificate authority's, by the key that they are written under, and their change to another.
+// The rotation of thing keys, of the certificate authority's key and of the secrets of bootstrap configurations to another master key, and the counts of what is under which key.
 
-import type { Queries, SqlRow } from '../../config/postgres/database.ts'
 import { SecretError } from '../../config/secrets.ts'
+import type { Queries, SqlRow } from '../../database/database.ts'
+import { secretRow } from '../bootstrap/store.ts'
 import type { ThingId } from '../ids.ts'
 import type { SealedTexts } from '../sealed-text.ts'
 import type { ThingKeys } from '../things/keys.ts'
@@ -12,10 +13,10 @@ export interface KeyCount {
   readonly things: number
 }
 
-/** Previous keys in their time of grace whose look-ups are made under another master key than the first. */
+/** Previous keys in their grace period whose look-ups are made under another master key than the first. */
 export interface PreviousKeys {
   readonly things: number
-  /** RFC 3339, when the last of them ends; undefined if there are none. */
+  /** RFC 3339, when the last of them expires; undefined if there are none. */
   readonly until: string | undefined
 }
 
@@ -29,12 +30,12 @@ const countSql = `
 
 const isLeftSql = `SELECT EXISTS (SELECT FROM control_plane.things WHERE ${masterKeyId} <> $1) AS is_left`
 
-// SKIP LOCKED cannot deadlock; a row that another transaction holds is taken by a later pass.
+// SKIP LOCKED cannot deadlock; a later pass takes the rows that another transaction has locked.
 const batchSql = `
   SELECT id, key_ciphertext FROM control_plane.things WHERE ($1::uuid IS NULL OR id > $1) AND ${masterKeyId} <> $2
   ORDER BY id LIMIT ${batchSize} FOR UPDATE SKIP LOCKED`
 
-// Not the version: the thing reads the same, and so does its ETag.
+// Keeps the version: the thing is unchanged, and so is its ETag.
 const rewriteSql = `
   UPDATE control_plane.things SET key_ciphertext = decode(ciphertext, 'hex'), key_lookup = decode(lookup, 'hex')
   FROM json_to_recordset($1::json) AS rewritten (thing uuid, ciphertext text, lookup text) WHERE things.id = rewritten.thing`
@@ -59,8 +60,8 @@ export async function isLeft(queries: Queries, { masterKeyIds: [first] }: ThingK
 /**
  * Writes up to `batchSize` thing keys under the first master key, with the look-ups that belong to it.
  *
- * @param transaction in which nothing else is changed
- * @param after the last thing of the batch before
+ * @param transaction that changes nothing else
+ * @param after the last thing of the previous batch
  * @returns the things, in the order of their ids; empty if none are left after `after`, except for locked ones
  * @throws SecretError for a thing key that none of the master keys opens
  */
@@ -76,11 +77,12 @@ export async function rewriteBatch(transaction: Queries, keys: ThingKeys, after:
 }
 
 function opened(keys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): string {
-  const remedy = `give that master key, too, or give the thing a new key (PATCH /things/${thing}/key), and repeat this`
+  const remedy = `also give that master key, or give the thing a new key (PATCH /things/${thing}/key), then run this again`
   return orRefuse(() => keys.decrypt(thing, ciphertext), remedy)
 }
 
-function orRefuse(open: () => string, remedy: string): string {
+/** @throws SecretError with the remedy, for a secret that no master key opens */
+export function orRefuse(open: () => string, remedy: string): string {
   try {
     return open()
   } catch (cause) {
@@ -103,7 +105,7 @@ export async function rewriteAuthority(transaction: Queries, sealed: SealedTexts
   type Row = SqlRow & { id: string; key_ciphertext: Uint8Array }
   const [row] = await transaction.query<Row>(`${authoritySql} FOR UPDATE`, [sealed.masterKeyIds[0]])
   if (row === undefined) return false
-  const key = orRefuse(() => sealed.open(row.id, row.key_ciphertext), 'give that master key, too, and repeat this')
+  const key = orRefuse(() => sealed.open(row.id, row.key_ciphertext), 'also give that master key, then run this again')
   await transaction.query('UPDATE control_plane.certificate_authority SET key_ciphertext = $2 WHERE id = $1', [
     row.id,
     sealed.seal(row.id, key),
@@ -114,4 +116,53 @@ export async function rewriteAuthority(transaction: Queries, sealed: SealedTexts
 export async function previousKeys(queries: Queries, { masterKeyIds: [first] }: ThingKeys): Promise<PreviousKeys> {
   const [row] = await queries.query<{ things: bigint; until: string | null }>(previousSql, [first])
   return { things: Number(row!.things), until: row!.until ?? undefined }
+}
+
+/** A content has up to 64 KiB, and so has a private key: a batch of both is at most 13 MB in hex, as one parameter. */
+const configsAtOnce = 50
+
+const configsLeftSql = (columns: string): string => `
+  SELECT ${columns} FROM control_plane.bootstrap_configs
+  WHERE (substring(content FOR 4) <> $1 OR substring(client_key FOR 4) <> $1)`
+// Leaves the version as it is: for the owner and the device nothing changes.
+const rewriteConfigsSql = `
+  UPDATE control_plane.bootstrap_configs AS configs SET content = decode(rewritten.content, 'hex'), client_key = decode(rewritten.client_key, 'hex')
+  FROM json_to_recordset($1::json) AS rewritten (thing uuid, content text, client_key text) WHERE configs.thing = rewritten.thing`
+
+type SecretsRow = SqlRow & { thing: ThingId; content: Uint8Array | null; client_key: Uint8Array | null }
+
+/** How many configurations have a secret that is not under the first master key. */
+export async function countConfigsLeft(queries: Queries, { masterKeyIds: [first] }: SealedTexts): Promise<number> {
+  const [row] = await queries.query<{ configs: bigint }>(configsLeftSql('count(*) AS configs'), [first])
+  return Number(row!.configs)
+}
+
+/**
+ * Writes the secrets of up to `configsAtOnce` configurations under the first master key.
+ *
+ * @param transaction that changes nothing else
+ * @returns how many; 0 if there are no more, except those that other transactions have locked
+ * @throws SecretError for one that none of the master keys opens
+ */
+export async function rewriteConfigs(transaction: Queries, sealed: SealedTexts): Promise<number> {
+  const sql = `${configsLeftSql('thing, content, client_key')} LIMIT ${configsAtOnce} FOR UPDATE SKIP LOCKED`
+  const rows = await transaction.query<SecretsRow>(sql, [sealed.masterKeyIds[0]])
+  const rewritten = rows.map(({ thing, content, client_key: clientKey }) => ({
+    thing,
+    content: resealed(sealed, secretRow(thing, 'content'), content),
+    client_key: resealed(sealed, secretRow(thing, 'client_key'), clientKey),
+  }))
+  if (rows.length > 0) await transaction.query(rewriteConfigsSql, [JSON.stringify(rewritten)])
+  return rows.length
+}
+
+function resealed(sealed: SealedTexts, row: string, ciphertext: Uint8Array | null): string | null {
+  if (ciphertext === null) return null
+  const remedy = 'also give that master key, or delete this bootstrap configuration, then run this again'
+  return sealed
+    .seal(
+      row,
+      orRefuse(() => sealed.open(row, ciphertext), remedy),
+    )
+    .toString('hex')
 }

@@ -1,4 +1,4 @@
-// Thing keys: generated here, kept encrypted, and found again by their HMAC.
+// Thing keys: generated here, stored encrypted, and looked up by their HMAC.
 
 import { createHmac, createSecretKey, randomUUID } from 'node:crypto'
 import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
@@ -6,21 +6,21 @@ import type { ThingId } from '../ids.ts'
 import { openSealedTexts } from '../sealed-text.ts'
 
 export interface ThingKey {
-  /** A UUID, or what a client gave; a secret, never logged. */
+  /** A UUID, or a key that a client gave; a secret, never logged. */
   readonly key: string
   readonly ciphertext: Buffer
   readonly lookup: Buffer
 }
 
 export interface ThingKeys {
-  /** Which master key a ciphertext is written under, 4 bytes for each of ours: the first one's first. */
+  /** Ids of the master keys that ciphertexts are written under, 4 bytes each, in the order of the keys. */
   readonly masterKeyIds: readonly [Buffer, ...Buffer[]]
-  /** A key for a thing, in the three forms that are needed of it, under the first master key. @param given by a client; else a new one */
+  /** A key for a thing in its three forms, under the first master key. @param given by a client; otherwise a new key is generated */
   issue(thing: ThingId, given?: string): ThingKey
-  /** @throws Error when the ciphertext is not this thing's, not whole, or written under a master key that is not given */
+  /** @throws Error when the ciphertext belongs to another thing, is damaged, or is written under a master key that is not given */
   decrypt(thing: ThingId, ciphertext: Uint8Array): string
   /**
-   * What a key is looked up by, under each master key: a row has one of them. Without the master key, a copy of the table does not reveal
+   * The values that a key is looked up by, one for each master key: a row has one of them. Without the master key, a copy of the table does not reveal
    * whether a key is in it.
    */
   lookups(key: string): [Buffer, ...Buffer[]]

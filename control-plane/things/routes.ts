@@ -1,18 +1,17 @@
 // Things: creating, finding, changing and deleting them (SPEC §4, §5).
 
 import type { FastifyRequest } from 'fastify'
-import type { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { exposeLocation } from '../answers.ts'
-import { takeAnyType } from '../any-type.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
-import { deprecatedBy } from '../deprecation.ts'
+import type { HttpError } from '../../http/errors.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, checkMetadataFilter, type NewEntity, parseMetadataFilter } from '../entity.ts'
-import type { Given, GivenIds } from '../given.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
-import { pageOf } from '../page.ts'
 import type { Relation } from '../policies/policy-store.ts'
+import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
+import { takeAnyType } from '../requests/any-type.ts'
+import type { Given, GivenIds } from '../requests/given.ts'
+import { pageOf } from '../requests/page.ts'
 import { changed, eTagOf, expectedVersions } from '../versions.ts'
 import {
   createThingSchema,
@@ -26,7 +25,7 @@ import {
 } from './schema.ts'
 import type { Thing, Things } from './store.ts'
 
-/** Answers with keys are in no cache, not even the client's own (RFC 9111 §5.2.2.5). */
+/** Answers with keys must not be cached, not even by the client (RFC 9111 §5.2.2.5). */
 export const unstored = { 'cache-control': 'no-store' }
 
 interface Parts {
@@ -39,7 +38,7 @@ interface Parts {
 export function thingRoutes(app: HttpServer, { things, givenIds, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** @throws HttpError the refusal for who has not the relation on the thing */
+  /** @throws HttpError the refusal for a caller without the relation on the thing */
   async function demand(caller: UserId, relation: Relation, thing: ThingId): Promise<void> {
     if (!(await authorization.allows(caller, relation, thing))) throw await refusal(caller, thing)
   }

@@ -1,12 +1,11 @@
 // Requests and answers of things.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, emptyObject, headersOf, tokenRequired } from '../answers.ts'
-import { deprecationHeaders } from '../deprecation.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
-import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { deprecationHeaders, emptyAnswer, emptyObject, headersOf, tokenRequired } from '../requests/answers.ts'
+import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 
 const id = idSchema('thing', "The thing's id.")
@@ -25,14 +24,14 @@ const newThing = newEntitySchema('NewThing', 'weather station')
 
 const needsToken = { tags: ['things'], security: tokenRequired }
 const params = Type.Object({ thing: id })
-/** A day is enough to reach devices that wake once in it, and a month those that are away. */
+/** The longest grace period. A day reaches devices that wake up once a day; a month reaches those that are away. */
 const graceSecondsMax = 30 * 86_400
 
 export const createThingSchema = {
   ...needsToken,
   operationId: 'createThing',
   summary: 'Create a thing',
-  description: 'Replaced by POST /things/bulk, which also answers the key.',
+  description: 'Replaced by POST /things/bulk, which also returns the key.',
   deprecated: true,
   body: newThing,
   response: {
@@ -45,7 +44,7 @@ export const createThingsSchema = {
   ...needsToken,
   operationId: 'createThings',
   summary: 'Create things',
-  description: 'All of them or, when one is refused, none.',
+  description: 'All of them, or none if one is refused.',
   body: Type.Array(newThing, { minItems: 1, maxItems: bulkItemsMax }),
   response: {
     201: Type.Object(
@@ -73,7 +72,7 @@ export const listThingsSchema = {
     metadata: metadataQuery,
     shared: Type.Optional(
       Type.Boolean({
-        description: 'true also lists the things of others that you may read: shared with you, with your groups, or with everybody.',
+        description: 'true also lists the things of others that you may read: shared with you, with your groups, or with everyone.',
         examples: [true],
       }),
     ),
@@ -85,7 +84,7 @@ export const searchThingsSchema = {
   ...needsToken,
   operationId: 'searchThings',
   summary: 'Search your things',
-  description: 'As GET /things, with what is asked in the body, whose content type may be any.',
+  description: 'Like GET /things, with the filters in a body of any content type.',
   body: Type.Object(
     { ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema) },
     { title: 'ThingsSearch', optionalBody: true },
@@ -109,21 +108,21 @@ export const updateThingSchema = {
   ...needsToken,
   operationId: 'updateThing',
   summary: 'Replace name and metadata of a thing',
-  description: 'Needs the relation write on the thing. What is left out is empty afterwards.',
+  description: 'Needs the relation write on the thing. Fields that are left out become empty.',
   params,
   headers: ifMatchHeaders,
   body: newThing,
-  response: { 200: emptyAnswer('It is changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 export const removeThingSchema = {
   ...needsToken,
   operationId: 'removeThing',
   summary: 'Delete a thing',
-  description: 'Needs the relation delete on the thing. Its key opens nothing any more when this is answered; its messages stay.',
+  description: 'Needs the relation delete on the thing. Once this is answered its key is refused everywhere; its messages stay.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('It is deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
 const share = Type.Object(
@@ -139,11 +138,12 @@ export const shareThingSchema = {
   ...sharing,
   operationId: 'shareThing',
   summary: 'Share a thing',
-  description: 'Gives users rights on it. Needs the relation write; who does not own the thing gives only what they hold.',
+  description:
+    'Gives users rights on the thing. Needs the relation write; a caller who does not own the thing can give only the rights that they have.',
   params,
   body: share,
   response: {
-    200: emptyObject('They have these rights.'),
+    200: emptyObject('Shared.'),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'),
   },
 }
@@ -152,11 +152,11 @@ export const unshareThingSchema = {
   ...sharing,
   operationId: 'unshareThing',
   summary: 'Stop sharing a thing',
-  description: 'Takes rights back that users were given by name; those they have through a group stay. The owner keeps theirs.',
+  description: 'Removes rights that users were given directly; rights through a group stay, and so do those of the owner.',
   params,
   body: share,
   response: {
-    204: emptyAnswer('They have these rights no more.'),
+    204: emptyAnswer('No longer shared.'),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'),
   },
 }
@@ -164,8 +164,8 @@ export const unshareThingSchema = {
 export const rotateKeySchema = {
   ...needsToken,
   operationId: 'rotateKey',
-  summary: 'Give a thing another key',
-  description: "The thing's owner may. The key before is good for as many seconds as asked, and ends at once without any.",
+  summary: 'Replace the key of a thing',
+  description: "Only for the thing's owner. The previous key stays valid for the requested seconds; without them it ends at once.",
   params,
   headers: ifMatchHeaders,
   body: Type.Object(
@@ -174,7 +174,7 @@ export const rotateKeySchema = {
         default: 0,
         minimum: 0,
         maximum: graceSecondsMax,
-        description: 'How long the key before stays good.',
+        description: 'How many seconds the previous key stays valid.',
         examples: [86_400],
       }),
     },

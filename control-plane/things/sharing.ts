@@ -1,9 +1,9 @@
-// Giving others rights on a thing, and taking them back (SPEC §4, §5).
+// Giving other users rights on a thing, and removing them (SPEC §4, §5).
 
-import { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import { HttpError } from '../../http/errors.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { type ThingId, toThingId, toUserId, type UserId } from '../ids.ts'
 import type { Relation } from '../policies/policy-store.ts'
 import { shareThingSchema, unshareThingSchema } from './schema.ts'
@@ -18,7 +18,7 @@ interface Parts {
 export function sharingRoutes(app: HttpServer, { things, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
-  /** Needs write on the thing; callers who do not own it give and take only what they hold. @returns the owner; throws HttpError for other callers */
+  /** Needs write on the thing; callers who do not own it can give and remove only rights that they have. @returns the owner; throws HttpError for other callers */
   async function demandShare(caller: UserId, thing: ThingId, relations: readonly Relation[]): Promise<UserId | undefined> {
     const owner = await things.ownerOf(thing)
     for (const relation of new Set<Relation>(['write', ...(owner === caller ? [] : relations)])) {
@@ -44,7 +44,7 @@ export function sharingRoutes(app: HttpServer, { things, authentication, authori
     const users = request.body.user_ids.map(toUserId)
     const owner = await demandShare(caller, thing, policies)
     if (owner !== undefined && users.includes(owner))
-      throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: name the others')
+      throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: name only other users')
     await things.unshare(changerOf(request), thing, users, policies)
     return reply.code(204).send()
   })

@@ -2,14 +2,14 @@
 //
 // Longer than most files: every statement on things is here.
 
-import { parseJsonText } from '../../config/http/json-body.ts'
-import type { Database, SqlRow } from '../../config/postgres/database.ts'
+import type { Database, SqlRow } from '../../database/database.ts'
+import { parseJsonText } from '../../http/requests/json-body.ts'
 import type { Certificates, RevokeIn } from '../certificates/store.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
-import { type Given, inUse, refuseUsed } from '../given.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
+import { type Given, inUse, refuseUsed } from '../requests/given.ts'
+import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import { lockUsersSql } from '../users/store.ts'
 import { type ChangeOutcome, outcomeOf, type Unchanged, type Versions } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
@@ -19,50 +19,50 @@ export interface Thing {
   readonly id: ThingId
   readonly name: string
   readonly key: string
-  /** Absent where none was given. */
+  /** Absent if none was given. */
   readonly metadata?: Metadata
 }
 
 export interface ThingFilter extends EntityFilter {
-  /** Also those of others that the user may read. */
+  /** Whether to include things of others that the user may read. */
   readonly shared?: boolean | undefined
 }
 
 export interface Things {
   /**
-   * All or none; their creator owns them and gets read, write and delete on each (SPEC §5). In the order given.
+   * Creates all or none, and returns them in the order given. The creator owns them and gets read, write and delete on each (SPEC §5).
    *
-   * @param given ids and keys, by their things' places; the others are made
-   * @throws HttpError `conflict` for one that is in use
+   * @param given ids and keys, at the index of their thing; the others are generated
+   * @throws HttpError `conflict` for an id or key that is in use
    */
   create(by: Caller, things: readonly NewEntity[], given?: readonly Given[]): Promise<Thing[]>
   find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
-  /** Those of these that exist, in the order given. */
+  /** The things that exist among these, in the order given. */
   findAll(things: readonly ThingId[]): Promise<Thing[]>
   exists(thing: ThingId): Promise<boolean>
   ownerOf(thing: ThingId): Promise<UserId | undefined>
-  /** Those of one user. */
+  /** The things of one user. */
   list(user: UserId, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
-  /** Those of one owner that are connected to the channel, or that are not. */
+  /** The things of one owner that are connected to the channel, or that are not connected to it. */
   listConnected(owner: UserId, channel: ChannelId, connected: boolean, page: PageRequest): Promise<Page<Thing>>
-  /** Gives the users these relations, all or none. @returns false, with nothing given, where the thing or one of the users is absent */
+  /** Gives the users these relations, all or none. @returns false, with nothing given, if the thing or one of the users is absent */
   share(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<boolean>
   unshare(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
-  /** Name and metadata become these. */
+  /** Replaces name and metadata. */
   update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
   /**
-   * The thing, its connections and every policy on it; its key opens nothing any more, and its certificates are revoked, when it resolves.
+   * Deletes the thing, its connections and every policy on it; when it resolves, its key is refused and its certificates are revoked.
    *
    * @param revoke of a caller whose open write is inside `Certificates.revoking` already
-   * @throws HttpError `unavailable` while an authority elsewhere cannot be asked to revoke them; nothing is deleted then
+   * @throws HttpError `unavailable` while an authority elsewhere cannot revoke them; nothing is deleted then
    */
   remove(by: Actor, thing: ThingId, versions: Versions, revoke?: RevokeIn): Promise<ChangeOutcome>
   /**
-   * A new key in place of the one that it has. The old one is good for `graceSeconds` more, and with 0 it opens nothing any more when
-   * this resolves; one before it ends at once.
+   * Replaces the thing's key. The old one stays valid for `graceSeconds`; with 0 it is refused when this resolves. An older previous key ends
+   * immediately.
    *
-   * @param given the new key; else one is made
-   * @throws HttpError `conflict` for one that is in use
+   * @param given the new key; otherwise one is generated
+   * @throws HttpError `conflict` for a key that is in use
    */
   rotateKey(
     by: Actor,
@@ -90,8 +90,8 @@ const insertSql = `
   ORDER BY thing.ordinality`
 
 /**
- * Policies name things and groups by id, and a previous key is valid until it ends. No unique index covers a key that another thing has under another
- * master key. Runs after the things are written, so that it has waited for a concurrent rotation.
+ * Whether an id or key is in use where no unique index says so: policies name things and groups by id, a previous key is valid until it expires, and
+ * another thing may have the key under another master key. Runs after the things are written, so that it has waited for a concurrent rotation.
  */
 const inUseSql = `
   SELECT FROM control_plane.groups WHERE id = ANY($1::uuid[])
@@ -101,7 +101,7 @@ const inUseSql = `
     AND id <> ALL($1::uuid[])
   UNION ALL SELECT FROM control_plane.things
   WHERE key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND id <> ALL($1::uuid[])`
-/** Requests with given keys run one at a time while there are two master keys: each may write under another, and no unique index sees both. */
+/** Requests with given keys run one at a time while there are two master keys: each may use another master key, and no unique index covers both. */
 const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
@@ -148,7 +148,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
     return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
   }
 
-  /** @throws HttpError `conflict` where an id, or one of the keys under any master key, is another's */
+  /** @throws HttpError `conflict` if an id, or one of the keys under any master key, belongs to another thing */
   async function refuseInUse(write: Write, ids: readonly ThingId[], given: readonly string[]): Promise<void> {
     if (keys.masterKeyIds.length > 1) await write.query(lockGivenSql)
     const lookups = given.flatMap(key => keys.lookups(key)).map(lookup => lookup.toString('hex'))
@@ -170,7 +170,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       const rows = await work(write)
       if (rows.length === 0) return rows
       write.note(action, [thing])
-      // Also where an old key has a time of grace: a grant that is remembered has no end, and that key has one now.
+      // Also if the old key has a grace period: a cached grant has no expiry, but the key has one now.
       if (action !== 'thing.update') write.ends({ kind: 'thing', thing })
       return rows
     })
@@ -259,7 +259,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
     remove(by, thing, versions, given) {
       const removeIn = (revoke: RevokeIn): Promise<ChangeOutcome> =>
         change(by, thing, 'thing.delete', async write => {
-          // The lock comes first: who shares the thing, or issues it a certificate, waits, and then finds it gone.
+          // The lock comes first: a request that shares the thing, or issues a certificate for it, waits and then finds it gone.
           const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
           if (rows.length === 0) return []
           await revoke(write, thing)
@@ -274,7 +274,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       const { key, ciphertext, lookup } = keys.issue(thing, given)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<VersionRow[]> => {
-        // Before the rotation its own key counts too.
+        // Checked before the rotation, so that the thing's own key counts as in use too.
         if (given !== undefined) await refuseInUse(write, [], [given])
         const rotated = await write.query<VersionRow>(rotateSql, values)
         if (given !== undefined) await refuseInUse(write, [thing], [given])

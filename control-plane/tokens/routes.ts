@@ -1,8 +1,8 @@
 // POST /tokens: signing in (SPEC §4, §5).
 
-import { clientAddressOf } from '../../config/http/client-address.ts'
-import type { HttpServer } from '../../config/http/server.ts'
-import { challenge } from '../authentication.ts'
+import { clientAddressOf } from '../../http/requests/client-address.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { challenge } from '../access/authentication.ts'
 import { credentialsBytesMax } from '../users/schema.ts'
 import type { SignIn } from '../users/sign-in.ts'
 import { createTokenSchema } from './schema.ts'

@@ -1,7 +1,7 @@
 // Requests and answers of tokens.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { credentialsSchema } from '../users/schema.ts'
 
 export const createTokenSchema = {

@@ -1,4 +1,4 @@
-// User tokens: signed, short-lived, and tied to the version of the user's password; nothing of them is stored.
+// User tokens: signed, short-lived, and tied to the version of the user's password; they are not stored.
 
 import type { webcrypto } from 'node:crypto'
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
@@ -9,7 +9,7 @@ const issuer = 'sluice'
 
 export interface TokenClaims {
   readonly user: UserId
-  /** The user's `token_version` when it was issued: another one now means that the password has changed since. */
+  /** The user's `token_version` when the token was issued: if it differs now, the password has changed since. */
   readonly version: number
 }
 
@@ -20,18 +20,18 @@ export interface VerifiedToken extends TokenClaims {
 
 export interface Tokens {
   issue(claims: TokenClaims): Promise<string>
-  /** What a token says; undefined for one that is forged, expired, of another algorithm or not ours. */
+  /** The claims of a token; undefined if it is forged, expired, of another algorithm or not ours. */
   verify(token: string): Promise<VerifiedToken | undefined>
 }
 
-/** @param keys of 32 bytes each, for this purpose alone: the first signs, and what any of them signed is good */
+/** @param keys of 32 bytes each, only for this purpose: the first signs, and tokens of any of them are valid */
 export function openTokens(keys: readonly [Uint8Array, ...Uint8Array[]], { lifetimeSeconds }: { lifetimeSeconds: number }): Tokens {
-  // Once: it takes longer than to check a token. The copy is of a kind that the Web Cryptography API takes.
+  // Imported once, because that takes longer than checking a token. The copy has the type that the Web Cryptography API accepts.
   const imported = keys.map(key =>
     crypto.subtle.importKey('raw', new Uint8Array(key), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']),
   )
 
-  /** @throws JOSEError where none of the keys signed it, or it says something else than ours do */
+  /** @throws JOSEError if none of the keys signed it, or its claims are not those of our tokens */
   async function payloadOf(token: string, [key, ...others]: readonly Promise<webcrypto.CryptoKey>[]): Promise<JWTPayload> {
     try {
       const expected = { algorithms: [algorithm], issuer, typ: 'JWT', requiredClaims: ['sub', 'iat', 'exp'] }
@@ -67,7 +67,7 @@ export function openTokens(keys: readonly [Uint8Array, ...Uint8Array[]], { lifet
   }
 }
 
-/** The decoder of base64url also takes padding, and letters whose last bits mean nothing: one token would have many spellings. */
+/** The decoder of base64url also accepts padding, and letters whose last bits are ignored: one token would have many spellings. */
 function hasCanonicalSignature(token: string): boolean {
   const signature = token.slice(token.lastIndexOf('.') + 1)
   return Buffer.from(signature, 'base64url').toString('base64url') === signature

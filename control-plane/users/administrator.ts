@@ -1,6 +1,6 @@
-// The first administrator, whom the operator names: without one nobody could set policies.
+// The first administrator, whom the operator names: without an administrator no policies could be set.
 
-import { HttpError } from '../../config/http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { ControlPlaneStartError } from '../installation.ts'
 import type { PolicyStore } from '../policies/policy-store.ts'
 import { itself } from '../writes.ts'
@@ -12,9 +12,9 @@ export async function hasAdministrator(policies: PolicyStore): Promise<boolean> 
 }
 
 /**
- * Registers the administrator where there is none; an existing one stays as they are, whatever their email.
+ * Registers the administrator if there is none; an existing one stays unchanged, whatever their email.
  *
- * A plain user of that email is not promoted: whoever registered it first may not be the operator.
+ * A plain user with that email is not promoted: the person who registered it may not be the operator.
  *
  * @throws ControlPlaneStartError for an email or a password that a registration refuses, and for the email of a plain user
  */
@@ -33,7 +33,7 @@ export async function ensureAdministrator(users: Users, policies: PolicyStore, c
 }
 
 function sentence(error: HttpError): string {
-  if (error.code === 'conflict') return 'the email for the administrator belongs to a user who is not one: name another email'
+  if (error.code === 'conflict') return 'the email for the administrator belongs to a plain user: choose another email'
   const faults = error.faults.map(({ pointer, detail }) => `the administrator's ${pointer.replace('/body/', '')} ${detail}`)
   return faults.length > 0 ? faults.join('; ') : error.message
 }

@@ -1,7 +1,7 @@
-// Which emails and passwords a registration takes, and the one form in which an email is kept and compared.
+// Which emails and passwords a registration accepts, and the normalised form in which an email is stored and compared.
 
-import type { Fault } from '../../config/http/errors.ts'
-import { refuseFaults, textFault } from '../text.ts'
+import type { Fault } from '../../http/errors.ts'
+import { refuseFaults, textFault } from '../requests/text.ts'
 
 /** RFC 5321 §4.5.3.1: 64 bytes before the @, and 254 for the whole, since a path has 256 with its brackets. */
 const localBytesMax = 64
@@ -30,7 +30,7 @@ export function checkNewCredentials(credentials: Credentials): void {
   refuseFaults(credentialFaults(credentials))
 }
 
-/** What a registration would refuse, as faults of a body with these fields. */
+/** The faults for which a registration would refuse a body with these fields. */
 export function credentialFaults({ email, password }: Credentials): Fault[] {
   const faults: Fault[] = []
   const ofEmail = emailFault(normaliseEmail(email))

@@ -1,7 +1,7 @@
-// Password hashes: argon2id (RFC 9106), each stored with the parameters it was made by. How many are made at once: `passwordWork`.
+// Password hashes: argon2id (RFC 9106), each stored with its parameters. `passwordWork` bounds how many are computed at once.
 
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { FairQueueOptions } from '../fair-queue.ts'
+import type { FairQueueOptions } from '../outside/fair-queue.ts'
 
 /** OWASP's password storage recommendation for argon2id: 19 MiB, two passes, one lane. About 25 ms of one core. */
 const memoryKib = 19_456
@@ -10,7 +10,7 @@ const parallelism = 1
 const saltBytes = 16
 const hashBytes = 32
 
-/** Two of libuv's four threads, so that files and name look-ups never wait behind a wave of logins. All 200 take about 2.5 s: waiting longer helps no client. */
+/** Two of libuv's four threads, so that files and name look-ups never wait behind a wave of logins. All 200 take about 2.5 s: longer waits would not help clients. */
 export const passwordWork = {
   what: ['passwords', 'checked'],
   concurrentMax: 2,
@@ -22,14 +22,14 @@ export const passwordWork = {
 export interface Passwords {
   /** The hash in the PHC string format: `$argon2id$v=19$m=19456,t=2,p=1$<salt>$<hash>`. */
   hash(password: string): Promise<string>
-  /** Whether the password made the hash. Without a hash it takes as long and is false. */
+  /** Whether the password matches the hash. Without a hash it takes as long and returns false. */
   matches(password: string, hash: string | undefined): Promise<boolean>
 }
 
 type Parameters = Omit<Argon2Parameters, 'message'>
 export type Derive = (password: string, parameters: Parameters) => Promise<Buffer>
 
-/** @param derive the derivation; a test counts what it is asked */
+/** @param derive the derivation; a test counts its calls */
 export function openPasswords(derive: Derive = argon2id): Passwords {
   return {
     async hash(password) {
@@ -38,17 +38,17 @@ export function openPasswords(derive: Derive = argon2id): Passwords {
       return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(salt)}$${toBase64(tag)}`
     },
     async matches(password, hash) {
-      const { parameters, tag } = parse(hash ?? nobodysHash)
+      const { parameters, tag } = parse(hash ?? dummyHash)
       const equal = timingSafeEqual(await derive(password, parameters), tag)
       return equal && hash !== undefined
     },
   }
 }
 
-/** Of the same cost as a real one; no password is known to make it. */
-const nobodysHash = `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(randomBytes(saltBytes))}$${toBase64(randomBytes(hashBytes))}`
+/** Costs as much as a real hash; no password is known to match it. */
+const dummyHash = `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(randomBytes(saltBytes))}$${toBase64(randomBytes(hashBytes))}`
 
-/** The same text from two keyboards may come composed or not; RFC 8265 §4.2 compares passwords in NFC. */
+/** The same text may be composed or decomposed, depending on the keyboard; RFC 8265 §4.2 compares passwords in NFC. */
 export function argon2id(password: string, parameters: Parameters): Promise<Buffer> {
   const message = Buffer.from(password.normalize('NFC'))
   return new Promise((resolve, reject) => {

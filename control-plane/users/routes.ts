@@ -1,16 +1,16 @@
-// Users: registration (SPEC §4, §5), their profiles and passwords, and what the administrator does with them.
+// Users: registration (SPEC §4, §5), profiles and passwords, and the administrator's routes.
 
 import type { FastifyRequest } from 'fastify'
-import { clientAddressOf, networkOf } from '../../config/http/client-address.ts'
-import { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
 import type { Logger } from '../../config/logger.ts'
-import { takeAnyType } from '../any-type.ts'
-import { type Authentication, actorOf, callerOf, challenge, changerOf, demandToken, optionalCallerOf } from '../authentication.ts'
-import type { Authorization } from '../authorization.ts'
+import { HttpError } from '../../http/errors.ts'
+import { clientAddressOf, networkOf } from '../../http/requests/client-address.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Authentication, actorOf, callerOf, challenge, changerOf, demandToken, optionalCallerOf } from '../access/authentication.ts'
+import type { Authorization } from '../access/authorization.ts'
 import { checkMetadata, parseMetadataFilter } from '../entity.ts'
-import type { FairQueue } from '../fair-queue.ts'
 import { toUserId, type UserId } from '../ids.ts'
+import type { FairQueue } from '../outside/fair-queue.ts'
+import { takeAnyType } from '../requests/any-type.ts'
 import { checkNewCredentials, checkNewPassword, normaliseEmail } from './credentials.ts'
 import {
   changePasswordSchema,
@@ -54,12 +54,12 @@ export function userRoutes(
     if (!allowed) throw new HttpError('forbidden')
     const requester = { account: normaliseEmail(request.body.email), address: networkOf(clientAddressOf(request)) }
     const user = await passwordQueue.run(requester, () => users.register(actorOf(request), request.body, 'user'))
-    // The server's own logger keeps silent below warn.
+    // The server's own logger is silent below warn.
     logger.info({ user, request_id: request.id }, 'user registered')
     return reply.code(201).header('location', `/users/${user}`).send()
   })
 
-  /** Users are never deleted, so that who asks is there. */
+  /** Users are never deleted, so the caller always exists. */
   const callerUser = async (request: FastifyRequest): Promise<User> => (await users.find(callerOf(request)))!
   const required = authentication.required
   const refusal = (caller: UserId, user: UserId): Promise<HttpError> =>
@@ -105,7 +105,7 @@ export function userRoutes(
     const recognised = await signIn({ email, password: oldPassword }, clientAddressOf(request))
     const requester = { account: email, address: networkOf(clientAddressOf(request)) }
     const change = (version: number): Promise<boolean> => users.changePassword(changerOf(request), id, password, version)
-    // Not where another password was set since the old one was checked.
+    // Fails if another password was set since the old one was checked.
     if (recognised === undefined || !(await passwordQueue.run(requester, () => change(recognised.tokenVersion))))
       throw challenge(reply, 'the old password is wrong')
     logChange(request, id, 'password changed')

@@ -1,21 +1,21 @@
 // Requests and answers of users.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
-import { emptyAnswer, emptyObject, tokenRequired } from '../answers.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import { metadataBytesMax, metadataQuery, metadataSchema } from '../entity.ts'
 import { idSchema } from '../ids.ts'
-import { pageAnswer, pageOptions, pageQuery } from '../page.ts'
+import { emptyAnswer, emptyObject, tokenRequired } from '../requests/answers.ts'
+import { pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 import { emailBytesMax, passwordBytesMax, passwordCharactersMin } from './credentials.ts'
 
-/** Three times the longest email and password, for escapes; who asks is not known before the body is read. */
+/** Three times the longest email and password, for escapes. Small, because the caller is not known before the body is read. */
 export const credentialsBytesMax = 4_096
-/** With metadata. */
+/** The same with metadata. */
 export const registrationBytesMax = credentialsBytesMax + metadataBytesMax
-/** Of an email as it is sent: spaces around it do not count, but are read. */
+/** The longest email as it is sent: outer spaces are removed, but have to be read. */
 const emailCharactersMax = 1_024
 
-// The exact lengths are checked in code, where the fault can say what counts: trimmed bytes for one, characters and bytes for the other.
+// The exact lengths are checked in code, where the fault can say what is counted: trimmed bytes for an email, characters and bytes for a password.
 function passwordSchema(example: string) {
   return Type.String({
     maxLength: passwordBytesMax,
@@ -40,7 +40,7 @@ export const createUserSchema = {
   tags: ['users'],
   operationId: 'createUser',
   summary: 'Register a user',
-  description: "Without a token while self-registration is open, else with the administrator's.",
+  description: "Without a token while self-registration is open, otherwise with an administrator's.",
   security: [{}, ...tokenRequired],
   body: Type.Object({ ...credentialsSchema.properties, metadata: Type.Optional(metadataSchema) }, { title: 'NewUser' }),
   response: {
@@ -62,7 +62,8 @@ export const listUsersSchema = {
   ...needsToken,
   operationId: 'listUsers',
   summary: 'List users',
-  description: 'All for the administrator, by email; yourself for everybody else. Your own id, email and metadata stand beside the page.',
+  description:
+    'All users, by email, for the administrator; only yourself for everyone else. Your own id, email and metadata are beside the page.',
   querystring: Type.Object({
     ...pageQuery,
     email: Type.Optional(
@@ -91,7 +92,7 @@ export const viewUserSchema = {
   ...needsToken,
   operationId: 'viewUser',
   summary: 'View a user',
-  description: 'The user themselves and the administrator may.',
+  description: 'For the user themselves and the administrator.',
   params,
   response: { 200: userSchema, ...errorAnswers(...ofUser) },
 }
@@ -101,7 +102,7 @@ export const updateUserSchema = {
   operationId: 'updateUser',
   summary: 'Replace your metadata',
   body: Type.Object({ metadata: metadataSchema }, { title: 'UserChange' }),
-  response: { 200: emptyAnswer('It is changed.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
+  response: { 200: emptyAnswer('Changed.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
 }
 
 const password = passwordSchema('another horse battery staple')
@@ -110,14 +111,14 @@ export const changePasswordSchema = {
   tags: ['users'],
   operationId: 'changePassword',
   summary: 'Change your password',
-  description: 'Ends every token that you have. A wrong old password counts as a failed login.',
+  description: 'Ends all your tokens. A wrong old password counts as a failed login.',
   security: tokenRequired,
   body: Type.Object(
     { old_password: Type.String({ ...credentialsSchema.properties.password, minLength: 1 }), password },
     { title: 'PasswordChange' },
   ),
   response: {
-    201: emptyObject('It is changed: get a new token.'),
+    201: emptyObject('Changed: get a new token.'),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'too_many_requests'),
   },
 }
@@ -126,10 +127,10 @@ export const resetPasswordSchema = {
   ...needsToken,
   operationId: 'resetPassword',
   summary: "Set a user's password",
-  description: 'The administrator may. Ends every token of the user.',
+  description: 'Only for the administrator. Ends all tokens of the user.',
   params,
   body: Type.Object({ password }, { title: 'PasswordReset' }),
-  response: { 204: emptyAnswer('It is set.'), ...errorAnswers(...bodyCodes, ...ofUser, 'too_many_requests') },
+  response: { 204: emptyAnswer('Set.'), ...errorAnswers(...bodyCodes, ...ofUser, 'too_many_requests') },
 }
 
 export const disableUserSchema = {
@@ -137,7 +138,7 @@ export const disableUserSchema = {
   operationId: 'disableUser',
   summary: 'Disable or enable a user',
   description:
-    'The administrator may, but not themselves. Who is disabled cannot sign in, their tokens are refused, and their things publish and read nothing, when this is answered.',
+    'Only for the administrator, and not on themselves. Once this is answered, a disabled user cannot sign in, their tokens are refused, and their things can neither publish nor read.',
   params,
   body: Type.Object({ disabled: Type.Boolean({ examples: [true] }) }, { title: 'UserState' }),
   response: { 204: emptyAnswer('They are.'), ...errorAnswers(...bodyCodes, ...ofUser, 'conflict') },

@@ -1,9 +1,9 @@
-// Signing in with a password, against guessing: failures are limited per account and address, and delay everybody at the account.
+// Signing in with a password, against guessing: failures are limited per account and address, and delay all attempts at the account.
 
-import { networkOf } from '../../config/http/client-address.ts'
-import { HttpError } from '../../config/http/errors.ts'
-import { delayMsOf, type FailedAttempts } from '../failed-attempts.ts'
-import type { FairQueue } from '../fair-queue.ts'
+import { HttpError } from '../../http/errors.ts'
+import { networkOf } from '../../http/requests/client-address.ts'
+import { delayMsOf, type FailedAttempts } from '../access/failed-attempts.ts'
+import type { FairQueue } from '../outside/fair-queue.ts'
 import { type Credentials, normaliseEmail } from './credentials.ts'
 import type { RecognisedUser, Users } from './store.ts'
 
@@ -14,10 +14,10 @@ interface Parts {
 }
 
 /**
- * The user whose email and password these are; undefined for others. An email that nobody has is counted and delayed like one that somebody has.
+ * The user with this email and password; undefined if there is none. An unknown email is counted and delayed like a known one.
  *
- * After twenty failures of an account from an address, that address waits for the rest of the minute. Failures of an account from anywhere delay
- * the attempts at it, also those with the right password, by 2 s at most: so no account is ever locked.
+ * After twenty failures at an account from an address, that address is refused for the rest of the minute. Failures at an account from any address delay
+ * the attempts at it, also those with the right password, by 2 s at most, so no account is ever locked.
  */
 export type SignIn = (credentials: Credentials, address: string) => Promise<RecognisedUser | undefined>
 
@@ -32,7 +32,7 @@ export function openSignIn({ users, failedAttempts, passwordQueue }: Parts): Sig
     function refuseLimited(): void {
       const leftMs = failedAttempts.limitedMs(ofAddress)
       if (leftMs === 0) return
-      const detail = 'signing in to this account failed too often from this address: wait before the next try'
+      const detail = 'too many failed sign-ins to this account from this address: wait before the next attempt'
       throw new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
     }
 
@@ -40,7 +40,7 @@ export function openSignIn({ users, failedAttempts, passwordQueue }: Parts): Sig
     const [failures, accountFailures] = await failedAttempts.count([ofAddress, ofAccount])
     refuseLimited()
     const attempt = async (): Promise<RecognisedUser | undefined> => {
-      // Others may have failed while this one waited.
+      // Other attempts may have failed while this one waited.
       refuseLimited()
       const recognised = await users.recognise(credentials)
       if (recognised === undefined) await failedAttempts.note([ofAddress, ofAccount])

@@ -1,14 +1,14 @@
-// Users: registered with the policies that come with it, recognised by email and password.
+// Users in the database: registration with its policies, and recognition by email and password.
 
-import { HttpError } from '../../config/http/errors.ts'
-import { parseJsonText } from '../../config/http/json-body.ts'
-import { type Database, DatabaseError, type SqlRow, uniqueViolation } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError, type SqlRow, uniqueViolation } from '../../database/database.ts'
+import { HttpError } from '../../http/errors.ts'
+import { parseJsonText } from '../../http/requests/json-body.ts'
 import type { AuditAction } from '../audit/store.ts'
 import type { Metadata } from '../entity.ts'
 import { newUserId, type UserId } from '../ids.ts'
-import { boundedRows, type Page, type PageRequest, pageSql, toPage } from '../page.ts'
 import { demandOtherAdministrator } from '../policies/administrators.ts'
 import { isDelivered, type PolicyStore } from '../policies/policy-store.ts'
+import { boundedRows, type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import { type Credentials, normaliseEmail } from './credentials.ts'
 import type { Passwords } from './passwords.ts'
@@ -27,12 +27,12 @@ export interface Users {
    * @throws HttpError `conflict` when the email is taken
    */
   register(by: Actor, user: Credentials & { readonly metadata?: Metadata }, role: 'user' | 'administrator'): Promise<UserId>
-  /** The user whose email and password these are. An unknown email takes as long as a wrong password. */
+  /** The user with this email and password. An unknown email takes as long as a wrong password. */
   recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
   /**
    * Also ends every token of the user, and notifies caches of grants.
    *
-   * @param ifVersion only while the user's tokens have this version: the password that was checked before is still theirs
+   * @param ifVersion changes it only while the user's tokens have this version, which means that the password checked before is still current
    * @returns false if there is no such user, or its version has changed
    */
   changePassword(by: Actor, user: UserId, password: string, ifVersion?: number): Promise<boolean>
@@ -42,8 +42,8 @@ export interface Users {
   list(filter: UserFilter, page: PageRequest): Promise<Page<User>>
   setMetadata(by: Caller, metadata: Metadata): Promise<void>
   /**
-   * A user who is disabled cannot sign in, their tokens and API keys are refused, and their things publish and read nothing; all of that when
-   * this resolves.
+   * Disables or enables a user. When this resolves, a disabled user cannot sign in, their tokens and API keys are refused, and their things can
+   * neither publish nor read.
    *
    * @returns false if there is no such user, or if `by` was disabled meanwhile
    * @throws HttpError `conflict` if no administrator who can sign in would remain
@@ -54,7 +54,7 @@ export interface Users {
 export interface User {
   readonly id: UserId
   readonly email: string
-  /** Absent where none was given. */
+  /** Absent if none was given. */
   readonly metadata?: Metadata
 }
 
@@ -73,7 +73,7 @@ interface Parts {
   readonly versions: TokenVersions
 }
 
-/** Keeps users from being deleted until what names them is committed. */
+/** Keeps users from being deleted until the rows that name them are committed. */
 export const lockUsersSql = `
   SELECT id FROM control_plane.users WHERE id = ANY($1::uuid[]) AND ${isDelivered('users.id')} ORDER BY id FOR KEY SHARE`
 
@@ -85,7 +85,7 @@ const listSql = `
 type UserRow = SqlRow & { id: UserId; email: string; metadata: string | null }
 
 export function openUsers({ database, policies, writes, passwords, versions }: Parts): Users {
-  /** What ends the user's tokens and grants. */
+  /** Runs a change that ends the user's tokens and grants. */
   async function endAccess(by: Actor, user: UserId, action: AuditAction, work: (write: Write) => Promise<SqlRow[]>): Promise<boolean> {
     const isDone = await writes(by, async write => {
       if ((await work(write)).length === 0) return false
@@ -99,7 +99,7 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
 
   return {
     async register(by, { email, password, metadata }, role) {
-      // Before the transaction: the embedded database runs nothing else meanwhile.
+      // Hashed before the transaction, during which the embedded database runs nothing else.
       const hash = await passwords.hash(password)
       const user = newUserId()
       try {
@@ -117,7 +117,7 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
         })
       } catch (error) {
         const taken = error instanceof DatabaseError && error.sqlState === uniqueViolation && error.constraint === 'users_email_unique'
-        // The database's own message holds the email, so it is no cause here.
+        // The database's message contains the email, so it is not attached as a cause.
         if (taken)
           throw new HttpError('conflict', 'a user with this email exists: get a token with POST /tokens, or register another email')
         throw error

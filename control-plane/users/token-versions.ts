@@ -1,26 +1,26 @@
-// The version that a user's tokens must carry, remembered where that can be exact.
+// The version that a user's tokens must carry, cached where the cache is exact.
 
-import type { Database } from '../../config/postgres/database.ts'
+import type { Database } from '../../database/database.ts'
 import type { UserId } from '../ids.ts'
 
 export interface TokenVersions {
-  /** undefined for a user that does not exist. */
+  /** The user's version; undefined for a user that does not exist. */
   of(user: UserId): Promise<number | undefined>
-  /** Called after the commit of what changed it and before the answer. */
+  /** Call it after the commit that changed the version, and before the answer. */
   forget(user: UserId): void
 }
 
 const rememberedMax = 10_000
 
 /**
- * The embedded database has one process, so every change passes through here and a remembered version is exact. On a server
- * other instances change it too: there each request asks, by primary key, which is exact as well.
+ * The embedded database has one process, so every change passes through here and a cached version is exact. On a server
+ * other instances change it too, so each request reads it by primary key, which is exact as well.
  */
 export function openTokenVersions(database: Database): TokenVersions {
   const remembered = new Map<UserId, number>()
   let changes = 0
 
-  /** Of the question that is not sent yet, which waits for the answer to the one before: so no answer is older than who asked. */
+  /** The next query, which is sent after the answer to the previous one: so no answer is older than the call that gets it. */
   let waiting: { readonly users: Set<UserId>; readonly answer: Promise<ReadonlyMap<UserId, number>> } | undefined
   let before: Promise<unknown> = Promise.resolve()
 
@@ -50,7 +50,7 @@ export function openTokenVersions(database: Database): TokenVersions {
       if (known !== undefined) return known
       const changesBefore = changes
       const version = await ask(user)
-      // An answer that a change overtook may be the old one.
+      // If a change came meanwhile, this answer may have the old version.
       if (database.kind === 'embedded' && version !== undefined && changes === changesBefore) {
         const oldest = remembered.keys().next()
         if (remembered.size >= rememberedMax && !oldest.done) remembered.delete(oldest.value)

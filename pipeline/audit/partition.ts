@@ -1,48 +1,49 @@
-// One partition, recounted: the log, the store and the dead letters are walked side by side, message by message, in the order of offsets.
+// Audits one partition: compares the log, the store and the dead letters message by message, in offset order.
 //
-//   log says (decoded as the writer does)   store has        dead letter   verdict
+//   in the log (decoded as by the writer)   in the store     dead letter   verdict
 //   n rows                                  n rows           any           stored
-//   n rows                                  none             yes           dead-lettered (the store refused it)
+//   n rows                                  none             yes           dead-lettered (the store rejected it)
 //   n rows                                  none             no            missing
 //   n rows                                  fewer / more     any           rows missing / surplus rows
+//   anything                                fewer            partial       dead-lettered (the store rejected a row of it, and kept these)
 //   a dead letter                           none             yes           dead-lettered
 //   a dead letter                           none             no            missing dead letter
 //   empty, filtered                         none             no            empty, filtered
 //   n rows                                  n, replayed      any           dead-lettered, and stored since
 //   n rows                                  fewer / more     any           the same, and rows missing / surplus rows
-//   a dead letter, empty, filtered          rows, replayed   any           dead-lettered, and stored since (by other options)
-//   n rows, a dead letter                   none             replayed      dead-lettered, and replay missing if none waits
+//   a dead letter, empty, filtered          rows, replayed   any           dead-lettered, and stored since (with other options)
+//   n rows, a dead letter                   none             replayed      dead-lettered, and replay missing
 //   a dead letter, empty, filtered, nothing rows             any           surplus rows
 //   anything                                a row twice      any           doubled
 
 import type { AuditedMessage, AuditedPartition, AuditedRange, StoreAudit } from '../../sinks/audit.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
-import type { Decoder } from '../decode.ts'
-import type { LetterState } from '../letters/index-of-letters.ts'
+import type { DeadLetterState } from '../dead-letters/state-index.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
-import { openStoredMessages } from './stored-messages.ts'
+import type { Decoder } from '../writer/decode.ts'
 
 export interface PartitionParts {
   readonly reader: TopicReader
   readonly audit: Pick<StoreAudit, 'messages'>
-  /** As the writer's: its transformer, its subjects, its limits. */
+  /** The same transformer, subjects and limits as the writer's. */
   readonly decoder: Decoder
-  readonly letters: ReadonlyMap<number, LetterState>
-  /** The topic of the dead letters still has its beginning, so that one that is not there was never written. */
-  readonly lettersComplete: boolean
-  /** No replay waits: a letter that says `replayed` was followed by rows, or by another letter. */
-  readonly replaysPassed: boolean
-  /** The number under which the store knows the log. */
+  readonly deadLetters: ReadonlyMap<number, DeadLetterState>
+  /** Offsets of messages with a letter that says that the store may have some rows: see `DeadLetterIndex.partialOf`. */
+  readonly partial: ReadonlySet<number>
+  /** The start of the dead-letter topic was not deleted, so a letter that is not there was never written. */
+  readonly deadLettersComplete: boolean
+  /** The log's number in the store. */
   readonly log: number
   readonly partition: number
   readonly bounds: TopicBounds
-  /** Below it everything is stored or a dead letter; undefined where nothing is. */
+  /** The writer's position: every message below is stored or dead-lettered; undefined if there is none. */
   readonly next: number | undefined
-  /** What the store's own books say; undefined where it has none of this partition. */
+  /** The store's ledger of this partition; undefined if it has none. */
   readonly ledger: AuditedPartition | undefined
-  /** What is compared after this partition. */
+  /** The ranges that are compared after this partition. */
   readonly after: readonly AuditedRange[]
-  /** Told of offsets that were passed since it was told last. */
+  /** Called with the number of offsets processed since the last call. */
   readonly onProgress?: (offsets: number) => void
 }
 
@@ -58,12 +59,12 @@ export type FaultKind =
 
 export interface PartitionFault {
   readonly kind: FaultKind
-  /** `<log>-<partition>-<offset>`; of a whole partition `<log>-<partition>`. */
+  /** `<log>-<partition>-<offset>`, or `<log>-<partition>` for a fault of the whole partition. */
   readonly id: string
   readonly detail: string
 }
 
-/** Messages: received = stored + empty + filtered + dead_lettered + what is missing. Skipped are offsets without a message. */
+/** Message counts: received = stored + empty + filtered + dead_lettered + missing ones. Skipped offsets have no message. */
 export interface Recount {
   received: number
   stored: number
@@ -71,24 +72,28 @@ export interface Recount {
   filtered: number
   dead_lettered: number
   skipped: number
-  /** Of the dead-lettered: replayed, and stored since. */
+  /** Dead-lettered messages with an open letter, which waits to be replayed or dropped. */
+  open: number
+  /** Dead-lettered messages that were replayed and are stored. */
   replayed: number
+  /** Dead-lettered messages of which the store has some rows, which it accepted before it rejected another. */
+  partial: number
 }
 
 export interface PartitionReport {
   readonly partition: number
-  /** The offsets that were compared: `[from, to)`. Below `from` the log holds nothing any more. */
+  /** The compared offsets: `[from, to)`. The log no longer has messages below `from`. */
   readonly checked: { readonly from: number; readonly to: number }
-  /** Offsets within that range that the log deleted while it was read. */
+  /** Offsets in that range that the log deleted during the audit. */
   readonly unchecked: number
   readonly recount: Readonly<Recount>
   readonly ledger: AuditedPartition | undefined
-  /** The books reach back to before the range that was compared, so that they cannot be held against it. */
+  /** The ledger includes messages before the compared range, so it cannot be checked against the counts. */
   readonly ledger_covers_more: boolean
   readonly in_flight: number
-  /** By kind, how many there are. */
+  /** Number of faults by kind. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>
-  /** The first of them. */
+  /** The first faults. */
   readonly first: readonly PartitionFault[]
   readonly holds: boolean
 }
@@ -96,9 +101,9 @@ export interface PartitionReport {
 const firstMax = 10
 
 /**
- * What is compared of a partition: what the log has of it, up to where the writer goes on.
+ * The range to compare in a partition: from the log's start to the writer's position.
  *
- * @param next undefined where nothing is stored
+ * @param next the writer's position; undefined if nothing is stored
  */
 export function rangeOf(partition: number, { start, end }: TopicBounds, next = start): AuditedRange {
   const to = Math.min(next, end)
@@ -106,10 +111,10 @@ export function rangeOf(partition: number, { start, end }: TopicBounds, next = s
 }
 
 export async function auditPartition(parts: PartitionParts): Promise<PartitionReport> {
-  const { reader, audit, decoder, letters, log, partition, bounds, ledger, onProgress } = parts
+  const { reader, audit, decoder, deadLetters, partial, log, partition, bounds, ledger, onProgress } = parts
   const next = parts.next ?? bounds.start
   const { from, to } = rangeOf(partition, bounds, next)
-  const recount: Recount = { received: 0, stored: 0, empty: 0, filtered: 0, dead_lettered: 0, skipped: 0, replayed: 0 }
+  const recount: Recount = { received: 0, stored: 0, empty: 0, filtered: 0, dead_lettered: 0, skipped: 0, open: 0, replayed: 0, partial: 0 }
   const faults: Partial<Record<FaultKind, number>> = {}
   const first: PartitionFault[] = []
   let unchecked = 0
@@ -120,43 +125,49 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     if (first.length < firstMax) first.push({ kind, id, detail })
   }
 
-  /** Rows at an offset where the log has no message. */
+  /** Reports rows at an offset at which the log has no message. */
   function unknownRows({ offset, rows }: AuditedMessage): void {
-    fault('surplus rows', offset, `the store has ${rows} rows of an offset at which the log has no message`)
+    fault('surplus rows', offset, `the store has ${rows} rows for an offset at which the log has no message`)
   }
 
-  /** The rows of a message that is there must be as many as it has. */
+  /** Checks the number of stored rows of a message. */
   function countRows(offset: number, rows: number, expected: number): void {
-    const letter = letters.has(offset) ? '; it has a dead letter' : ''
-    if (rows < expected) fault('rows missing', offset, `it has ${expected} rows, and the store ${rows} of them${letter}`)
-    if (rows > expected) fault('surplus rows', offset, `it has ${expected} rows, and the store ${rows}${letter}`)
+    const deadLetter = deadLetters.has(offset) ? '; it has a dead letter' : ''
+    if (rows < expected) fault('rows missing', offset, `the store has ${rows} of its ${expected} rows${deadLetter}`)
+    if (rows > expected) fault('surplus rows', offset, `the store has ${rows} rows for its ${expected}${deadLetter}`)
   }
 
   function judge(offset: number, outcome: number, expected: number, rule: string | undefined, found: AuditedMessage | undefined): void {
     recount.received++
-    const letter = letters.get(offset)
-    if (found !== undefined && found.doubled > 0) fault('doubled', offset, `${found.doubled} of its ${found.rows} rows are there twice`)
+    const deadLetter = deadLetters.get(offset)
+    if (found !== undefined && found.doubled > 0) fault('doubled', offset, `${found.doubled} of its ${found.rows} rows are stored twice`)
     const rows = found === undefined ? 0 : found.rows - found.doubled
     if (found?.replayed === true) {
       recount.dead_lettered++
       recount.replayed++
-      // Where it is none today, it was stored by other options.
+      // If it would not be stored now, it was stored with other options.
       if (outcome === Outcome.stored) countRows(offset, rows, expected)
+    } else if (rows > 0 && rows < (outcome === Outcome.stored ? expected : Number.POSITIVE_INFINITY) && partial.has(offset)) {
+      // With the current options the message may not be stored at all; then its number of rows is unknown.
+      recount.dead_lettered++
+      recount.partial++
+      if (deadLetter === 'open') recount.open++
     } else if (rows > 0 && outcome === Outcome.stored) {
       recount.stored++
       countRows(offset, rows, expected)
     } else {
-      if (rows > 0) fault('surplus rows', offset, `the store has ${rows} rows of a message that is ${wordsOf(outcome, rule)}`)
-      if (letter !== undefined) {
+      if (rows > 0) fault('surplus rows', offset, `the store has ${rows} rows for a message that is ${wordsOf(outcome, rule)}`)
+      if (deadLetter !== undefined) {
         recount.dead_lettered++
+        if (deadLetter === 'open') recount.open++
         const isNothing = outcome === Outcome.empty || outcome === Outcome.filtered
-        if (rows === 0 && letter === 'replayed' && parts.replaysPassed && !isNothing) {
-          fault('replay missing', offset, 'it was replayed, and the writer has passed the replays without storing it or a dead letter')
+        if (rows === 0 && deadLetter === 'replayed' && !isNothing) {
+          fault('replay missing', offset, 'its letter says that it was replayed, but the store has none of its rows')
         }
-      } else if (outcome === Outcome.stored) fault('missing', offset, `none of its ${expected} rows is there, and no dead letter`)
+      } else if (outcome === Outcome.stored) fault('missing', offset, `none of its ${expected} rows is stored, and it has no dead letter`)
       else if (outcome === Outcome.empty) recount.empty++
       else if (outcome === Outcome.filtered) recount.filtered++
-      else if (parts.lettersComplete) fault('missing dead letter', offset, `it breaks the rule ${rule}, and has no dead letter`)
+      else if (parts.deadLettersComplete) fault('missing dead letter', offset, `it violates the rule ${rule}, but has no dead letter`)
       else recount.dead_lettered++
     }
   }
@@ -165,32 +176,32 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     fault(
       'log',
       undefined,
-      `the log ends at offset ${bounds.end}, and the writer goes on at ${next}: the log has lost messages, or is another one`,
+      `the log ends at offset ${bounds.end}, but the writer is at ${next}: the log has lost messages, or is a different one`,
     )
   }
   if (from < to) {
     const stored = openStoredMessages(audit.messages(log, partition, from, to, parts.after))
     try {
       let at = from
-      for await (const run of reader.read(partition, from, to)) {
-        if (run.from > at) {
-          unchecked += run.from - at
-          await stored.below(run.from, () => undefined)
+      for await (const chunk of reader.read(partition, from, to)) {
+        if (chunk.from > at) {
+          unchecked += chunk.from - at
+          await stored.below(chunk.from, () => undefined)
         }
         const batch = new RecordBatch()
-        const cursor = run.cursor()
+        const cursor = chunk.cursor()
         let messages = 0
         let rowsBefore = 0
         while (cursor.next()) {
           const { offset } = cursor.message
-          const rejection = decoder.decode(cursor.message, partition, batch)
+          const rejection = decoder.decode(cursor.message, logPartition(0, partition), batch)
           await stored.below(offset, unknownRows)
           judge(offset, batch.messages.outcome[messages++]!, batch.rowCount - rowsBefore, rejection?.rule, await stored.at(offset))
           rowsBefore = batch.rowCount
         }
-        recount.skipped += run.to - run.from - messages
-        onProgress?.(run.to - at)
-        at = run.to
+        recount.skipped += chunk.to - chunk.from - messages
+        onProgress?.(chunk.to - at)
+        at = chunk.to
       }
       unchecked += to - at
       await stored.below(at, unknownRows)
@@ -202,7 +213,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
   const begun = ledger === undefined ? undefined : next - (ledger.received - ledger.duplicate + ledger.skipped)
   const coversMore = begun !== undefined && (begun < from || unchecked > 0)
   if (ledger !== undefined && !coversMore) holdAgainst(ledger, recount, fault)
-  if (ledger !== undefined && !addsUp(ledger)) fault('ledger', undefined, 'the books of the store do not add up in themselves')
+  if (ledger !== undefined && !addsUp(ledger)) fault('ledger', undefined, "the store's ledger does not add up")
   return {
     partition,
     checked: { from, to },
@@ -221,7 +232,7 @@ function addsUp({ received, stored, empty, filtered, duplicate, deadLettered }: 
   return received === stored + empty + filtered + duplicate + deadLettered
 }
 
-/** What the books say of the same range must be what was counted. Messages that came twice are in the books only. */
+/** Compares the ledger with the counts of the same range. Messages delivered twice are in the ledger only. */
 function holdAgainst(
   ledger: AuditedPartition,
   recount: Recount,
@@ -236,12 +247,55 @@ function holdAgainst(
     ['skipped', ledger.skipped, recount.skipped],
   ]
   for (const [name, said, counted] of pairs) {
-    if (said !== counted) fault('ledger', undefined, `the books of the store say ${said} ${name}, and ${counted} were counted`)
+    if (said !== counted) fault('ledger', undefined, `the store's ledger says ${said} ${name}, but ${counted} were counted`)
   }
 }
 
 function wordsOf(outcome: number, rule: string | undefined): string {
   if (outcome === Outcome.empty) return 'empty'
-  if (outcome === Outcome.filtered) return 'filtered by the subjects of the writer'
-  return `a dead letter by the rule ${rule}`
+  if (outcome === Outcome.filtered) return "filtered by the writer's subjects or content types"
+  return `dead-lettered by the rule ${rule}`
+}
+
+/** The messages that a store has, taken in step with the log. */
+interface StoredMessages {
+  /** Takes those before an offset. */
+  below(offset: number, each: (message: AuditedMessage) => void): Promise<void>
+  /** Takes the one at an offset, where there is one; those before it were taken. */
+  at(offset: number): Promise<AuditedMessage | undefined>
+  close(): Promise<void>
+}
+
+/** @param messages in the order of their offsets */
+function openStoredMessages(messages: AsyncIterable<AuditedMessage>): StoredMessages {
+  const iterator = messages[Symbol.asyncIterator]()
+  let head: AuditedMessage | undefined
+  let ended = false
+
+  async function peek(): Promise<AuditedMessage | undefined> {
+    if (head === undefined && !ended) {
+      const { value, done } = await iterator.next()
+      if (done === true) ended = true
+      else head = value
+    }
+    return head
+  }
+
+  return {
+    async below(offset: number, each: (message: AuditedMessage) => void): Promise<void> {
+      for (let found = await peek(); found !== undefined && found.offset < offset; found = await peek()) {
+        each(found)
+        head = undefined
+      }
+    },
+    async at(offset: number): Promise<AuditedMessage | undefined> {
+      const found = await peek()
+      if (found?.offset !== offset) return undefined
+      head = undefined
+      return found
+    },
+    async close(): Promise<void> {
+      await iterator.return?.()
+    },
+  }
 }

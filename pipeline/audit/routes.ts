@@ -1,9 +1,9 @@
-// The HTTP door of `verify` and `trace`, an administrator's: what the tools ask of a running platform.
+// HTTP routes of `verify` and `trace` for administrators, which the tools call on a running platform.
 
 import { Type } from 'typebox'
-import { errorAnswers } from '../../config/http/error-schema.ts'
-import { HttpError } from '../../config/http/errors.ts'
-import type { HttpServer } from '../../config/http/server.ts'
+import { HttpError } from '../../http/errors.ts'
+import { errorAnswers } from '../../http/openapi/error-schema.ts'
+import type { HttpServer } from '../../http/server.ts'
 import { type Administration, administratorRoute } from '../administration.ts'
 import { type MessageId, parseMessageId } from '../message-id.ts'
 import type { TraceReport } from './trace.ts'
@@ -18,7 +18,7 @@ const exampleVerification: VerifyReport = {
       partition: 7,
       checked: { from: 0, to: 1028 },
       unchecked: 0,
-      recount: { received: 1028, stored: 1027, empty: 0, filtered: 0, dead_lettered: 1, skipped: 0, replayed: 0 },
+      recount: { received: 1028, stored: 1027, empty: 0, filtered: 0, dead_lettered: 1, skipped: 0, open: 1, replayed: 0, partial: 0 },
       ledger: {
         nextOffset: 1028,
         received: 1028,
@@ -58,6 +58,8 @@ const exampleTrace: TraceReport = {
   state: 'stored',
   rows: 3,
   read: '/channels/3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54/messages',
+  statement:
+    "SELECT * FROM public.messages WHERE channel = '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54' AND time BETWEEN '2026-11-01T00:39:59.250000Z' AND '2026-11-01T00:39:59.250000Z' AND position = 72180739340239875;",
 }
 
 export interface AuditParts {
@@ -65,19 +67,19 @@ export interface AuditParts {
   readonly trace: (id: MessageId) => Promise<TraceReport>
 }
 
-// Of reports the parts that programs go by; what stands beside them is for people, and grows.
+// Describes the fields of reports that programs rely on; further fields are for people, and more may be added.
 const reported = { topic: Type.String(), writer: Type.String() }
 const verifyReport = Type.Unsafe<VerifyReport>(
   Type.Object(
     {
       ...reported,
-      log: Type.Integer({ description: 'The number under which the store knows the log.' }),
+      log: Type.Integer({ description: "The log's number in the store." }),
       partitions: Type.Array(Type.Object({ partition: Type.Integer(), holds: Type.Boolean() }, { additionalProperties: true })),
-      holds: Type.Boolean({ description: 'Whether each message is stored once, or a dead letter.' }),
+      holds: Type.Boolean({ description: 'Whether every message is stored exactly once or is a dead letter.' }),
     },
     {
       title: 'VerifyReport',
-      description: 'What was compared, and the first faults of each partition.',
+      description: 'The compared ranges, and the first faults of each partition.',
       additionalProperties: true,
       examples: [exampleVerification],
     },
@@ -90,7 +92,7 @@ const traceReport = Type.Unsafe<TraceReport>(
       id: Type.String(),
       state: Type.Enum(['stored', 'waiting', 'retrying', 'dead-lettered', 'filtered', 'empty', 'missing', 'unknown']),
     },
-    { title: 'TraceReport', description: 'What each station says of the message.', additionalProperties: true, examples: [exampleTrace] },
+    { title: 'TraceReport', description: 'The state of the message at each stage.', additionalProperties: true, examples: [exampleTrace] },
   ),
 )
 
@@ -107,13 +109,13 @@ export function auditRoutes({ verify, trace }: AuditParts, administration: Admin
       schema: {
         ...common,
         operationId: 'verifyStore',
-        summary: 'Hold the store against the log: each message once, or a dead letter',
-        description: 'Reads everything that the log still holds and all rows of it, which takes its time. One at a time.',
+        summary: 'Compare the store with the log: each message is stored once, or a dead letter',
+        description: 'Reads everything that the log still has and all its rows, so it may take long. Only one runs at a time.',
         response: { 200: verifyReport, ...refusals },
       },
       handler: async request => {
         await demand(request)
-        if (verifying) throw new HttpError('conflict', 'a verification is under way: ask when it has ended')
+        if (verifying) throw new HttpError('conflict', 'a verification is running: retry when it has ended')
         verifying = true
         try {
           return await failures(verify)
@@ -128,8 +130,8 @@ export function auditRoutes({ verify, trace }: AuditParts, administration: Admin
       schema: {
         ...common,
         operationId: 'traceMessage',
-        summary: 'Tell the way of one message',
-        params: Type.Object({ id: Type.String({ maxLength: 300, description: 'As ingest answered it.', examples: ['1-7-1027'] }) }),
+        summary: 'Trace one message',
+        params: Type.Object({ id: Type.String({ maxLength: 300, description: 'The id returned by ingest.', examples: ['1-7-1027'] }) }),
         response: { 200: traceReport, ...refusals },
       },
       handler: async request => {

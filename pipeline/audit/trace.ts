@@ -1,35 +1,39 @@
-// The way of one message, told from what the log, the store and the dead letters hold of it.
+// Traces one message through the log, the store and the dead letters.
 
 import type { AuditedLog, StoreAudit, Whereabouts } from '../../sinks/audit.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { Outcome, RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
-import type { Decoder } from '../decode.ts'
-import type { Letter } from '../letters/letter.ts'
-import type { Letters } from '../letters/letters.ts'
+import type { DeadLetterQueue } from '../dead-letters/queue.ts'
+import type { DeadLetterSummary } from '../dead-letters/summary.ts'
 import type { MessageId } from '../message-id.ts'
 import type { RawMessage } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
+import type { Decoder } from '../writer/decode.ts'
 import { type CommittedOf, knownLog, positionsOf } from './verify.ts'
+import { whereabouts } from './whereabouts.ts'
 
 export interface TraceParts {
   readonly id: MessageId
   readonly reader: TopicReader
   readonly audit: StoreAudit
-  /** As the writer's: its transformer, its subjects, its limits. */
+  /** The writer's name, which counts if several writers write this topic and the id does not name one of their logs. */
+  readonly writer: string
+  /** The same transformer, subjects and limits as the writer's. */
   readonly decoder: Decoder
-  /** The dead letters of the writer that the store belongs to; undefined where there is no such topic. */
-  readonly lettersOf: (writer: string) => Promise<Pick<Letters, 'list'> | undefined>
+  /** The dead letters of the writer that owns the store; undefined if there is no such topic. */
+  readonly deadLettersOf: (writer: string) => Promise<Pick<DeadLetterQueue, 'list'> | undefined>
   readonly committed?: CommittedOf
-  /** Where the writer runs in this process: why it tries again, or has failed; undefined while it runs. */
+  /** If the writer runs in this process: why it is retrying or has failed; undefined while it works. */
   readonly trouble?: () => string | undefined
 }
 
-/** Texts are the device's: escape them before a terminal sees them. */
+/** Texts come from devices: escape them before printing them on a terminal. */
 export interface TraceReport {
   readonly id: string
   readonly topic: string
   readonly writer: string
-  /** What the log says of it; undefined where it holds no such message. */
+  /** The message in the log; undefined if it is not there. */
   readonly received?: {
     /** ISO 8601 with nanoseconds. */
     readonly time: string
@@ -46,43 +50,48 @@ export interface TraceReport {
   readonly matched?: boolean
   readonly decoded?: { readonly records: number; readonly format: string }
   readonly refused?: { readonly rule: string; readonly reason: string; readonly record?: number; readonly hint?: string }
-  /** `unknown`: the log does not hold it any more, so that the store cannot be asked for it. */
+  /** `unknown`: the log no longer has the message, so its rows cannot be looked up in the store. */
   readonly state: 'stored' | 'waiting' | 'retrying' | 'dead-lettered' | 'filtered' | 'empty' | 'missing' | 'unknown'
   readonly rows?: number
-  /** Where the writer goes on in the partition; undefined before it has begun. */
+  /** The writer's position in the partition; undefined before it has started. */
   readonly position?: number
-  readonly letter?: Letter
-  /** Why the writer does not go on. */
+  readonly letter?: DeadLetterSummary
+  /** Why the writer is not making progress. */
   readonly trouble?: string
-  /** Where it can be read, below the reader's URL. */
+  /** The path, relative to the reader's URL, at which it can be read. */
   readonly read?: string
+  /** A statement for the store's own shell that shows its rows. */
+  readonly statement?: string
 }
 
-/** @throws SystemicError where the id names another log, or a partition that there is none of */
-export async function trace({ id, reader, audit, decoder, lettersOf, committed, trouble }: TraceParts): Promise<TraceReport> {
+/** @throws SystemicError if the id names another log, or a partition that does not exist */
+export async function trace({ id, reader, audit, writer, decoder, deadLettersOf, committed, trouble }: TraceParts): Promise<TraceReport> {
   const { partition, offset } = id
-  const known = knownLog(await audit.logs(), reader)
+  const logs = await audit.logs()
+  const named = logs.filter(log => log.name === reader.name && log.id === reader.id && String(log.number) === id.log)
+  const known = knownLog(named.length > 0 ? named : logs, reader, writer)
   checkLog(id, known)
   const bounds = (await reader.bounds()).get(partition)
   if (bounds === undefined) throw new SystemicError(`the topic ${reader.name} has no partition ${partition}`)
   const position = ((await committed?.(known.writer, reader)) ?? positionsOf(known)).get(partition)
   const messageId = `${known.number}-${partition}-${offset}`
-  const letters = await lettersOf(known.writer)
-  const letter = (await letters?.list({ ids: [messageId] }, 1))?.letters[0]
+  const deadLetters = await deadLettersOf(known.writer)
+  const deadLetter = (await deadLetters?.list({ ids: [messageId], topicId: known.id }, 1))?.letters[0]
   const base = {
     id: messageId,
     topic: reader.name,
     writer: known.writer,
     ...(position === undefined ? {} : { position }),
-    ...(letter === undefined ? {} : { letter }),
+    ...(deadLetter === undefined ? {} : { letter: deadLetter }),
   }
   const seen = offset >= bounds.start && offset < bounds.end ? await look(reader, decoder, partition, offset) : undefined
   if (seen === undefined) {
-    return { ...base, absent: absence(offset, bounds), state: letter === undefined ? 'unknown' : 'dead-lettered' }
+    return { ...base, absent: absence(offset, bounds), state: deadLetter === undefined ? 'unknown' : 'dead-lettered' }
   }
 
   const { received, outcome, records, where, refused } = seen
   const rows = where === undefined ? 0 : await audit.rowsOf(known.number, partition, offset, where)
+  const statement = rows === 0 ? undefined : audit.statementOf?.(known.number, partition, offset, where!)
   const waiting = position === undefined || offset >= position
   const problem = waiting ? trouble?.() : undefined
   return {
@@ -94,13 +103,15 @@ export async function trace({ id, reader, audit, decoder, lettersOf, committed, 
     state: stateOf(),
     rows,
     ...(problem === undefined ? {} : { trouble: problem }),
-    ...(rows > 0 ? { read: readPath(where!) } : {}),
+    ...(rows > 0 ? { read: readPath(where!), ...(statement === undefined ? {} : { statement }) } : {}),
   }
 
   function stateOf(): TraceReport['state'] {
-    if (rows > 0) return 'stored'
+    // A store without transactions keeps the rows that it accepted before it rejected another row of the message.
+    const isPartial = deadLetter?.partial === true && rows < records
+    if (rows > 0 && !isPartial) return 'stored'
     if (waiting) return problem === undefined ? 'waiting' : 'retrying'
-    if (letter !== undefined) return 'dead-lettered'
+    if (deadLetter !== undefined) return 'dead-lettered'
     if (outcome === Outcome.filtered) return 'filtered'
     return outcome === Outcome.empty ? 'empty' : 'missing'
   }
@@ -110,29 +121,29 @@ export async function trace({ id, reader, audit, decoder, lettersOf, committed, 
 function checkLog({ log }: MessageId, known: AuditedLog): void {
   if (log === '' || log === known.name || log === String(known.number)) return
   throw new SystemicError(
-    `the message is of the log ${JSON.stringify(log)}, and this writer reads ${JSON.stringify(known.name)}, which is ${known.number} in its store`,
+    `the message is from the log ${JSON.stringify(log)}, but this writer reads ${JSON.stringify(known.name)}, which is number ${known.number} in its store`,
   )
 }
 
 function absence(offset: number, { start, end }: { start: number; end: number }): string {
   if (offset >= end) return `the partition ends at offset ${end}: there is no such message yet`
-  if (offset < start) return `the log deleted it: the partition begins at offset ${start}`
-  return 'the log has no message at this offset: it was compacted, or is a marker of a transaction'
+  if (offset < start) return `the log has deleted it: the partition starts at offset ${start}`
+  return 'the log has no message at this offset: it was compacted, or is a transaction marker'
 }
 
-/** The message as the writer sees it; undefined where there is none at the offset. */
+/** The message as the writer sees it; undefined if there is none at the offset. */
 async function look(reader: TopicReader, decoder: Decoder, partition: number, offset: number) {
-  for await (const run of reader.read(partition, offset, offset + 1)) {
-    const cursor = run.cursor()
+  for await (const chunk of reader.read(partition, offset, offset + 1)) {
+    const cursor = chunk.cursor()
     if (!cursor.next()) continue
     const batch = new RecordBatch()
-    const refused = decoder.decode(cursor.message, partition, batch)
+    const refused = decoder.decode(cursor.message, logPartition(0, partition), batch)
     const { rule, reason, record, hint } = refused ?? {}
     return {
       received: receipt(cursor.message),
       outcome: batch.messages.outcome[0]!,
       records: batch.rowCount,
-      where: whereabouts(batch),
+      where: whereabouts(batch, 0),
       refused:
         rule === undefined || reason === undefined
           ? undefined
@@ -144,7 +155,7 @@ async function look(reader: TopicReader, decoder: Decoder, partition: number, of
 
 function receipt({ channel, subtopic, publisher, protocol, contentType, createdUs, createdRestNs, payload }: RawMessage) {
   return {
-    time: instantText(createdUs, createdRestNs),
+    time: timestampText(createdUs, createdRestNs),
     channel,
     subtopic,
     publisher,
@@ -154,24 +165,12 @@ function receipt({ channel, subtopic, publisher, protocol, contentType, createdU
   }
 }
 
-/** ISO 8601 with nanoseconds; the number where it is beyond what dates can hold. */
-function instantText(us: number, restNs: number): string {
+/** ISO 8601 with nanoseconds; the number if it is beyond the range of Date. */
+export function timestampText(us: number, restNs: number): string {
   const date = new Date(Math.floor(us / 1e6) * 1000)
   if (Number.isNaN(date.getTime())) return `${us} us`
   const fraction = String((((us % 1e6) + 1e6) % 1e6) * 1000 + restNs).padStart(9, '0')
   return date.toISOString().replace('.000Z', `.${fraction}Z`)
-}
-
-/** Where the rows of the batch's one message are; undefined where it has none. */
-function whereabouts({ messages, records, documents, rowCount }: RecordBatch): Whereabouts | undefined {
-  if (rowCount === 0) return undefined
-  const times = [...records.timeUs.subarray(0, records.length), ...documents.createdUs.subarray(0, documents.length)]
-  return {
-    channel: messages.channel[0]!,
-    format: records.length > 0 ? senmlFormat : documents.format[0]!,
-    earliestUs: times.reduce((one, other) => Math.min(one, other)),
-    latestUs: times.reduce((one, other) => Math.max(one, other)),
-  }
 }
 
 function readPath({ channel, format }: Whereabouts): string {

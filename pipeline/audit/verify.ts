@@ -1,67 +1,59 @@
-// A store held against its log: each message is there exactly once, or it is a dead letter, or there is a reason why it is neither.
+// Compares a store with its log: each message must be stored exactly once, be a dead letter, or need no storing.
 
 import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
-import type { Positions } from '../../sinks/sink.ts'
-import type { Decoder } from '../decode.ts'
-import { type LetterIndex, openLetterIndex } from '../letters/index-of-letters.ts'
-import { replaysGroup } from '../replays.ts'
+import { type DeadLetterIndex, openDeadLetterIndex } from '../dead-letters/state-index.ts'
+import type { PartitionOffsets } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
+import type { Decoder } from '../writer/decode.ts'
 import { auditPartition, type PartitionReport, rangeOf } from './partition.ts'
 
 /**
- * What a consumer group has committed of a topic: where a writer goes on whose store keeps no positions. Left out for a store that says
- * so itself.
+ * The offsets that a consumer group has committed for a topic: the position of a writer whose store keeps no positions. Left out for a store
+ * that keeps them.
  */
-export type CommittedOf = (group: string, topic: Pick<TopicReader, 'name' | 'partitions'>) => Promise<Positions>
+export type CommittedOf = (group: string, topic: Pick<TopicReader, 'name' | 'partitions'>) => Promise<PartitionOffsets>
 
 export interface VerifyParts {
   readonly reader: TopicReader
   readonly audit: StoreAudit
-  /** As the writer's: its transformer, its subjects, its limits. */
+  /** The writer's name, which counts if the store has rows of several writers of this topic. */
+  readonly writer: string
+  /** The same transformer, subjects and limits as the writer's. */
   readonly decoder: Decoder
-  /** The dead letters of the writer that the store belongs to; undefined where there is no such topic, so that there can be none. */
-  readonly lettersOf: (writer: string) => Promise<TopicReader | undefined>
-  /** Its replays, likewise. */
-  readonly replaysOf: (writer: string) => Promise<TopicReader | undefined>
+  /** The dead letters of the writer that owns the store; undefined if there is no such topic, and so no letters. */
+  readonly deadLettersOf: (writer: string) => Promise<TopicReader | undefined>
   readonly committed?: CommittedOf
-  /** Offsets compared so far, and how many there are to compare. */
+  /** Called with the number of offsets compared so far, and the total. */
   readonly onProgress?: (done: number, total: number) => void
 }
 
 export interface VerifyReport {
   readonly topic: string
   readonly writer: string
-  /** The number under which the store knows the log. */
+  /** The log's number in the store. */
   readonly log: number
-  /** Where the topic of the dead letters begins, by partition, if it has lost its beginning: letters below are not known. */
+  /** Start offset of the dead-letter topic by partition, if its start was deleted: earlier letters are unknown. */
   readonly letters_lost_below?: Readonly<Record<string, number>>
   readonly partitions: readonly PartitionReport[]
   readonly holds: boolean
 }
 
 /**
- * Compares everything that the log still holds below the positions of the store. The writer may run: its positions are read first, and
- * what lies above them is in flight.
+ * Compares every message that the log still has below the writer's positions. The writer may be running: its positions are read first, and
+ * later messages count as in flight.
  *
- * @throws SystemicError where the store does not know the log
- * @throws LogUnavailableError, and the errors of the store
+ * @throws SystemicError if the store does not know the log
+ * @throws LogUnavailableError, and errors of the store
  */
-export async function verify({ reader, audit, decoder, lettersOf, replaysOf, committed, onProgress }: VerifyParts): Promise<VerifyReport> {
-  const logs = await audit.logs()
-  const known = knownLog(logs, reader)
+export async function verify({ reader, audit, writer, decoder, deadLettersOf, committed, onProgress }: VerifyParts): Promise<VerifyReport> {
+  const known = knownLog(await audit.logs(), reader, writer)
   const positions = (await committed?.(known.writer, reader)) ?? positionsOf(known)
-  // After the positions, so that every letter of a message below them is there, and the end is above them.
+  // Read after the positions, so that all letters of messages below them exist, and the end is above them.
   const bounds = await reader.bounds()
   if (committed !== undefined) checkCommitted(positions, [...bounds.values()], known.writer, reader.name)
-  const letters = await lettersOf(known.writer)
-  const index = letters === undefined ? undefined : await openLetterIndex(letters)
-  // After the letters, so that every message that one of them calls replayed is among the replays.
-  const replaysPassed = await arePassed(
-    await replaysOf(known.writer),
-    logs,
-    committed && (topic => committed(replaysGroup(known.writer), topic)),
-  )
+  const deadLetters = await deadLettersOf(known.writer)
+  const index = deadLetters === undefined ? undefined : await openDeadLetterIndex(deadLetters, known.id)
   const lost = lostBelow(index)
   const sorted = [...bounds].sort(([one], [other]) => one - other)
   const ranges = sorted.map(([partition, bound]) => rangeOf(partition, bound, positions.get(partition)))
@@ -74,9 +66,9 @@ export async function verify({ reader, audit, decoder, lettersOf, replaysOf, com
         reader,
         audit,
         decoder,
-        letters: index?.of(known.number, partition) ?? new Map(),
-        lettersComplete: lost === undefined,
-        replaysPassed,
+        deadLetters: index?.of(known.number, partition) ?? new Map(),
+        partial: index?.partialOf(known.number, partition) ?? new Set(),
+        deadLettersComplete: lost === undefined,
         log: known.number,
         partition,
         bounds: bound,
@@ -97,49 +89,47 @@ export async function verify({ reader, audit, decoder, lettersOf, replaysOf, com
   }
 }
 
-/** @throws SystemicError */
-export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicReader, 'name' | 'id'>): AuditedLog {
+/**
+ * @param writer counts if several writers write the topic
+ * @throws SystemicError
+ */
+export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicReader, 'name' | 'id'>, writer: string): AuditedLog {
   const named = logs.filter(log => log.name === name)
-  const known = named.find(log => log.id === id)
+  const ofTopic = named.filter(log => log.id === id)
+  const own = ofTopic.find(log => log.writer === writer)
+  // The only writer of a topic may have any name, unless it leaves messages to others.
+  const known = own ?? (ofTopic.length === 1 && ofTopic[0]!.contentTypes === undefined ? ofTopic[0] : undefined)
   if (known !== undefined) return known
+  if (ofTopic.length > 0) {
+    const writers = ofTopic
+      .map(log => log.writer)
+      .sort()
+      .join(', ')
+    throw new SystemicError(
+      `the store has no messages of the log "${name}" from the writer ${writer}: name another one with --writer (${writers})`,
+    )
+  }
   throw new SystemicError(
     named.length === 0
-      ? `the store knows nothing of the log "${name}": no writer has written to it from there yet`
-      : `the log "${name}" is another one (id ${id}) than the store was written from (id ${named[0]!.id}): there is nothing to compare`,
+      ? `the store does not know the log "${name}": no writer has stored messages from it yet`
+      : `the log "${name}" (id ${id}) is not the one that the store was filled from (id ${named[0]!.id}): there is nothing to compare`,
   )
 }
 
-/** @throws SystemicError where nobody knows how far the store should be */
-function checkCommitted(positions: Positions, bounds: readonly TopicBounds[], writer: string, topic: string): void {
+/** @throws SystemicError if the writer's position is unknown */
+function checkCommitted(positions: PartitionOffsets, bounds: readonly TopicBounds[], writer: string, topic: string): void {
   if (positions.size > 0 || bounds.every(({ start, end }) => start === end)) return
   throw new SystemicError(
-    `the consumer group ${writer} has committed nothing of the topic ${topic}, so that nobody knows how far the store should be: its writer has not begun, or Kafka has forgotten the group, which it does when nobody works in it for a week (offsets.retention.minutes)`,
+    `the consumer group ${writer} has no committed offsets for the topic ${topic}, so the writer's position is unknown: the writer has not started, or Kafka has deleted the offsets, as it does after a week without members (offsets.retention.minutes)`,
   )
 }
 
-/** Where the writer goes on in a log, by the store's own books. */
-export function positionsOf(log: AuditedLog | undefined): Positions {
+/** The writer's positions in a log, from the store's ledger. */
+export function positionsOf(log: AuditedLog | undefined): PartitionOffsets {
   return new Map([...(log?.partitions ?? [])].map(([partition, { nextOffset }]) => [partition, nextOffset]))
 }
 
-/**
- * Whether nothing waits in the topic: the writer, by positions that were read before, has passed all that there is now.
- *
- * @param committed for a store that keeps no positions
- */
-async function arePassed(
-  replays: TopicReader | undefined,
-  logs: readonly AuditedLog[],
-  committed: ((topic: TopicReader) => Promise<Positions>) | undefined,
-): Promise<boolean> {
-  if (replays === undefined) return true
-  const known = logs.find(({ name, id }) => name === replays.name && id === replays.id)
-  const positions = (await committed?.(replays)) ?? positionsOf(known)
-  const bounds = await replays.bounds()
-  return [...bounds].every(([partition, { end }]) => (positions.get(partition) ?? 0) >= end)
-}
-
-function lostBelow(index: LetterIndex | undefined): Record<string, number> | undefined {
+function lostBelow(index: DeadLetterIndex | undefined): Record<string, number> | undefined {
   const lost = [...(index?.bounds ?? [])].filter(([, { start }]) => start > 0)
   return lost.length === 0 ? undefined : Object.fromEntries(lost.map(([partition, { start }]) => [String(partition), start]))
 }

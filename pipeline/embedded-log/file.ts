@@ -1,17 +1,20 @@
-// The file of an embedded log: one SQLite database for one topic of one partition, its format, and who may have it open.
+// The file of an embedded log: one SQLite database per topic with one partition. Creates it, checks its format, and locks it.
 
 import { randomUUID } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../sinks/sink.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
 
-/** A log has this one partition. */
+/** The only partition of a log. */
 export const partition = 0
+/** That partition, for sources. */
+export const only = logPartition(0, partition)
 
 const formatVersion = 2
-/** Marks the file as ours in SQLite's header: the letters SLUI. */
+/** Identifies the file as ours in SQLite's header: the letters SLUI. */
 const applicationId = 0x534c5549
 
 const schema = `
@@ -43,10 +46,10 @@ const schema = `
   ) STRICT;
 `
 
-/** Format 1 had no checksums: its messages keep none, and are not checked. */
+/** Format 1 had no checksums: its messages stay without one and are not checked. */
 const fromFormat1 = 'ALTER TABLE messages ADD COLUMN checksum INTEGER'
 
-/** An open file. It holds the offsets `[start, end)`; whoever changes the messages keeps both up to date. */
+/** An open file. It contains the offsets `[start, end)`; code that changes messages must update both. */
 export interface LogFile {
   readonly database: DatabaseSync
   readonly path: string
@@ -57,12 +60,12 @@ export interface LogFile {
 }
 
 /**
- * Opens the file, or makes it, readable by its owner alone. It belongs to this process until it is closed: with SQLite's
- * exclusive locking a second one cannot hand out the same offsets.
+ * Opens or creates the file, readable by its owner only. SQLite's exclusive lock holds until it is closed, so that no second
+ * process can assign the same offsets.
  *
- * @param name the topic; kept in the file
- * @param bytesMax where the file stops growing and messages are refused; 0: at the end of the disk
- * @throws SystemicError when it is open elsewhere, not a log, of another topic or of another format
+ * @param name the topic; stored in the file
+ * @param bytesMax size at which messages are rejected; 0: when the disk is full
+ * @throws SystemicError if it is open elsewhere, not a log, of another topic or of another format
  */
 export function openLogFile(path: string, name: string, bytesMax: number): LogFile {
   let database: DatabaseSync | undefined
@@ -79,7 +82,7 @@ export function openLogFile(path: string, name: string, bytesMax: number): LogFi
   }
 }
 
-/** The value of a PRAGMA that is a number. */
+/** The value of a numeric PRAGMA. */
 export function pragma(database: DatabaseSync, name: string): number {
   return Number(database.prepare(`PRAGMA ${name}`).get()?.[name])
 }
@@ -87,7 +90,7 @@ export function pragma(database: DatabaseSync, name: string): number {
 /** Primary result codes of SQLite (sqlite.org/rescode.html). */
 export const sqliteCodes = { busy: 5, noMemory: 7, readOnly: 8, inputOutput: 10, corrupt: 11, full: 13, notADatabase: 26 } as const
 
-/** What passes when somebody makes room, or the disk comes back. */
+/** Codes of errors that are temporary: the disk is full or unavailable. */
 const passing: ReadonlySet<number | undefined> = new Set([
   sqliteCodes.busy,
   sqliteCodes.noMemory,
@@ -96,10 +99,10 @@ const passing: ReadonlySet<number | undefined> = new Set([
   sqliteCodes.full,
 ])
 
-/** What a source throws where its log's file failed: LogUnavailableError for what passes, so that it is tried again; else the error itself. */
+/** The error that a source throws after a file error: LogUnavailableError for a temporary one, so that it is retried; else the error itself. */
 export function logFailure(error: unknown, file: LogFile): unknown {
   if (!passing.has(sqliteCode(error))) return error
-  return new LogUnavailableError(`the log ${file.path} cannot be used now (${(error as Error).message}): look at the disk that holds it`, {
+  return new LogUnavailableError(`the log ${file.path} is unavailable (${(error as Error).message}): check its disk`, {
     cause: error,
   })
 }
@@ -117,16 +120,16 @@ function contents(database: DatabaseSync, path: string, name: string): Pick<LogF
     database.exec(`${schema} PRAGMA user_version = ${formatVersion}; PRAGMA application_id = ${applicationId}`)
     database.prepare('INSERT INTO log (id, name, start) VALUES (?, ?, 0)').run(randomUUID(), name)
   } else if (pragma(database, 'application_id') !== applicationId) {
-    throw new SystemicError(`${path} is a database, but not a log: name another path`)
+    throw new SystemicError(`${path} is a database, but not a log: use another path`)
   } else if (version !== formatVersion && version !== 1) {
-    throw new SystemicError(`${path} has format ${version} and this program reads format ${formatVersion}: use the program that wrote it`)
+    throw new SystemicError(`${path} has format ${version}, but this release reads format ${formatVersion}: use the release that wrote it`)
   }
   const row = database.prepare('SELECT id, name, start FROM log').get() as { id: string; name: string; start: number }
-  if (row.name !== name) throw new SystemicError(`${path} is the log of the topic ${row.name}, not of ${name}: name another path`)
+  if (row.name !== name) throw new SystemicError(`${path} is the log of the topic ${row.name}, not of ${name}: use another path`)
   if (version === 1) database.exec(`${fromFormat1}; PRAGMA user_version = ${formatVersion}`)
   database.exec('COMMIT')
 
-  // What was deleted leaves no row behind, so an empty log goes on where it starts.
+  // Deleted messages leave no rows, so an empty log continues at its start offset.
   const last = database.prepare('SELECT max(offset) AS last FROM messages').get() as { last: number | null }
   const end = last.last === null ? row.start : last.last + 1
   if (end > limits.offset) {
@@ -137,9 +140,9 @@ function contents(database: DatabaseSync, path: string, name: string): Pick<LogF
 
 function openingFault(error: unknown, path: string): string {
   const code = sqliteCode(error)
-  if (code === sqliteCodes.busy) return `the log ${path} is open in another process: stop that one, or use another data folder`
+  if (code === sqliteCodes.busy) return `the log ${path} is open in another process: stop it, or use another data folder`
   if (code === sqliteCodes.notADatabase || code === sqliteCodes.corrupt) {
-    return `the log ${path} is damaged, or not a log: restore it from a copy, or move it away to begin an empty one`
+    return `the log ${path} is damaged or not a log: restore it from a backup, or move it away to start an empty one`
   }
-  return `the log ${path} cannot be opened: its folder must exist, and be writable, and have room`
+  return `the log ${path} cannot be opened: its folder must exist and be writable, with free space on the disk`
 }

@@ -1,6 +1,6 @@
-// The embedded log: appends that wait together become durable in one transaction of SQLite (a group commit).
+// The embedded log: waiting appends are committed together in one SQLite transaction (group commit).
 //
-// It works in the main thread, which stands still while the disk syncs a commit: well under a millisecond on a quiet disk, several on
+// It works in the main thread, which blocks while the disk syncs a commit: well under a millisecond on an idle disk, several on
 // a busy one. README.md has the figures.
 
 import type { Logger } from '../../config/logger.ts'
@@ -8,7 +8,7 @@ import { type OutageReport, openOutage } from '../../config/outage.ts'
 import { limits } from '../../sinks/sink.ts'
 import { envelopeHeaderNames } from '../envelope-headers.ts'
 import { type Log, type LogPosition, LogUnavailableError, messageSize, type OutgoingMessage } from '../log.ts'
-import { checksumOf } from './checksum.ts'
+import { checksumOf } from './chunk.ts'
 import { type LogFile, openLogFile, partition, pragma, sqliteCode, sqliteCodes } from './file.ts'
 import { openRetention } from './retention.ts'
 
@@ -17,13 +17,13 @@ export interface EmbeddedLogOptions {
   readonly path: string
   /** The topic: `messages`. */
   readonly name: string
-  /** What may wait for a commit; beyond it messages are refused. */
+  /** The most bytes that may wait for a commit; further messages are rejected. */
   readonly queueBytesMax: number
-  /** Where the file stops growing and messages are refused; 0: at the end of the disk. */
+  /** File size at which messages are rejected; 0: when the disk is full. */
   readonly fileBytesMax?: number
   /** How long messages are kept after every consumer has passed them. */
   readonly retentionMs: number
-  /** Of the disk; of the log's own if not given. */
+  /** Reports outages of the disk; by default the log opens its own. */
   readonly outage?: OutageReport
   readonly logger: Logger
   /** Milliseconds since 1970. */
@@ -31,21 +31,21 @@ export interface EmbeddedLogOptions {
 }
 
 export interface EmbeddedLog extends Log {
-  /** For its sources, which read the same file. */
+  /** For the log's sources, which read the same file. */
   readonly file: LogFile
-  /** Calls `listener` after each commit that brought messages. Returns the way to stop. */
+  /** Calls `listener` after each commit with messages. Returns a function that removes it. */
   onAppend(listener: () => void): () => void
-  /** Deletes what every consumer passed longer than the retention ago, in small steps; the log does that by itself, too. Resolves with how many messages. */
+  /** Deletes messages that every consumer passed longer than the retention ago, in small steps; the log also does that by itself. Resolves with their number. */
   deleteExpired(): Promise<number>
   /**
-   * Resolves when the log can be written now; after a refused append only when one of its size would be taken.
+   * Resolves if the log can be written now; after a rejected append, only if one of the same size would be accepted.
    *
    * @throws LogUnavailableError
    */
   check(): Promise<void>
 }
 
-/** An append that waits for its commit. */
+/** An append waiting for its commit. */
 interface Waiting {
   readonly messages: readonly OutgoingMessage[]
   readonly bytes: number
@@ -53,12 +53,12 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-/** A transaction takes no further append beyond this, so that a burst does not block the process. */
+/** A transaction accepts no more appends beyond this size, so that a burst does not block the process. */
 const transactionBytesMax = 4 * 1024 * 1024
-/** Room beside that of its messages that a refused append must find again: pages of the tree, and those that a trial keeps in memory. */
+/** Space that a rejected append needs in addition to its messages: pages of the tree, and those that a trial keeps in memory. */
 const spareBytes = 64 * 1024
 
-/** @throws SystemicError when the file cannot be opened (see `openLogFile`) */
+/** @throws SystemicError if the file cannot be opened (see `openLogFile`) */
 export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
   const file = openLogFile(options.path, options.name, options.fileBytesMax ?? 0)
   const { database } = file
@@ -81,7 +81,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     for (const message of messages) {
       if (!Number.isSafeInteger(message.createdUs) || !Number.isSafeInteger(message.createdRestNs)) {
         return Promise.reject(
-          new RangeError(`a message for the log ${file.name} has no instant: give createdUs and createdRestNs as integers`),
+          new RangeError(`a message for the log ${file.name} has no timestamp: give createdUs and createdRestNs as integers`),
         )
       }
       bytes += messageSize(message)
@@ -89,19 +89,19 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     if (waitingBytes + bytes > options.queueBytesMax) {
       return Promise.reject(
         new LogUnavailableError(
-          `${waitingBytes} bytes wait for the log ${file.name}, and ${options.queueBytesMax} may: try again, or raise that bound`,
+          `the queue of the log ${file.name} is full (${waitingBytes} of ${options.queueBytesMax} bytes): retry, or raise log.queue_bytes`,
         ),
       )
     }
     return new Promise((resolve, reject) => {
-      // What comes in the same turn of the event loop joins the same commit.
+      // Appends of the same event-loop turn join the same commit.
       if (waiting.length === 0) setImmediate(commitNext)
       waiting.push({ messages, bytes, resolve, reject })
       waitingBytes += bytes
     })
   }
 
-  /** Commits what waits, up to the bound of a transaction; the rest follows in the next turn. */
+  /** Commits the waiting appends, up to the transaction limit; the rest follows in the next turn. */
   function commitNext(): void {
     if (waiting.length === 0) return
     const group = takeGroup()
@@ -157,7 +157,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
       work()
       database.exec('COMMIT')
     } catch (error) {
-      // SQLite has rolled back by itself after some errors, a full disk among them.
+      // After some errors, such as a full disk, SQLite has already rolled back.
       if (database.isTransaction) database.exec('ROLLBACK')
       throw error
     }
@@ -165,9 +165,9 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     failing = false
   }
 
-  /** Throws where an append as large as the one refused last would be refused again: its room is taken, written to and given back. */
-  function tryRoom(): void {
-    // With a cache of one page the others go to the disk before the rollback, so that a full disk shows like a full file.
+  /** Throws if an append as large as the last rejected one would be rejected again: allocates and writes its space, then rolls back. */
+  function trySpace(): void {
+    // With a cache of one page the other pages are written to disk before the rollback, so that a full disk is detected like a full file.
     const cachePages = pragma(database, 'cache_size')
     database.exec('PRAGMA cache_size = 1')
     try {
@@ -183,7 +183,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     outage.failed(error)
     failing = true
     const reason = error instanceof Error ? error.message : String(error)
-    const remedy = sqliteCode(error) === sqliteCodes.full ? 'make room for it' : 'look at the disk that holds it'
+    const remedy = sqliteCode(error) === sqliteCodes.full ? 'free some space' : 'check its disk'
     return new LogUnavailableError(`the log ${file.name} cannot be written (${reason}): ${remedy}`, { cause: error })
   }
 
@@ -203,8 +203,8 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     async check() {
       if (closed) throw new LogUnavailableError(`the log ${file.name} is closed`)
       try {
-        // An update in place needs no room, and so says nothing of an append's.
-        if (failing) tryRoom()
+        // An in-place update needs no space, so it cannot tell whether an append fits.
+        if (failing) trySpace()
         write(() => touch.run())
       } catch (error) {
         throw unavailable(error)
@@ -221,7 +221,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
   }
 }
 
-/** As JSON, bytes as base64; null for none. Those of the envelope have columns of their own. */
+/** Headers as JSON, with bytes as base64; null for none. The envelope's headers have their own columns. */
 function headersText({ headers = [], key }: OutgoingMessage): string | null {
   const own = key === undefined ? headers : headers.filter(header => !envelopeHeaderNames.has(header.key))
   return own.length === 0

@@ -1,20 +1,20 @@
-// Retention of an embedded log: what every consumer passed long enough ago is deleted, and the file gives back the room.
+// Retention of an embedded log: deletes messages that every consumer passed long enough ago, and shrinks the file.
 //
-// A consumer's offset says what it has passed, not when. So now and then a checkpoint notes the time and the lowest offset of
-// all consumers; a checkpoint as old as the retention names what may go. A log without consumers deletes nothing.
+// A consumer's offset tells what it has passed, but not when. So checkpoints periodically record the time and the lowest offset of
+// all consumers; messages below a checkpoint as old as the retention may be deleted. A log without consumers deletes nothing.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from '../../config/logger.ts'
 import { type LogFile, pragma } from './file.ts'
 
 export interface Retention {
-  /** Notes a checkpoint and deletes what is due. Resolves with how many messages went. */
+  /** Records a checkpoint and deletes expired messages. Resolves with their number. */
   deleteExpired(): Promise<number>
-  /** Ends the step under way. */
+  /** Finishes the running step. */
   close(): Promise<void>
 }
 
-/** One transaction deletes at most so much: a larger one would keep publishers waiting. */
+/** The most that one transaction deletes: a larger one would delay publishers. */
 const stepBytesMax = 1024 * 1024
 const stepMessagesMax = 1000
 /** Pages moved by one step of shrinking: 1 MiB. */
@@ -58,7 +58,7 @@ export function openRetention(
     const { offset: passed } = due.get(nowMs - retentionMs) as { offset: number | null }
     const { offset: committed } = lowest.get() as { offset: number | null }
     if (passed === null || committed === null) return 0
-    // A consumer whose store lost its last writes goes back behind what it had passed.
+    // A consumer whose store lost its last writes goes back to an earlier offset.
     const offset = Math.min(passed, committed)
     const before = file.start
     while (!closing.signal.aborted && file.start < offset) {
@@ -114,7 +114,7 @@ export function openRetention(
     async close() {
       closing.abort()
       clearInterval(timer)
-      // Its error has gone to whoever asked for the deletion, or to the log lines.
+      // Its error was already thrown to the caller of the deletion, or logged.
       await underWay?.catch(() => undefined)
     },
   }

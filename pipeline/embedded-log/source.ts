@@ -1,40 +1,41 @@
-// The source of an embedded log: runs out of the log's file, awake as soon as the log of the same process commits.
+// The source of an embedded log: reads chunks from the log's file, and wakes up when the log of the same process commits.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Positions } from '../../sinks/sink.ts'
-import type { OnStart, RawRun, Source, StartAt } from '../source.ts'
-import { startOffset } from '../start-offset.ts'
+import { type LogPartition, partitionName } from '../../transformers/log-partition.ts'
+import type { OnStart, RawChunk, Source, StartAt } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
-import { logFailure, partition } from './file.ts'
+import { startOffset } from '../writer/start-offset.ts'
+import { openChunkReader } from './chunk.ts'
+import { logFailure, only, partition } from './file.ts'
 import type { EmbeddedLog } from './log.ts'
-import { openRunReader } from './run.ts'
 
 export interface EmbeddedSourceOptions {
-  /** Open for longer than the source. */
+  /** Must stay open longer than the source. */
   readonly log: EmbeddedLog
-  /** Its committed offset is kept under this name, and retention waits for it: `relational`. */
+  /** Name under which the committed offset is stored; retention waits for it: `relational`. */
   readonly consumer: string
-  /** Of a store that keeps its positions itself; without it the committed offset is the place to go on. */
+  /** Start positions from a store that keeps them; without it the source resumes at the committed offset. */
   readonly startAt?: StartAt
-  /** A run ends with the message that reaches this. */
-  readonly runBytesMax: number
-  readonly runMessagesMax: number
-  /** As in `RunLimits`. */
+  /** A chunk ends with the message that reaches this size. */
+  readonly chunkBytesMax: number
+  readonly chunkMessagesMax: number
+  /** As in `ChunkLimits`. */
   readonly damaged?: 'error' | 'dead-letter'
-  /** Go on although the log deleted messages unread. */
+  /** Continue even if the log has deleted unread messages. */
   readonly acceptLost?: boolean
-  /** Told how many messages the log deleted unread, once for each time that the source goes on behind them. */
-  readonly onLost?: (partition: number, messages: number) => void
+  /** Called with the number of messages that the log deleted unread, each time the source skips some. */
+  readonly onLost?: (at: LogPartition, messages: number) => void
 }
 
-/** There is one partition, and one who reads it. */
+/** There is one partition and one consumer, so it is never revoked. */
 const neverRevoked = new AbortController().signal
 
 export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
   const { log, consumer, damaged = 'error' } = options
   const { file } = log
   const { database } = file
-  const reader = openRunReader(file, { bytesMax: options.runBytesMax, messagesMax: options.runMessagesMax, damaged })
+  const reader = openChunkReader(file, { bytesMax: options.chunkBytesMax, messagesMax: options.chunkMessagesMax, damaged })
   const committed = database.prepare('SELECT committed FROM consumers WHERE name = ?')
   const advance = database.prepare('UPDATE consumers SET committed = ? WHERE name = ? AND committed < ?')
   const goBack = database.prepare('UPDATE consumers SET committed = ? WHERE name = ?')
@@ -42,9 +43,9 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
   registered.run(consumer, file.start)
   const closing = new AbortController()
 
-  /** Where to go on: asked of the store at each call. */
+  /** The position to resume from; queries the store on each call. */
   async function position(): Promise<{ from: number; next: number }> {
-    const stored = (await options.startAt?.([partition]))?.get(partition)
+    const stored = (await options.startAt?.([only]))?.get(only)
     const row = committed.get(consumer) as { committed: number } | undefined
     const { from, next, lost } = startOffset({
       log: log.name,
@@ -55,8 +56,8 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
       end: file.end,
       acceptLost: options.acceptLost ?? false,
     })
-    if (lost > 0) options.onLost?.(partition, lost)
-    // A store that lost its last writes goes back, and retention must not delete what it has yet to read.
+    if (lost > 0) options.onLost?.(only, lost)
+    // A store that lost its last writes goes back, so retention must not delete messages that it must read again.
     if (row !== undefined && from < row.committed) goBack.run(from, consumer)
     return { from, next }
   }
@@ -69,7 +70,7 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
     }
   }
 
-  /** Resolves at the next commit that brings messages, or when `signal` aborts. */
+  /** Resolves at the next commit with messages, or when `signal` aborts. */
   function appended(signal: AbortSignal): Promise<void> {
     return new Promise(resolve => {
       const wake = (): void => {
@@ -83,38 +84,38 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
   }
 
   return {
-    async *runs(signal: AbortSignal, onStart?: OnStart): AsyncGenerator<RawRun> {
-      const ending = AbortSignal.any([signal, closing.signal])
-      if (ending.aborted) return
+    async *chunks(signal: AbortSignal, onStart?: OnStart): AsyncGenerator<RawChunk> {
+      const stop = AbortSignal.any([signal, closing.signal])
+      if (stop.aborted) return
       let { from, next } = await guarded(position)
-      onStart?.(new Map([[partition, from]]), neverRevoked, new Map([[partition, file.end]]))
-      while (!ending.aborted) {
-        const run = await guarded(async () => reader.read(from, next))
-        if (run === undefined) {
-          await appended(ending)
+      onStart?.(new Map([[only, from]]), neverRevoked, new Map([[only, file.end]]))
+      while (!stop.aborted) {
+        const chunk = await guarded(async () => reader.read(from, next))
+        if (chunk === undefined) {
+          await appended(stop)
           continue
         }
-        from = run.to
-        next = run.to
-        yield run
-        // A long catch-up is work without waiting; HTTP in the same process has its turn after each run.
+        from = chunk.to
+        next = chunk.to
+        yield chunk
+        // A long catch-up never waits for I/O, so this lets HTTP in the same process run after each chunk.
         await nextTurn()
       }
     },
 
-    async bounds(asked) {
-      if (asked !== partition) throw new RangeError(`the log ${log.name} has the partition ${partition} only, not ${asked}`)
+    async bounds(at) {
+      if (at !== only) throw new RangeError(`the log ${log.name} has the partition ${partition} only, not ${partitionName(at)}`)
       return { start: file.start, end: file.end }
     },
 
-    ends: async () => new Map([[partition, file.end]]),
+    ends: async () => new Map([[only, file.end]]),
 
     async commit(positions: Positions) {
-      const offset = positions.get(partition)
+      const offset = positions.get(only)
       if (offset === undefined) return
       if (offset > file.end) {
         throw new SystemicError(
-          `consumer ${consumer} commits offset ${offset} of the log ${log.name}, which ends at ${file.end}: look which log its store belongs to`,
+          `consumer ${consumer} commits offset ${offset} of the log ${log.name}, which ends at ${file.end}: check which log its store belongs to`,
         )
       }
       await guarded(async () => void advance.run(offset, consumer, offset))

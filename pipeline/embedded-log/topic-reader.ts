@@ -1,20 +1,20 @@
-// The topic reader of an embedded log: runs out of the log's file, in the process that has it open.
+// The topic reader of an embedded log: reads chunks from the log's file, in the process that has it open.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { runBelow, type TopicReader } from '../topic-reader.ts'
+import { chunkBelow, type TopicReader } from '../topic-reader.ts'
+import { openChunkReader } from './chunk.ts'
 import { logFailure, partition } from './file.ts'
 import type { EmbeddedLog } from './log.ts'
-import { openRunReader } from './run.ts'
 
 const limits = { bytesMax: 1024 * 1024, messagesMax: 1000 }
 
 /**
- * @param log stays the caller's, and is open for longer than its reader
- * @param damaged as in `RunLimits`
+ * @param log owned by the caller; must stay open longer than the reader
+ * @param damaged as in `ChunkLimits`
  */
 export function openEmbeddedTopicReader(log: EmbeddedLog, damaged: 'error' | 'dead-letter' = 'error'): TopicReader {
   const { file } = log
-  const reader = openRunReader(file, { ...limits, damaged })
+  const reader = openChunkReader(file, { ...limits, damaged })
   return {
     name: log.name,
     id: log.id,
@@ -24,19 +24,19 @@ export function openEmbeddedTopicReader(log: EmbeddedLog, damaged: 'error' | 'de
       if (asked !== partition) throw new RangeError(`the log ${log.name} has the partition ${partition} only, not ${asked}`)
       let next = from
       while (next < to) {
-        // Who publishes to the same process has a turn between runs.
+        // Lets publishes to the same process run between chunks.
         if (next > from) await nextTurn()
-        // What was deleted meanwhile is passed over.
+        // Skip messages that were deleted in the meantime.
         if (next < file.start) next = Math.min(file.start, to)
-        let run: ReturnType<typeof reader.read>
+        let chunk: ReturnType<typeof reader.read>
         try {
-          run = next < to ? reader.read(next, next) : undefined
+          chunk = next < to ? reader.read(next, next) : undefined
         } catch (error) {
           throw logFailure(error, file)
         }
-        if (run === undefined) return
-        yield runBelow(run, to)
-        next = run.to
+        if (chunk === undefined) return
+        yield chunkBelow(chunk, to)
+        next = chunk.to
       }
     },
     close: async () => undefined,

@@ -1,8 +1,7 @@
-// Certificates in place of the key of a thing: where they are shown, and the end of connections whose certificate was revoked.
+// Client certificates as an alternative to thing keys: reads them from connections or headers, and closes connections whose certificate was revoked.
 
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { certificateOfConnection, certificateOfHeader } from '../../config/http/client-certificate.ts'
 import {
   type AccessChange,
   type AccessControl,
@@ -11,28 +10,29 @@ import {
   certificateCredential,
   noChannel,
 } from '../../control-plane/client.ts'
+import { certificateOfConnection, certificateOfHeader } from '../../http/requests/client-certificate.ts'
 import type { IngestOptions } from './options.ts'
 
 export interface Certificates {
   /**
-   * The certificate of the request's client as a credential; undefined where none was shown, or none is taken.
+   * The certificate of the request's client as a credential; undefined without one, and if certificates are not accepted.
    *
-   * @throws HttpError `unauthenticated` for a header that is not to be believed
+   * @throws HttpError `unauthenticated` for a header that is malformed or not from a trusted proxy
    */
   credentialOf(request: FastifyRequest): Credential | undefined
-  /** Once that credential was good: from now on the connection ends with it. */
+  /** Call it when the credential was accepted: the connection is closed when the certificate stops being valid. */
   noteGood(request: FastifyRequest): void
   close(): void
 }
 
-/** A certificate that was good, and the connections that showed it. */
+/** An accepted certificate, and the connections that use it. */
 interface Watched {
   readonly credential: Credential
   readonly sockets: Set<Socket>
 }
 
-/** At the same time, beside what requests ask. */
-const questionsMax = 8
+/** How many certificates are rechecked in parallel. */
+const requestsMax = 8
 
 export function openCertificates(
   access: AccessControl,
@@ -46,7 +46,7 @@ export function openCertificates(
         const certificate = certificateOfHeader(request)
         return certificate && certificateCredential(certificate)
       },
-      // The connection is the proxy's.
+      // Nothing to close: the connection is the proxy's.
       noteGood: () => undefined,
       close: () => undefined,
     }
@@ -75,13 +75,13 @@ export function openCertificates(
   }
 }
 
-/** The platform's certificates name the thing and nothing else. */
+/** The subject of the platform's certificates is just the thing's id. */
 const thingOf = (subject: string): string => subject.replace(/^CN=/, '')
 
 /**
- * Ends open connections whose certificate is good no more. Each request asks by itself; this is for a connection that is held open, or in the middle
- * of a body. A certificate is checked again at each change of its thing, and all of them when changes were missed: once, however many
- * connections showed it.
+ * Closes open connections whose certificate is no longer valid. Each request is checked separately; this is for connections that are idle or in the middle
+ * of a body. A certificate is rechecked after each change of its thing, and all certificates are when changes were missed: each once, however many
+ * connections use it.
  */
 function watchConnections(access: AccessControl, logger: Pick<FastifyBaseLogger, 'error'>) {
   const watchedSockets = new WeakSet<Socket>()
@@ -99,13 +99,13 @@ function watchConnections(access: AccessControl, logger: Pick<FastifyBaseLogger,
 
   function work(): void {
     for (const watched of doubted) {
-      if (underWay >= questionsMax) return
+      if (underWay >= requestsMax) return
       doubted.delete(watched)
       void look(watched)
     }
   }
 
-  /** Never rejects: what cannot be known ends the connections, too. */
+  /** Never rejects: without an answer the connections are closed as well. */
   async function look({ credential, sockets }: Watched): Promise<void> {
     underWay++
     let isGood = false
@@ -113,7 +113,7 @@ function watchConnections(access: AccessControl, logger: Pick<FastifyBaseLogger,
       const answer = await access.authorize({ credential, channel: noChannel, action: 'publish' })
       isGood = answer.allowed || answer.reason === 'forbidden'
     } catch (error) {
-      if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'the certificate of a connection cannot be looked at')
+      if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'cannot check the certificate of a connection')
     }
     if (!isGood) for (const socket of sockets) socket.destroy()
     underWay--
@@ -130,7 +130,7 @@ function watchConnections(access: AccessControl, logger: Pick<FastifyBaseLogger,
       const watched = certificates.get(credential.secret) ?? { credential, sockets: new Set() }
       certificates.set(credential.secret, watched)
       watched.sockets.add(socket)
-      // A change that was told since the request asked was not for it.
+      // A change since the request was checked may have been missed.
       doubted.add(watched)
       work()
       socket.once('close', () => {

@@ -1,16 +1,16 @@
-// Which content types a publish may have, and the media type that its message carries.
+// Parses the content type of a publish into the media type of its message.
 
-/** What the transformers can read; the media type goes into the envelope without its parameters. */
+/** The media types that transformers can decode; the envelope has them without parameters. */
 export const mediaTypes = ['application/senml+json', 'application/senml+cbor', 'application/json'] as const
 export type MediaType = (typeof mediaTypes)[number]
 
 const parameter = /;\s*([^\s=;]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]*)\s*/gy
 
 /**
- * The media type of a Content-Type header (RFC 9110 §8.3.1), lower case and without parameters. Parameters are let pass, but a
- * `charset` must be UTF-8: SenML knows no other (RFC 8428 §5), and JSON between systems neither (RFC 8259 §8.1).
+ * The media type of a Content-Type header (RFC 9110 §8.3.1), lower case and without parameters. Parameters are allowed, but a
+ * `charset` must be UTF-8, the only one for SenML (RFC 8428 §5) and for JSON between systems (RFC 8259 §8.1).
  *
- * @returns undefined for what is not taken
+ * @returns undefined for an unsupported type
  */
 export function mediaTypeOf(header: string | undefined): MediaType | undefined {
   if (header === undefined) return undefined

@@ -1,11 +1,11 @@
-// From what went wrong with a publish to what its sender is answered.
+// Converts errors of a publish into the HttpError for its sender.
 
-import { type ErrorCode, errors, HttpError } from '../../config/http/errors.ts'
 import { AccessUnavailableError } from '../../control-plane/client.ts'
+import { type ErrorCode, errors, HttpError } from '../../http/errors.ts'
 import { LogUnavailableError, MessageRefusedError } from '../log.ts'
 import { SubtopicError } from './subtopic.ts'
 
-/** The error as the table of errors has it. What is foreign here stays as it is: the server answers it. */
+/** The HttpError for a known error. Unknown errors are returned unchanged, and the server answers them. */
 export function publishFailure(error: unknown, payloadBytesMax: number): unknown {
   if (error instanceof SubtopicError) {
     return new HttpError('malformed_request', error.message, {
@@ -14,18 +14,18 @@ export function publishFailure(error: unknown, payloadBytesMax: number): unknown
     })
   }
   if (error instanceof LogUnavailableError) {
-    return new HttpError('unavailable', 'the message was not taken, because the log cannot keep it now: send it again', { cause: error })
+    return new HttpError('unavailable', 'the message was not stored, because the log is unavailable: retry', { cause: error })
   }
   if (error instanceof MessageRefusedError) {
-    return new HttpError('too_large', 'the log can never take this message: divide it into several, and do not send it again', {
+    return new HttpError('too_large', 'the message is too large for the log: split it into several instead of retrying', {
       cause: error,
     })
   }
   if (error instanceof AccessUnavailableError) {
-    return new HttpError('unavailable', 'the key cannot be checked now: send the message again', { cause: error })
+    return new HttpError('unavailable', 'the key cannot be checked now: retry', { cause: error })
   }
   if (error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: divide it into several messages`, {
+    return new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: split it into several messages`, {
       cause: error,
     })
   }
@@ -33,8 +33,8 @@ export function publishFailure(error: unknown, payloadBytesMax: number): unknown
 }
 
 /**
- * The code under which a refusal is counted. What is foreign carries a status: 400 for what its schema refuses and for a body
- * that broke off; `internal` for a defect.
+ * The code under which a rejected request is counted. Errors of Fastify have a status: 400 for a schema violation and for a body
+ * that was cut off; a bug counts as `internal`.
  */
 export function refusalCode(failure: unknown): ErrorCode {
   if (failure instanceof HttpError) return failure.code

@@ -1,9 +1,9 @@
-// What ingest counts, named as in Vector's component specification: messages and bytes taken, and publishes refused, by code.
+// Metrics of ingest, named as in Vector's component specification: messages and bytes accepted, and publishes rejected, by code.
 //
-// No label holds what comes from a device: the codes are those of the table of errors.
+// Labels never contain data from devices: the codes are those of the table of errors.
 
 import type { Registry } from 'prom-client'
-import { counter } from '../metrics.ts'
+import { counter } from '../writer/metrics.ts'
 
 export interface IngestMetrics {
   accepted(payloadBytes: number): void
@@ -14,27 +14,27 @@ export interface IngestMetrics {
 const component = { component_id: 'ingest', component_kind: 'source' } as const
 const componentLabels = Object.keys(component)
 
-/** Counts in the registry, beside the other components of the process. */
+/** Registers the metrics beside those of the process's other components. */
 export function openIngestMetrics(registry: Registry): IngestMetrics {
-  // Bound to their labels once: looking labels up costs more than counting.
+  // Labels are bound once, because looking them up costs more than counting.
   const events = counter(
     registry,
     'component_received_events_total',
-    'Messages that a component took: from a device, or from the log.',
+    'Messages that a component received: from a device, or from the log.',
     componentLabels,
   ).labels(component)
   const bytes = counter(
     registry,
     'component_received_event_bytes_total',
-    'Bytes of the messages that a component took.',
+    'Bytes of the messages that a component received.',
     componentLabels,
   ).labels(component)
-  const errors = counter(registry, 'component_errors_total', 'Errors by where they occurred and what they were.', [
-    ...componentLabels,
-    'stage',
-    'error_type',
-    'error_code',
-  ])
+  const errors = counter(
+    registry,
+    'component_errors_total',
+    'Errors by stage and type; a dead letter is one, with its rule as `error_code`.',
+    [...componentLabels, 'stage', 'error_type', 'error_code'],
+  )
 
   return {
     accepted(payloadBytes) {

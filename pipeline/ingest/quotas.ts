@@ -1,37 +1,37 @@
-// Quotas of messages: how many a minute one thing may publish, and how many may be published to one channel.
+// Message quotas per minute: for each thing, and for each channel.
 //
-// Each is a token bucket: it holds one minute's worth of messages and refills all the time. Buckets are in the memory of this process, so each
-// ingest process counts for itself.
+// Each is a token bucket that holds one minute's worth of messages and refills continuously. Buckets are in the memory of this process, so each
+// ingest process counts separately.
 
-import { HttpError } from '../../config/http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { IngestOptions } from './options.ts'
 
 export interface Quotas {
   /**
-   * Refuses a message that does not fit now, and counts nothing.
+   * Rejects a message that exceeds a quota now; counts nothing.
    *
-   * @throws HttpError `too_many_requests`, which says which quota, and when to come again
+   * @throws HttpError `too_many_requests`, which says which quota, and when to retry
    */
   check(channel: string, thing: string): void
   /**
-   * Counts a message against both quotas, or against none.
+   * Counts a message against both quotas, or against neither if it throws.
    *
-   * @throws HttpError as `check` does
+   * @throws HttpError like `check`
    */
   take(channel: string, thing: string): void
-  /** Undoes a `take` whose message was not kept. */
+  /** Undoes a `take` whose message was not stored. */
   giveBack(channel: string, thing: string): void
 }
 
 export type QuotaOptions = Pick<IngestOptions, 'thingMessagesPerMinute' | 'channelMessagesPerMinute'>
 
 const minuteMs = 60_000
-/** Of things, and as many of channels: about 20 MB each. */
+/** For things, and as many for channels: about 20 MB each. */
 const bucketsMax = 100_000
 
 /**
- * @param nowMs a clock that does not go back
- * @returns undefined where neither is limited
+ * @param nowMs a monotonic clock
+ * @returns undefined if neither is limited
  */
 export function openQuotas(
   { thingMessagesPerMinute, channelMessagesPerMinute }: QuotaOptions,
@@ -50,7 +50,7 @@ export function openQuotas(
         ? `the quota of this thing is used up (messages a minute: ${thingMessagesPerMinute})`
         : `the quota of this channel is used up (messages a minute, of all things together: ${channelMessagesPerMinute})`
     const retryAfterSeconds = Math.ceil(Math.max(thingMs, channelMs) / 1000)
-    const detail = `${which}: send the message again after ${retryAfterSeconds} s, and put several records into one message where you can`
+    const detail = `${which}: retry after ${retryAfterSeconds} s, and put several records into one message if possible`
     throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
   }
 
@@ -70,14 +70,14 @@ export function openQuotas(
   }
 }
 
-/** `left` messages fitted at `atMs`. */
+/** At `atMs`, `left` more messages fitted. */
 interface Bucket {
   left: number
   atMs: number
 }
 
 interface Buckets {
-  /** Milliseconds until a message fits, 0 where one fits now. */
+  /** Milliseconds until a message fits; 0 if one fits now. */
   waitMs(key: string, now: number): number
   add(key: string, messages: 1 | -1, now: number): void
 }
@@ -85,9 +85,9 @@ interface Buckets {
 const unlimited: Buckets = { waitMs: () => 0, add: () => undefined }
 
 /**
- * A bucket that is not there is full. Two generations: what was not used for a minute is full again and goes with the older one. With more than
- * `bucketsMax` in use within a minute the older one goes before its time, and who was in it may publish a minute's worth at once: a quota is
- * looser then, and never stricter.
+ * A missing bucket counts as full. There are two generations: a bucket that was not used for a minute is full again, and is dropped with the older
+ * one. If more than `bucketsMax` are used within a minute, the older generation is dropped early, and its things may publish a minute's worth immediately:
+ * the quota then becomes looser, never stricter.
  */
 function openBuckets(perMinute: number): Buckets {
   if (perMinute === 0) return unlimited

@@ -1,8 +1,8 @@
-// When a message was received: the system's clock, with the microseconds that it does not show.
+// The clock for times of receipt: the system's clock, extended to microseconds.
 
 /**
- * Opens a clock in whole microseconds since 1970. It never leaves the millisecond of the system's clock, so it follows every
- * adjustment; within the millisecond the process's own clock tells messages apart.
+ * Opens a clock in whole microseconds since 1970. Its millisecond is always that of the system's clock, so it follows every
+ * adjustment; within the millisecond the process's own clock distinguishes messages.
  */
 export function openReceiptClock(): () => number {
   let offsetMs = Date.now() - performance.now()

@@ -1,15 +1,17 @@
-// The HTTP door for messages: POST /channels/<channel>/messages[/<subtopic…>], answered when the log has the message.
+// The HTTP route for publishing: POST /channels/<channel>/messages[/<subtopic…>]. It answers when the message is in the log.
 //
-// The order of checks: who asks (401), the shape of the request (400, 413, 415; with `Prefer: handling=strict` that of the payload, too), then rights (403). Key and rights are asked for
-// before the body is read, so nobody unknown makes the platform read one; a thing that may publish and has no quota left is answered 429 then, too.
+// Errors take precedence in this order: credentials (401), the format of the request (400, 413, 415; with `Prefer: handling=strict` also that of the payload),
+// rights (403). Key and rights are checked before the body is read, so that unknown clients cannot make the platform read one; a thing without quota gets 429
+// then, too.
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { clientAddressOf } from '../../config/http/client-address.ts'
-import { HttpError } from '../../config/http/errors.ts'
 import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import { HttpError } from '../../http/errors.ts'
+import { clientAddressOf } from '../../http/requests/client-address.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import type { Decoder } from '../decode.ts'
+import { hasObjectRoot } from '../../transformers/root.ts'
 import type { Log } from '../log.ts'
+import type { Decoder } from '../writer/decode.ts'
 import { type Certificates, openCertificates } from './certificates.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
@@ -23,23 +25,23 @@ import { subtopicOf } from './subtopic.ts'
 
 export interface IngestParts {
   readonly log: Log
-  /** The first part of a message's id: the number under which the store knows the log, or the topic's name where no store is at hand. */
+  /** The first part of a message id: the log's number in the store, or the topic's name if there is no store in this process. */
   readonly logLabel: () => string
   readonly access: AccessControl
   readonly metrics: IngestMetrics
   readonly options: IngestOptions
-  /** What strict handling decodes with; by default as a writer with default options does. */
+  /** Decoder for strict handling; by default that of a writer with default options. */
   readonly decoder?: Decoder
   /** By default those of the options. */
   readonly quotas?: Quotas | undefined
 }
 
-/** What is known of a publish before its body is read. */
+/** Facts about a publish that are known before its body is read. */
 interface Publish {
   readonly channel: string
   readonly subtopic: string
   readonly contentType: MediaType
-  /** null: the thing is not connected to the channel, which is told after the shape of the body was checked. */
+  /** null: the thing is not connected to the channel; that is answered after the body's format was checked. */
   readonly publisher: string | null
 }
 
@@ -60,13 +62,13 @@ export function ingestRoutes({
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
   async function readHead(certificates: Certificates, request: FastifyRequest): Promise<void> {
     const { channel: channelText, '*': path = '' } = request.params as { channel: string; '*'?: string }
-    // What is no id is refused by the route's schema, once it is known who asks.
+    // An invalid id is rejected by the route's schema, after authentication.
     const channel = parseChannel(channelText) ?? noChannel
     const publisher = await authenticate(access, certificates, request, channel)
     const contentType = readContentType(request)
     const subtopic = subtopicOf(path)
     if (contentType === 'application/json') checkFormat(subtopic)
-    // Only looked at: what is wrong with the body is not known yet, and a message that is refused for it must not be counted.
+    // Not counted yet: the body may still be invalid, and a rejected message must not count.
     if (publisher !== null) quotas?.check(channel, publisher)
     request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher })
   }
@@ -78,6 +80,8 @@ export function ingestRoutes({
       throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
     }
     const { channel, subtopic, contentType, publisher } = request.getDecorator<Publish>(publishKey)
+    // A writer reads an object as JSON, also if it is labelled as SenML.
+    if (contentType === 'application/senml+json' && hasObjectRoot(payload)) checkFormat(subtopic)
     const message = { channel, subtopic, publisher: publisher ?? '', protocol: 'http', contentType, createdUs, createdRestNs: 0, payload }
     const { prefer } = request.headers
     if (prefer !== undefined && isStrict(String(prefer))) {
@@ -130,12 +134,12 @@ export function ingestRoutes({
 
 const unknown = {
   Thing: 'unknown thing key: use the key returned when the thing was created',
-  Certificate: 'this certificate is revoked, has expired, or is not of this platform: get another one with POST /certs',
+  Certificate: 'this certificate is revoked, has expired, or was not issued by this platform: get another one with POST /certs',
 }
 
 /**
- * @returns the thing whose key or certificate was shown; null where it may not publish on the channel
- * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was shown too often
+ * @returns the thing of the key or certificate; null if it may not publish on the channel
+ * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was used too often
  * @throws AccessUnavailableError
  */
 async function authenticate(
@@ -147,7 +151,7 @@ async function authenticate(
   const { authorization } = request.headers
   const credential = authorization === undefined ? certificates.credentialOf(request) : parseCredential(authorization)
   if (credential === undefined || credential.scheme === 'Bearer') {
-    throw new HttpError('unauthenticated', 'publish with the key of a thing, in the header "Authorization: Thing <key>"')
+    throw new HttpError('unauthenticated', 'send the key of a thing in the header "Authorization: Thing <key>"')
   }
   const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
   if (authorization === undefined && (answer.allowed || answer.reason === 'forbidden')) certificates.noteGood(request)
@@ -169,11 +173,11 @@ function readContentType(request: FastifyRequest): MediaType {
 function checkFormat(subtopic: string): void {
   if (subtopic === '') {
     throw malformedSubtopic(
-      'a JSON document needs a subtopic, whose last part names its format: publish to /channels/<channel>/messages/<format>, or send SenML as application/senml+json',
+      'a JSON document needs a subtopic, whose last part names its format: publish to /channels/<channel>/messages/<format>, or send SenML, an array of records, as application/senml+json',
     )
   }
   if (subtopic === senmlFormat || subtopic.endsWith(`.${senmlFormat}`)) {
-    throw malformedSubtopic('a JSON subtopic cannot end in "messages", under which SenML is stored: give its last part another name')
+    throw malformedSubtopic('a JSON subtopic cannot end in "messages", which is reserved for SenML: choose another last part')
   }
 }
 

@@ -1,8 +1,8 @@
-// What a publish may carry and what it is answered, for the description of the interface. Payloads are taken as bytes, whatever is in them.
+// The OpenAPI schemas of a publish and its responses. They do not validate payloads, which are accepted as bytes.
 
 import { type TSchema, Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../config/http/error-schema.ts'
 import { channelParameter } from '../../control-plane/client.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 
 const number = (description: string, example?: number) =>
   Type.Optional(Type.Number({ description, ...(example === undefined ? {} : { examples: [example] }) }))
@@ -11,23 +11,23 @@ const text = (description: string, example?: string) =>
 
 const senmlRecord = Type.Object(
   {
-    bn: text('Base name, in front of the names from here on.', 'urn:dev:mac:0024befffe804ff1:'),
-    bt: number('Base time, added to the times from here on.', 1_793_491_199.25),
-    bu: text('Base unit, of the records from here on without a unit.'),
-    bv: number('Base value, added to the values from here on.'),
-    bs: number('Base sum, added to the sums from here on.'),
-    bver: Type.Optional(Type.Integer({ description: 'Version, 10 where it is left out.' })),
+    bn: text('Base name: prefix of the names from this record on.', 'urn:dev:mac:0024befffe804ff1:'),
+    bt: number('Base time: added to the times from this record on.', 1_793_491_199.25),
+    bu: text('Base unit: unit of records without one, from this record on.'),
+    bv: number('Base value: added to the values from this record on.'),
+    bs: number('Base sum: added to the sums from this record on.'),
+    bver: Type.Optional(Type.Integer({ description: 'Version; 10 if omitted.' })),
     n: text('Name.', 'temperature'),
     u: text('Unit.', 'Cel'),
-    v: number('Value: a number, or one of the three below.', 21.5),
+    v: number('Value: a number. Or use one of the three below.', 21.5),
     vs: text('Value: a text.'),
     vb: Type.Optional(Type.Boolean({ description: 'Value: true or false.' })),
     vd: text('Value: bytes, in base64url without padding.'),
     s: number('Sum.'),
     t: number('Time: seconds since 1970; below 2^28, seconds from now.'),
-    ut: number('Seconds in which another one comes.'),
+    ut: number('Update time: the next value follows within this many seconds.'),
   },
-  { title: 'SenmlPackRecord', description: 'RFC 8428 §4.3. Unknown labels are passed over, but those that end in `_`.' },
+  { title: 'SenmlPackRecord', description: 'RFC 8428 §4.3. Unknown labels are ignored, except those that end in `_`.' },
 )
 const senmlPack = Type.Array(senmlRecord, { title: 'SenmlPack', description: 'RFC 8428 §4.' })
 const examplePack = [
@@ -35,7 +35,7 @@ const examplePack = [
   { n: 'humidity', u: '%RH', v: 48.2 },
   { n: 'door', vb: false },
 ]
-/** One record of the same thing: name, unit and value behind a base name. */
+/** One record in CBOR: base name, name, unit and value. */
 const exampleCbor =
   '81 a4 21 78 1d 75726e3a6465763a6d61633a303032346265666666653830346666313a 00 6b 74656d7065726174757265 01 63 43656c 02 f9 4d60'
 
@@ -46,7 +46,7 @@ const bytesOf = (contentSchema: TSchema, example: unknown) => ({ schema: Type.Un
 const senml = {
   'application/senml+json': bytesOf(senmlPack, examplePack),
   'application/senml+cbor': bytesOf(
-    Type.Unknown({ description: `The bytes of a SenML pack in CBOR (RFC 8428 §6), for instance, as hex: \`${exampleCbor}\`.` }),
+    Type.Unknown({ description: `The bytes of a SenML pack in CBOR (RFC 8428 §6), for example (in hex): \`${exampleCbor}\`.` }),
     `(bytes, not this text) ${exampleCbor}`,
   ),
 }
@@ -67,8 +67,8 @@ const described = {
   response: { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
 }
 const strict =
-  'With `Prefer: handling=strict` the payload is decoded first, and one that would be a dead letter is answered 400 with the rule that it breaks.'
-const certificate = 'Where `ingest.client_certificates` says so, a client certificate of the thing stands in place of its key.'
+  'With `Prefer: handling=strict` the payload is decoded first; one that would become a dead letter gets 400 with the rule that it violates.'
+const certificate = 'If enabled by `ingest.client_certificates`, a client certificate of the thing can be used instead of its key.'
 
 export const publishSchema = {
   ...described,
@@ -87,7 +87,7 @@ export const publishUnderSchema = {
   params: Type.Object({
     channel: channelParameter,
     '*': Type.String({
-      description: 'The subtopic, its parts divided by / or . (at most 16 parts of 128 bytes).',
+      description: 'The subtopic, its parts separated by / or . (at most 16 parts of 128 bytes).',
       examples: ['house.attic.weather'],
     }),
   }),

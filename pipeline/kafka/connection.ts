@@ -1,20 +1,16 @@
-// How brokers are reached: one description for both clients, and each client opened from it.
+// Describes how to connect to the brokers, and opens clients with it.
 
-import { connect as connectPlain, isIP, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { isIP } from 'node:net'
 import type { Admin, BaseOptions, Broker, Connection, SASLMechanismValue } from '@platformatic/kafka'
-import type { ISocketFactoryArgs, Kafka, KafkaConfig, logCreator, SASLOptions } from 'kafkajs'
-import type { Logger } from '../../config/logger.ts'
-import { readTlsFiles, type TlsTexts } from '../../config/tls-files.ts'
-import { restRequestQueues } from './kafkajs-idle-timer.ts'
+import { readTlsFiles, type TlsTexts } from '../../http/tls-files.ts'
+import { type KafkaClient, loadClient } from './client/load.ts'
 import type { KafkaLogOptions } from './options.ts'
-import type { KafkaClient } from './produce.ts'
 
-/** Plain data: it can be handed to a worker. */
+/** Plain data, which can be sent to a worker. */
 export interface KafkaConnection {
   readonly brokers: readonly string[]
   readonly clientId: string
-  /** undefined is not encrypted. */
+  /** undefined means unencrypted. */
   readonly tls: TlsTexts | undefined
   readonly sasl: SaslLogin | undefined
   readonly connectTimeoutMs: number
@@ -27,7 +23,7 @@ export interface SaslLogin {
   readonly password: string
 }
 
-/** What of the section `log` says how brokers are reached. */
+/** The options of the section `log` for connections. */
 export type ConnectionOptions = Pick<
   KafkaLogOptions,
   | 'brokers'
@@ -44,9 +40,9 @@ export type ConnectionOptions = Pick<
 >
 
 /**
- * The description that the options make, with its certificates read. The options have passed `kafkaFaults`.
+ * Builds the description from options, and reads the certificates. `kafkaFaults` must have accepted the options.
  *
- * @throws SecretError for a certificate or key that cannot be used
+ * @throws SecretError for an unusable certificate or key
  */
 export async function kafkaConnection(options: ConnectionOptions): Promise<KafkaConnection> {
   const { brokers, clientId, saslMechanism, saslUsername, saslPassword, connectTimeoutMs, requestTimeoutMs } = options
@@ -70,76 +66,19 @@ export function platformaticOptions(connection: KafkaConnection): BaseOptions {
   }
 }
 
-/** A client for topics, offsets and whatever else is asked of brokers now and then; it connects at its first request. */
+/** A client for topics, offsets and other occasional requests; it connects on first use. */
 export async function openAdmin(connection: KafkaConnection): Promise<Admin> {
-  const { Admin: Client } = await import('@platformatic/kafka')
+  const { Admin: Client } = loadClient()
   return new Client({ ...platformaticOptions(connection), retries: 5, retryDelay: 200 })
 }
 
-/** A connection to this broker, which the client keeps and shares. */
+/** A connection to this broker, owned and shared by the client. */
 export function connectTo(client: KafkaClient, admin: Admin, broker: Broker): Promise<Connection> {
   return new Promise((resolve, reject) => {
     admin[client.kGetConnection](broker, (error, connection) =>
       connection === undefined ? reject(error ?? new Error('no connection')) : resolve(connection),
     )
   })
-}
-
-/**
- * kafkajs, with its idle timer at rest and each socket without delay. Its lines go to `logger`; what it says again and again of a broker
- * that is away is at debug there, since who uses it says so once.
- *
- * @throws SystemicError where kafkajs is another than the one that is patched here
- */
-export async function openKafkajs(connection: KafkaConnection, logger: Logger): Promise<Kafka> {
-  restRequestQueues()
-  const { brokers, clientId, tls, sasl, connectTimeoutMs, requestTimeoutMs } = connection
-  const { Kafka: Client, logLevel } = await import('kafkajs')
-  const config: KafkaConfig = {
-    brokers: [...brokers],
-    clientId,
-    connectionTimeout: connectTimeoutMs,
-    authenticationTimeout: requestTimeoutMs,
-    requestTimeout: requestTimeoutMs,
-    socketFactory: openSocket,
-    logLevel: logLevel.DEBUG,
-    logCreator: linesTo(logger),
-    ...(tls === undefined ? {} : { ssl: { ...tls } }),
-    ...(sasl === undefined ? {} : { sasl: sasl as SASLOptions }),
-  }
-  return new Client(config)
-}
-
-const keepAliveMs = 60_000
-
-function openSocket({ host, port, ssl, onConnect }: ISocketFactoryArgs): Socket {
-  // Without TLS there is none, whatever its type says.
-  const tls = ssl as ISocketFactoryArgs['ssl'] | null | undefined
-  const socket = tls
-    ? connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...tls }, onConnect)
-    : connectPlain({ host, port }, onConnect)
-  return socket.setNoDelay(true).setKeepAlive(true, keepAliveMs)
-}
-
-/** Levels of kafkajs. */
-const levels = { 1: 'error', 2: 'warn', 4: 'info', 5: 'debug' } as const
-/** Of its fields, those that say something and hold nothing of a message. */
-const fields = ['broker', 'clientId', 'groupId', 'memberId', 'topic', 'partition', 'error', 'retryCount', 'retryTime'] as const
-/** What is usual: a group's first use, a rebalance, and a broker that is away, of which the source speaks itself. */
-const usual =
-  /coordinator is not available|not the correct coordinator|not the leader|group is rebalancing|rebalanc|Connection (error|timeout)|ECONNREFUSED|Closed connection/i
-
-function linesTo(logger: Logger): logCreator {
-  return () =>
-    ({ level, log }) => {
-      const said = log as unknown as Record<string, unknown> & { message: string }
-      const error = typeof said['error'] === 'string' ? said['error'] : ''
-      const name = levels[level as keyof typeof levels] ?? 'debug'
-      // It logs each join of a group at info; what a person is told of is the source's own line.
-      const quiet = name === 'info' || usual.test(said.message) || usual.test(error)
-      const line = Object.fromEntries(fields.filter(field => said[field] !== undefined).map(field => [field, said[field]]))
-      logger[quiet ? 'debug' : name](line, `kafkajs: ${said.message}`)
-    }
 }
 
 function hostOf(broker: string): string {

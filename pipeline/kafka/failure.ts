@@ -1,10 +1,11 @@
-// What a client's error means: the brokers are away for now, or something is wrong that waiting does not mend.
+// Classifies errors of the Kafka client: the brokers are temporarily away, or the error is permanent.
 
-import { named } from '../../config/option-variable.ts'
+import type { metadataV12 } from '@platformatic/kafka'
+import { named } from '../../config/options/variable.ts'
 import { SystemicError } from '../systemic-error.ts'
-import type { KafkaClient } from './produce.ts'
+import type { KafkaClient } from './client/load.ts'
 
-/** Of the Kafka protocol guide ("Error Codes"), those that are told apart here. */
+/** The error codes of the Kafka protocol guide ("Error Codes") that are handled separately. */
 export const code = {
   none: 0,
   offsetOutOfRange: 1,
@@ -50,7 +51,7 @@ export const code = {
   inconsistentTopicId: 103,
 } as const
 
-/** What a broker answers where it knows nothing of a producer, or not as far: it holds nothing of the batch. */
+/** Answers of a broker that has lost the state of a producer, fully or in part: it does not have the batch. */
 export const producerLost: ReadonlySet<number> = new Set([
   code.outOfOrderSequence,
   code.unknownProducer,
@@ -58,7 +59,7 @@ export const producerLost: ReadonlySet<number> = new Set([
   code.producerFenced,
 ])
 
-/** Every error that hangs together with this one: causes, and the parts of an aggregate. */
+/** The error, its causes, and the parts of aggregate errors. */
 function* chain(error: unknown, depth = 0): Generator<Error> {
   if (!(error instanceof Error) || depth > 8) return
   yield error
@@ -66,12 +67,23 @@ function* chain(error: unknown, depth = 0): Generator<Error> {
   if (error instanceof AggregateError) for (const part of error.errors) yield* chain(part, depth + 1)
 }
 
-/** What a broker's answer says. The broker may be newer than the client's table of errors. */
+/** The error for a broker's error code, which may be newer than the client's table. */
 export function brokerError({ ProtocolError, protocolErrorsCodesById }: KafkaClient, errorCode: number): Error {
-  return errorCode in protocolErrorsCodesById ? new ProtocolError(errorCode) : new Error(`error ${errorCode} of the broker`)
+  return errorCode in protocolErrorsCodesById ? new ProtocolError(errorCode) : new Error(`broker error ${errorCode}`)
 }
 
-/** The error codes that brokers answered with. */
+/**
+ * The metadata inside an error: the client throws for any error in an answer, for example a partition without a leader.
+ *
+ * @throws the error if it contains no answer
+ */
+export function metadataIn(error: unknown): metadataV12.MetadataResponse {
+  const { response } = error as { response?: metadataV12.MetadataResponse }
+  if (response === undefined) throw error
+  return response
+}
+
+/** The brokers' error codes in an error. */
 export function brokerCodes(error: unknown): number[] {
   const codes: number[] = []
   for (const { apiCode } of chain(error) as Iterable<{ apiCode?: unknown }>) if (typeof apiCode === 'number') codes.push(apiCode)
@@ -88,9 +100,9 @@ export function reasonOf(error: unknown): string {
 const certificateFault = /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|ALTNAME|ERR_SSL|ERR_TLS/
 
 /**
- * The sentence for what a person must mend; undefined for what passes by itself.
+ * The SystemicError for an error that an operator must fix; undefined for a temporary one.
  *
- * @param what cannot be done: `the topic messages cannot be opened`
+ * @param what the consequence: `the topic messages cannot be opened`
  */
 export function systemicFault(error: unknown, what: string): SystemicError | undefined {
   for (const one of chain(error)) if (one instanceof SystemicError) return one
@@ -101,19 +113,20 @@ export function systemicFault(error: unknown, what: string): SystemicError | und
 function remedyOf(error: unknown): string | undefined {
   const codes = new Set(brokerCodes(error))
   const has = (...some: readonly number[]): boolean => some.some(one => codes.has(one))
-  if (has(code.unsupportedSaslMechanism)) return `set ${named('log.sasl_mechanism')} to one that the brokers know`
+  if (has(code.unsupportedSaslMechanism)) return `set ${named('log.sasl_mechanism')} to one that the brokers support`
   if (has(code.saslAuthenticationFailed)) return `correct ${named('log.sasl_username')} and ${named('log.sasl_password')}`
   if (has(code.topicAuthorization, code.clusterAuthorization, code.groupAuthorization)) {
-    return `the brokers do not allow it to this user: give it the rights, or ${named('log.sasl_username')} another user`
+    return `this user is not authorized: grant it the rights, or set another user in ${named('log.sasl_username')}`
   }
   if (has(code.invalidTopic)) return `correct ${named('log.topic')} and ${named('log.group')}, from which the names of topics are made`
-  if (has(code.invalidReplicationFactor)) return `set ${named('log.replication_factor')} to no more than there are brokers`
-  if (has(code.invalidPartitions, code.invalidConfig, code.policyViolation)) return 'create the topic yourself, as the cluster wants it'
+  if (has(code.invalidReplicationFactor)) return `set ${named('log.replication_factor')} to at most the number of brokers`
+  if (has(code.invalidPartitions, code.invalidConfig, code.policyViolation))
+    return 'create the topic manually with settings that the cluster allows'
   if (has(code.invalidGroup)) return `correct ${named('log.group')}`
   if (has(code.invalidSession))
     return `set ${named('consumer.session_ms')} between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers`
-  if (has(code.inconsistentGroupProtocol))
-    return `stop the members of the consumer group that are no writers of ours, or choose another ${named('log.group')}`
+  if (has(code.inconsistentGroupProtocol)) return `stop other applications in the consumer group, or choose another ${named('log.group')}`
+  if (has(code.fencedInstance)) return `another process of the group uses this name: give each its own ${named('log.instance')}`
   if (has(code.groupFull)) return `lower ${named('workers.count')}, or raise group.max.size of the brokers`
   if (has(code.unsupportedVersion)) return 'use Kafka 3.1 or newer'
   for (const one of chain(error)) {
@@ -121,14 +134,14 @@ function remedyOf(error: unknown): string | undefined {
     const { code: text } = one as { code?: unknown }
     if (typeof text === 'string' && certificateFault.test(text))
       return `correct ${named('log.tls')}, ${named('log.ca_file')} and ${named('log.cert_file')}`
-    if (text === 'PLT_KFK_AUTHENTICATION' && !isCut(one.cause))
+    if (text === 'PLT_KFK_AUTHENTICATION' && !isDisconnected(one.cause))
       return `correct ${named('log.sasl_mechanism')}, ${named('log.sasl_username')} and ${named('log.sasl_password')}`
   }
   return undefined
 }
 
-/** A connection that is cut while its user is let in is no refusal. */
-function isCut(cause: unknown): boolean {
+/** A connection that breaks during authentication does not count as rejected credentials. */
+function isDisconnected(cause: unknown): boolean {
   for (const { code: text } of chain(cause) as Iterable<{ code?: unknown }>) if (text === 'PLT_KFK_NETWORK') return true
   return false
 }

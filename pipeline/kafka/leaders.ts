@@ -1,21 +1,21 @@
-// Who leads the partitions of a topic, as the brokers said last.
+// Caches the leaders of a topic's partitions.
 
 import type { Admin, Broker } from '@platformatic/kafka'
 import { describeTopic, type Topic } from './topics.ts'
 
 export interface Leaders {
   readonly topic: Topic
-  /** undefined while the partition has none. */
+  /** The leader; undefined while the partition has none. */
   of(partition: number): Broker | undefined
-  /** Asks anew, unless that is under way. Whoever needs an answer goes on with the one before. */
+  /** Refreshes in the background, unless that is already running. Callers use the old answer meanwhile. */
   refresh(): void
-  /** Asks anew where the last answer is old: partitions may be added to a topic. */
+  /** Refreshes if the last answer is old, because partitions may be added to a topic. */
   keepFresh(nowMs: number): void
 }
 
 const ageMsMax = 60_000
 
-/** @param onFailure told why nobody answered */
+/** @param onFailure called with the error if no broker answers */
 export function openLeaders(admin: Admin, first: Topic, onFailure: (error: unknown) => void): Leaders {
   let topic = first
   let readMs = performance.now()

@@ -1,24 +1,25 @@
-// The log on Kafka: what is appended is durable when all replicas that are in sync have it (acks=all), each message once.
+// The log on Kafka: each message is appended exactly once, and is durable when all in-sync replicas have it (acks=all).
 
 import type { Logger } from '../../config/logger.ts'
 import { type Log, type LogPosition, LogUnavailableError, MessageRefusedError, messageSize, type OutgoingMessage } from '../log.ts'
-import type { Append } from './appends.ts'
+import { loadClient } from './client/load.ts'
 import { type ConnectionOptions, kafkaConnection, openAdmin } from './connection.ts'
-import type { Item } from './lane.ts'
 import type { KafkaLogOptions } from './options.ts'
-import { partitionOf } from './partitioner.ts'
-import { openProducer } from './producer.ts'
+import type { Append } from './producer/appends.ts'
+import type { Item } from './producer/partition-queue.ts'
+import { partitionOf } from './producer/partitioner.ts'
+import { openProducer } from './producer/producer.ts'
 import { describeTopic, reachTopic, type Topic } from './topics.ts'
 
-/** What of the section `log` a log needs. That of dead letters is the same with another topic. */
+/** The options of the section `log` for a log. The dead-letter log has the same with another topic. */
 export type KafkaLogSettings = ConnectionOptions &
   Pick<KafkaLogOptions, 'topic' | 'partitions' | 'replicationFactor' | 'queueBytes' | 'appendTimeoutMs'>
 
 export interface KafkaLog extends Log {
-  /** Of its topic, now. */
+  /** Current number of partitions. */
   readonly partitions: number
   /**
-   * Resolves when brokers answer, each partition has a leader, and no message was refused just now.
+   * Resolves if brokers answer, each partition has a leader, and no message was rejected recently.
    *
    * @throws LogUnavailableError
    */
@@ -26,13 +27,13 @@ export interface KafkaLog extends Log {
 }
 
 /**
- * Opens the topic, made where it is missing and may be.
+ * Opens the topic, and creates it if it is missing and that is allowed.
  *
- * @param settings have passed `kafkaFaults`
- * @param topicConfig more of the configuration of a topic that is made: `{ 'max.message.bytes': '2097152' }`
- * @throws LogUnavailableError while no broker answers: it may be opened again
- * @throws SystemicError for what waiting does not mend: wrong credentials, missing rights, a topic that cannot be used
- * @throws SecretError for a certificate or key that cannot be used
+ * @param settings must have been accepted by `kafkaFaults`
+ * @param topicConfig further configuration of a created topic: `{ 'max.message.bytes': '2097152' }`
+ * @throws LogUnavailableError while no broker answers; can be retried
+ * @throws SystemicError for a permanent error: wrong credentials, missing rights, an unusable topic
+ * @throws SecretError for an unusable certificate or key
  */
 export async function openKafkaLog(
   settings: KafkaLogSettings,
@@ -41,11 +42,11 @@ export async function openKafkaLog(
 ): Promise<KafkaLog> {
   const { topic: name, partitions, replicationFactor, queueBytes, appendTimeoutMs, requestTimeoutMs } = settings
   const connection = await kafkaConnection(settings)
-  const client = await import('@platformatic/kafka')
+  const client = loadClient()
   const admin = await openAdmin(connection)
   let topic: Topic
   try {
-    topic = await reachTopic(admin, name, { partitions, replicationFactor, config: topicConfig })
+    topic = await reachTopic(admin, name, { partitions, replicationFactor, config: topicConfig, logger })
   } catch (error) {
     await admin.close()
     throw error
@@ -61,12 +62,14 @@ export async function openKafkaLog(
     let bytes = 0
     for (const message of messages) {
       if (!Number.isSafeInteger(message.createdUs) || !Number.isSafeInteger(message.createdRestNs)) {
-        return Promise.reject(new RangeError(`a message for the log ${name} has no instant: give createdUs and createdRestNs as integers`))
+        return Promise.reject(
+          new RangeError(`a message for the log ${name} has no timestamp: give createdUs and createdRestNs as integers`),
+        )
       }
       const size = messageSize(message)
       if (size > queueBytes) {
         return Promise.reject(
-          new MessageRefusedError(`a message of ${size} bytes never fits among the ${queueBytes} that may wait for the log ${name}`),
+          new MessageRefusedError(`a message of ${size} bytes exceeds the queue of the log ${name}, which has ${queueBytes} bytes`),
         )
       }
       bytes += size
@@ -74,7 +77,7 @@ export async function openKafkaLog(
     if (queuedBytes + bytes > queueBytes) {
       return Promise.reject(
         new LogUnavailableError(
-          `${queuedBytes} bytes wait for the log ${name}, and ${queueBytes} may: try again, or raise log.queue_bytes`,
+          `the queue of the log ${name} is full (${queuedBytes} of ${queueBytes} bytes): retry, or raise log.queue_bytes`,
         ),
       )
     }
@@ -94,7 +97,7 @@ export async function openKafkaLog(
     })
   }
 
-  /** Messages without a key go to one partition for each append, in turn. */
+  /** The partition for an append without keys: one partition per append, round robin. */
   function nextKeyless(): number {
     nextPartition = (nextPartition + 1) % producer.topic.partitions
     return nextPartition
@@ -121,9 +124,9 @@ export async function openKafkaLog(
       const { refusal } = producer
       if (refusal !== undefined && performance.now() - refusal.atMs < refusalMs) throw refusal.error
       const found = await describeTopic(admin, name)
-      if (found === undefined) throw new LogUnavailableError(`there is no topic ${name}: make it anew`)
+      if (found === undefined) throw new LogUnavailableError(`the topic ${name} does not exist: create it`)
       const missing = found.leaders.indexOf(undefined)
-      if (missing >= 0) throw new LogUnavailableError(`partition ${missing} of the topic ${name} has no leader: look at the brokers`)
+      if (missing >= 0) throw new LogUnavailableError(`partition ${missing} of the topic ${name} has no leader: check the brokers`)
     },
 
     close() {
@@ -133,5 +136,5 @@ export async function openKafkaLog(
   }
 }
 
-/** So long after a refusal the check fails; then it is left to the next message, which may be taken. */
+/** How long the check fails after a rejected message; then the next message decides. */
 const refusalMs = 5_000

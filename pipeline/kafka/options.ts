@@ -1,167 +1,228 @@
-// The section `log` of the roles that work on Kafka: how it is reached, which topic, and what may wait.
+// The options section `log` of roles that use Kafka: connection, topic and queue limits.
 
 import { type Static, Type } from 'typebox'
-import type { OptionFault } from '../../config/options.ts'
+import type { OptionFault } from '../../config/options/options.ts'
+import { named } from '../../config/options/variable.ts'
 import { knownSecretFaults } from '../../config/production.ts'
+import { logsMax, partitionsMax } from '../../transformers/log-partition.ts'
 import { logOptions } from '../options.ts'
+import { defaultTopic, patternFault, type TopicOptions } from './topic-patterns.ts'
 
-/** A position in a store has 12 bits for the partition. */
-export const partitionsMax = 4096
-
-/** What becomes of a topic that is not there. */
+/** How to create a missing topic. */
 const topicProperties = {
   partitions: Type.Integer({
     default: 12,
     minimum: 1,
     maximum: partitionsMax,
-    description: 'Partitions of a topic that is made because it is missing. A topic that is there keeps its own.',
+    description: 'Number of partitions when a missing topic is created. An existing topic keeps its own.',
   }),
   replicationFactor: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 100,
-    description: "Copies of each message in a topic that is made; 0 is the broker's default.",
+    description: "Replication factor when a missing topic is created; 0 is the broker's default.",
   }),
 }
 
-/** How brokers are reached, by either client. */
+/** The connection to brokers. */
 const connectionProperties = {
   brokers: Type.Array(Type.String({ pattern: '^([^\\s:,/@\\[\\]]+|\\[[0-9a-fA-F:.]+\\]):\\d{1,5}$', allowed: 'host:port' }), {
     default: ['127.0.0.1:9092'],
     minItems: 1,
-    description: 'Kafka brokers to begin with; they name the others.',
+    description: 'Initial Kafka brokers, from which the others are discovered.',
   }),
   clientId: Type.String({
     default: 'sluice',
     pattern: '^[a-zA-Z0-9._-]{1,100}$',
-    description: 'Name under which the brokers see this process, for their logs and quotas.',
+    description: 'Client id of this process, for the logs and quotas of brokers.',
   }),
-  tls: Type.Boolean({ default: false, description: 'Encrypt, and check that the brokers are who they say.' }),
-  caFile: Type.Optional(
-    Type.String({ minLength: 1, description: "Authority of the brokers' certificates, as PEM, in place of the system's." }),
-  ),
-  certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate to show to the brokers (mutual TLS), as PEM.' })),
+  tls: Type.Boolean({ default: false, description: "Encrypt connections, and verify the brokers' certificates." }),
+  caFile: Type.Optional(Type.String({ minLength: 1, description: "CA of the brokers' certificates, as PEM, instead of the system's." })),
+  certFile: Type.Optional(Type.String({ minLength: 1, description: 'Client certificate (mutual TLS), as PEM.' })),
   keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
   saslMechanism: Type.Enum(['none', 'plain', 'scram-sha-256', 'scram-sha-512'], {
     default: 'none',
-    description: 'How this process says who it is. With `plain` the password is sent as it is: use TLS.',
+    description: 'Authentication mechanism. `plain` sends the password in clear text: use TLS.',
   }),
-  saslUsername: Type.Optional(Type.String({ minLength: 1, description: 'Its user.' })),
+  saslUsername: Type.Optional(Type.String({ minLength: 1, description: 'User for SASL.' })),
   saslPassword: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
   connectTimeoutMs: Type.Integer({
     default: 3_000,
     minimum: 100,
     maximum: 120_000,
-    description: 'Milliseconds after which a broker that cannot be connected is given up, and the next one tried.',
+    description: 'Milliseconds to wait for a connection to a broker before the next one is tried.',
   }),
   requestTimeoutMs: Type.Integer({
     default: 5_000,
     minimum: 500,
     maximum: 300_000,
-    description: 'Milliseconds after which a request without an answer is given up, and its connection with it.',
+    description: 'Milliseconds after which an unanswered request fails and its connection is closed.',
   }),
 }
 
-/** Of a role that appends: `ingest`, and the dead letters of a writer. */
+/** For a role that appends: `ingest`, and the dead letters of a writer. */
 const appendProperties = {
   queueBytes: logOptions.properties.queueBytes,
   appendTimeoutMs: Type.Integer({
     default: 10_000,
     minimum: 1_000,
     maximum: 600_000,
-    description: 'Milliseconds after which a message that no broker has acknowledged is refused; publishers are answered 503.',
+    description: 'Milliseconds after which a message without acknowledgement is rejected; publishers get 503.',
   }),
+}
+
+const topicName = {
+  pattern: '^(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,150}$',
+  allowed: '1 to 150 of the characters a-z A-Z 0-9 . _ -',
 }
 
 export const kafkaLogOptions = Type.Object({
   ...connectionProperties,
-  topic: Type.String({
-    default: 'messages',
-    pattern: '^(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,150}$',
-    allowed: '1 to 150 of the characters a-z A-Z 0-9 . _ -',
-    description: 'Topic of the messages.',
-  }),
+  topic: Type.String({ ...topicName, default: defaultTopic, description: 'Topic of the messages.' }),
   ...topicProperties,
   encoding: Type.Enum(['raw', 'confluent'], {
     default: 'raw',
-    description: 'How messages lie in the topic: `raw` is the payload with the envelope in headers, `confluent` an Avro envelope.',
+    description: 'Encoding of messages in the topic: `raw` is the payload with the envelope in headers, `confluent` an Avro envelope.',
   }),
   registry: Type.Optional(
     Type.String({
       format: 'url',
       allowed: 'a URL such as http://schemas:8081',
-      description: 'Schema registry of the encoding `confluent`.',
+      description: 'Schema registry for the encoding `confluent`.',
     }),
   ),
-  registryUsername: Type.Optional(Type.String({ minLength: 1, description: 'User of the schema registry, where it asks for one.' })),
+  registryUsername: Type.Optional(Type.String({ minLength: 1, description: 'User of the schema registry, if it requires one.' })),
   registryPassword: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
   registryTimeoutMs: Type.Integer({
     default: 5_000,
     minimum: 100,
     maximum: 300_000,
-    description: 'Milliseconds after which a question to the schema registry is given up; it is asked again.',
+    description: 'Milliseconds after which a request to the schema registry is aborted and retried.',
   }),
   ...appendProperties,
 })
 export type KafkaLogOptions = Static<typeof kafkaLogOptions>
 
-/** Of a role that reads: a writer. */
+/** The topics of a role that reads. */
+export const topicsProperties = {
+  topic: Type.Optional(
+    Type.String({ ...topicName, description: `Topic of the messages; default: \`${defaultTopic}\`, unless \`log.topics\` is set.` }),
+  ),
+  topics: Type.Optional(
+    Type.Array(
+      Type.String({
+        pattern: '^(\\^.{1,300}|(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,150})$',
+        allowed: 'names of topics, or regular expressions that begin with ^',
+      }),
+      {
+        minItems: 1,
+        maxItems: logsMax,
+        examples: [['hall', '^plant\\.']],
+        description: `Topics of the messages, instead of \`log.topic\`: names, and regular expressions that begin with \`^\`, which also select topics that are created later. At most ${logsMax} topics. In the variable, separated by commas.`,
+      },
+    ),
+  ),
+}
+
+/** For a role that reads: a writer. */
 export const kafkaSourceOptions = Type.Object({
   ...kafkaLogOptions.properties,
-  // A part of the name of the dead letters' topic, which has 249 characters at most.
+  ...topicsProperties,
+  topicsRefreshMs: Type.Integer({
+    default: 60_000,
+    minimum: 100,
+    maximum: 3_600_000,
+    description: 'Milliseconds between checks for new topics that match a pattern of `log.topics`; the workers restart to read them.',
+  }),
+  create: Type.Boolean({
+    default: false,
+    description: 'Create missing topics of messages. The topics of dead letters are created in any case.',
+  }),
+  // Part of the dead-letter topic's name, which may have at most 249 characters.
   group: Type.Optional(
     Type.String({
       pattern: '^[a-zA-Z0-9._-]{1,80}$',
       allowed: '1 to 80 of the characters a-z A-Z 0-9 . _ -',
-      description: "Consumer group, and the name of the writer; the store's name if not given.",
+      description: "Consumer group, which is also the writer's name; default: the store's name.",
     }),
   ),
-  client: Type.Enum(['kafkajs', 'platformatic'], { default: 'platformatic', description: 'The Kafka client that reads.' }),
+  client: Type.Optional(
+    Type.Enum(['kafkajs', 'platformatic'], {
+      description: 'Has no effect: there is only one Kafka client. If it is set, the start logs a warning; the next release rejects it.',
+    }),
+  ),
+  instance: Type.Optional(
+    Type.String({
+      pattern: '^[a-zA-Z0-9._-]{1,100}$',
+      allowed: '1 to 100 of the characters a-z A-Z 0-9 . _ -',
+      description:
+        'Name of this process in the consumer group, in which each worker is the member `<instance>-<worker>` (static membership, Kafka 3.2). A worker that is back within `consumer.session_ms` after a crash keeps its partitions, without a rebalance. The name must be unique per process. Without it the group assigns ids to members.',
+    }),
+  ),
+  skipBatch: Type.Boolean({
+    default: false,
+    flag: '--skip-batch',
+    description: 'Skip batches in record formats older than Kafka 0.11, which are not supported; their offsets are counted as lost.',
+  }),
   acceptNew: logOptions.properties.acceptNew,
   acceptLost: logOptions.properties.acceptLost,
 })
 export type KafkaSourceOptions = Static<typeof kafkaSourceOptions>
 
-/** What is right by itself and wrong together. */
-export function kafkaFaults(options: KafkaLogOptions, env: 'development' | 'production' = 'development'): OptionFault[] {
+/** Warnings at start-up, for options that are accepted for one more release. */
+export function kafkaWarnings({ client }: Pick<KafkaSourceOptions, 'client'>): string[] {
+  return client === undefined ? [] : [`${named('log.client')} has no effect, and the next release rejects it: remove it`]
+}
+
+/** Of a role that appends, or reads. */
+type FaultedOptions = Omit<KafkaLogOptions, 'topic'> & TopicOptions
+
+/** Faults in combinations of valid options. */
+export function kafkaFaults(options: FaultedOptions, env: 'development' | 'production' = 'development'): OptionFault[] {
   const { tls, caFile, certFile, keyFile, saslMechanism, saslUsername, saslPassword, brokers } = options
   const faults: OptionFault[] = []
   const note = (key: string, problem: string): void => void faults.push({ place: `log.${key}`, problem })
   for (const broker of brokers) {
     const port = Number(broker.slice(broker.lastIndexOf(':') + 1))
-    if (port < 1 || port > 65_535) note('brokers', `${broker} has a port that cannot be: give host:port with a port from 1 to 65535`)
+    if (port < 1 || port > 65_535) note('brokers', `${broker} has an invalid port: give host:port with a port from 1 to 65535`)
   }
   if (!tls && [caFile, certFile, keyFile].some(file => file !== undefined)) {
-    note('tls', 'certificates are for TLS: set it to true, or leave log.ca_file, log.cert_file and log.key_file out')
+    note('tls', 'certificates require TLS: set it to true, or unset log.ca_file, log.cert_file and log.key_file')
   }
   if ((certFile === undefined) !== (keyFile === undefined)) {
-    note('cert_file', 'a certificate needs its key, and a key its certificate: give both or none')
+    note('cert_file', 'log.cert_file and log.key_file belong together: set both or neither')
   }
   if (saslMechanism === 'none' && (saslUsername !== undefined || saslPassword !== undefined)) {
-    note('sasl_mechanism', 'a user and a password need a mechanism: give plain, scram-sha-256 or scram-sha-512')
+    note('sasl_mechanism', 'a user and a password need a mechanism: set plain, scram-sha-256 or scram-sha-512')
   }
   if (saslMechanism !== 'none' && (saslUsername === undefined || saslPassword === undefined)) {
     note('sasl_username', `${saslMechanism} needs a user and a password: set SVC_LOG_SASL_USERNAME and SVC_LOG_SASL_PASSWORD`)
   }
   noteRegistryFaults(options, note)
+  const { topic, topics = [] } = options
+  if (topic !== undefined && topics.length > 0) note('topics', 'log.topic and log.topics are both set: set one of them')
+  for (const wanted of topics) {
+    const fault = patternFault(wanted)
+    if (fault !== undefined) note('topics', `${fault}: correct it`)
+  }
   if (options.appendTimeoutMs < options.requestTimeoutMs) {
-    note('append_timeout_ms', `it is shorter than log.request_timeout_ms of ${options.requestTimeoutMs}: one request would outlast it`)
+    note('append_timeout_ms', `it is shorter than log.request_timeout_ms of ${options.requestTimeoutMs}, so one request would exceed it`)
   }
   return [...faults, ...knownSecretFaults(env, { 'log.sasl_password': saslPassword, 'log.registry_password': options.registryPassword })]
 }
 
-function noteRegistryFaults(options: KafkaLogOptions, note: (key: string, problem: string) => void): void {
+function noteRegistryFaults(options: FaultedOptions, note: (key: string, problem: string) => void): void {
   const { encoding, registry, registryUsername, registryPassword } = options
-  if (encoding === 'confluent' && registry === undefined) note('registry', 'the encoding confluent needs a schema registry: give its URL')
+  if (encoding === 'confluent' && registry === undefined) note('registry', 'the encoding confluent needs a schema registry: set its URL')
   if (registry !== undefined && URL.canParse(registry)) {
     const { protocol, username, password } = new URL(registry)
-    if (protocol !== 'http:' && protocol !== 'https:') note('registry', 'it is asked over HTTP: give a URL such as http://schemas:8081')
-    // It stands in log lines and errors.
+    if (protocol !== 'http:' && protocol !== 'https:') note('registry', 'it must be an HTTP URL such as http://schemas:8081')
+    // The URL is shown in log lines and errors.
     if (username !== '' || password !== '') {
-      note('registry', 'it holds a user or a password: give them as SVC_LOG_REGISTRY_USERNAME and SVC_LOG_REGISTRY_PASSWORD')
+      note('registry', 'it contains a user or a password: set them as SVC_LOG_REGISTRY_USERNAME and SVC_LOG_REGISTRY_PASSWORD')
     }
   }
   if ((registryUsername === undefined) !== (registryPassword === undefined)) {
-    note('registry_username', 'a user needs a password, and a password its user: give both or none')
+    note('registry_username', 'log.registry_username and log.registry_password belong together: set both or neither')
   }
 }

@@ -1,38 +1,20 @@
-// The source on Kafka by either client, which is loaded when it first connects: who uses one does not load the other.
+// Opens the Kafka source with the connection options of the section `log`.
 
 import type { Source } from '../source.ts'
+import { connectBrokers } from './client/broker.ts'
 import type { KafkaConnection } from './connection.ts'
-import type { ConnectBroker } from './consumer/broker.ts'
 import { type ConsumerSettings, openConsumer } from './consumer/source.ts'
-import type { KafkaSourceOptions } from './options.ts'
 
 export interface KafkaSourceSettings extends Omit<ConsumerSettings, 'brokers' | 'connectBroker'> {
-  readonly client: KafkaSourceOptions['client']
   readonly connection: KafkaConnection
 }
 
 /**
- * Connects when it is first used, and joins the group when it is first asked for runs or told to commit. With more workers in the group than
- * the topic has partitions, its runs wait for a share of their own. Sources of both clients may be in one group.
+ * Connects on first use, and joins the group at the first call of chunks or commit. If the group has more workers than
+ * the topic has partitions, chunks wait until this worker gets a share.
  *
- * @throws SystemicError for options that do not fit together
+ * @throws SystemicError for invalid combinations of options
  */
-export function openKafkaSource({ client, connection, ...settings }: KafkaSourceSettings): Source {
-  let loaded: Promise<ConnectBroker> | undefined
-  async function load(): Promise<ConnectBroker> {
-    if (client === 'kafkajs') {
-      const { connectWithKafkajs } = await import('./kafkajs/broker.ts')
-      return connectWithKafkajs(connection, settings.logger)
-    }
-    const { connectWithPlatformatic } = await import('./platformatic/broker.ts')
-    return connectWithPlatformatic(connection)
-  }
-  return openConsumer({
-    ...settings,
-    brokers: connection.brokers,
-    async connectBroker(address) {
-      loaded ??= load()
-      return (await loaded)(address)
-    },
-  })
+export function openKafkaSource({ connection, ...settings }: KafkaSourceSettings): Source {
+  return openConsumer({ ...settings, brokers: connection.brokers, connectBroker: connectBrokers(connection) })
 }

@@ -1,60 +1,64 @@
-// The topic reader on Kafka: fetches a partition from its leader, one fetch at a time, and cuts it into runs as a writer's source does.
+// The Kafka topic reader: fetches a partition from its leader, one fetch at a time, and splits it into chunks like a writer's source.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Admin } from '@platformatic/kafka'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../log.ts'
-import type { RawRun } from '../source.ts'
+import type { RawChunk } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
-import { runBelow, type TopicBounds, type TopicReader } from '../topic-reader.ts'
+import { chunkBelow, type TopicBounds, type TopicReader } from '../topic-reader.ts'
+import { fetchOn } from './client/fetch.ts'
+import { loadClient } from './client/load.ts'
 import { connectTo, type KafkaConnection, openAdmin } from './connection.ts'
-import { type FetchedPartition, fetchRequest } from './consumer/fetch-request.ts'
+import type { FetchedPartition } from './consumer/broker.ts'
 import { code, reasonOf, systemicFault } from './failure.ts'
-import { sendOn } from './platformatic/line.ts'
-import { runsOf } from './record-set.ts'
+import { chunksOf } from './records/record-set.ts'
 import { describeTopic, reachTopic, type Topic } from './topics.ts'
 
 export interface KafkaTopicReaderOptions {
   readonly connection: KafkaConnection
   readonly topic: string
-  /** Of one fetch, and of a run; a batch that is larger comes whole. */
+  /** Size limit of one fetch and of a chunk; a larger batch is still returned completely. */
   readonly fetchBytes: number
-  /** How long a partition may give nothing, broker after broker, before it is given up. */
+  /** Skips batches in old formats, as if the log had deleted them. Without it they are an error. */
+  readonly skipBatch?: boolean
+  /** How long fetching a partition is retried without success. */
   readonly patienceMs?: number
 }
 
-const runMessagesMax = 1000
+const chunkMessagesMax = 1000
 const fetchWaitMs = 500
 const againMs = 100
 const nothing = Buffer.alloc(0)
-/** Errors of a fetch that pass by themselves; the leader is looked for again. */
+/** Error codes of a fetch; after a temporary one the leader is looked up again. */
 const outOfRange = 1
 const topicIdErrors: readonly number[] = [100, 103]
 
 /**
- * Opens a topic for reading; it makes none.
+ * Opens an existing topic for reading.
  *
- * @throws SystemicError where there is no such topic, or it may not be read
+ * @throws SystemicError if there is no such topic, or access is denied
  * @throws LogUnavailableError while no broker answers
  */
 export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Promise<TopicReader> {
-  const { topic: name, fetchBytes, patienceMs = 15_000 } = options
-  const client = await import('@platformatic/kafka')
+  const { topic: name, fetchBytes, skipBatch = false, patienceMs = 15_000 } = options
+  const client = loadClient()
   const admin = await openAdmin(options.connection)
   let topic = await opened(admin, name)
 
-  /** Asks the leader once; undefined for what passes by itself, with its reason in `away`. */
+  /** Sends one fetch to the leader; undefined for a temporary error, with its reason in `away`. */
   async function fetch(partition: number, offset: number, away: { reason?: unknown }): Promise<FetchedPartition | undefined> {
     try {
       const leader = topic.leaders[partition]
       if (leader === undefined) throw new Error(`partition ${partition} has no leader`)
       const limits = { waitMs: fetchWaitMs, bytesMax: fetchBytes, partitionBytesMax: fetchBytes }
-      const asked = fetchRequest({ topicId: topic.id, partitions: [{ partition, offset }], ...limits })
-      const answer = await sendOn(client, await connectTo(client, admin, leader), asked)
-      const found = answer.partitions[0] ?? { partition, error: answer.error, aborted: [], records: nothing }
+      const request = { topicIds: [topic.id], partitions: [{ at: logPartition(0, partition), offset }], ...limits }
+      const answer = await fetchOn(client, await connectTo(client, admin, leader), request)
+      const found = answer.partitions[0] ?? { at: logPartition(0, partition), error: answer.error, aborted: [], records: nothing }
       const error = answer.error === code.none ? found.error : answer.error
       if (error === code.none || error === outOfRange) return { ...found, error }
       if (error === code.topicAuthorization) {
-        throw new SystemicError(`the topic ${name} may not be read: allow its user to read it`)
+        throw new SystemicError(`no permission to read the topic ${name}: grant read to the user`)
       }
       throw new Error(topicIdErrors.includes(error) ? 'the brokers do not know its id' : `error ${error}`)
     } catch (error) {
@@ -66,16 +70,16 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
   }
 
   /**
-   * Asks who leads the partitions now; what passes by itself leaves its reason in `away`.
+   * Looks up the leaders again; a temporary error is stored in `away`.
    *
-   * @throws SystemicError where the topic was made anew
+   * @throws SystemicError if the topic was recreated
    */
   async function lookAgain(away: { reason?: unknown }): Promise<void> {
     try {
       const found = await describeTopic(admin, name)
-      // A broker that starts does not know its topics at once.
+      // A starting broker does not know its topics immediately.
       if (found === undefined) throw new LogUnavailableError('the brokers do not know the topic')
-      if (found.id !== topic.id) throw new SystemicError(`the topic ${name} was made anew while it was read: start again`)
+      if (found.id !== topic.id) throw new SystemicError(`the topic ${name} was recreated while it was being read: start again`)
       topic = found
     } catch (error) {
       if (!(error instanceof LogUnavailableError)) throw error
@@ -83,10 +87,10 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
     }
   }
 
-  async function* read(partition: number, from: number, to: number): AsyncGenerator<RawRun> {
+  async function* read(partition: number, from: number, to: number): AsyncGenerator<RawChunk> {
     const away: { reason?: unknown } = {}
     let next = from
-    let givenUpMs = performance.now() + patienceMs
+    let deadlineMs = performance.now() + patienceMs
     while (next < to) {
       const fetched = await fetch(partition, next, away)
       if (fetched?.error === outOfRange) {
@@ -94,14 +98,24 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
         await wait(againMs)
       } else if (fetched !== undefined) {
         const { records, aborted } = fetched
-        for (const run of runsOf(records, { topic: name, partition, from: next, aborted, runBytesMax: fetchBytes, runMessagesMax })) {
-          yield runBelow(run, to)
-          next = run.to
-          givenUpMs = performance.now() + patienceMs
+        const fetchedSet = {
+          topic: name,
+          at: logPartition(0, partition),
+          from: next,
+          aborted,
+          skipBatch,
+          chunkBytesMax: fetchBytes,
+          chunkMessagesMax,
+        }
+        for (const chunk of chunksOf(records, fetchedSet)) {
+          const from = chunk.from + (chunk.lost ?? 0)
+          if (from < Math.min(chunk.to, to)) yield chunkBelow({ ...chunk, from }, to)
+          next = chunk.to
+          deadlineMs = performance.now() + patienceMs
           if (next >= to) return
         }
       }
-      if (performance.now() > givenUpMs) throw unreadable(partition, next, away.reason)
+      if (performance.now() > deadlineMs) throw unreadable(partition, next, away.reason)
       if (fetched === undefined) {
         await wait(againMs)
         await lookAgain(away)
@@ -110,7 +124,7 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
   }
 
   function unreadable(partition: number, offset: number, reason: unknown): LogUnavailableError {
-    const why = reason === undefined ? 'nothing comes' : reasonOf(reason)
+    const why = reason === undefined ? 'no data' : reasonOf(reason)
     return new LogUnavailableError(`the topic ${name} cannot be read at partition ${partition}, offset ${offset} (${why})`, {
       cause: reason,
     })
@@ -127,14 +141,14 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
 
   async function bounds(): Promise<Map<number, TopicBounds>> {
     try {
-      // The start after the end would be after what was deleted between.
+      // If it were read after the end, the start could be above it, because messages may be deleted in between.
       const starts = await offsets(client.ListOffsetTimestamps.EARLIEST)
       const ends = await offsets(client.ListOffsetTimestamps.LATEST)
       return new Map([...ends].map(([partition, end]) => [partition, { start: Math.min(starts.get(partition)!, end), end }]))
     } catch (error) {
       throw (
         systemicFault(error, `the offsets of the topic ${name} cannot be read`) ??
-        new LogUnavailableError(`the offsets of the topic ${name} cannot be read (${reasonOf(error)}): look at the brokers`, {
+        new LogUnavailableError(`the offsets of the topic ${name} cannot be read (${reasonOf(error)}): check the brokers`, {
           cause: error,
         })
       )

@@ -1,61 +1,75 @@
-// Topics: what the brokers say of one, making one that is missing, and the offsets that it and a consumer group have.
+// Describes and creates topics, and reads the offsets of topics and consumer groups.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Admin, API, Broker, Connection, FetchIsolationLevelValue, metadataV12 } from '@platformatic/kafka'
-import { named } from '../../config/option-variable.ts'
+import type { Admin, API, Broker, Connection, metadataV12 } from '@platformatic/kafka'
+import type { Logger } from '../../config/logger.ts'
+import { named } from '../../config/options/variable.ts'
+import { partitionsMax } from '../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
+import { loadClient } from './client/load.ts'
 import { type KafkaConnection, openAdmin } from './connection.ts'
-import { brokerCodes, code, reasonOf, systemicFault } from './failure.ts'
-import { type KafkaLogOptions, partitionsMax } from './options.ts'
+import { brokerCodes, code, metadataIn, reasonOf, systemicFault } from './failure.ts'
+import { isPattern, matchingTopics, topicsText } from './topic-patterns.ts'
 
 export interface Topic {
   readonly name: string
-  /** A UUID that the cluster made with the topic: a topic made anew under the same name has another. */
+  /** UUID assigned by the cluster; a recreated topic of the same name has another. */
   readonly id: string
   readonly partitions: number
   /** The leader of each partition by its number; undefined while it has none. */
   readonly leaders: readonly (Broker | undefined)[]
 }
 
-/** How a topic is made where it is missing. */
+/** How to create a missing topic. */
 export interface TopicToMake {
   readonly partitions: number
-  /** 0: what the brokers are set to. */
+  /** 0: the brokers' default. */
   readonly replicationFactor: number
-  /** More of its configuration: `{ 'max.message.bytes': '2097152' }`. */
+  /** Further configuration: `{ 'max.message.bytes': '2097152' }`. */
   readonly config?: Readonly<Record<string, string>>
+  /** Gets a line for each topic that is created. */
+  readonly logger: Logger
 }
 
 type MetadataResponse = metadataV12.MetadataResponse
 
 const noId = '00000000-0000-0000-0000-000000000000'
-/** Metadata has topic ids from this version on (KIP-516, Kafka 2.8). */
+/** Metadata contains topic ids since this version (KIP-516, Kafka 2.8). */
 const versionWithIds = 10
 
 /**
- * Asks one of the brokers, another one at each attempt.
+ * Asks one of the brokers, a different one at each attempt.
  *
- * @returns undefined where there is no such topic
- * @throws SystemicError for brokers without topic ids, a topic of more partitions than a position can hold, and missing rights
+ * @returns undefined if there is no such topic
+ * @throws SystemicError for brokers without topic ids, a topic with more partitions than a position can represent, and missing rights
  * @throws LogUnavailableError while no broker answers
  */
 export async function describeTopic(admin: Admin, name: string, attempt = 0): Promise<Topic | undefined> {
-  const { brokers, topics } = await readMetadata(admin, name, attempt)
+  return (await describeTopics(admin, [name], attempt))[0]
+}
+
+/** As `describeTopic`, for several topics in the order of their names. */
+export async function describeTopics(admin: Admin, names: readonly string[], attempt = 0): Promise<(Topic | undefined)[]> {
+  const metadata = await readMetadata(admin, names, attempt)
+  return names.map(name => topicIn(metadata, name))
+}
+
+function topicIn({ brokers, topics }: MetadataResponse, name: string): Topic | undefined {
   const found = topics.find(topic => topic.name === name)
   if (found === undefined || found.errorCode === code.unknownTopic) return undefined
   if (found.errorCode === code.topicAuthorization) {
-    throw new SystemicError(`the brokers do not show the topic ${name} to this user: give it the right to describe, read and write it`)
+    throw new SystemicError(`no permission to see the topic ${name}: grant describe, read and write to the user`)
   }
   if (found.errorCode === code.invalidTopic) {
     throw new SystemicError(
-      `${name} is no name for a topic: correct ${named('log.topic')} and ${named('log.group')}, from which it is made`,
+      `${name} is not a valid topic name: correct ${named('log.topic')} and ${named('log.group')}, from which it is built`,
     )
   }
   if (found.errorCode !== code.none && found.errorCode !== code.leaderNotAvailable) {
-    throw new LogUnavailableError(`the brokers answer error ${found.errorCode} for the topic ${name}: look at their logs`)
+    throw new LogUnavailableError(`the brokers answer error ${found.errorCode} for the topic ${name}: check their logs`)
   }
-  if (found.topicId === noId) throw tooOld(name)
+  if (found.topicId === noId) throw tooOld(`the topic ${name}`)
   const count = found.partitions.length
   checkPartitions(name, count)
   const leaders: (Broker | undefined)[] = Array.from({ length: count }, () => undefined)
@@ -64,33 +78,33 @@ export async function describeTopic(admin: Admin, name: string, attempt = 0): Pr
   return { name, id: found.topicId, partitions: count, leaders }
 }
 
-/** @throws SystemicError where they are more than a position can tell apart */
+/** @throws SystemicError if there are more than a position can represent */
 export function checkPartitions(name: string, count: number): void {
   if (count > partitionsMax) {
     throw new SystemicError(
-      `the topic ${name} has ${count} partitions, and a stored position has room for ${partitionsMax}: use a topic with fewer`,
+      `the topic ${name} has ${count} partitions, but a stored position allows only ${partitionsMax}: use a topic with fewer`,
     )
   }
 }
 
-async function readMetadata(admin: Admin, name: string, attempt: number): Promise<MetadataResponse> {
-  const client = await import('@platformatic/kafka')
+/** @param names null for all topics that this user may see */
+async function readMetadata(admin: Admin, names: readonly string[] | null, attempt: number): Promise<MetadataResponse> {
+  const client = loadClient()
+  const what = names === null ? 'the topics' : topicsText(names)
   try {
     const connection = await new Promise<Connection>((resolve, reject) => {
       admin[client.kGetBootstrapConnection]((error, found) => (found === undefined ? reject(asError(error)) : resolve(found)), attempt)
     })
-    const metadata = await new Promise<API<[string[], boolean, boolean], MetadataResponse>>((resolve, reject) => {
-      admin[client.kGetApi]<[string[], boolean, boolean], MetadataResponse>('Metadata', (error, found) =>
+    type Request = [string[] | null, boolean, boolean]
+    const metadata = await new Promise<API<Request, MetadataResponse>>((resolve, reject) => {
+      admin[client.kGetApi]<Request, MetadataResponse>('Metadata', (error, found) =>
         found === undefined ? reject(asError(error)) : resolve(found),
       )
     })
-    if (metadata.version < versionWithIds) throw tooOld(name)
-    return await metadata.async(connection, [name], false, false)
+    if (metadata.version < versionWithIds) throw tooOld(what)
+    return await metadata.async(connection, names === null ? null : [...names], false, false).catch(metadataIn)
   } catch (error) {
-    // The client makes an error of an answer in which anything is wrong: a partition without a leader, say.
-    const { response } = error as { response?: MetadataResponse }
-    if (response?.topics !== undefined) return response
-    throw systemicFault(error, `the topic ${name} cannot be looked at`) ?? away(name, error)
+    throw systemicFault(error, `${what} cannot be described`) ?? away(what, error)
   }
 }
 
@@ -98,119 +112,134 @@ function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error))
 }
 
-function tooOld(name: string): SystemicError {
+function tooOld(what: string): SystemicError {
   return new SystemicError(
-    `the brokers give the topic ${name} no id, so that a topic made anew could not be told from it: use Kafka 2.8 or later, in KRaft mode`,
+    `the brokers return no id for ${what}, so a recreated topic could not be detected: use Kafka 2.8 or later, in KRaft mode`,
   )
 }
 
-function away(name: string, cause: unknown): LogUnavailableError {
-  return new LogUnavailableError(`the topic ${name} cannot be reached (${reasonOf(cause)}): look at the brokers`, { cause })
+/** @param what `the topic messages` */
+function away(what: string, cause: unknown): LogUnavailableError {
+  return new LogUnavailableError(`${what} cannot be reached (${reasonOf(cause)}): check the brokers`, { cause })
 }
 
-/** A topic is there for all brokers some time after it was made. */
+/** How long it may take until all brokers know a new topic. */
 const settleMsMax = 30_000
 const settleWaitMs = 50
 
+/** How long a topic may be unknown to brokers after it was created. */
+const missingMsMax = 2_000
+
 /**
- * The topic of the section `log`, made where it is missing and may be. Any number of processes may do that at once. Of a topic that was
- * there partitions may have no leader now: who reads begins with the others.
+ * The topics with these names, or that match these patterns, sorted by name. Several processes may create a missing one at once. Partitions of an
+ * existing topic may have no leader: readers start with the others.
  *
- * @throws SystemicError where it cannot be used or made
- * @throws LogUnavailableError while no broker answers
+ * @param wanted names, and patterns that begin with `^`
+ * @param make how to create missing topics; undefined if they must exist
+ * @throws SystemicError if one cannot be used or created, or is missing and `make` is not set
+ * @throws LogUnavailableError while no broker answers, and while no topic matches
  */
-export async function openTopic(
+export async function openTopics(
   connection: KafkaConnection,
-  { topic, partitions, replicationFactor }: Pick<KafkaLogOptions, 'topic' | 'partitions' | 'replicationFactor'>,
-  config: TopicToMake['config'] = {},
-): Promise<Topic> {
+  wanted: readonly string[],
+  make: TopicToMake | undefined,
+): Promise<readonly Topic[]> {
   const admin = await openAdmin(connection)
   try {
-    const present = await describeTopic(admin, topic)
-    if (present !== undefined && present.partitions > 0) return present
-    return await reachTopic(admin, topic, { partitions, replicationFactor, config })
+    const names = await namesOf(admin, wanted)
+    const deadlineMs = performance.now() + (make === undefined ? missingMsMax : settleMsMax)
+    for (let attempt = 0; ; attempt++) {
+      const found = await describeTopics(admin, names, attempt)
+      const missing = names.filter((_, at) => found[at] === undefined || found[at].partitions === 0)
+      if (missing.length === 0) return found as Topic[]
+      if (performance.now() > deadlineMs) throw stillMissing(missing[0]!, make, connection)
+      const absent = missing.filter(name => found[names.indexOf(name)] === undefined)
+      if (make !== undefined && absent.length > 0) await makeTopics(admin, absent, make)
+      await wait(settleWaitMs)
+    }
   } finally {
     await admin.close()
   }
 }
 
+/** The wanted names, and those of the topics that match the patterns. Throws as `openTopics`, but does not look for named topics. */
+export async function topicNames(connection: KafkaConnection, wanted: readonly string[]): Promise<string[]> {
+  if (!wanted.some(isPattern)) return matchingTopics(wanted, [])
+  const admin = await openAdmin(connection)
+  try {
+    return await namesOf(admin, wanted)
+  } finally {
+    await admin.close()
+  }
+}
+
+async function namesOf(admin: Admin, wanted: readonly string[]): Promise<string[]> {
+  const all = wanted.some(isPattern) ? (await readMetadata(admin, null, 0)).topics : []
+  const names = matchingTopics(
+    wanted,
+    all.flatMap(({ name }) => name ?? []),
+  )
+  if (names.length === 0) throw new LogUnavailableError(`no topic matches ${wanted.join(', ')} yet`)
+  return names
+}
+
+function stillMissing(name: string, make: TopicToMake | undefined, { brokers }: KafkaConnection): Error {
+  if (make !== undefined) return new LogUnavailableError(`the topic ${name} has no partitions yet: check the brokers`)
+  return new SystemicError(
+    `the topic ${name} does not exist: create it (kafka-topics.sh --bootstrap-server ${brokers[0]} --create --topic ${name} --partitions 12), set ${named('log.create')} to true, or correct ${named('log.topic')}`,
+  )
+}
+
 /**
- * The topic with a leader for each partition, made where it is missing and `make` says how.
+ * The topic with a leader for each partition; it is created if it is missing and `make` is set.
  *
- * @throws SystemicError where it is missing and not to be made, or may not be, and as `describeTopic`
+ * @throws SystemicError if it is missing and `make` is not set or creating it is not allowed, and as `describeTopic`
  * @throws LogUnavailableError while no broker answers
  */
 export async function reachTopic(admin: Admin, name: string, make: TopicToMake | undefined): Promise<Topic> {
   let made = false
-  const givenUpMs = performance.now() + settleMsMax
+  const deadlineMs = performance.now() + settleMsMax
   for (let attempt = 0; ; attempt++) {
     const topic = await describeTopic(admin, name, attempt)
     if (topic !== undefined && topic.partitions > 0 && !topic.leaders.includes(undefined)) return topic
     if (topic === undefined && !made) {
-      if (make === undefined)
-        throw new SystemicError(`there is no topic ${name}: make it, or set ${named('log.topic')} to the one that is meant`)
-      await makeTopic(admin, name, make)
+      if (make === undefined) throw new SystemicError(`the topic ${name} does not exist: create it, or correct ${named('log.topic')}`)
+      await makeTopics(admin, [name], make)
       made = true
     }
-    if (performance.now() > givenUpMs) {
-      throw new LogUnavailableError(`the topic ${name} has partitions without a leader: look at the brokers`)
+    if (performance.now() > deadlineMs) {
+      throw new LogUnavailableError(`the topic ${name} has partitions without a leader: check the brokers`)
     }
     await wait(settleWaitMs)
   }
 }
 
-async function makeTopic(admin: Admin, name: string, { partitions, replicationFactor, config = {} }: TopicToMake): Promise<void> {
+/** Creates those that do not exist: another process may do the same. */
+async function makeTopics(admin: Admin, names: readonly string[], make: TopicToMake): Promise<void> {
+  const { partitions, replicationFactor, config = {}, logger } = make
   const replicas = replicationFactor === 0 ? -1 : replicationFactor
   const configs = Object.entries(config).map(([key, value]) => ({ name: key, value }))
-  try {
-    await admin.createTopics({ topics: [name], partitions, replicas, configs })
-  } catch (error) {
-    if (brokerCodes(error).includes(code.topicExists)) return
-    throw systemicFault(error, `the topic ${name} is missing and cannot be made`) ?? away(name, error)
+  for (const name of names) {
+    try {
+      await admin.createTopics({ topics: [name], partitions, replicas, configs })
+      logger.info({ topic: name, partitions }, 'created a topic')
+    } catch (error) {
+      if (brokerCodes(error).includes(code.topicExists)) continue
+      throw systemicFault(error, `the topic ${name} does not exist and cannot be created`) ?? away(`the topic ${name}`, error)
+    }
   }
 }
 
-/** The first offset that is still there, and the one that the next message will get. */
+/** The first existing offset, and the offset of the next message. */
 export interface Bounds {
   readonly start: number
   readonly end: number
 }
 
 /**
- * @returns by partition
- * @throws SystemicError, LogUnavailableError
- */
-export async function readBounds(admin: Admin, name: string, partitions: readonly number[]): Promise<Map<number, Bounds>> {
-  const { FetchIsolationLevels, ListOffsetTimestamps } = await import('@platformatic/kafka')
-  const isolation = FetchIsolationLevels.READ_UNCOMMITTED
-  const [starts, ends] = await Promise.all([
-    readOffsets(admin, name, partitions, ListOffsetTimestamps.EARLIEST, isolation),
-    readOffsets(admin, name, partitions, ListOffsetTimestamps.LATEST, isolation),
-  ])
-  return new Map(partitions.map(partition => [partition, { start: starts.get(partition)!, end: ends.get(partition)! }]))
-}
-
-async function readOffsets(
-  admin: Admin,
-  name: string,
-  partitions: readonly number[],
-  timestamp: bigint,
-  isolationLevel: FetchIsolationLevelValue,
-): Promise<Map<number, number>> {
-  const asked = partitions.map(partitionIndex => ({ partitionIndex, timestamp }))
-  try {
-    const topics = await admin.listOffsets({ topics: [{ name, partitions: asked }], isolationLevel })
-    const found = topics.flatMap(topic => topic.partitions.map(({ partitionIndex, offset }) => [partitionIndex, Number(offset)] as const))
-    return new Map(found)
-  } catch (error) {
-    throw systemicFault(error, `the offsets of the topic ${name} cannot be read`) ?? away(name, error)
-  }
-}
-
-/**
- * What a consumer group has committed: the offsets below which everything is done.
+ * The committed offsets of a consumer group, below which everything is processed.
  *
- * @returns by partition; those without a commit are missing
+ * @returns by partition; without those that have no commit
  * @throws SystemicError, LogUnavailableError
  */
 export async function readCommitted(
@@ -233,6 +262,6 @@ export async function readCommitted(
     }
     return committed
   } catch (error) {
-    throw systemicFault(error, `the offsets of the group ${group} cannot be read`) ?? away(name, error)
+    throw systemicFault(error, `the offsets of the group ${group} cannot be read`) ?? away(`the topic ${name}`, error)
   }
 }

@@ -1,44 +1,50 @@
-// One who follows: where they are in the log, and what is given to them from there.
+// A follower: its position in the log, and how messages are sent from there.
 
 import type { TopicBounds } from '../topic-reader.ts'
-import type { Follower, LiveMessage, Place } from './messages.ts'
+import type { Follower, LiveMessage, StreamOffset } from './messages.ts'
 
 export interface Follow {
   readonly channel: string
   readonly follower: Follower
-  /** By partition, the offset of the next message; undefined: where the tail is, in each of them. */
+  /** The offset of the next message by partition; undefined if the follower is at the tail in all of them. */
   offsets: number[] | undefined
-  /** Of the next message of this partition so many rows were taken. There is none where there are no offsets. */
+  /** How many rows of the next message of this partition were taken. Undefined if `offsets` is. */
   begun: { readonly partition: number; readonly rows: number } | undefined
-  /** The tail gives; else it is read for them. */
+  /** True if it gets messages from the tail; otherwise it catches up. */
   attached: boolean
   stopped: boolean
 }
 
-/** Where to begin. */
+/** Where a follower begins. */
 export interface Beginning {
   readonly offsets: number[]
   readonly begun: Follow['begun']
-  /** Messages between were deleted. */
+  /** Messages in between were deleted. */
   readonly lost: boolean
 }
 
 /**
  * @param after undefined: from now on
- * @param log the tag of the one that is there
- * @returns undefined where the place lies behind the end of the log, as it is known now
+ * @param log the tag of the current log
+ * @param otherBegins where to begin if `after` is of another log: see `LiveTopic`
+ * @returns undefined if the offset is after the end of the log as currently known
  */
-export function beginningOf(after: Place | undefined, log: string, bounds: ReadonlyMap<number, TopicBounds>): Beginning | undefined {
+export function beginningOf(
+  after: StreamOffset | undefined,
+  log: string,
+  bounds: ReadonlyMap<number, TopicBounds>,
+  otherBegins: 'start' | 'end' = 'start',
+): Beginning | undefined {
   const partitions = [...bounds.keys()].toSorted((one, other) => one - other)
   const whole = (end: 'start' | 'end'): number[] => partitions.map(partition => bounds.get(partition)![end])
   if (after === undefined) return { offsets: whole('end'), begun: undefined, lost: false }
-  // What a log that was made anew holds is all behind what was given out of the one before.
-  if (after.log !== log) return { offsets: whole('start'), begun: undefined, lost: true }
+  // Everything in a recreated log comes after what was sent from the previous one.
+  if (after.log !== log) return { offsets: whole(otherBegins), begun: undefined, lost: true }
   let lost = false
   const offsets: number[] = []
   for (const partition of partitions) {
     const { start, end } = bounds.get(partition)!
-    // A partition that came later.
+    // A partition that was added later.
     const offset = after.offsets[partition] ?? start
     if (offset > end) return undefined
     lost ||= offset < start
@@ -49,12 +55,12 @@ export function beginningOf(after: Place | undefined, log: string, bounds: Reado
   return { offsets, begun, lost }
 }
 
-/** Where one is who is attached to the tail: with what it passed for them. */
+/** The offsets of a follower; of an attached one those of the tail. */
 export function offsetsOf({ offsets }: Follow, tail: readonly number[]): number[] {
   return offsets === undefined ? [...tail] : tail.map((offset, partition) => Math.max(offset, offsets[partition] ?? 0))
 }
 
-/** The log lost what lay at this offset of a partition and above; what it gives there from now on was not given out. */
+/** The log lost its messages of a partition from this offset on; what it now has there was not sent. */
 export function shorten(follow: Follow, partition: number, end: number): void {
   const { offsets, begun } = follow
   if (offsets !== undefined && offsets[partition]! >= end) {
@@ -64,15 +70,15 @@ export function shorten(follow: Follow, partition: number, end: number): void {
   follow.follower.lost()
 }
 
-/** Records that are given at once: a step of the work that is done in time slices. */
+/** Records sent in one step of a time slice. */
 export const rowsAtOnce = 500
 
 /**
- * Gives the next rows of a message to one who has offsets of their own, unless they are past it. A message that is begun is given before those
- * of other partitions: a place has room for one.
+ * Sends the next rows of a message to a follower with its own offsets, unless it is past them. A message that was started is sent before those of
+ * other partitions, because an offset can represent only one.
  *
- * @param offsets theirs
- * @returns false where there is more of it, or they have no room for all of these rows: their offsets say where to go on
+ * @param offsets the follower's
+ * @returns false if the message has more rows, or the follower has no room for all of these: its offsets say where to continue
  */
 export function giveFrom(follow: Follow, offsets: number[], message: LiveMessage): boolean {
   const { partition, offset, batch } = message

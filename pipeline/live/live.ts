@@ -1,54 +1,52 @@
-// Live messages over any log: opens its tail when somebody follows, brings each one there, and closes it behind the last.
+// Live messages over any log: opens its tail for the first follower, brings each follower to it, and closes it after the last.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { unlessAborted } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
-import type { DecoderOptions } from '../decode.ts'
 import type { TopicBounds } from '../topic-reader.ts'
-import { catchUp } from './catch-up.ts'
+import type { DecoderOptions } from '../writer/decode.ts'
+import { catchUp, openSemaphore } from './catch-up.ts'
 import { type Beginning, beginningOf, type Follow, offsetsOf, shorten } from './follow.ts'
-import { type Follower, type Following, type LiveMessages, LiveUnavailableError, type Place } from './messages.ts'
-import { openSemaphore } from './semaphore.ts'
-import { openTail, type Tail } from './tail.ts'
+import { type Follower, type Following, type LiveMessages, LiveUnavailableError, type StreamOffset } from './messages.ts'
+import { type LiveTopic, openTail, type Tail } from './tail.ts'
 import { openTimeSlices } from './time-slices.ts'
-import type { LiveTopic } from './topic.ts'
 
 export interface LiveParts {
   readonly topic: LiveTopic
-  /** As the writers have them. */
+  /** The same as the writers'. */
   readonly decoder: DecoderOptions
-  /** Of the log, while it is followed. */
+  /** For the log, while it is followed. */
   readonly outage: OutageReport
   readonly logger: Logger
 }
 
 export interface OpenLiveMessages extends LiveMessages {
-  /** Asks the log for its ends, also where nobody follows. @throws LiveUnavailableError while it cannot be followed */
+  /** Asks the log for its ends, also without followers. @throws LiveUnavailableError while it cannot be followed */
   check(): Promise<void>
-  /** Ends all who follow. What the log does not let go of soon goes with the process. */
+  /** Ends all followers. A log that does not close soon is left to the end of the process. */
   close(): Promise<void>
 }
 
-/** So many read the log behind the tail at the same time. */
+/** How many followers read the log before the tail at the same time. */
 const readsAtOnce = 2
-/** A place that another process gave may lie behind the end that is known here, for as long as a broker's followers take to hear of it. */
+/** An offset from another process may be after the end that is known here, until the brokers report more. */
 const aheadTries = 10
 const aheadMs = 200
-/** A log may be opened for longer; who waits for it comes again. */
+/** Opening a log may take longer; a caller that waits for it retries. */
 const enterMsMax = 5_000
-/** Of the five seconds that a stop may take. */
+/** A part of the five seconds that a stop may take. */
 const closeMsMax = 500
 
-/** A tail, with those who are there or on their way. */
+/** A tail, with the followers that are attached or catching up. */
 interface Watch {
   readonly tail: Promise<Tail>
   readonly follows: Set<Follow>
   /** The last of them closes it. */
   users: number
-  /** Who comes meanwhile joins, also where all who waited went away: each attempt may take long. */
+  /** New followers join meanwhile, even if all others have left: each attempt may take long. */
   isOpening: boolean
-  /** Nothing comes from the tail any more. */
+  /** The tail sends nothing more. */
   ended: boolean
 }
 
@@ -56,7 +54,7 @@ export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts):
   const slices = openTimeSlices()
   const reads = openSemaphore(readsAtOnce)
   const watches = new Set<Watch>()
-  /** The one that who comes next joins. */
+  /** The one that the next follower joins. */
   let current: Watch | undefined
   const closing = new AbortController()
 
@@ -70,6 +68,7 @@ export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts):
     const follows = new Set<Follow>()
     const tail = openTail({
       topic,
+      slices,
       decoder,
       outage,
       logger,
@@ -101,15 +100,15 @@ export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts):
   function closeUnused(watch: Watch): void {
     if (watch.users > 0 || watch.isOpening) return
     if (current === watch) current = undefined
-    close(watch).catch((error: unknown) => logger.warn({ err: error }, 'the log was not let go in order'))
+    close(watch).catch((error: unknown) => logger.warn({ err: error }, 'the log was not closed cleanly'))
   }
 
-  /** @throws LiveUnavailableError, also where the log takes too long, and at the end */
+  /** @throws LiveUnavailableError, also if the log takes too long, and when closing */
   async function entered<Found>(ask: (tail: Tail) => Promise<Found>): Promise<{ watch: Watch; tail: Tail; found: Found }> {
     if (closing.signal.aborted) throw new LiveUnavailableError('the log is closed')
     const watch = enter()
     const late = new AbortController()
-    const timer = setTimeout(() => late.abort(new Error(`it gave no answer within ${enterMsMax} ms`)), enterMsMax)
+    const timer = setTimeout(() => late.abort(new Error(`no answer within ${enterMsMax} ms`)), enterMsMax)
     const over = AbortSignal.any([closing.signal, late.signal])
     try {
       const tail = await unlessAborted(watch.tail, over)
@@ -123,24 +122,24 @@ export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts):
   }
 
   async function close(watch: Watch): Promise<void> {
-    // Who waited for a tail that could not be opened was told.
+    // If the tail could not be opened, those who waited for it have got the error.
     const tail = await watch.tail.catch(() => undefined)
     await tail?.close()
     watches.delete(watch)
   }
 
-  /** To the tail, in the background. */
+  /** Catches up with the tail, in the background. */
   function bring(follow: Follow, tail: Tail): void {
     catchUp(follow, { tail, slices, reads }).catch((error: unknown) => {
       if (follow.stopped) return
-      logger.error({ err: error }, 'the log cannot be read for a live stream, which is ended')
+      logger.error({ err: error }, 'the log cannot be read for a live stream: closing the stream')
       follow.follower.end()
     })
   }
 
   return {
     async follow(channel, after) {
-      const { watch, tail, found } = await entered(opened => beginning(opened, after))
+      const { watch, tail, found } = await entered(opened => beginning(opened, after, topic.otherBegins))
       return following(watch, tail, channel, found)
     },
 
@@ -165,13 +164,13 @@ export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts):
       lost,
       start(follower: Follower) {
         if (stopped) return
-        // Meanwhile it may have come to an end of which only those who had started were told.
+        // The tail may have ended meanwhile, which only started followers were notified of.
         if (watch.ended) return follower.end()
         follow = { channel, follower, offsets, begun, attached: false, stopped: false }
         follows.add(follow)
         bring(follow, tail)
       },
-      place(): Place {
+      streamOffset(): StreamOffset {
         const own = follow?.attached === true ? offsetsOf(follow, tail.next) : [...(follow?.offsets ?? offsets)]
         return { log: tail.log, offsets: own, ...((follow === undefined ? begun : follow.begun) ?? { partition: 0, rows: 0 }) }
       },
@@ -189,12 +188,12 @@ export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts):
   }
 }
 
-async function beginning(tail: Tail, after: Place | undefined): Promise<Beginning> {
+async function beginning(tail: Tail, after: StreamOffset | undefined, otherBegins: LiveTopic['otherBegins']): Promise<Beginning> {
   for (let left = aheadTries; ; left--) {
     const bounds = await tail.reader.bounds()
-    const found = beginningOf(after, tail.log, bounds)
+    const found = beginningOf(after, tail.log, bounds, otherBegins)
     if (found !== undefined) return found
-    // The log lost what it had, and a message written since could have any of these offsets.
+    // The log lost messages, and any of these offsets may belong to a message written since.
     if (left === 0) return { offsets: endsOf(bounds), begun: undefined, lost: true }
     await new Promise(resolve => setTimeout(resolve, aheadMs))
   }

@@ -1,30 +1,38 @@
-// The contract of live messages: what a stream of one channel asks of the log. The only file of this folder that readers import.
+// The contract of live messages: what a stream of one channel needs from the log. The only file of this folder that readers import.
 
 import type { RecordBatch } from '../../transformers/record-batch.ts'
 
-/** A place in a log: everything before it was given out. */
-export interface Place {
-  /** Which log, 16 hexadecimal digits: one that was made anew has others. */
+/** An offset in a stream of the log: everything before it was sent. */
+export interface StreamOffset {
+  /** Identifies the log, 16 hexadecimal digits: a recreated log has others. */
   readonly log: string
-  /** By partition, the offset of the next message. */
+  /** The offset of the next message, by partition. */
   readonly offsets: readonly number[]
-  /** Of the next message of this partition so many rows were given out, counted in the order of its batch; 0 where it is not begun. */
+  /** How many rows of the next message of this partition were sent, in the order of its batch; 0 if it was not started. */
   readonly partition: number
   readonly rows: number
 }
 
 /**
- * The place behind so many rows of a message.
+ * The offset after this many rows of a message.
  *
- * @param offsets by partition, the offset of the next message; in the message's own partition that of the message
+ * @param offsets the offset of the next message by partition; in the message's own partition its own offset
  */
-export function placeBehind(rows: number, { batch, partition, offset }: LiveMessage, log: string, offsets: readonly number[]): Place {
+export function streamOffsetBehind(
+  rows: number,
+  { batch, partition, offset }: LiveMessage,
+  log: string,
+  offsets: readonly number[],
+): StreamOffset {
   if (rows < batch.rowCount) return { log, offsets, partition, rows }
-  // Not inside it, so that nobody misses it when retention takes it.
+  // Not inside the message: otherwise it would count as lost if the retention deletes it.
   return { log, offsets: offsets.with(partition, offset + 1), partition, rows: 0 }
 }
 
-/** A decoded message: the rows of its batch, all of them records or all documents. All who follow its channel are given the same one, and it never changes. */
+/**
+ * A decoded message: the rows of its batch, all of them records or all documents. All followers of its channel get the same object, which never
+ * changes.
+ */
 export interface LiveMessage {
   readonly batch: RecordBatch
   readonly partition: number
@@ -33,48 +41,47 @@ export interface LiveMessage {
 
 export interface Follower {
   /**
-   * Takes the rows `[first, end)` of a message, at once. Rows that are of no interest count as taken.
+   * Takes the rows `[first, end)` of a message, synchronously. Rows that do not match count as taken.
    *
-   * @param offsets by partition, the offset of the next message; in the message's own partition that of the message. Of use until
-   * the call returns
-   * @returns the number of the first row that it did not take for want of room; `end` where it took all
+   * @param offsets the offset of the next message by partition; in the message's own partition its own offset. Valid until the call returns
+   * @returns the number of the first row that it did not take for lack of room; `end` if it took all
    */
   take(message: LiveMessage, first: number, end: number, offsets: readonly number[]): number
-  /** undefined while it has room; else resolves when it has some again, or was stopped. */
-  room(): Promise<void> | undefined
-  /** The log deleted messages that were not given out: what comes next lies behind them. */
+  /** undefined while it has room; otherwise resolves when it has room again, or was stopped. */
+  space(): Promise<void> | undefined
+  /** The log deleted messages that were not sent: what comes next is after them. */
   lost(): void
-  /** Nothing more comes: the log cannot be followed. */
+  /** No more messages follow, because the log cannot be followed. */
   end(): void
 }
 
 export interface Following {
-  /** Of the log, as its places have it. */
+  /** Identifies the log, as in its offsets. */
   readonly log: string
-  /** Messages behind the place that was asked for are no longer in the log, or it is another log. */
+  /** Messages after the requested offset are no longer in the log, or it is another log. */
   readonly lost: boolean
-  /** Begins to give out. Called once. */
+  /** Starts sending. Called once. */
   start(follower: Follower): void
-  place(): Place
-  /** Nothing is given out from here on. A second call does nothing. */
+  streamOffset(): StreamOffset
+  /** Nothing is sent afterwards. A second call does nothing. */
   stop(): void
 }
 
-/** The log cannot be followed now: the caller may try again. */
+/** The log cannot be followed now; the caller may retry. */
 export class LiveUnavailableError extends Error {
   override readonly name = 'LiveUnavailableError'
 }
 
 /**
- * Messages as they are written to the log, decoded as the writers decode them. In each partition they come in the order of the log, and
- * none is left out or given twice while the log holds what lies behind the place. What cannot be decoded is passed over.
+ * Messages as they are written to the log, decoded like the writers decode them. In each partition they come in the order of the log, each exactly
+ * once as long as the log has what comes after the place. Messages that cannot be decoded are skipped.
  */
 export interface LiveMessages {
   /**
    * Follows a channel.
    *
-   * @param after where to go on; undefined: with what is written from now on
+   * @param after where to resume; undefined: with messages written from now on
    * @throws LiveUnavailableError
    */
-  follow(channel: string, after: Place | undefined): Promise<Following>
+  follow(channel: string, after: StreamOffset | undefined): Promise<Following>
 }

@@ -1,42 +1,57 @@
-// The end of a log, read once for all who follow: a message is decoded only where somebody follows its channel.
+// The end of a log, read once for all followers. A message is decoded only if its channel has a follower.
 //
-// Who follows is attached when they are where the tail is. One who has no room, or has not taken all of a large message at once, is detached and
-// catches up, so that the others do not wait for them.
+// A follower is attached when it has reached the tail. If it has no room, or does not take all of a large message immediately, it is detached and
+// catches up, so that the others do not wait for it.
 
 import { hash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
-import type { DecoderOptions } from '../decode.ts'
 import { LogUnavailableError } from '../log.ts'
-import type { RawRun } from '../source.ts'
+import type { RawChunk } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
+import type { DecoderOptions } from '../writer/decode.ts'
 import { type Decoding, openDecoding } from './decoding.ts'
 import { type Follow, giveFrom, offsetsOf } from './follow.ts'
-import { openTimeSlices } from './time-slices.ts'
-import type { LiveTopic } from './topic.ts'
+import type { TimeSlices } from './time-slices.ts'
+
+/** What live messages need from a log: a reader of its topic, and a notification when there may be something new. */
+export interface LiveTopic {
+  /** @throws LogUnavailableError, SystemicError */
+  open(): Promise<TopicReader>
+  /** Calls `listener` when there may be new messages. Returns a function that stops this. */
+  onAppend(listener: () => void): () => void
+  /** Milliseconds until it is opened again to see whether partitions were added or the topic was recreated; absent if neither can happen. */
+  readonly lookAgainMs?: number
+  /**
+   * Where a follower begins that was last in another log: at the `start` of one that replaced it, which is the default, or at the `end` if the log
+   * consists of several topics, of which most may be the same.
+   */
+  readonly otherBegins?: 'start' | 'end'
+}
 
 export interface TailParts {
   readonly topic: LiveTopic
+  readonly slices: TimeSlices
   readonly decoder: DecoderOptions
   readonly outage: OutageReport
   readonly logger: Logger
-  /** Called for one who has not taken all of a message, or is not where the tail is by now: where they go on is theirs from here. */
+  /** Called for a follower that has not taken all of a message, or is no longer at the tail: it then has its own offsets. */
   readonly onDetached: (follow: Follow) => void
-  /** A partition lost its last messages, from this offset on: those who follow may have been given them, or lack them. */
+  /** A partition lost its last messages, from this offset on: followers may have got them, or lack them. */
   readonly onShortened: (partition: number, end: number) => void
-  /** The log cannot be followed any more; nothing is called after it. */
+  /** The log can no longer be followed; nothing is called afterwards. */
   readonly onEnd: () => void
 }
 
 export interface Tail {
-  /** Of the log, as places have it. */
+  /** Identifies the log, as in offsets. */
   readonly log: string
   readonly reader: TopicReader
-  /** Another one when the log lost its last messages: none that was decoded before is given any more. */
+  /** Replaced when the log loses its last messages: nothing decoded before is sent. */
   readonly decoding: Decoding
-  /** By partition, the offset of the next message. */
+  /** The offset of the next message, by partition. */
   readonly next: readonly number[]
   attach(follow: Follow): void
   detach(follow: Follow): void
@@ -44,11 +59,11 @@ export interface Tail {
   close(): Promise<void>
 }
 
-/** Places name each partition, and a header has room for so many. */
+/** Offsets name each partition, and a header has space for this many. */
 const partitionsMax = 1000
 const retryMs = 500
 
-export async function openTail({ topic, decoder, outage, logger, onDetached, onShortened, onEnd }: TailParts): Promise<Tail> {
+export async function openTail({ topic, slices, decoder, outage, logger, onDetached, onShortened, onEnd }: TailParts): Promise<Tail> {
   let reader = await topic.open()
   const next: number[] = []
   try {
@@ -65,8 +80,6 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
   }
   const attached = new Map<string, Set<Follow>>()
   let decoding = openDecoding(decoder)
-  // Not those of who catches up: what is new does not wait behind what is old.
-  const slices = openTimeSlices()
   const closing = new AbortController()
   let news = Promise.withResolvers<void>()
   const forget = topic.onAppend(wake)
@@ -85,16 +98,15 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
     if (follows?.size === 0) attached.delete(follow.channel)
   }
 
-  async function give(run: RawRun): Promise<void> {
-    const { partition } = run
-    if (run.from > next[partition]!) lose(partition, run.from)
-    const cursor = run.cursor()
+  async function give(chunk: RawChunk, partition: number): Promise<void> {
+    if (chunk.from > next[partition]!) lose(partition, chunk.from)
+    const cursor = chunk.cursor()
     const { message } = cursor
     while (cursor.next()) {
       const follows = attached.get(message.channel)
       if (follows === undefined || message.offset < next[partition]!) continue
       next[partition] = message.offset
-      // Where they are is theirs from here, until each has taken it: others come and go in between.
+      // From here the followers have their own offsets, until each has taken the message: others attach and detach in between.
       attached.delete(message.channel)
       for (const follow of follows) {
         follow.attached = false
@@ -110,7 +122,7 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
         else onDetached(follow)
       }
     }
-    next[partition] = run.to
+    next[partition] = chunk.to
   }
 
   function attach(follow: Follow): void {
@@ -121,13 +133,13 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
     else follows.add(follow)
   }
 
-  /** Messages were deleted before anybody took them. */
+  /** Messages were deleted before they were read. */
   function lose(partition: number, start: number): void {
     next[partition] = start
     for (const follows of attached.values()) for (const follow of follows) follow.follower.lost()
   }
 
-  /** A topic gets partitions, and is made anew, without telling anybody. What fails changes nothing, and is done again. */
+  /** A topic may get partitions, or be recreated, without a notification. If this fails nothing changes, and it is repeated. */
   async function lookAgain(): Promise<void> {
     const found = await topic.open()
     if (found.id === reader.id && found.partitions === reader.partitions) {
@@ -135,10 +147,10 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
       return found.close()
     }
     try {
-      if (found.id !== reader.id) throw new SystemicError(`the topic ${found.name} was made anew`)
+      if (found.id !== reader.id) throw new SystemicError(`the topic ${found.name} was recreated, or one of several changed`)
       if (found.partitions > partitionsMax) throw new SystemicError(`the topic ${found.name} has more than ${partitionsMax} partitions now`)
       const bounds = await found.bounds()
-      // What lies in them came while somebody followed.
+      // Messages in new partitions were written while there were followers.
       for (let partition = next.length; partition < found.partitions; partition++) next.push(bounds.get(partition)!.start)
     } catch (error) {
       await found.close()
@@ -151,8 +163,8 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
   }
 
   /**
-   * A replica that lacked the last messages leads now (Kafka: an unclean election). Where one that has them leads, no end is told below those
-   * told before (KIP-207).
+   * A replica that lacked the last messages is the leader now (Kafka: an unclean election). A leader that has them never reports an end below one
+   * that was reported before (KIP-207).
    */
   function shortenTo(bounds: ReadonlyMap<number, TopicBounds>): void {
     for (const [partition, { end }] of bounds) {
@@ -171,7 +183,7 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
   async function readNews(): Promise<void> {
     let bounds = await reader.bounds()
     if (isShorter(bounds)) {
-      // One that was made anew is shorter, too.
+      // A recreated topic is shorter, too.
       await lookAgain()
       bounds = await reader.bounds()
       shortenTo(bounds)
@@ -179,9 +191,9 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
     const behind = [...bounds].filter(([partition, { end }]) => next[partition]! < end)
     const reads = await Promise.allSettled(
       behind.map(async ([partition, { end }]) => {
-        for await (const run of reader.read(partition, next[partition]!, end)) {
+        for await (const chunk of reader.read(partition, next[partition]!, end)) {
           if (closing.signal.aborted) return
-          await give(run)
+          await give(chunk, partition)
         }
       }),
     )
@@ -205,7 +217,7 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
   }
 
   follow().catch((error: unknown) => {
-    logger.error({ err: error }, 'the log cannot be followed live: streams are ended, and look again when they come back')
+    logger.error({ err: error }, 'the log cannot be followed live: closing the streams, which catch up when they reconnect')
     onEnd()
   })
 
@@ -213,7 +225,7 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
     closing.abort()
     outage.close()
     forget()
-    // What is on its way ends with it; a broker that is silent is not waited for.
+    // Ends requests in flight; a silent broker is not waited for.
     await reader.close()
   }
 
@@ -235,7 +247,7 @@ export async function openTail({ topic, decoder, outage, logger, onDetached, onS
   }
 }
 
-/** Short, since it is in each place. */
+/** Short, because it is part of each offset. */
 function logTag(id: string): string {
   return hash('sha256', id, 'hex').slice(0, 16)
 }

@@ -1,14 +1,14 @@
-// Time slices: work that takes long lets the event loop go on after each slice, so that publishers of the same process wait for one slice and not for all
-// of the work.
+// Time slices: long work lets the event loop run after each slice, so that publishers in the same process wait for one slice and not for all of the
+// work.
 
 export interface TimeSlices {
-  /** undefined while the slice lasts: go on. Else resolves with the next one, in the order in which it was asked for. */
+  /** undefined while the slice lasts; otherwise resolves with the next one, in the order of the calls. */
   next(): Promise<void> | undefined
 }
 
 /**
- * Short, since a publisher waits for several turns of the event loop, and each may hold a slice. One step of the work may exceed it: a few hundred records
- * that are given out, a chunk that is read from the log, or a message that is decoded.
+ * Short, since a publisher waits for several iterations of the event loop, and each may contain a slice. One step of the work may exceed it: sending
+ * a few hundred records, reading a chunk from the log, or decoding a message.
  */
 const sliceMs = 2
 

@@ -1,30 +1,50 @@
-// The reader of a Cassandra store: what each question asks of its pages of rows, which it filters and groups in this process.
+// The reader of a Cassandra store: reads pages of rows for each query, and filters and groups them in this process.
 
 import type { Connection } from '../../sinks/cassandra/connection.ts'
 import { formatsOf, type Seen, seeRows } from '../formats.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
-import { type AggregateQuery, type Direction, noFilters, type PageQuery, type RowKey, type Selection } from '../query.ts'
-import { type Bucket, type FoundFormat, type Grouped, keyOf, type Reader, type Row, senmlFormat } from '../reader.ts'
-import { type Ask, asking } from './asking.ts'
-import { comparePlaces, firstDayOfAll, keyRangeOf } from './key-range.ts'
+import {
+  type AggregateQuery,
+  type Bucket,
+  type Direction,
+  type Filter,
+  type FoundFormat,
+  type Grouped,
+  keyOf,
+  noFilters,
+  type PageQuery,
+  type Reader,
+  type Row,
+  type RowKey,
+  senmlFormat,
+} from '../reader.ts'
 import type { ReaderStoreOptions } from './options.ts'
-import { openPages, type PageLimits, type RowsOfDay } from './pages.ts'
-import { placeOf } from './rows.ts'
-import { selectDayBefore, selectFormats, selectRows } from './select.ts'
-import { isStorable, type Source, sourceOf } from './source.ts'
-import { openTables } from './tables.ts'
-import { type FoundKey, wholeRows } from './whole-rows.ts'
+import { openPages, openTables, type PageLimits, type RowsOfDay } from './pages.ts'
+import { type Ask, withRequests } from './requests.ts'
+import { clusteringKeyOf, type FoundKey, wholeRows } from './rows.ts'
+import {
+  compareKeys,
+  firstDayOfAll,
+  isStorable,
+  keyRangeOf,
+  type Source,
+  selectDayBefore,
+  selectFormats,
+  selectRows,
+  sourceOf,
+} from './select.ts'
 
+/** The components of a reader. */
 export interface CassandraReaderParts {
-  /** Stays the caller's: closing the reader does not close it. */
+  /** The caller closes it; closing the reader does not. */
   readonly connection: Connection
   readonly options: Pick<ReaderStoreOptions, 'queryTimeoutMs'>
 }
 
-/** Of one page of the registry. */
+/** Rows of one page of the registry. */
 const formatsTogether = 1_000
 
-/** Opens a reader over the tables that the Cassandra sink keeps. It makes none: before the first writer there is nothing to read. */
+/** Opens a reader of the Cassandra sink's tables. It creates nothing: before the first writer there is nothing to read. */
 export function openCassandraReader(
   { connection, options }: CassandraReaderParts,
   { pageRowsMax = 1_024, keyRowsMax = 4_096 }: Partial<PageLimits> = {},
@@ -34,20 +54,20 @@ export function openCassandraReader(
   const pagesOf = openPages(keyspace, tables, { pageRowsMax, keyRowsMax })
 
   async function within<Found>(
-    selection: Selection,
+    filter: Filter,
     signal: AbortSignal,
     nothing: Found,
     work: (ask: Ask, source: Source) => Promise<Found>,
   ): Promise<Found> {
     signal.throwIfAborted()
-    if (!isStorable(selection)) return nothing
-    const source = sourceOf(keyspace, selection.format)
-    return await asking({ connection, timeoutMs: options.queryTimeoutMs }, signal, async ask =>
-      (await tables.has(ask, source, selection)) ? await work(ask, source) : nothing,
+    if (!isStorable(filter)) return nothing
+    const source = sourceOf(keyspace, filter.format)
+    return await withRequests({ connection, timeoutMs: options.queryTimeoutMs }, signal, async ask =>
+      (await tables.has(ask, source, filter)) ? await work(ask, source) : nothing,
     )
   }
 
-  /** The place of the row that so many rows end with; undefined where there are fewer. */
+  /** The key of the last row to skip; undefined if there are fewer rows than that. */
   async function passOver(ask: Ask, source: Source, query: PageQuery): Promise<RowKey | undefined> {
     const { direction, after, offset } = query
     let left = offset
@@ -58,10 +78,10 @@ export function openCassandraReader(
     return undefined
   }
 
-  /** A format without a listed day costs one request. */
-  async function seen(ask: Ask, selection: Selection, rowsMax: number): Promise<Seen> {
-    const source = sourceOf(keyspace, selection.format)
-    return await seeRows(eachOf(pagesOf(ask, source, selection, { columns: [source.key[0], 'subtopic'], limit: rowsMax })), rowsMax)
+  /** Costs one request for a format without a listed day. */
+  async function seen(ask: Ask, filter: Filter, rowsMax: number): Promise<Seen> {
+    const source = sourceOf(keyspace, filter.format)
+    return await seeRows(eachOf(pagesOf(ask, source, filter, { columns: [source.key[0], 'subtopic'], limit: rowsMax })), rowsMax)
   }
 
   return {
@@ -77,7 +97,7 @@ export function openCassandraReader(
             if (isWhole) found.push(row)
             else known.push({ day, row })
             if (found.length + known.length < limit) continue
-            // One that has been deleted since makes room for another.
+            // A row that was deleted meanwhile is missing here, so another one fills the page.
             found.push(...(await wholeRows(ask, source, known)))
             known = []
             if (found.length === limit) return found
@@ -87,10 +107,10 @@ export function openCassandraReader(
         return found
       }),
 
-    count: (selection, max, signal) =>
-      within(selection, signal, 0, async (ask, source) => {
+    count: (filter, max, signal) =>
+      within(filter, signal, 0, async (ask, source) => {
         let counted = 0
-        for await (const { rows } of pagesOf(ask, source, selection, { columns: [source.key[2]], limit: max + 1 })) {
+        for await (const { rows } of pagesOf(ask, source, filter, { columns: [source.key[2]], limit: max + 1 })) {
           counted += rows.length
           if (counted > max) return max + 1
         }
@@ -125,23 +145,23 @@ export function openCassandraReader(
           for (const row of page.rows) names.push(row['format'] as string)
           from = page.next
         }
-        return await formatsOf(names, query, selection => seen(ask, selection, query.rowsMax))
+        return await formatsOf(names, query, filter => seen(ask, filter, query.rowsMax))
       }),
 
     async check() {
-      // Of no channel, by the ways that questions take.
-      await asking({ connection, timeoutMs: options.queryTimeoutMs }, new AbortController().signal, async ask => {
-        const nobody: Selection = { ...noFilters, channel: '', format: senmlFormat }
+      // Reads from an empty channel, by the same statements as queries.
+      await withRequests({ connection, timeoutMs: options.queryTimeoutMs }, new AbortController().signal, async ask => {
+        const empty: Filter = { ...noFilters, channel: '', format: senmlFormat }
         const source = sourceOf(keyspace, senmlFormat)
-        const range = keyRangeOf(nobody, source.unitNs, 'desc', undefined)!
-        for (const publisher of [undefined, '']) await ask(selectDayBefore(keyspace, { ...nobody, publisher }, firstDayOfAll), { rows: 1 })
-        const rows = { columns: source.columns, channel: nobody.channel, day: 0, range, direction: 'desc' as const, limit: 1 }
+        const range = keyRangeOf(empty, source.unitNs, 'desc', undefined)!
+        for (const publisher of [undefined, '']) await ask(selectDayBefore(keyspace, { ...empty, publisher }, firstDayOfAll), { rows: 1 })
+        const rows = { columns: source.columns, channel: empty.channel, day: 0, range, direction: 'desc' as const, limit: 1 }
         await ask(selectRows(source, rows), { rows: 1 })
       })
     },
 
     async close() {
-      // The connection is the caller's, and nothing else is held.
+      // The caller closes the connection, and nothing else is open.
     },
   }
 }
@@ -156,7 +176,7 @@ async function* eachOf(pages: AsyncIterable<RowsOfDay>, met?: (row: Row, day: nu
 }
 
 function isBehind(row: Row, after: RowKey, direction: Direction, { unitNs }: Source): boolean {
-  const place = { time: after.timeNs / unitNs, position: after.position, index: after.index }
-  const order = comparePlaces(placeOf(row), place)
+  const key = { time: after.timeNs / unitNs, position: after.position, index: after.index }
+  const order = compareKeys(clusteringKeyOf(row), key)
   return direction === 'desc' ? order < 0 : order > 0
 }

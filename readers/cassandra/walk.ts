@@ -1,34 +1,42 @@
-// The rows of a range of keys, day after day and page after page, in order.
+// Reads the rows of a range of keys in order, day by day and page by page.
 //
-// A question begins with one day and a small page, so that a page of a busy channel costs what its rows cost; where it is likely which day
-// that is, its rows are asked for while the days still are. Pages grow, and the next one is on its way while one is looked at. Where days turn out to be short, more and more of them are asked for at once, with as many rows
-// in all as a page has: what is held is two pages, however long the walk is. Where rows turn out to be large, pages have fewer of them.
+// A walk begins with one day and a small page, so that a page of a busy channel costs only its rows. Pages grow, and the next one is requested while
+// one is processed. If days turn out to be short, more and more of them are requested at once, together with as many rows as a page has: so at most
+// two pages are in memory, however long the walk is. If rows turn out to be large, pages have fewer rows.
 
-import { dayOfDate } from '../../sinks/cassandra/date.ts'
+import { dayOfDate } from '../../sinks/cassandra/day-registry.ts'
 import { isSchemaFault } from '../../sinks/cassandra/errors.ts'
-import type { Direction, Selection } from '../query.ts'
-import type { Ask, FoundPage } from './asking.ts'
-import { firstDayOfAll, type KeyRange } from './key-range.ts'
-import { type Statement, selectDayBefore, selectDays, selectPublisherRows, selectRows } from './select.ts'
-import type { Source } from './source.ts'
+import type { Direction, Filter } from '../reader.ts'
+import type { Ask, FoundPage } from './requests.ts'
+import {
+  firstDayOfAll,
+  type KeyRange,
+  type Source,
+  type Statement,
+  selectDayBefore,
+  selectDays,
+  selectPublisherRows,
+  selectRows,
+} from './select.ts'
 
+/** What to read, how far, and in which steps. */
 export interface Walk {
   readonly keyspace: string
   readonly source: Source
-  /** Of it channel, format and publisher say which days are visited. */
-  readonly selection: Selection
+  /** Channel, format and publisher decide which days are visited. */
+  readonly filter: Filter
   readonly range: KeyRange
   readonly direction: Direction
   readonly columns: readonly string[]
-  /** So many rows are wanted, and days that are asked for together may give some more; infinity where it turns out row by row. */
+  /** Number of rows to read; days that are requested together may return some more. Infinity if matching is decided row by row. */
   readonly limit: number
   readonly pageRows: number
   readonly pageRowsMax: number
-  /** On which the walk probably begins; where it does not, one page of it was read for nothing. */
+  /** Its rows are requested together with the list of days. Saves a round trip if the walk begins on this day; otherwise a page is read in vain. */
   readonly likelyDay: number | undefined
-  /** Rows of the selection's publisher alone are asked for, newest first. Without it the rows are everybody's. */
+  /** Reads only rows of the filter's publisher, newest first. Otherwise it reads the rows of all publishers. */
   readonly byIndex: boolean
-  /** Called where the table of a format turns out to be gone: it has no rows then. */
+  /** Called if the table of a format turns out to be missing; it then has no rows. */
   readonly onMissing: () => void
 }
 
@@ -45,32 +53,33 @@ interface BegunDay {
 }
 
 const daysTogetherMax = 16
-/** Of the columns that may be large. */
+/** Most bytes of the columns that may be large. */
 const pageBytesMax = 8 * 1024 * 1024
 const largeColumns: ReadonlySet<string> = new Set(['payload', 'string_value', 'data_value'])
-/** Days that are listed at first, and further on: most pages end on the first. */
+/** Days in the first list and in later ones: most pages end on the first day. */
 const daysFirst = 16
 const daysNext = 500
 
+/** Rows in the order of the direction, page by page. */
 export async function* walk(ask: Ask, { limit, pageRows, pageRowsMax, likelyDay, ...where }: Walk): AsyncGenerator<WalkedPage> {
   const days = daysOf(ask, where)
   let wanted = limit
   let size = Math.min(pageRows, pageRowsMax)
   let together = 1
-  // One publisher's days are mostly short, and each turn is a round trip.
+  // The days of one publisher are usually short, and each round is a round trip.
   const growth = where.byIndex ? 4 : 2
   const large = where.columns.filter(column => largeColumns.has(column))
 
   async function begin(day: number, rows: number): Promise<BegunDay> {
     const { source, columns, range, direction, byIndex } = where
-    const { channel, publisher } = where.selection
+    const { channel, publisher } = where.filter
     const asked = { columns, channel, day, range, direction, limit: wanted }
     const statement = byIndex && publisher !== undefined ? selectPublisherRows(source, asked, publisher) : selectRows(source, asked)
     return { day, statement, first: await askRows(ask, where, statement, rows) }
   }
 
   let likely: Promise<BegunDay> | undefined = likelyDay === undefined ? undefined : begin(likelyDay, size)
-  // Nobody waits for it where the walk begins elsewhere.
+  // If the walk begins on another day, its failure does not matter.
   likely?.catch(() => undefined)
   for (;;) {
     const some = await take(days, together)
@@ -79,14 +88,14 @@ export async function* walk(ask: Ask, { limit, pageRows, pageRowsMax, likelyDay,
     )
     likely = undefined
     let areShort = true
-    // A node that is asked for a page as large as the limit gives the first one, wherever the page before has ended.
+    // A node returns the first page again, wherever the previous one ended, if the page size is at least the limit.
     const nextMax = wanted - 1
     for (const { day, statement, first } of begun) {
       for (let page: FoundPage | undefined = first; page !== undefined; ) {
         size = Math.min(size * 2, pageRowsMax, rowsOfBytes(page.rows, large))
         const next: Promise<FoundPage> | undefined =
           page.next === undefined ? undefined : askRows(ask, where, statement, Math.min(size, nextMax), page.next)
-        // Nobody waits for it where the walk ends here.
+        // If the walk ends here, its failure does not matter.
         next?.catch(() => undefined)
         areShort &&= next === undefined
         yield { day, rows: page.rows }
@@ -100,7 +109,7 @@ export async function* walk(ask: Ask, { limit, pageRows, pageRowsMax, likelyDay,
   }
 }
 
-/** The table of a format may have been dropped, and its days are still listed. */
+/** The table of a format may have been dropped while its days are still listed. */
 async function askRows(
   ask: Ask,
   { source, byIndex, onMissing }: Pick<Walk, 'source' | 'byIndex' | 'onMissing'>,
@@ -111,14 +120,14 @@ async function askRows(
   try {
     return await ask(statement, { rows, from })
   } catch (error) {
-    // By the index it may be the index that is missing.
+    // With the index, it may be the index that is missing.
     if (source.kind === 'senml' || byIndex || !isSchemaFault(error)) throw error
     onMissing()
     return { rows: [], next: undefined }
   }
 }
 
-/** How many rows a page may have that are as large as these. */
+/** How many rows of this size fit into a page. */
 function rowsOfBytes(rows: FoundPage['rows'], large: readonly string[]): number {
   let bytes = 0
   for (const row of rows) {
@@ -127,27 +136,27 @@ function rowsOfBytes(rows: FoundPage['rows'], large: readonly string[]): number 
   return bytes === 0 ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor((pageBytesMax * rows.length) / bytes))
 }
 
-type Where = Pick<Walk, 'keyspace' | 'selection' | 'range' | 'direction'>
+type Where = Pick<Walk, 'keyspace' | 'filter' | 'range' | 'direction'>
 
 /**
- * The listed days that the range has rows on, in the direction. Where a partition is of several days its first one is listed, so that the
- * range begins in the latest that is not after its own first day, however many days that is.
+ * The listed days with rows in the range, in the direction. If a partition has several days, its first one is listed, so the range begins in the
+ * latest listed day that is not after its own first day.
  */
-async function* daysOf(ask: Ask, { keyspace, selection, range, direction }: Where): AsyncGenerator<number> {
+async function* daysOf(ask: Ask, { keyspace, filter, range, direction }: Where): AsyncGenerator<number> {
   const { firstDay, lastDay } = range
   if (direction === 'desc') {
-    for await (const day of listed(ask, selectDays(keyspace, selection, direction, firstDayOfAll, lastDay))) {
+    for await (const day of listed(ask, selectDays(keyspace, filter, direction, firstDayOfAll, lastDay))) {
       yield day
       if (day <= firstDay) return
     }
     return
   }
   if (firstDay !== firstDayOfAll) {
-    const { rows } = await ask(selectDayBefore(keyspace, selection, firstDay), { rows: 1 })
+    const { rows } = await ask(selectDayBefore(keyspace, filter, firstDay), { rows: 1 })
     for (const row of rows) yield dayIn(row)
   }
   const next = firstDay === firstDayOfAll ? firstDay : firstDay + 1
-  if (next <= lastDay) yield* listed(ask, selectDays(keyspace, selection, direction, next, lastDay))
+  if (next <= lastDay) yield* listed(ask, selectDays(keyspace, filter, direction, next, lastDay))
 }
 
 async function* listed(ask: Ask, statement: Statement): AsyncGenerator<number> {

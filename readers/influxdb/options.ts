@@ -1,13 +1,14 @@
-// Options of the InfluxDB reader: the section `store` of a reader of the time-series store.
+// Options of the InfluxDB reader.
 
 import { type Static, Type } from 'typebox'
 import { sinkOptions } from '../../sinks/influxdb/options.ts'
 
 const { url, token, caFile, certFile, keyFile, requestsInFlight } = sinkOptions.properties
 
+/** The options, with their defaults and descriptions. */
 export const readerStoreOptions = Type.Object({
   url: Type.String({ ...url, description: 'The InfluxDB server, the organisation, and the bucket that messages are stored in.' }),
-  token: Type.String({ ...token, description: 'API token that may read the bucket.' }),
+  token: Type.String({ ...token, description: 'API token with read permission on the bucket.' }),
   caFile,
   certFile,
   keyFile,
@@ -15,12 +16,13 @@ export const readerStoreOptions = Type.Object({
     default: 30_000,
     minimum: 100,
     maximum: 600_000,
-    description: 'Milliseconds that one question may take in the store; one that takes longer is told to ask for less.',
+    description: 'Milliseconds that one query may take in the store; a longer one is answered with 422.',
   }),
   requestsInFlight: Type.Integer({
     ...requestsInFlight,
     default: 16,
-    description: 'Requests that are on their way at once; further questions wait for one of them.',
+    description: 'Requests that are in flight at once; further queries wait for one of them.',
   }),
 })
+/** The options of a reader. */
 export type ReaderStoreOptions = Static<typeof readerStoreOptions>

@@ -1,24 +1,29 @@
-// The reader of an InfluxDB store: each question by its own file, within one time-out.
+// The reader of an InfluxDB store: runs each query within one time limit.
 
 import type { Connection } from '../../sinks/influxdb/connection.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
-import { rowsOf } from '../parts.ts'
-import type { AggregateQuery, PageQuery, Selection } from '../query.ts'
-import { type Bucket, type Grouped, type Reader, type Row, senmlFormat } from '../reader.ts'
-import { type Asking, ask } from './asking.ts'
-import { bucketsOf } from './buckets.ts'
-import { everyNumber, everyPoint, searchOf } from './finders.ts'
-import { findFormats } from './formats.ts'
-import { newestRows } from './newest.ts'
+import { rowsOf } from '../paging.ts'
+import {
+  type AggregateQuery,
+  type Bucket,
+  type Filter,
+  type Grouped,
+  type PageQuery,
+  type Reader,
+  type Row,
+  senmlFormat,
+} from '../reader.ts'
+import { bucketsOf, findFormats, newestRows } from './groups.ts'
 import type { ReaderStoreOptions } from './options.ts'
-import { isBehind, rowOrder } from './order.ts'
-import { openPaces } from './paces.ts'
-import { readPage } from './page.ts'
-import { selectNothing } from './select.ts'
-import { countRows } from './total.ts'
+import { countRows, readPage } from './page.ts'
+import { type Session, withSession } from './requests.ts'
+import { isBehind, rowOrder } from './rows.ts'
+import { everyNumber, everyPoint, searchOf, selectNothing } from './select.ts'
+import { openDensities } from './windows.ts'
 
+/** The components of a reader. */
 export interface InfluxdbReaderParts {
-  /** Stays the caller's: closing the reader does not close it. */
+  /** The caller closes it; closing the reader does not. */
   readonly connection: Connection
   readonly options: Pick<ReaderStoreOptions, 'queryTimeoutMs'>
 }
@@ -26,44 +31,44 @@ export interface InfluxdbReaderParts {
 const nothing: Grouped<never> = { groups: [], total: 0 }
 const never = new AbortController().signal
 
-/** Opens a reader over the measurements that the InfluxDB sink keeps. The server need not be there yet. */
+/** Opens a reader of the InfluxDB sink's measurements. The server need not be reachable. */
 export function openInfluxdbReader({ connection, options: { queryTimeoutMs } }: InfluxdbReaderParts): Reader {
-  const paces = openPaces()
-  const question = <Result>(signal: AbortSignal, work: (asking: Asking) => Promise<Result>): Promise<Result> =>
-    ask(connection, queryTimeoutMs, signal, work)
+  const densities = openDensities()
+  const inTime = <Result>(signal: AbortSignal, work: (session: Session) => Promise<Result>): Promise<Result> =>
+    withSession({ connection, densities, queryTimeoutMs }, signal, work)
 
-  /** What groups are made of in this process: all pages of one question, within its time. */
-  const allRows = (asking: Asking, selection: Selection): AsyncIterable<Row> =>
-    rowsOf({ read: query => readPage(asking, query, paces) }, selection, never)
+  /** The rows for groups that are computed in this process: all pages of one query, within its time limit. */
+  const allRows = (session: Session, filter: Filter): AsyncIterable<Row> =>
+    rowsOf({ read: query => readPage(session, query) }, filter, never)
 
   return {
-    read: (query: PageQuery, signal) => question(signal, asking => readPage(asking, query, paces)),
+    read: (query: PageQuery, signal) => inTime(signal, session => readPage(session, query)),
 
-    count: (selection: Selection, max, signal) => question(signal, asking => countRows(asking, selection, max, paces)),
+    count: (filter: Filter, max, signal) => inTime(signal, session => countRows(session, filter, max)),
 
     latest: (query: PageQuery, signal) =>
-      question<Grouped<Row>>(signal, async asking => {
+      inTime<Grouped<Row>>(signal, async session => {
         const search = searchOf(query)
         if (search.finders.length === 0) return nothing
-        if (search.isExact) return await newestRows(asking, query, search)
-        return pageOfGroups(await firstOfEach(allRows(asking, query)), query)
+        if (search.isExact) return await newestRows(session, query, search)
+        return pageOfGroups(await firstOfEach(allRows(session, query)), query)
       }),
 
     aggregate: (query: AggregateQuery, signal) =>
-      question<Grouped<Bucket>>(signal, async asking => {
+      inTime<Grouped<Bucket>>(signal, async session => {
         if (query.format !== senmlFormat) return nothing
         const search = searchOf(query)
         const [finder] = search.finders
-        if (finder === everyPoint) return await bucketsOf(asking, query, everyNumber)
-        if (search.isExact && finder?.field === 'value') return await bucketsOf(asking, query, finder)
-        return await aggregateRows(allRows(asking, query), query)
+        if (finder === everyPoint) return await bucketsOf(session, query, everyNumber)
+        if (search.isExact && finder?.field === 'value') return await bucketsOf(session, query, finder)
+        return await aggregateRows(allRows(session, query), query)
       }),
 
-    formats: (query, signal) => question(signal, asking => findFormats(asking, query, paces)),
+    formats: (query, signal) => inTime(signal, session => findFormats(session, query)),
 
     check: () =>
-      question(never, async asking => {
-        for await (const lines of asking.query(selectNothing(asking.bucket))) if (lines.length > 0) return
+      inTime(never, async session => {
+        for await (const lines of session.query(selectNothing(session.bucket))) if (lines.length > 0) return
       }),
     close: async () => undefined,
   }

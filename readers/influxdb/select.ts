@@ -1,20 +1,19 @@
-// The questions of the InfluxDB reader in Flux, pure: fixed words and escaped literals.
+// Builds the queries of the InfluxDB reader in Flux, from fixed text and escaped literals. Pure.
 //
-// Where a row is found says one field of its point: the one that is asked for, or the position, which every point has. What else a point
-// holds is read where its rows are needed. `group()` stands right behind the filter, since the storage itself then merges the series: without
-// it each series is a table, which costs more than its rows.
+// A row is found by one field of its point, since the storage compares one field at a time: the field of the filter, or the position, which every
+// point has. The other fields are read only for rows that are needed. `group()` comes directly after the filter, where the storage itself merges the
+// series: otherwise each series is a table, which costs more than its rows.
 
-import { exactText, fluxFrom, fluxOf, fluxText, fluxWhere, type Range } from '../../sinks/influxdb/flux.ts'
-import { physicalName } from '../../sinks/influxdb/physical-name.ts'
-import type { Direction, Selection } from '../query.ts'
-import { senmlFormat } from '../reader.ts'
-import { everyPoint, type Finder, type Search } from './finders.ts'
-import { microsecond, type Span } from './span.ts'
+import { exactText, fluxFrom, fluxOf, fluxText, fluxWhere, type Range } from '../../sinks/influxdb/connection.ts'
+import { physicalName } from '../../sinks/influxdb/encode.ts'
+import { numberText } from '../answers/payload-json.ts'
+import { type Comparator, type Direction, type Filter, type PayloadFilter, senmlFormat } from '../reader.ts'
+import { microsecond, type Span } from './windows.ts'
 
-/** An id has 36 characters. */
+/** Ids have 36 characters, so no channel has this one. */
 const noChannel = '-'
 
-/** Tags of a point, as rows and groups have them; an empty one is a tag that is absent. */
+/** Tags of a point, as rows and groups have them; an empty one means that the tag is missing. */
 export interface SeriesTags {
   readonly publisher?: string
   readonly subtopic?: string
@@ -22,37 +21,39 @@ export interface SeriesTags {
   readonly unit?: string
 }
 
-/** Rows to be read: of the selection's series, or of those with these tags. */
+/** Rows to read: of the filter's series, or of the series with these tags. */
 export interface RowRange extends Span {
   readonly tags?: SeriesTags
-  /** Of it this part alone. */
+  /** Only this part of the range. */
   readonly part?: Required<Range>
 }
 
+/** The range, or its part, in nanoseconds. */
 export function nanosecondsOf({ startUs, endUs, part }: RowRange): Required<Range> {
   return part ?? { startNs: BigInt(startUs) * 1000n, stopNs: BigInt(endUs) * 1000n }
 }
 
+/** The measurement that holds the rows of a format. */
 export function measurementOf(format: string): string {
   return format === senmlFormat ? senmlFormat : physicalName(format)
 }
 
-/** The points of a selection within a span whose field has what is asked for. */
-function found(bucket: string, selection: Selection, finder: Finder, span: Span, tags?: SeriesTags): string {
-  return `${candidates(bucket, selection, finder, span, tags)}${finder.rowFilter}`
+/** The points of a filter in a span that match the finder. */
+function found(bucket: string, filter: Filter, finder: Finder, span: Span, tags?: SeriesTags): string {
+  return `${candidates(bucket, filter, finder, span, tags)}${finder.rowFilter}`
 }
 
-/** Those that the storage takes for such: where Flux compares what the storage cannot, they may be more. */
-function candidates(bucket: string, selection: Selection, finder: Finder, span: Span, tags?: SeriesTags): string {
-  return `${pointsOf(bucket, selection, span, tags)} |> filter(fn: (r) => r._field == ${fluxText(finder.field)})${finder.filter}`
+/** The points that match as far as the storage can compare; where Flux compares the rest, they may be more. */
+function candidates(bucket: string, filter: Filter, finder: Finder, span: Span, tags?: SeriesTags): string {
+  return `${pointsOf(bucket, filter, span, tags)} |> filter(fn: (r) => r._field == ${fluxText(finder.field)})${finder.filter}`
 }
 
-/** By its tags. */
-type SeriesOf = Pick<Selection, 'channel' | 'format'> & Partial<Pick<Selection, 'publisher' | 'subtopic' | 'name' | 'unit'>>
+/** The filters that the tags of a series decide. */
+type SeriesOf = Pick<Filter, 'channel' | 'format'> & Partial<Pick<Filter, 'publisher' | 'subtopic' | 'name' | 'unit'>>
 
-/** Channel and measurement are always there. */
-function pointsOf(bucket: string, selection: SeriesOf, range: RowRange, tags: SeriesTags = {}): string {
-  const { channel, format, publisher, subtopic, name, unit } = selection
+/** The filter always contains channel and measurement. */
+function pointsOf(bucket: string, filter: SeriesOf, range: RowRange, tags: SeriesTags = {}): string {
+  const { channel, format, publisher, subtopic, name, unit } = filter
   const ofSeries = tagged(channel, { publisher, subtopic, name, unit, ...tags })
   return `${fluxFrom(bucket, nanosecondsOf(range))}${fluxOf([measurementOf(format)])}${ofSeries}`
 }
@@ -60,87 +61,76 @@ function pointsOf(bucket: string, selection: SeriesOf, range: RowRange, tags: Se
 function tagged(channel: string, tags: Readonly<Record<string, string | undefined>>): string {
   const terms = [`r["channel"] == ${fluxText(channel)}`]
   for (const [tag, text] of Object.entries(tags)) {
-    // A tag is never empty: it is absent then.
+    // Tags are never empty: such a tag is missing.
     if (text !== undefined) terms.push(text === '' ? `not exists r["${tag}"]` : `r["${tag}"] == ${fluxText(text)}`)
   }
   return ` |> filter(fn: (r) => ${terms.join(' and ')})`
 }
 
-/** The storage knows the first and last point of several series together; where Flux filters them, they come one series after another. */
+/** The storage knows the first and last point of several series together. If Flux filters rows, these come one series after another. */
 function endOf({ rowFilter }: Finder, end: 'first' | 'last'): string {
   return `${rowFilter === '' ? '' : ' |> sort(columns: ["_time"])'} |> ${end}()`
 }
 
-/** Finds nothing, where the bucket is there and may be read. */
+/** Returns no row, but fails if the bucket is missing or may not be read. */
 export function selectNothing(bucket: string): string {
   return `${pointsOf(bucket, { channel: noChannel, format: senmlFormat }, microsecond(0))} |> limit(n: 1)`
 }
 
-/** The time of the first point in the direction that may have what is asked for. */
-export function selectFirst(bucket: string, selection: Selection, finder: Finder, span: Span, direction: Direction): string {
+/** The time of the first point in the direction that may match. */
+export function selectFirst(bucket: string, filter: Filter, finder: Finder, span: Span, direction: Direction): string {
   const end = direction === 'desc' ? 'last' : 'first'
-  return `${candidates(bucket, selection, finder, span)} |> group() |> ${end}() |> keep(columns: ["_time"])`
+  return `${candidates(bucket, filter, finder, span)} |> group() |> ${end}() |> keep(columns: ["_time"])`
 }
 
 const seriesColumns = '"publisher", "subtopic", "name", "unit"'
 
 /** The times of the first `limit` points in the direction. */
-export function selectPlaces(
+export function selectTimes(
   bucket: string,
-  selection: Selection,
+  filter: Filter,
   finders: readonly Finder[],
   span: Span,
   { direction, limit }: { direction: Direction; limit: number },
 ): string {
   const first = ` |> group() |> keep(columns: ["_time"]) |> sort(columns: ["_time"], desc: ${direction === 'desc'}) |> limit(n: ${limit})`
-  return yields(finders.map(finder => found(bucket, selection, finder, span) + first))
+  return yields(finders.map(finder => found(bucket, filter, finder, span) + first))
 }
 
-/** The first `limit` positions in the direction. */
-export function selectPositions(
-  bucket: string,
-  selection: Selection,
-  finder: Finder,
-  span: Span,
-  { direction, limit }: { direction: Direction; limit: number },
-): string {
-  const first = ` |> unique(column: "_value") |> sort(columns: ["_value"], desc: ${direction === 'desc'}) |> limit(n: ${limit})`
-  return `${found(bucket, selection, finder, span)} |> group() |> keep(columns: ["_value"])${first}`
+/** The times and series of all points. */
+export function selectSeries(bucket: string, filter: Filter, finders: readonly Finder[], span: Span): string {
+  return yields(finders.map(finder => `${found(bucket, filter, finder, span)} |> keep(columns: ["_time", ${seriesColumns}])`))
 }
 
-/** The times and the series of all points. */
-export function selectSeries(bucket: string, selection: Selection, finders: readonly Finder[], span: Span): string {
-  return yields(finders.map(finder => `${found(bucket, selection, finder, span)} |> keep(columns: ["_time", ${seriesColumns}])`))
+/** The number of points. */
+export function selectCount(bucket: string, filter: Filter, finders: readonly Finder[], span: Span): string {
+  return yields(finders.map(finder => `${found(bucket, filter, finder, span)} |> group() |> count() |> keep(columns: ["_value"])`))
 }
 
-export function selectCount(bucket: string, selection: Selection, finders: readonly Finder[], span: Span): string {
-  return yields(finders.map(finder => `${found(bucket, selection, finder, span)} |> group() |> count() |> keep(columns: ["_value"])`))
-}
-
-/** The time of the newest point of each series of rows, and its tags. */
-export function selectNewest(bucket: string, selection: Selection, { finders, mixesTypes }: Search, span: Span): string {
-  const series = selection.format === senmlFormat ? '"publisher", "subtopic", "name"' : '"publisher", "subtopic"'
+/** For each series of rows, its tags and the time of its newest point. */
+export function selectNewest(bucket: string, filter: Filter, { finders, mixesTypes }: Search, span: Span): string {
+  const series = filter.format === senmlFormat ? '"publisher", "subtopic", "name"' : '"publisher", "subtopic"'
   const [group, kept] = [` |> group(columns: [${series}])`, ` |> keep(columns: ["_time", ${series}])`]
-  // For the last point the storage also opens the shard that begins where the span ends, first, and takes the type that the field has there.
+  // `last` makes the storage first open the shard that begins at the end of the span, and use the field's type in that shard.
   const newest = mixesTypes ? `${kept} |> sort(columns: ["_time"]) |> last(column: "_time")` : undefined
-  return yields(finders.map(finder => `${found(bucket, selection, finder, span)}${group}${newest ?? endOf(finder, 'last') + kept}`))
+  return yields(finders.map(finder => `${found(bucket, filter, finder, span)}${group}${newest ?? endOf(finder, 'last') + kept}`))
 }
 
-/** The time of the newest point of each measurement and subtopic, and both. */
-export function selectSubtopics(bucket: string, { channel, publisher }: Pick<Selection, 'channel' | 'publisher'>, span: Span): string {
+/** For each measurement and subtopic, the time of the newest point. */
+export function selectSubtopics(bucket: string, { channel, publisher }: Pick<Filter, 'channel' | 'publisher'>, span: Span): string {
   const points = `${fluxFrom(bucket, nanosecondsOf(span))}${fluxWhere({ _field: everyPoint.field })}${tagged(channel, { publisher })}`
   return `${points} |> group(columns: ["_measurement", "subtopic"]) |> last() |> keep(columns: ["_time", "_measurement", "subtopic"])`
 }
 
+/** Aggregations that the storage computes itself. */
 export type StoreAggregate = 'count' | 'sum' | 'min' | 'max'
 
 /**
- * One number of each series in each bucket of time: `_value`, and `_time`, which lies in its bucket. What is asked for with several aggregates
- * comes in results of their names.
+ * One number for each series and time bucket: `_value`, and `_time`, which is in the bucket. Each aggregation is a result, and has its name.
  */
 export function selectBuckets(
   bucket: string,
-  selection: Selection,
+  filter: Filter,
   finder: Finder,
   span: Span,
   { intervalUs, aggregates }: { intervalUs: number; aggregates: readonly StoreAggregate[] },
@@ -148,24 +138,16 @@ export function selectBuckets(
   return aggregates
     .map(
       aggregate =>
-        `${found(bucket, selection, finder, span)} |> aggregateWindow(every: ${intervalUs}us, fn: ${aggregate}, createEmpty: false, timeSrc: "_start")` +
+        `${found(bucket, filter, finder, span)} |> aggregateWindow(every: ${intervalUs}us, fn: ${aggregate}, createEmpty: false, timeSrc: "_start")` +
         ` |> keep(columns: ["_time", "_value", ${seriesColumns}]) |> yield(name: "${aggregate}")`,
     )
     .join('\n')
 }
 
-/** The first or last point of each range, in a result of its own called as its place. */
-export function selectEnds(
-  bucket: string,
-  selection: Selection,
-  finder: Finder,
-  ranges: readonly RowRange[],
-  end: 'first' | 'last',
-): string {
+/** The first or last point of each range, in a result whose name is the range's index. */
+export function selectEnds(bucket: string, filter: Filter, finder: Finder, ranges: readonly RowRange[], end: 'first' | 'last'): string {
   return yields(
-    ranges.map(
-      range => `${found(bucket, selection, finder, range, range.tags)} |> group()${endOf(finder, end)} |> keep(columns: ["_time"])`,
-    ),
+    ranges.map(range => `${found(bucket, filter, finder, range, range.tags)} |> group()${endOf(finder, end)} |> keep(columns: ["_time"])`),
   )
 }
 
@@ -177,26 +159,26 @@ const isNoRecordText = recordTexts.map(field => `r._field != ${fluxText(field)}`
 const isEvenText = 'r._value =~ /^[^\\r\\n]+$/'
 const isOddText = 'r._value =~ /^$|[\\r\\n]/'
 
-/** What a line of `selectRows` tells, by the beginning of its result's name. Behind it stands which range it is of. */
+/** What a line of `selectRows` contains: the first word of its result's name, which is followed by the index of the range. */
 export type RowResult = 'even' | 'numbers' | 'odd' | 'empty' | 'exact'
 
 /**
- * All fields of the points in the ranges, but for odd texts, of which it only says that they are there: texts with a line end, which CSV changes,
- * and empty ones. Of an array of texts Flux 0.196 loses the first that differs from those before it where it is empty, and moves the others up.
+ * All fields of the points in the ranges, except odd texts, of which only the existence is returned. Odd are texts with a line end, which CSV
+ * changes, and empty texts: in an array of texts, Flux 0.196 loses an empty text that comes right after equal ones, and moves up the following texts.
  *
  * - `even`: fields as they are
- * - `numbers`: fields of which only those are right that are no text
- * - `odd`: fields whose text is odd, without it
+ * - `numbers`: fields that are correct only if they are not texts
+ * - `odd`: fields with an odd text, without the text
  */
-export function selectRows(bucket: string, selection: Selection, ranges: readonly RowRange[]): string {
-  const isRecords = selection.format === senmlFormat
+export function selectRows(bucket: string, filter: Filter, ranges: readonly RowRange[]): string {
+  const isRecords = filter.format === senmlFormat
   return ranges
     .flatMap((range, at) => {
-      const points = pointsOf(bucket, selection, range, range.tags)
-      const odd = `${textsOf(points, selection)} |> filter(fn: (r) => ${isOddText})${grouped} |> keep(columns: ["_time"])`
+      const points = pointsOf(bucket, filter, range, range.tags)
+      const odd = `${textsOf(points, filter)} |> filter(fn: (r) => ${isOddText})${grouped} |> keep(columns: ["_time"])`
       const even = isRecords ? `(${isNoRecordText}) or ${isEvenText}` : isEvenText
       return [
-        // Whether a field of a document is a text, only its value says.
+        // Only the value of a document's field says whether it is a text.
         ...(isRecords ? [] : [resultOf('numbers', at, `${points}${grouped}${kept}`)]),
         resultOf('even', at, `${points} |> filter(fn: (r) => ${even})${grouped}${kept}`),
         resultOf('odd', at, odd),
@@ -209,11 +191,11 @@ export function selectRows(bucket: string, selection: Selection, ranges: readonl
  * The odd texts of the points in the ranges.
  *
  * - `empty`: fields that are empty
- * - `exact`: fields with their exact text; a series at a time, since of what Flux makes anew absent tags are such empty texts
+ * - `exact`: fields with their exact text, one series at a time, since a missing tag is such an empty text in what Flux builds
  */
-export function selectOddTexts(bucket: string, selection: Selection, ranges: readonly RowRange[]): string {
+export function selectOddTexts(bucket: string, filter: Filter, ranges: readonly RowRange[]): string {
   const parts = ranges.flatMap((range, at) => {
-    const texts = textsOf(pointsOf(bucket, selection, range, range.tags), selection)
+    const texts = textsOf(pointsOf(bucket, filter, range, range.tags), filter)
     return [
       resultOf('empty', at, `${texts} |> filter(fn: (r) => r._value == "")${grouped}${kept}`),
       resultOf('exact', at, `${texts} |> filter(fn: (r) => r._value =~ /[\\r\\n]/)${exactText}${kept}`),
@@ -222,7 +204,7 @@ export function selectOddTexts(bucket: string, selection: Selection, ranges: rea
   return `import "strings"\n${parts.join('\n')}`
 }
 
-function textsOf(points: string, { format }: Selection): string {
+function textsOf(points: string, { format }: Filter): string {
   return format === senmlFormat ? `${points} |> filter(fn: (r) => ${isRecordText})` : points
 }
 
@@ -230,7 +212,102 @@ function resultOf(what: RowResult, at: number, flux: string): string {
   return `${flux} |> yield(name: "${what} ${at}")`
 }
 
-/** Results are told apart by the column `result`. */
+/** Results are distinguished by the column `result`. */
 function yields(parts: readonly string[]): string {
   return parts.map((part, at) => `${part} |> yield(name: "${at}")`).join('\n')
+}
+
+/** A condition on one field, by which points are found. */
+export interface Finder extends Compared {
+  readonly field: string
+}
+
+/** How the rows of a filter are found. */
+export interface Search {
+  /** A row matches exactly one of these. If there are none, no row can match. */
+  readonly finders: readonly Finder[]
+  /** False if points that are found need not match: their rows have to be matched here. */
+  readonly isExact: boolean
+  /** True if a value is compared, so that few of all points may be found. */
+  readonly comparesValue: boolean
+  /** True if the field's type may differ between shards: in one query, the storage then returns only the type of the first shard. */
+  readonly mixesTypes: boolean
+}
+
+/** Matches every point. */
+export const everyPoint: Finder = { field: '/position', filter: '', rowFilter: '' }
+/** Matches every record with a number. */
+export const everyNumber: Finder = { field: 'value', filter: '', rowFilter: '' }
+
+/** Filters of tags are separate, since the index has them. */
+export function searchOf(filter: Filter): Search {
+  const fields = filter.format === senmlFormat ? recordFields(filter) : documentFields(filter)
+  const [first] = fields
+  if (first === undefined) return { finders: [everyPoint], isExact: true, comparesValue: false, mixesTypes: false }
+  // If one condition cannot be met, no row matches.
+  const finders = fields.some(one => one.length === 0) ? [] : first
+  return { finders, isExact: fields.length === 1, comparesValue: true, mixesTypes: filter.payload.length > 0 }
+}
+
+function recordFields({ value, boolValue, stringValue, dataValue, protocol }: Filter): Finder[][] {
+  const fields: Finder[] = []
+  if (value !== undefined) fields.push({ field: 'value', ...fluxCompared(value.comparator, value.number) })
+  if (boolValue !== undefined) fields.push(equal('boolValue', String(boolValue)))
+  if (stringValue !== undefined) fields.push(equal('stringValue', fluxText(stringValue)))
+  if (dataValue !== undefined) fields.push(equal('dataValue', fluxText(base64url(dataValue))))
+  if (protocol !== undefined) fields.push(equal('protocol', fluxText(protocol)))
+  return fields.map(field => [field])
+}
+
+function documentFields({ payload, protocol }: Filter): Finder[][] {
+  const fields = payload.map(payloadFinders)
+  if (protocol !== undefined) fields.push([equal('/protocol', fluxText(protocol))])
+  return fields
+}
+
+/** Finds the values with this text: the text itself, and a number or boolean that is printed as this text. Keys contain no `/`. */
+function payloadFinders({ path, text }: PayloadFilter): Finder[] {
+  if (path.some(key => key === '' || key.includes('/'))) return []
+  const field = path.join('/')
+  const finders = [equal(field, fluxText(text))]
+  if (text === 'true' || text === 'false') finders.push(equal(field, text))
+  const number = Number(text)
+  if (Number.isFinite(number) && numberText(number) === text) finders.push({ field, ...fluxCompared('eq', number) })
+  return finders
+}
+
+function equal(field: string, literal: string): Finder {
+  return { field, filter: ` |> filter(fn: (r) => r._value == ${literal})`, rowFilter: '' }
+}
+
+function base64url(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url')
+}
+
+const operators: Readonly<Record<Comparator, string>> = { eq: '==', lt: '<', le: '<=', gt: '>', ge: '>=' }
+
+/** Two filters, either of which may be empty: what the storage compares, and what Flux then compares row by row. */
+export interface Compared {
+  readonly filter: string
+  readonly rowFilter: string
+}
+
+/** Keeps rows whose `_value` compares like this. The storage compares only with literals, and a negative number is not a literal. */
+export function fluxCompared(comparator: Comparator, number: number): Compared {
+  const operator = operators[comparator]
+  if (number >= 0) return { filter: ` |> filter(fn: (r) => r._value ${operator} ${fluxNumber(number)})`, rowFilter: '' }
+  const isAbove = comparator === 'gt' || comparator === 'ge'
+  return {
+    filter: isAbove ? '' : ' |> filter(fn: (r) => r._value < 0.0)',
+    rowFilter: ` |> filter(fn: (r) => r._value ${operator} -${fluxNumber(number)})`,
+  }
+}
+
+/** The absolute value: all digits of the shortest text of this double, with a decimal point and without an exponent. */
+function fluxNumber(number: number): string {
+  const [, whole = '', fraction = '', exponent = '0'] = /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(Math.abs(number)))!
+  const digits = whole + fraction
+  const point = whole.length + Number(exponent)
+  if (point <= 0) return `0.${'0'.repeat(-point)}${digits}`
+  return `${digits.slice(0, point).padEnd(point, '0')}.${digits.slice(point) || '0'}`
 }

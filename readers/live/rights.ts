@@ -1,49 +1,51 @@
-// That each open stream ends with the right to read it: asked for again when a change is told that may concern it, and now and then.
+// Ends open streams when their access is revoked: the access is rechecked when a change may concern it, and periodically.
 //
-// When changes were missed it is asked for every stream, beside the requests of everybody else. So a few questions are asked at a time, those
-// after a change before the others. An answer that does not come ends a stream only where something may have changed since the last one.
+// When changes were missed, the access of every stream is rechecked, in addition to normal requests. So only a limited number runs at a time, those
+// after a change first. A missing answer ends a stream only if something may have changed since the last one.
 
 import type { Logger } from '../../config/logger.ts'
 import { type Access, type AccessControl, type AccessRequest, AccessUnavailableError, concerns } from '../../control-plane/client.ts'
 import type { Stream } from './stream.ts'
 
-/** Who reads, as they were let in. */
+/** The authenticated reader of a stream. */
 export interface StreamReader {
   readonly request: AccessRequest
   readonly right: Access & { readonly allowed: true }
 }
 
+/** The access rights of open streams. */
 export interface Rights {
-  /** Watches the right until `forget`. Resolves when it was looked at again: what ended it meanwhile has ended the stream. */
+  /** Watches the access until `forget`. Resolves after a first recheck: if it was revoked in the meantime, the stream has been ended. */
   watch(stream: Stream, reader: StreamReader): Promise<void>
   forget(stream: Stream): void
 }
 
 interface Watched extends StreamReader {
   readonly stream: Stream
-  /** Resolves when it was looked at for the first time. */
+  /** Resolves after the first check. */
   readonly looked: PromiseWithResolvers<void>
   state: 'resting' | 'waiting' | 'asking'
-  /** Something that may concern it changed since the last good answer was asked for. */
+  /** A change that may concern it happened since the request with the last positive answer. */
   isInDoubt: boolean
-  /** How many changes concerned it. */
+  /** Number of changes that concerned it. */
   changes: number
   askedMs: number
-  /** When the last good answer was asked for. */
+  /** Time of the request with the last positive answer. */
   knownMs: number
   endsMs: number | undefined
 }
 
-/** At the same time. The control plane's client has room for ten times as many, which is for those who wait for an answer. */
-const questionsAtOnce = 100
+/** Parallel checks. The control plane's client allows ten times as many, reserved for waiting requests. */
+const requestsAtOnce = 100
 const sweepMs = 1_000
-/** Where changes may go unheard a right is asked for anew so often: a look into the cache of grants, which knows how long it may be used. */
+/** Recheck interval while changes may be missed: a lookup in the cache of grants, which knows how long a grant may be used. */
 const askAgainMs = 5_000
-/** Where none can it is a net below them, and each time a question to the database. */
+/** Recheck interval while changes are received: a safety net, each time with a database query. */
 const askAgainHeardMs = 60_000
-/** So long a right is taken to be there after the last moment at which that was certain, as a grant in the cache is. */
+/** How long an access is assumed to be valid after it was last certain, as for a cached grant. */
 const unheardMsMax = 5_000
 
+/** Listens for changes while a stream is watched. */
 export function watchRights(access: AccessControl, logger: Logger): Rights {
   const watched = new Map<Stream, Watched>()
   const pressing: Watched[] = []
@@ -81,13 +83,13 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
     one.changes++
     one.isInDoubt = true
     if (one.state === 'asking') return
-    // It may be waiting among the others, too: who comes to it there finds it asked.
+    // It may also be in the other queue, where it is then skipped.
     one.state = 'waiting'
     pressing.push(one)
   }
 
   function work(): void {
-    while (underWay < questionsAtOnce) {
+    while (underWay < requestsAtOnce) {
       const one = pressing.shift() ?? routine.shift()
       if (one === undefined) return
       if (one.state !== 'waiting') continue
@@ -96,7 +98,7 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
     }
   }
 
-  /** Ends the stream where the right is not there, or where that cannot be known and may have changed. Never rejects. */
+  /** Ends the stream if the access is revoked, or if it may have changed and cannot be checked. Never rejects. */
   async function ask(one: Watched): Promise<void> {
     const { stream, request, right, changes } = one
     one.state = 'asking'
@@ -109,13 +111,13 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
       else {
         one.endsMs = now.endsMs
         one.knownMs = askedMs
-        // An answer that was under way when a change came may be from before it.
+        // An answer that was pending when a change arrived may be from before it.
         one.isInDoubt = one.changes !== changes
       }
     } catch (error) {
-      if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'the right to a live stream cannot be looked at')
+      if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'cannot check the access of a live stream')
       if (one.isInDoubt || !isCertain(one)) stream.end('unavailable')
-      // By the next sweep.
+      // Rechecked by the next sweep.
       one.askedMs = -Infinity
     }
     underWay--
@@ -127,7 +129,7 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
     work()
   }
 
-  /** Whether nothing can have ended the right unheard. */
+  /** Whether no revocation can have been missed. */
   function isCertain({ knownMs }: Watched): boolean {
     return Math.max(knownMs, access.heardMs?.() ?? Infinity) + unheardMsMax > performance.now()
   }
@@ -151,7 +153,7 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
       }
       watched.set(stream, one)
       stopListening ??= listen()
-      // What changed since it was let in was told to nobody.
+      // A change since it was admitted may have been missed.
       doubt(one)
       work()
       await one.looked.promise

@@ -1,50 +1,50 @@
-// The HTTP door for messages as they come: GET /channels/<channel>/messages/stream, server-sent events.
+// The HTTP route for live messages: GET /channels/<channel>/messages/stream, with server-sent events.
 //
-// The order of checks is that of a page: who asks (401), the shape of the request (400), then rights (403).
+// Errors take precedence as for a page: credentials (401), the format of the request (400), then access (403).
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
-import { errorAnswers } from '../../config/http/error-schema.ts'
-import { HttpError } from '../../config/http/errors.ts'
+import { type TSchema, Type } from 'typebox'
 import type { Logger } from '../../config/logger.ts'
 import {
   type Access,
   type AccessControl,
   type AccessRequest,
   AccessUnavailableError,
-  channelParameter,
   exampleIds,
   noChannel,
-  parseChannel,
   parseCredential,
+  parseStoredChannel,
+  storedChannelParameter,
 } from '../../control-plane/client.ts'
-import { type LiveMessages, LiveUnavailableError, type Place } from '../../pipeline/live/messages.ts'
+import { HttpError } from '../../http/errors.ts'
+import { errorAnswers } from '../../http/openapi/error-schema.ts'
+import { type LiveMessages, LiveUnavailableError, type StreamOffset } from '../../pipeline/live/messages.ts'
+import { takesType } from '../answers/content-negotiation.ts'
 import { authenticate, challenge } from '../authenticate.ts'
-import type { Parameters } from '../parameters.ts'
-import { checkEscapes } from '../query-text.ts'
-import { questionOf } from '../question.ts'
-import { eventStreamType, recordEvent, takesEvents } from './events.ts'
-import type { LiveMetrics } from './metrics.ts'
+import { type QueryString, querySchema } from '../request/query-schema.ts'
+import { checkEscapes } from '../request/query-text.ts'
+import { requestOf } from '../request.ts'
+import { eventIdCharactersMax, openEventIds } from './event-ids.ts'
+import { type EndReason, eventStreamType, recordEvent } from './events.ts'
 import type { LiveOptions } from './options.ts'
-import { liveParametersSchema } from './parameters.ts'
-import { openPlaceTexts, placeCharactersMax } from './place-text.ts'
 import type { StreamReader } from './rights.ts'
 import { openRows } from './rows.ts'
 import { openStream } from './stream.ts'
 import { openStreams } from './streams.ts'
 
+/** The components for live streams. */
 export interface LiveParts {
-  /** undefined where no log is given: streams are answered 404, which says so. */
+  /** undefined without a log: the route then answers 404. */
   readonly live: LiveMessages | undefined
   readonly access: AccessControl
-  /** 32 bytes, the same in every process that answers the same readers, and for nothing else. */
-  readonly placeKey: Uint8Array
+  /** 32 bytes, the same in every process that serves the same clients, and used for nothing else. */
+  readonly eventIdKey: Uint8Array
   readonly options: LiveOptions
   readonly metrics: LiveMetrics
   readonly logger: Logger
 }
 
-/** Who asks, found out before the query is looked at. */
+/** The authenticated caller, known before the query is validated. */
 interface StreamHead {
   readonly request: AccessRequest
   readonly right: Access
@@ -52,7 +52,7 @@ interface StreamHead {
 
 const headKey = 'stream'
 
-const exampleId = 'yjWHWPbSfmz0UnKTeXenSP2IOR22ec7afce_HwBe6Hm-6td5lM9XM0HsF7WLv36zTScRyZPB2XaxKLMY'
+const exampleId = '03ANw5iQlQvhxkJY8NAl8XZYExkDuSxkQxDWdBPrcig6WISFLa5ZyU8To-o'
 const exampleRecord = {
   Channel: exampleIds.channel,
   Subtopic: 'house.attic',
@@ -68,24 +68,24 @@ const exampleEvents = recordEvent(exampleId, JSON.stringify(exampleRecord))
 const headers = Type.Object({
   'last-event-id': Type.Optional(
     Type.String({
-      maxLength: placeCharactersMax,
+      maxLength: eventIdCharactersMax,
       pattern: '^[A-Za-z0-9_.-]*$',
-      allowed: 'the id of the event that came last, as it was sent',
-      description: 'Go on behind this event; without it the stream begins now.',
+      allowed: 'the id of the last event, as received',
+      description: 'Continue after this event; without it the stream starts now.',
       examples: [exampleId],
     }),
   ),
 })
 
 /** The route of a live stream. Errors are thrown as HttpError, for the server that it is registered with. */
-export function liveRoutes({ live, access, placeKey, options, metrics, logger }: LiveParts): FastifyPluginAsync {
+export function liveRoutes({ live, access, eventIdKey, options, metrics, logger }: LiveParts): FastifyPluginAsync {
   const streams = openStreams(access, options, logger)
-  const placeTexts = openPlaceTexts(placeKey)
+  const eventIds = openEventIds(eventIdKey)
   const rowsOf = openRows()
 
   async function readHead(request: FastifyRequest): Promise<void> {
-    // What is no id is refused by the route's schema, once it is known who asks.
-    const channel = parseChannel((request.params as { channel: string }).channel) ?? noChannel
+    // An invalid id is rejected by the route's schema, after authentication.
+    const channel = parseStoredChannel((request.params as { channel: string }).channel) ?? noChannel
     const right = await authenticate(access, request, channel)
     const credential = parseCredential(request.headers.authorization)!
     request.setDecorator<StreamHead>(headKey, { request: { credential, channel, action: 'read' }, right })
@@ -95,16 +95,19 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
     const head = request.getDecorator<StreamHead>(headKey)
     const { channel } = head.request
     const publisher = head.right.allowed ? (head.right.publisher ?? undefined) : undefined
-    // A stream has no page; its question needs one all the same.
-    const { question, isEmpty } = questionOf({ ...(request.query as Parameters), limit: '1' }, channel, publisher, 1)
-    if (!takesEvents(request.headers.accept)) throw new HttpError('not_acceptable', `give ${eventStreamType} in Accept`)
+    // A stream has no pages, but its request needs a limit.
+    const { request: readRequest, isEmpty } = requestOf({ ...(request.query as QueryString), limit: '1' }, channel, publisher, 1)
+    if (!takesType(request.headers.accept, eventStreamType)) throw new HttpError('not_acceptable', `give ${eventStreamType} in Accept`)
     if (!head.right.allowed) throw new HttpError('forbidden')
     const { right } = head
     if (live === undefined) {
-      throw new HttpError('not_found', 'this reader is given no log to follow: its operator sets SVC_LIVE_ENABLED=true and SVC_LOG_BROKERS')
+      throw new HttpError(
+        'not_found',
+        'live streams are not enabled on this reader: its operator can set SVC_LIVE_ENABLED=true and SVC_LOG_BROKERS',
+      )
     }
     const of = `${channel} ${right.publisher ?? ''}`
-    const after = placeAfter(request.headers['last-event-id'] as string | undefined, of)
+    const after = streamOffsetOf(request.headers['last-event-id'] as string | undefined, of)
 
     const reader: StreamReader = { request: head.request, right }
     const giveBack = streams.reserve(reader)
@@ -112,19 +115,19 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
       const following = await live.follow(channel, after)
       const opened = openStream({
         following,
-        selection: question.selection,
+        filter: readRequest.filter,
         isEmpty,
-        placeTexts,
+        eventIds,
         of,
         rowsOf,
         queueBytes: options.queueBytes,
         heartbeatMs: options.heartbeatSeconds * 1000,
         onLost: () => metrics.lost(),
       })
-      // The right may have ended since it was asked for; from here on its end is heard of.
+      // The access may have been revoked since it was checked; from here on revocations are noticed.
       await streams.add(opened, reader)
       const response = reply.raw
-      // Who went away meanwhile is not told.
+      // The client has disconnected in the meantime.
       if (response.destroyed) opened.end('stopping')
       const over = opened.ended()
       if (over !== undefined) {
@@ -147,11 +150,11 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
     }
   }
 
-  function placeAfter(id: string | undefined, of: string): Place | undefined {
+  function streamOffsetOf(id: string | undefined, of: string): StreamOffset | undefined {
     if (id === undefined || id === '') return undefined
-    const place = placeTexts.decode(id, of)
-    if (place !== undefined) return place
-    const detail = 'is no id of this stream: give the id of the event that came last, as it was sent, or leave it out to begin now'
+    const streamOffset = eventIds.decode(id, of)
+    if (streamOffset !== undefined) return streamOffset
+    const detail = 'is not an id of this stream: send the id of the last event as it was received, or omit the header to start now'
     throw new HttpError('malformed_request', undefined, { faults: [{ pointer: '/header/last-event-id', detail }] })
   }
 
@@ -162,7 +165,7 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
       if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', challenge)
       throw failure
     })
-    // They would hold the server open, and can go on at another process.
+    // Open streams would keep the server from closing, and clients can continue at another process.
     app.addHook('preClose', async () => streams.endAll('stopping'))
     app.get('/channels/:channel/messages/stream', {
       exposeHeadRoute: false,
@@ -171,18 +174,18 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
       schema: {
         tags: ['reading'],
         operationId: 'followMessages',
-        summary: 'Follow the messages of a channel as they come',
+        summary: 'Follow new messages of a channel',
         description:
-          'Server-sent events, each with one record as `data`, in the form of a page. With the key of a connected thing: what this thing ' +
-          'publishes. With the token of the owner: the whole channel. `Last-Event-ID` goes on behind that event. Beside records there are the ' +
-          'events `lost` (records are no longer in the log) and `end` (with the reason; the connection is closed behind it).',
+          'Server-sent events, each with one record as `data`, in the same form as in a page. With the key of a connected thing: only messages of ' +
+          'this thing. With the token of the owner: the whole channel; a channel of no user, whose id another producer chose, is read by administrators. `Last-Event-ID` continues after that event. In addition to records there are ' +
+          'the events `lost` (records are no longer in the log) and `end` (with the reason; the connection is closed after it).',
         security: [{ thing: [] }, { user: [] }],
-        params: Type.Object({ channel: channelParameter }),
-        querystring: liveParametersSchema(),
+        params: Type.Object({ channel: storedChannelParameter }),
+        querystring: liveQuerySchema(),
         headers,
         response: {
           200: {
-            description: 'Events, until one side ends it.',
+            description: 'Events, until either side closes the connection.',
             content: { [eventStreamType]: { schema: Type.String(), example: exampleEvents } },
           },
           ...errorAnswers('unauthenticated', 'forbidden', 'not_found', 'not_acceptable', 'too_many_requests'),
@@ -194,8 +197,8 @@ export function liveRoutes({ live, access, placeKey, options, metrics, logger }:
 }
 
 /**
- * What is sent depends on who asks, and from which page. nginx would keep events back without the last one. A connection kept for another request would hold
- * up a process that stops.
+ * The response depends on the caller and on the origin of its page. Without the last header nginx would buffer events. A connection kept alive for another
+ * request would delay a stop of the process.
  */
 const streamHeaders = {
   'content-type': eventStreamType,
@@ -205,12 +208,31 @@ const streamHeaders = {
   'x-accel-buffering': 'no',
 } as const
 
-/** The error as the table of errors has it. What is foreign here stays as it is: the server answers it. */
+/** The HttpError for a known error. Unknown errors are returned unchanged, and the server answers them. */
 function streamFailure(error: unknown): unknown {
-  if (error instanceof LiveUnavailableError)
-    return new HttpError('unavailable', 'the log cannot be followed now: come again', { cause: error })
+  if (error instanceof LiveUnavailableError) return new HttpError('unavailable', 'the log is unavailable: retry', { cause: error })
   if (error instanceof AccessUnavailableError) {
-    return new HttpError('unavailable', 'the credentials cannot be checked now: ask again', { cause: error })
+    return new HttpError('unavailable', 'the credentials cannot be checked now: retry', { cause: error })
   }
   return error
+}
+
+const filters = ['format', 'subtopic', 'publisher', 'protocol', 'name', 'unit', 'v', 'comparator', 'vb', 'vs', 'vd'] as const
+
+/** The query string of a stream: the filters of a page, with the same semantics. */
+export function liveQuerySchema() {
+  const page = querySchema(1, 0) as unknown as Record<'properties' | 'patternProperties', Record<string, TSchema>>
+  return Type.Object(Object.fromEntries(filters.map(name => [name, page.properties[name]!])), {
+    additionalProperties: false,
+    patternProperties: page.patternProperties,
+  })
+}
+
+/** Metrics of live streams. */
+export interface LiveMetrics {
+  opened(): void
+  /** @param reason `left`: the client disconnected */
+  closed(reason: EndReason | 'left'): void
+  /** Called when records of a stream are no longer in the log. */
+  lost(): void
 }

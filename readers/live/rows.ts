@@ -1,21 +1,22 @@
-// The rows of a message that was not stored yet, in the canonical form of stored ones: made once, for all who follow its channel.
+// The rows of a new message in the same canonical form as stored ones, created once for all clients that follow its channel.
 
 import type { LiveMessage } from '../../pipeline/live/messages.ts'
 import { jsonText } from '../../transformers/json/json-text.ts'
 import { type DocumentColumns, type RecordBatch, type RecordColumns, ValueKind } from '../../transformers/record-batch.ts'
-import { type Json, parsePayload } from '../payload-json.ts'
+import { type Json, parsePayload } from '../answers/payload-json.ts'
+import { documentJson, recordJson } from '../answers/record-json.ts'
 import { type DocumentRow, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
-import { documentJson, recordJson } from '../record-json.ts'
 
+/** A row of a message, and its JSON, which is created once. */
 export interface LiveRow {
   readonly row: Row
   /** `messages` for SenML. */
   readonly format: string
-  /** As a page prints it. */
+  /** The JSON as in a page. */
   json(): string
 }
 
-/** Bits of an offset in a position; the store's number of the log, above the partition, is not known here. */
+/** Bits of an offset in a position; the log's number in the store, in the bits above the partition, is not known here. */
 const offsetBits = 44n
 
 /** The rows of a message, in the order of its batch. */
@@ -23,7 +24,7 @@ export interface LiveRows {
   at(index: number): LiveRow | undefined
 }
 
-/** @returns what gives the rows of a message: each is made for the first who asks, and kept as long as the message is. */
+/** @returns a function that returns the rows of a message; they are created at the first call, and cached as long as the message. */
 export function openRows(): (message: LiveMessage) => LiveRows {
   const made = new WeakMap<LiveMessage, LiveRows>()
   return message => {
@@ -61,7 +62,7 @@ function openRow(row: Row, format: string, print: () => string): LiveRow {
 
 const payloads = new WeakMap<DocumentRow, Json>()
 
-/** Parsed for the first who asks: the rows of a message are the same for all who follow its channel. */
+/** The parsed payload, cached: all clients that follow a channel share the rows of a message. */
 export function payloadOf(row: DocumentRow): Json {
   let payload = payloads.get(row)
   if (payload === undefined) {

@@ -1,56 +1,59 @@
-// One live stream: what a client is sent, how much may wait for it, and its end.
+// One live stream: sends rows to a client, limits its buffer, and ends it.
 
 import type { ServerResponse } from 'node:http'
-import { type Follower, type Following, placeBehind } from '../../pipeline/live/messages.ts'
+import { type Follower, type Following, streamOffsetBehind } from '../../pipeline/live/messages.ts'
 import { matcherOf } from '../matching.ts'
-import type { Selection } from '../query.ts'
+import type { Filter } from '../reader.ts'
+import type { EventIds } from './event-ids.ts'
 import { type EndReason, endEvent, greeting, heartbeat, lostEvent, recordEvent } from './events.ts'
-import type { PlaceTexts } from './place-text.ts'
 import { type openRows, payloadOf } from './rows.ts'
 
+/** The components of one stream. */
 export interface StreamParts {
   readonly following: Following
-  readonly selection: Selection
-  /** Nothing can match: another publisher is asked for than may be read. */
+  readonly filter: Filter
+  /** True if no row can match, because the requested publisher is not the one that may be read. */
   readonly isEmpty: boolean
-  readonly placeTexts: PlaceTexts
-  /** Whose places they are. */
+  readonly eventIds: EventIds
+  /** The context to which event ids are bound. */
   readonly of: string
   readonly rowsOf: ReturnType<typeof openRows>
   readonly queueBytes: number
   readonly heartbeatMs: number
-  /** Called when it is told that records are lost. */
+  /** Called when records are lost. */
   readonly onLost: () => void
 }
 
+/** One live stream of a client. */
 export interface Stream {
-  /** Sends what it begins with, and from then on what comes. Its head is sent by whoever calls. */
+  /** Sends the greeting, and then new rows. The caller sends the HTTP head. */
   start(response: ServerResponse): void
-  /** Nothing is read from the log for it from here on; what waits is sent, and the reason. */
+  /** Stops reading from the log; sends buffered data and the reason. */
   end(reason: EndReason): void
-  /** Why it ended, where it did. */
+  /** Why it ended; undefined while it is open. */
   ended(): EndReason | undefined
 }
 
-/** A client waits so long before it comes back. */
+/** How long a client waits before it reconnects. */
 const retryMs = 2_000
-/** What waits when a stream ends is sent within this time, or not at all. */
+/** When a stream ends, buffered data must be sent within this time. */
 const lastWordsMs = 1_000
 
+/** Does not read before `start`. */
 export function openStream(parts: StreamParts): Stream {
-  const { following, selection, isEmpty, placeTexts, of, rowsOf, queueBytes, heartbeatMs, onLost } = parts
-  const matches = matcherOf(selection, payloadOf)
+  const { following, filter, isEmpty, eventIds, of, rowsOf, queueBytes, heartbeatMs, onLost } = parts
+  const matches = matcherOf(filter, payloadOf)
   let response: ServerResponse | undefined
   let beat: NodeJS.Timeout | undefined
   let reason: EndReason | undefined
   let wakeWaiting: (() => void) | undefined
 
-  const here = (): string => placeTexts.encode(following.place(), of)
+  const here = (): string => eventIds.encode(following.streamOffset(), of)
 
   function begin(to: ServerResponse): void {
     response = to
     to.once('close', gone)
-    // A client that is gone may still be written to, and is not to harm who does.
+    // Writing to a disconnected client must not throw.
     to.on('error', gone)
     to.setTimeout(heartbeatMs, onStill)
     send(greeting(retryMs, here()))
@@ -68,12 +71,12 @@ export function openStream(parts: StreamParts): Stream {
     onLost()
   }
 
-  /** Something was taken. The event `drain` would not do: it comes only after more was waiting than the system's own bound. */
+  /** Called when data was sent. The event `drain` is not enough: it is emitted only after the buffer exceeded its own limit. */
   function sent(): void {
     if (response !== undefined && response.writableLength < queueBytes / 2) wakeWaiting?.()
   }
 
-  /** The client went away, or everything was sent. */
+  /** The client disconnected, or everything was sent. */
   function gone(): void {
     clearInterval(beat)
     following.stop()
@@ -81,13 +84,13 @@ export function openStream(parts: StreamParts): Stream {
   }
 
   function onBeat(): void {
-    // Who has yet to take what was sent knows by that, and where it is comes with the records.
+    // If data is still pending, the client will receive that instead, with ids of its own.
     if (response?.writableLength === 0) send(heartbeat(here()))
   }
 
   /**
-   * Nothing went over the connection for as long as from one heartbeat to the next. The socket knows: it looks whether any byte of what waits was
-   * taken, where the callback of a write comes only once all of it was.
+   * Called when nothing was transferred for a heartbeat interval. It uses the socket's time-out, which is reset by every byte sent,
+   * whereas the callback of a write is only called after the whole write.
    */
   function onStill(): void {
     if (response !== undefined && response.writableLength > 0) end('slow')
@@ -100,10 +103,10 @@ export function openStream(parts: StreamParts): Stream {
     following.stop()
     wakeWaiting?.()
     if (response === undefined) return
-    const ending = response
-    ending.end(endEvent(why))
-    const cut = setTimeout(() => ending.destroy(), lastWordsMs)
-    ending.once('close', () => clearTimeout(cut))
+    const ended = response
+    ended.end(endEvent(why))
+    const deadline = setTimeout(() => ended.destroy(), lastWordsMs)
+    ended.once('close', () => clearTimeout(deadline))
   }
 
   const follower: Follower = {
@@ -118,19 +121,19 @@ export function openStream(parts: StreamParts): Stream {
       let at = first
       for (; at < end && to.writableLength + text.length < queueBytes; at++) {
         const live = rows.at(at)!
-        if (live.format !== selection.format || !matches(live.row)) continue
+        if (live.format !== filter.format || !matches(live.row)) continue
         let id: string
-        if (at + 1 === batch.rowCount) id = placeTexts.encode(placeBehind(at + 1, message, log, offsets), of)
+        if (at + 1 === batch.rowCount) id = eventIds.encode(streamOffsetBehind(at + 1, message, log, offsets), of)
         else {
-          beginning ??= placeTexts.encode({ log, offsets, partition, rows: first }, of)
-          id = placeTexts.behind(beginning, at + 1 - first)
+          beginning ??= eventIds.encode({ log, offsets, partition, rows: first }, of)
+          id = eventIds.behind(beginning, at + 1 - first)
         }
         text += recordEvent(id, live.json())
       }
       if (text !== '') send(text)
       return at
     },
-    room() {
+    space() {
       if (reason !== undefined || response === undefined || response.destroyed || response.writableLength < queueBytes / 2) return undefined
       return new Promise(resolve => {
         wakeWaiting = resolve

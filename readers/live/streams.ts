@@ -1,40 +1,42 @@
-// The streams that are open: how many there may be in all, and of one reader and one user.
+// The open streams: limits them in total, per reader and per user.
 
-import { HttpError } from '../../config/http/errors.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
-import { openRoom } from '../room.ts'
+import { HttpError } from '../../http/errors.ts'
+import { openConcurrencyLimit } from '../concurrency-limit.ts'
 import type { EndReason } from './events.ts'
 import type { LiveOptions } from './options.ts'
 import { type StreamReader, watchRights } from './rights.ts'
 import type { Stream } from './stream.ts'
 
+/** All open streams of this process. */
 export interface Streams {
   /**
-   * Room for a stream, to be given back; a second time does nothing.
+   * Takes slots for a stream. Returns their release; a second call does nothing.
    *
    * @throws HttpError `unavailable`, `too_many_requests`
    */
   reserve(reader: StreamReader): () => void
-  /** Ends it with its right, until `remove`. Resolves when that was looked at again: what ended it meanwhile has ended the stream. */
+  /** Ends it when its access is revoked, until `remove`. Resolves after a first recheck: if access was revoked in the meantime, the stream has been ended. */
   add(stream: Stream, reader: StreamReader): Promise<void>
   remove(stream: Stream): void
-  /** Ends all, and takes no more. */
+  /** Ends all streams, and accepts no more. */
   endAll(reason: EndReason): void
 }
 
+/** Starts without open streams. */
 export function openStreams(access: AccessControl, { streamsMax, streamsEachMax }: LiveOptions, logger: Logger): Streams {
   const open = new Set<Stream>()
   const rights = watchRights(access, logger)
   const what = 'live streams'
-  const ofReaders = openRoom({ max: streamsMax, eachMax: streamsEachMax, what })
-  // Things are made by who wants them: without this bound those of one user could take the room of all others.
-  const ofUsers = openRoom({ max: streamsMax, eachMax: Math.ceil(streamsMax / 2), what, whose: 'of one user and their things' })
+  const ofReaders = openConcurrencyLimit({ max: streamsMax, eachMax: streamsEachMax, what })
+  // Users can create any number of things: without this limit one user's things could take all slots.
+  const ofUsers = openConcurrencyLimit({ max: streamsMax, eachMax: Math.ceil(streamsMax / 2), what, whose: 'of one user and their things' })
   let closed = false
 
   return {
     reserve({ right: { publisher, owner } }) {
-      if (closed) throw new HttpError('unavailable', 'this process is stopping: try again')
+      if (closed) throw new HttpError('unavailable', 'this process is stopping: retry')
       const leaveReader = ofReaders.take(publisher ?? owner)
       try {
         const leaveUser = ofUsers.take(owner)

@@ -1,16 +1,16 @@
-// Options of the MongoDB reader: the database and who comes, as its sink has them, and what one question may take.
+// Options of the MongoDB reader: the sink's for the database and the login, and limits for queries.
 
 import { type Static, Type } from 'typebox'
 import { sinkOptions } from '../../sinks/mongodb/options.ts'
 
 const { url, user, password, caFile, certFile, keyFile, connectTimeoutMs } = sinkOptions.properties
 
-/** The section `store` of a reader of the document store. */
+/** The section `store`. */
 export const readerStoreOptions = Type.Object({
   url: Type.String({
     ...url,
     description:
-      'The MongoDB database that messages are stored in. Of its parameters, `readConcernLevel`, `readPreference` and the time-outs do not count.',
+      'The MongoDB database that messages are stored in. Its parameters `readConcernLevel`, `readPreference` and time-outs have no effect.',
   }),
   user,
   password,
@@ -19,19 +19,20 @@ export const readerStoreOptions = Type.Object({
   keyFile,
   connectTimeoutMs: Type.Integer({
     ...connectTimeoutMs,
-    description: 'Milliseconds in which a server has to be found that answers, and in which a connection has to stand.',
+    description: 'Milliseconds to wait for a server that answers, and for a connection to it.',
   }),
   queryTimeoutMs: Type.Integer({
     default: 30_000,
     minimum: 100,
     maximum: 600_000,
-    description: 'Milliseconds that one question may take in the store; one that takes longer is answered 422.',
+    description: 'Milliseconds that one query may take in the store; a longer one is answered with 422.',
   }),
   connectionsMax: Type.Integer({
     default: 10,
     minimum: 1,
     maximum: 1_000,
-    description: 'Connections to each server that this process holds at most: as many questions are answered at once, and others wait.',
+    description: 'Most connections of this process to each server: as many queries run at once, and others wait.',
   }),
 })
+/** The options of a reader. */
 export type ReaderStoreOptions = Static<typeof readerStoreOptions>

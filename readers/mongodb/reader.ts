@@ -1,48 +1,64 @@
-// The reader of a MongoDB store: runs what select.ts asks for, and makes rows of the bytes that come back.
+// The reader of a MongoDB store: runs the queries of select.ts, and converts the bytes that come back to rows.
 
 import type { Db } from 'mongodb'
+import { unlessAborted } from '../../config/aborting.ts'
 import type { Connection } from '../../sinks/mongodb/connection.ts'
-import { type FormatEntry, formatsCollection } from '../../sinks/mongodb/formats.ts'
+import { classify, explained, isErrorOf, login } from '../../sinks/mongodb/errors.ts'
+import { type FormatEntry, formatsCollection } from '../../sinks/mongodb/registry.ts'
 import { readVersion } from '../../sinks/mongodb/schema.ts'
+import { SinkError } from '../../sinks/sink-error.ts'
 import { formatsOf, type Seen, seeRows } from '../formats.ts'
 import { aggregateRows, firstOfEach } from '../groups.ts'
-import type { AggregateQuery, PageQuery, Selection } from '../query.ts'
-import { type Bucket, type FoundFormat, type Grouped, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../reader.ts'
-import { readError } from './errors.ts'
-import { countBy, type Place } from './found.ts'
-import { isExact, matchedCount, matchedPage, matchedRows, seriesRows } from './matched.ts'
-import { inOrderOf, pageOfKeys } from './newest.ts'
+import {
+  type AggregateQuery,
+  type Bucket,
+  type Filter,
+  type FoundFormat,
+  type Grouped,
+  keyOf,
+  type PageQuery,
+  QueryTooLargeError,
+  type Reader,
+  type Row,
+  type RowKey,
+  StoreUnavailableError,
+  senmlFormat,
+} from '../reader.ts'
+import { type TimeLimit, tookTooLong, withinTimeLimit } from '../time-limit.ts'
+import { countBy, isExact, matchedCount, matchedPage, matchedRows, type Source, seriesRows } from './find.ts'
 import type { ReaderStoreOptions } from './options.ts'
-import { behind, type Filter, filterOf, orderOf, rowsWith, seriesFields, timeFieldOf, withNumber } from './select.ts'
-import { openTimeLimit, type TimeLimit } from './time-limit.ts'
+import { behind, type Conditions, conditionsOf, orderOf, rowsWith, seriesFields, timeFieldOf, withNumber } from './select.ts'
 
+/** The components of a reader. */
 export interface MongodbReaderParts {
-  /** Stays the caller's: closing the reader does not close it. */
+  /** The caller closes it; closing the reader does not. */
   readonly connection: Connection
   readonly options: ReaderStoreOptions
 }
 
 const collectionsRememberedMax = 10_000
+/** How much longer than a query may take the reader waits for the server, which ends it by itself unless it is paused or cut off. */
+const unansweredMsMax = 1_000
 
-/** By format. */
+/** The collections of all registered formats, by format. */
 async function registeredCollections(database: Db, limit: TimeLimit): Promise<Map<string, string>> {
   const formats = database.collection<FormatEntry>(formatsCollection)
   const found = formats.find({}, { maxTimeMS: limit.remainingMs(), signal: limit.signal, projection: { collection: 1 } })
-  return new Map((await limit.within(found.toArray())).map(({ _id, collection }) => [_id, collection]))
+  return new Map((await unlessAborted(found.toArray(), limit.signal)).map(({ _id, collection }) => [_id, collection]))
 }
 
-/** Opens a reader over the collections that the MongoDB sink keeps. It makes none, and asks nothing before it is asked. */
+/** Opens a reader of the MongoDB sink's collections. It creates nothing, and sends nothing before the first query. */
 export function openMongodbReader({ connection, options: { queryTimeoutMs } }: MongodbReaderParts): Reader {
-  // A format never changes its collection, and one that was dropped is empty.
+  // A format never changes its collection, and a dropped collection is empty.
   const collections = new Map<string, string>()
   let hasSchema = false
 
-  /** Before the first writer, and in a database whose name is mistyped, nothing is found: that is not to be taken for an answer. */
+  /** Before the first writer, or with a mistyped database name, a query would find nothing; that must not look like an answer. */
   async function checkSchema(database: Db, limit: TimeLimit): Promise<void> {
     if (hasSchema) return
-    if ((await limit.within(readVersion(database, limit.signal))) === 0) {
+    if ((await unlessAborted(readVersion(database, limit.signal), limit.signal)) === 0) {
       throw new StoreUnavailableError(
-        `the database "${database.databaseName}" holds no message tables: start a writer on it, which makes them`,
+        `the database "${database.databaseName}" contains no message tables: start a writer on it, which creates them`,
       )
     }
     hasSchema = true
@@ -53,8 +69,9 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs } }: M
     const remembered = collections.get(format)
     if (remembered !== undefined || !format.isWellFormed()) return remembered
     const formats = database.collection<FormatEntry>(formatsCollection)
-    const entry = await limit.within(
+    const entry = await unlessAborted(
       formats.findOne({ _id: { $eq: format } }, { maxTimeMS: limit.remainingMs(), signal: limit.signal, projection: { collection: 1 } }),
+      limit.signal,
     )
     if (entry === null) return undefined
     if (collections.size >= collectionsRememberedMax) collections.clear()
@@ -62,76 +79,72 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs } }: M
     return entry.collection
   }
 
-  async function limited<Found>(signal: AbortSignal, work: (database: Db, limit: TimeLimit) => Promise<Found>): Promise<Found> {
-    const limit = openTimeLimit(signal, queryTimeoutMs)
-    try {
-      await limit.within(connection.connect())
+  const limited = <Found>(signal: AbortSignal, work: (database: Db, limit: TimeLimit) => Promise<Found>): Promise<Found> =>
+    withinTimeLimit(signal, { timeoutMs: queryTimeoutMs, graceMs: unansweredMsMax, expired: silent, explain: readError }, async limit => {
+      await unlessAborted(connection.connect(), limit.signal)
       await checkSchema(connection.database, limit)
       return await work(connection.database, limit)
-    } catch (error) {
-      throw limit.signal.aborted ? limit.signal.reason : readError(error)
-    } finally {
-      limit.end()
-    }
-  }
+    })
 
-  /** What `work` finds; `nothing` where the format has no collection, or no row can be meant. */
+  const silent = (cause: unknown): Error => new StoreUnavailableError(`the store has not answered for ${queryTimeoutMs} ms`, { cause })
+
+  /** Returns what `work` finds, or `nothing` if the format has no collection or no row can match. */
   function ask<Found>(
-    selection: Selection,
+    filter: Filter,
     signal: AbortSignal,
     nothing: Found,
-    work: (place: Place, filter: Filter) => Promise<Found>,
+    work: (source: Source, conditions: Conditions) => Promise<Found>,
   ): Promise<Found> {
     return limited(signal, async (database, limit) => {
-      const filter = filterOf(selection)
-      const collection = filter === undefined ? undefined : await collectionOf(database, selection.format, limit)
-      if (filter === undefined || collection === undefined) return nothing
-      return await work({ database, collection, limit }, filter)
+      const conditions = conditionsOf(filter)
+      const collection = conditions === undefined ? undefined : await collectionOf(database, filter.format, limit)
+      if (conditions === undefined || collection === undefined) return nothing
+      return await work({ database, collection, limit }, conditions)
     })
   }
 
-  async function seen(database: Db, collection: string, selection: Selection, rowsMax: number, limit: TimeLimit): Promise<Seen> {
-    const filter = filterOf(selection)
-    if (filter === undefined) return { lastUs: new Map(), hasMore: false }
-    const find = { filter, sort: orderOf('desc', timeFieldOf(selection.format)), projection: seriesFields(selection), limit: rowsMax }
-    return await seeRows(seriesRows({ database, collection, limit }, selection, find), rowsMax)
+  async function seen(database: Db, collection: string, filter: Filter, rowsMax: number, limit: TimeLimit): Promise<Seen> {
+    const conditions = conditionsOf(filter)
+    if (conditions === undefined) return { lastUs: new Map(), hasMore: false }
+    const find = { conditions, sort: orderOf('desc', timeFieldOf(filter.format)), projection: seriesFields(filter), limit: rowsMax }
+    return await seeRows(seriesRows({ database, collection, limit }, filter, find), rowsMax)
   }
 
   return {
     read: (query: PageQuery, signal) =>
-      ask<readonly Row[]>(query, signal, [], (place, filter) => {
+      ask<readonly Row[]>(query, signal, [], (source, conditions) => {
         const { direction, format, after, offset, limit } = query
         const time = timeFieldOf(format)
-        const find = { filter: behind(filter, after, direction, time), sort: orderOf(direction, time) }
-        return matchedPage(place, query, find, offset, limit)
+        const find = { conditions: behind(conditions, after, direction, time), sort: orderOf(direction, time) }
+        return matchedPage(source, query, find, offset, limit)
       }),
 
-    count: (selection: Selection, max, signal) =>
-      ask(selection, signal, 0, (place, filter) =>
-        isExact(selection) ? countBy(place, filter, max + 1) : matchedCount(place, selection, { filter }, max + 1),
+    count: (filter: Filter, max, signal) =>
+      ask(filter, signal, 0, (source, conditions) =>
+        isExact(filter) ? countBy(source, conditions, max + 1) : matchedCount(source, filter, { conditions }, max + 1),
       ),
 
     latest: (query: PageQuery, signal) =>
-      ask<Grouped<Row>>(query, signal, { groups: [], total: 0 }, async (place, filter) => {
+      ask<Grouped<Row>>(query, signal, { groups: [], total: 0 }, async (source, conditions) => {
         const sort = orderOf('desc', timeFieldOf(query.format))
-        const newest = await firstOfEach(seriesRows(place, query, { filter, sort, projection: seriesFields(query) }))
+        const newest = await firstOfEach(seriesRows(source, query, { conditions, sort, projection: seriesFields(query) }))
         const keys = pageOfKeys(newest, query)
         if (keys.length === 0) return { groups: [], total: newest.length }
-        const rows = await matchedPage(place, { ...query, payload: [] }, { filter: rowsWith(query.channel, keys) }, 0, keys.length)
+        const rows = await matchedPage(source, { ...query, payload: [] }, { conditions: rowsWith(query.channel, keys) }, 0, keys.length)
         return { groups: inOrderOf(keys, rows), total: newest.length }
       }),
 
     aggregate: (query: AggregateQuery, signal) =>
-      ask<Grouped<Bucket>>(query, signal, { groups: [], total: 0 }, (place, filter) => {
-        const find = { filter: withNumber(filter), sort: orderOf('desc', timeFieldOf(query.format)) }
-        return aggregateRows(matchedRows(place, query, find), query)
+      ask<Grouped<Bucket>>(query, signal, { groups: [], total: 0 }, (source, conditions) => {
+        const find = { conditions: withNumber(conditions), sort: orderOf('desc', timeFieldOf(query.format)) }
+        return aggregateRows(matchedRows(source, query, find), query)
       }),
 
     formats: (query, signal) =>
       limited<readonly FoundFormat[]>(signal, async (database, limit) => {
         const collections = await registeredCollections(database, limit)
-        return await formatsOf(collections.keys(), query, selection =>
-          seen(database, collections.get(selection.format) ?? senmlFormat, selection, query.rowsMax, limit),
+        return await formatsOf(collections.keys(), query, filter =>
+          seen(database, collections.get(filter.format) ?? senmlFormat, filter, query.rowsMax, limit),
         )
       }),
 
@@ -143,4 +156,57 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs } }: M
       collections.clear()
     },
   }
+}
+
+/**
+ * The keys of the rows of a page, in its order.
+ *
+ * @param rows newest first
+ */
+function pageOfKeys(rows: readonly Row[], { direction, after, offset, limit }: PageQuery): RowKey[] {
+  const keys = rows.map(keyOf)
+  if (direction === 'asc') keys.reverse()
+  const sign = direction === 'desc' ? -1 : 1
+  const behind = after === undefined ? keys : keys.filter(key => sign * compareKeys(key, after) > 0)
+  return behind.slice(offset, offset + limit)
+}
+
+/** The rows in the order of their keys, without rows that were deleted meanwhile. */
+function inOrderOf(keys: readonly RowKey[], rows: readonly Row[]): Row[] {
+  const byId = new Map(rows.map(row => [idTextOf(row), row]))
+  return keys.map(key => byId.get(idTextOf(key))).filter(row => row !== undefined)
+}
+
+function idTextOf({ position, index }: Pick<RowKey, 'position' | 'index'>): string {
+  return `${position} ${index}`
+}
+
+/** Orders keys, older ones first. */
+function compareKeys(one: RowKey, other: RowKey): number {
+  if (one.timeNs !== other.timeNs) return one.timeNs < other.timeNs ? -1 : 1
+  if (one.position !== other.position) return one.position < other.position ? -1 : 1
+  return one.index - other.index
+}
+
+const denied = 13
+const timeLimitExceeded = 50
+/** A sort without an index exceeded the memory that a query may use. */
+const sortTooLarge = 292
+
+/** Converts an error of MongoDB or its driver to one of the contract. */
+export function readError(error: unknown): unknown {
+  if (error instanceof QueryTooLargeError || error instanceof StoreUnavailableError) return error
+  if (isErrorOf(error, timeLimitExceeded)) return tookTooLong(error)
+  if (isErrorOf(error, sortTooLarge)) {
+    const sentence = 'the collection lacks the indexes that docs/stores/mongodb.md lists, and has too many rows to sort: create them'
+    return new QueryTooLargeError(sentence, { cause: error })
+  }
+  if (classify(error) === 'transient') {
+    return new StoreUnavailableError(`the store cannot answer now: ${(error as Error).message}`, { cause: error })
+  }
+  if (isErrorOf(error, denied)) {
+    const sentence = `the reader's MongoDB user is not authorized to read (code 13): grant it the \`read\` role on the database, or set another ${login}`
+    return new SinkError('systemic', sentence, { cause: error })
+  }
+  return explained(error)
 }

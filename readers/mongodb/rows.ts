@@ -1,13 +1,11 @@
-// Rows out of the bytes of the store's documents. A hot path: the fields of a row lie in one order, so each is looked for behind the one before.
+// Decodes rows from the bytes of the store's documents. A hot path: the fields of a row are always in the same order, so each is searched after the
+// previous.
 
-import { elementType, head } from '../../sinks/mongodb/bson-bytes.ts'
-import { documentHeads, originHeads, recordHeads } from '../../sinks/mongodb/heads.ts'
-import { indexOf, rowIdLength } from '../../sinks/mongodb/row-id.ts'
+import { documentFields, elementType, head, indexOf, originFields, recordFields, rowIdLength } from '../../sinks/mongodb/bson.ts'
 import type { DocumentRow, SenmlRow } from '../reader.ts'
-import { behindNul, numberAt, stringAt, valueEnd } from './bson-values.ts'
-import { payloadText } from './payload-text.ts'
+import { behindNul, numberAt, payloadText, stringAt, valueEnd } from './bson.ts'
 
-/** Fields in the order in which a row has them, and their numbers. */
+/** The fields of a row in their order, and the number of each. */
 interface Layout<Field extends string> {
   /** Each with its 00. */
   readonly names: readonly Uint8Array[]
@@ -15,22 +13,22 @@ interface Layout<Field extends string> {
 }
 
 const idHead = { id: head(elementType.binary, '_id') } as const
-const recordLayout = layoutOf({ ...idHead, ...originHeads, ...recordHeads })
-const documentLayout = layoutOf({ ...idHead, ...originHeads, ...documentHeads })
+const recordLayout = layoutOf({ ...idHead, ...originFields, ...recordFields })
+const documentLayout = layoutOf({ ...idHead, ...originFields, ...documentFields })
 
-function layoutOf<Field extends string>(heads: Readonly<Record<Field, Uint8Array>>): Layout<Field> {
-  const fields = Object.keys(heads) as Field[]
+function layoutOf<Field extends string>(elements: Readonly<Record<Field, Uint8Array>>): Layout<Field> {
+  const fields = Object.keys(elements) as Field[]
   return {
-    names: fields.map(field => heads[field].subarray(1)),
+    names: fields.map(field => elements[field].subarray(1)),
     numberOf: Object.fromEntries(fields.map((field, number) => [field, number])) as Record<Field, number>,
   }
 }
 
-// Of the document that is being read, by the numbers of its fields: where the value begins, 0 where there is none; and its type.
+// For the document that is being read, by field number: where the value begins (0 if it is missing), and its type.
 const starts = new Int32Array(Math.max(recordLayout.names.length, documentLayout.names.length))
 const types = new Uint8Array(starts.length)
 
-/** Beside the row's own, fields of operators are passed over. */
+/** Skips fields that operators have added. */
 function findFields({ names }: Layout<string>, bytes: Buffer): void {
   starts.fill(0)
   let next = 0
@@ -62,8 +60,8 @@ function isAt(name: Uint8Array, bytes: Buffer, at: number): boolean {
 
 /**
  * @param bytes one document of the collection `messages`
- * @param channel that it was asked for by
- * @throws Error for one that is no row of the sink
+ * @param channel the channel that was queried
+ * @throws Error if the document is not a row of the sink
  */
 export function recordOf(bytes: Buffer, channel: string): SenmlRow {
   findFields(recordLayout, bytes)
@@ -91,9 +89,9 @@ export function recordOf(bytes: Buffer, channel: string): SenmlRow {
 }
 
 /**
- * @param bytes one document of a format's collection; its payload may have been left out
- * @param channel that it was asked for by
- * @throws Error for one that is no row of the sink
+ * @param bytes one document of a format's collection; its payload may be left out
+ * @param channel the channel that was queried
+ * @throws Error if the document is not a row of the sink
  */
 export function documentOf(bytes: Buffer, channel: string): DocumentRow {
   findFields(documentLayout, bytes)
@@ -128,7 +126,7 @@ function numberIn(bytes: Buffer, number: number): number | undefined {
   return starts[number] === 0 ? undefined : numberAt(types[number]!, bytes, starts[number]!)
 }
 
-/** Without a copy. */
+/** The bytes, without copying them. */
 function binaryIn(bytes: Buffer, number: number): Buffer {
   const start = starts[number]!
   return bytes.subarray(start + 5, start + 5 + bytes.readInt32LE(start))

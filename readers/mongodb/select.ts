@@ -1,31 +1,32 @@
-// What is asked of the store, pure: from a query to filters and orders of MongoDB.
+// Builds the queries of the MongoDB reader: from a query to MongoDB's conditions and orders. Pure.
 //
-// Every operator is written here. Texts of strangers stand as values of `$eq` and `$in` alone; of a payload's path, the keys stand in a
-// field's name behind `payload.`.
+// All operators are written here. Untrusted texts are only values of `$eq` and `$in`, except the keys of a payload's path, which are part of a field
+// name after `payload.`. A dotted path of MongoDB also looks into arrays, and cannot name a key that is empty or contains a dot. So the conditions
+// for a payload may match too much, but never too little, and rows are matched once more in this process.
 
-import { rowIdOf } from '../../sinks/mongodb/row-id.ts'
-import { unitsUp } from '../instants.ts'
-import type { Comparator, Direction, RowKey, Selection } from '../query.ts'
-import { senmlFormat } from '../reader.ts'
-import { payloadCondition } from './payload-filter.ts'
+import { rowIdOf } from '../../sinks/mongodb/bson.ts'
+import { numberText } from '../answers/payload-json.ts'
+import { type Comparator, type Direction, type Filter, type PayloadFilter, type RowKey, senmlFormat } from '../reader.ts'
+import { unitsUp } from '../request/time-range.ts'
 
 /** A document of MongoDB's query language. */
-export type Filter = Readonly<Record<string, unknown>>
+export type Conditions = Readonly<Record<string, unknown>>
 
 /** One find: rows of a collection, in an order. */
 export interface Find {
-  readonly filter: Filter
+  readonly conditions: Conditions
   readonly sort?: Readonly<Record<string, 1 | -1>>
   readonly skip?: number
-  /** All, where it is not there. */
+  /** All rows by default. */
   readonly limit?: number
-  /** The fields that are wanted; all, where it is not there. */
+  /** The fields to return; all by default. */
   readonly projection?: Readonly<Record<string, 1>>
 }
 
-/** The field that rows are ordered by, then by `_id`. */
+/** The field by which rows are ordered, before `_id`. */
 export type TimeField = 'timeUs' | 'created'
 
+/** The time field of a format. */
 export function timeFieldOf(format: string): TimeField {
   return format === senmlFormat ? 'timeUs' : 'created'
 }
@@ -35,33 +36,33 @@ const int64Max = 2n ** 63n - 1n
 const comparators: Readonly<Record<Comparator, string>> = { eq: '$eq', lt: '$lt', le: '$lte', gt: '$gt', ge: '$gte' }
 
 /**
- * The rows that are meant, the channel always first; payloads are not compared exactly (payload-filter.ts). undefined where no row can be.
+ * The rows that match, the channel always first; payloads are not compared exactly (see above). undefined if no row can match.
  */
-export function filterOf(selection: Selection): Filter | undefined {
-  const { channel, publisher, subtopic, protocol, format, name, unit, value, boolValue, stringValue, dataValue, payload } = selection
+export function conditionsOf(filter: Filter): Conditions | undefined {
+  const { channel, publisher, subtopic, protocol, format, name, unit, value, boolValue, stringValue, dataValue, payload } = filter
   const texts = [channel, publisher, subtopic, protocol, name, unit, stringValue, ...payload.flatMap(({ path, text }) => [...path, text])]
-  // Half a surrogate pair is never stored, and the driver would ask for another character.
+  // Half a surrogate pair is never stored, and the driver would send another character.
   if (!texts.every(text => text === undefined || text.isWellFormed())) return undefined
-  const time = timeConditions(selection)
+  const time = timeConditions(filter)
   if (time === undefined) return undefined
-  const filter: Record<string, unknown> = { channel: { $eq: channel } }
-  if (publisher !== undefined) filter['publisher'] = { $eq: publisher }
-  if (Object.keys(time).length > 0) filter[timeFieldOf(format)] = time
-  if (subtopic !== undefined) filter['subtopic'] = { $eq: subtopic }
-  if (protocol !== undefined) filter['protocol'] = { $eq: protocol }
-  if (name !== undefined) filter['name'] = { $eq: name }
-  // null is absent, too.
-  if (unit !== undefined) filter['unit'] = unit === '' ? { $in: [null, ''] } : { $eq: unit }
-  if (value !== undefined) filter['value'] = { [comparators[value.comparator]]: value.number }
-  if (boolValue !== undefined) filter['boolValue'] = { $eq: boolValue }
-  if (stringValue !== undefined) filter['stringValue'] = { $eq: stringValue }
-  if (dataValue !== undefined) filter['dataValue'] = { $eq: dataValue }
+  const conditions: Record<string, unknown> = { channel: { $eq: channel } }
+  if (publisher !== undefined) conditions['publisher'] = { $eq: publisher }
+  if (Object.keys(time).length > 0) conditions[timeFieldOf(format)] = time
+  if (subtopic !== undefined) conditions['subtopic'] = { $eq: subtopic }
+  if (protocol !== undefined) conditions['protocol'] = { $eq: protocol }
+  if (name !== undefined) conditions['name'] = { $eq: name }
+  // null also matches a missing field.
+  if (unit !== undefined) conditions['unit'] = unit === '' ? { $in: [null, ''] } : { $eq: unit }
+  if (value !== undefined) conditions['value'] = { [comparators[value.comparator]]: value.number }
+  if (boolValue !== undefined) conditions['boolValue'] = { $eq: boolValue }
+  if (stringValue !== undefined) conditions['stringValue'] = { $eq: stringValue }
+  if (dataValue !== undefined) conditions['dataValue'] = { $eq: dataValue }
   const ofPayload = payload.map(payloadCondition).filter(one => one !== undefined)
-  return ofPayload.length === 0 ? filter : { ...filter, $and: ofPayload }
+  return ofPayload.length === 0 ? conditions : { ...conditions, $and: ofPayload }
 }
 
-/** undefined where no time of a row is within the bounds. */
-function timeConditions({ format, fromNs, toNs }: Selection): Filter | undefined {
+/** undefined if no row can have a time within the bounds. */
+function timeConditions({ format, fromNs, toNs }: Filter): Conditions | undefined {
   const bound = timeFieldOf(format) === 'created' ? (ns: bigint) => ns : (ns: bigint) => unitsUp(ns, 1000n)
   const conditions: Record<string, bigint> = {}
   if (fromNs !== undefined) {
@@ -84,35 +85,63 @@ export function orderOf(direction: Direction, time: TimeField): Readonly<Record<
 }
 
 /**
- * The rows behind a key: the time alone first, since the index has it; then, of that very time, not those before. `$nor`, where `$or` would have
- * MongoDB try a plan for each of its parts.
+ * The rows after a key: first a condition on the time alone, which the index can use, then, for rows with the same time, one that excludes those
+ * before the key. It uses `$nor`, since with `$or` MongoDB would try a plan for each part.
  */
-export function behind(filter: Filter, after: RowKey | undefined, direction: Direction, time: TimeField): Filter {
-  if (after === undefined) return filter
+export function behind(conditions: Conditions, after: RowKey | undefined, direction: Direction, time: TimeField): Conditions {
+  if (after === undefined) return conditions
   const { timeNs, position, index } = after
   const at = time === 'created' ? timeNs : timeNs / 1000n
-  const asked = filter[time] as { readonly $gte?: bigint; readonly $lt?: bigint } | undefined
+  const asked = conditions[time] as { readonly $gte?: bigint; readonly $lt?: bigint } | undefined
   const rowId = rowIdOf(position, index)
   if (direction === 'desc') {
-    return { ...filter, [time]: { ...asked, $lte: at }, $nor: [{ [time]: { $eq: at }, _id: { $gte: rowId } }] }
+    return { ...conditions, [time]: { ...asked, $lte: at }, $nor: [{ [time]: { $eq: at }, _id: { $gte: rowId } }] }
   }
   const from = asked?.$gte !== undefined && asked.$gte > at ? asked.$gte : at
-  return { ...filter, [time]: { ...asked, $gte: from }, $nor: [{ [time]: { $eq: at }, _id: { $lte: rowId } }] }
+  return { ...conditions, [time]: { ...asked, $gte: from }, $nor: [{ [time]: { $eq: at }, _id: { $lte: rowId } }] }
 }
 
-/** These rows, in no order. */
-export function rowsWith(channel: string, keys: readonly RowKey[]): Filter {
+/** The rows with these keys, in any order. */
+export function rowsWith(channel: string, keys: readonly RowKey[]): Conditions {
   return { channel: { $eq: channel }, _id: { $in: keys.map(({ position, index }) => rowIdOf(position, index)) } }
 }
 
-/** What the newest of each series is found by. Everything but payloads and values, which may be long. */
-export function seriesFields(selection: Selection): Readonly<Record<string, 1>> {
+/** The fields from which the newest of each series is found: all except payloads and values, which may be long. */
+export function seriesFields(filter: Filter): Readonly<Record<string, 1>> {
   const origin = { publisher: 1, subtopic: 1, protocol: 1 } as const
-  if (selection.format === senmlFormat) return { ...origin, name: 1, timeUs: 1 }
-  return selection.payload.length === 0 ? { ...origin, created: 1 } : { ...origin, created: 1, payload: 1 }
+  if (filter.format === senmlFormat) return { ...origin, name: 1, timeUs: 1 }
+  return filter.payload.length === 0 ? { ...origin, created: 1 } : { ...origin, created: 1, payload: 1 }
 }
 
-/** Records with a number. */
-export function withNumber(filter: Filter): Filter {
-  return { ...filter, value: { ...(filter['value'] as Filter | undefined), $exists: true } }
+/** Only records with a number. */
+export function withNumber(conditions: Conditions): Conditions {
+  return { ...conditions, value: { ...(conditions['value'] as Conditions | undefined), $exists: true } }
+}
+
+/** undefined if the store cannot express the condition. */
+export function payloadCondition({ path, text }: PayloadFilter): Conditions | undefined {
+  // Values of other programs that JSON cannot represent are null as well.
+  if (text === 'null' || !path.every(isPlainKey)) return undefined
+  return { [`payload.${path.join('.')}`]: { $in: scalarsOf(text) } }
+}
+
+/**
+ * True for a key that every server accepts: one that begins with a dollar might be an operator, and FerretDB refuses keys that begin or end with a
+ * blank.
+ */
+function isPlainKey(key: string): boolean {
+  return /^[^\s$.\0\u0085][^\s.\0\u0085]*$/u.test(key)
+}
+
+/** All stored values with this text. Both servers compare numbers by value, whatever their type. */
+function scalarsOf(text: string): unknown[] {
+  const scalars: unknown[] = [text]
+  if (text === 'true' || text === 'false') scalars.push(text === 'true')
+  if (/^(0|-?[1-9]\d{0,18})$/.test(text)) {
+    const exact = BigInt(text)
+    if (exact >= int64Min && exact <= int64Max) scalars.push(exact)
+  }
+  // Beyond 2^53 the printed digits of a double are not its exact value.
+  if (/^-?\d/.test(text) && numberText(Number(text)) === text) scalars.push(Number(text))
+  return scalars
 }

@@ -1,15 +1,15 @@
-// Which rows of a table are meant, and where they lie: a selection as the conditions of a statement.
+// Where the rows of a format are stored, and a filter as the conditions of a statement.
 //
-// Each value is a parameter: the text follows from which filters there are, and of what they hold from no more than whether a unit is empty and whether
-// a payload's number is beyond int64.
+// Each value is a parameter. The text of a statement depends only on which filters are set, whether a unit is empty, and whether a payload's number
+// is beyond int64.
 
-import { publisherKey } from '../../sinks/postgres/publisher-key.ts'
-import { unitsDown, unitsUp } from '../instants.ts'
-import type { Comparator, Direction, PayloadFilter, RowKey, Selection } from '../query.ts'
-import { scalarCandidates, wholeNumbersOf } from './payload-filter.ts'
-import type { StatementText } from './statement.ts'
+import type { SqlValue } from '../../database/database.ts'
+import { publisherKey } from '../../sinks/postgres/schema.ts'
+import { numberText } from '../answers/payload-json.ts'
+import type { Comparator, Direction, Filter, PayloadFilter, RowKey } from '../reader.ts'
+import { unitsDown, unitsUp } from '../request/time-range.ts'
 
-/** Where the rows of a format lie, and how they are ordered in time. */
+/** The table of a format, and how its rows are ordered in time. */
 export interface Source {
   readonly table: string
   readonly columns: string
@@ -17,16 +17,17 @@ export interface Source {
   /** The time as a bigint, in units of `unitNs`. */
   readonly timeUnits: string
   readonly unitNs: bigint
-  /** Of what no limit bounds in a row: as long as it is, or as it is stored. */
+  /** The bytes of those columns whose length is not limited: of texts as they are, of payloads as they are stored. */
   readonly bytes: string
 }
 
-export const place = 'm.position, m.index'
+/** The columns that order rows with the same time. */
+export const keyset = 'm.position, m.index'
 const timeUs = '(extract(epoch FROM m.time) * 1000000)::bigint'
 const records: Source = {
   table: 'public.messages',
   columns:
-    `m.subtopic, m.publisher, m.protocol, ${place}, m.name, m.unit, ${timeUs} AS time_us, ` +
+    `m.subtopic, m.publisher, m.protocol, ${keyset}, m.name, m.unit, ${timeUs} AS time_us, ` +
     'm.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time',
   time: 'time',
   timeUnits: timeUs,
@@ -37,7 +38,7 @@ const records: Source = {
 function documents(table: string): Source {
   return {
     table: `formats.${quoteName(table)}`,
-    columns: `m.subtopic, m.publisher, m.protocol, ${place}, m.created, m.payload`,
+    columns: `m.subtopic, m.publisher, m.protocol, ${keyset}, m.created, m.payload`,
     time: 'created',
     timeUnits: 'm.created',
     unitNs: 1n,
@@ -45,25 +46,25 @@ function documents(table: string): Source {
   }
 }
 
-/** @param table of the format in the schema `formats`; undefined for SenML */
+/** @param table of the format, in the schema `formats`; undefined for SenML */
 export function sourceOf(table: string | undefined): Source {
   return table === undefined ? records : documents(table)
 }
 
 const comparators: Readonly<Record<Comparator, string>> = { eq: '=', lt: '<', le: '<=', gt: '>', ge: '>=' }
 
-/** The first is always the channel. */
-export function conditionsOf(selection: Selection, source: Source, statement: StatementText): string[] {
-  const { channel, publisher, subtopic, protocol, fromNs, toNs, name, unit, value, boolValue, stringValue, dataValue, payload } = selection
+/** The first condition is always on the channel. */
+export function conditionsOf(filter: Filter, source: Source, statement: StatementText): string[] {
+  const { channel, publisher, subtopic, protocol, fromNs, toNs, name, unit, value, boolValue, stringValue, dataValue, payload } = filter
   const ofChannel = `${statement.value(channel)}::text`
   const conditions = [`m.channel = ${ofChannel}`]
   if (publisher !== undefined) {
     const ofPublisher = `${statement.value(publisher)}::text`
-    // What the index holds, and what is meant.
+    // First the expression that is indexed, then the exact condition.
     conditions.push(`${publisherKey('m.publisher', 'm.channel')} = ${publisherKey(ofPublisher, ofChannel)}`, `m.publisher = ${ofPublisher}`)
   }
-  if (fromNs !== undefined) conditions.push(`m.${source.time} >= ${instant(fromNs, source, statement)}`)
-  if (toNs !== undefined) conditions.push(`m.${source.time} < ${instant(toNs, source, statement)}`)
+  if (fromNs !== undefined) conditions.push(`m.${source.time} >= ${timestamp(fromNs, source, statement)}`)
+  if (toNs !== undefined) conditions.push(`m.${source.time} < ${timestamp(toNs, source, statement)}`)
   if (subtopic !== undefined) conditions.push(`m.subtopic = ${statement.value(subtopic)}`)
   if (protocol !== undefined) conditions.push(`m.protocol = ${statement.value(protocol)}`)
   if (name !== undefined) conditions.push(`m.name = ${statement.value(name)}`)
@@ -72,52 +73,132 @@ export function conditionsOf(selection: Selection, source: Source, statement: St
   if (boolValue !== undefined) conditions.push(`m.bool_value = ${statement.value(boolValue)}`)
   if (stringValue !== undefined) conditions.push(`m.string_value = ${statement.value(stringValue)}`)
   if (dataValue !== undefined) conditions.push(`m.data_value = ${statement.value(dataValue)}`)
-  for (const filter of payload) conditions.push(payloadCondition(filter, statement))
+  for (const one of payload) conditions.push(payloadCondition(one, statement))
   return conditions
 }
 
-/** By `->` with a text, which looks into objects and never into arrays. */
+/** Uses `->` with a text, which looks into objects and never into arrays. */
 function payloadCondition({ path, text }: PayloadFilter, statement: StatementText): string {
   const field = `m.payload${path.map(key => ` -> ${statement.value(key)}::text`).join('')}`
   const isOne = `${field} = ANY (${statement.value(scalarCandidates(text))}::text[]::jsonb[])`
   const between = wholeNumbersOf(text)
   if (between === undefined) return isOne
-  // In the order of jsonb, nothing but numbers lies between two numbers.
+  // In the order of jsonb, only numbers are between two numbers.
   const [least, greatest] = between.map(number => `${statement.value(number)}::text::jsonb`)
   return `(${isOne} OR ${field} BETWEEN ${least} AND ${greatest})`
 }
 
-/** A bound in nanoseconds: of whole microseconds the first that is not before it, for either comparison. */
-function instant(ns: bigint, { time }: Source, statement: StatementText): string {
+/** A bound in nanoseconds. For a column in microseconds, the first one that is not before it, for both comparisons. */
+function timestamp(ns: bigint, { time }: Source, statement: StatementText): string {
   if (time === 'created') return `${statement.value(ns)}::bigint`
   return microseconds(unitsUp(ns, 1000n), statement)
 }
 
-/** As a value of its type and not by arithmetic, which PostgreSQL does only when it runs the statement: it leaves out months while it plans. */
+/**
+ * A value of the column's type, without arithmetic: PostgreSQL would compute that only at run time, and could not leave out months while planning.
+ */
 export function microseconds(us: bigint, statement: StatementText): string {
   const ms = unitsDown(us, 1000n)
-  const instant = new Date(Number(ms)).toISOString()
-  return `${statement.value(`${instant.slice(0, -1)}${String(us - ms * 1000n).padStart(3, '0')}Z`)}::timestamptz`
+  const timestamp = new Date(Number(ms)).toISOString()
+  return `${statement.value(`${timestamp.slice(0, -1)}${String(us - ms * 1000n).padStart(3, '0')}Z`)}::timestamptz`
 }
 
-/** The instant of a key. */
-export function instantOf({ timeNs }: Pick<RowKey, 'timeNs'>, { time }: Source, statement: StatementText): string {
+/** The time of a key. */
+export function timestampOf({ timeNs }: Pick<RowKey, 'timeNs'>, { time }: Source, statement: StatementText): string {
   return time === 'created' ? `${statement.value(timeNs)}::bigint` : microseconds(timeNs / 1000n, statement)
 }
 
-/** The rows behind a key. The time alone comes first, since the index has it. */
+/** The rows after a key. A condition on the time alone comes first, since the index can use it. */
 export function behind(after: RowKey | undefined, direction: Direction, source: Source, statement: StatementText): string[] {
   if (after === undefined) return []
   const sign = direction === 'desc' ? '<' : '>'
-  const time = instantOf(after, source, statement)
+  const time = timestampOf(after, source, statement)
   const rest = `(m.position, m.index) ${sign} (${statement.value(after.position)}::bigint, ${statement.value(after.index)}::integer)`
   return [`m.${source.time} ${sign}= ${time}`, `(m.${source.time} ${sign} ${time} OR ${rest})`]
 }
 
+/** The total order of rows, for ORDER BY. */
 export function orderOf(direction: Direction, { time }: Source): string {
   return `m.${time} ${direction}, m.position ${direction}, m.index ${direction}`
 }
 
 function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
+}
+
+const int64Min = -(2n ** 63n)
+const int64Max = 2n ** 63n - 1n
+
+/**
+ * The JSON texts of the scalars with this text. jsonb compares numbers by value; they are stored as JavaScript prints them, or with every digit.
+ * Whole numbers beyond int64 are left to `wholeNumbersOf`.
+ */
+export function scalarCandidates(text: string): string[] {
+  const candidates = [JSON.stringify(text)]
+  if (text === 'true' || text === 'false' || text === 'null') candidates.push(text)
+  else if (isInt64(text) || (isDouble(text) && Math.abs(Number(text)) < 2 ** 63)) candidates.push(text)
+  return candidates
+}
+
+/**
+ * The least and the greatest whole number beyond int64 that is printed as this text; undefined if there is none. jsonb keeps all their digits, but
+ * answers print the nearest double.
+ */
+export function wholeNumbersOf(text: string): readonly [least: string, greatest: string] | undefined {
+  if (isInt64(text) || !isDouble(text)) return undefined
+  const double = Number(text)
+  if (Math.abs(double) < 2 ** 63) return undefined
+  const [least, greatest] = roundedTo(BigInt(Math.abs(double)))
+  if (double > 0) return [String(least > int64Max ? least : int64Max + 1n), String(greatest)]
+  return [String(-greatest), String(-least < int64Min ? -least : int64Min - 1n)]
+}
+
+/**
+ * The range of whole numbers whose nearest double is this one, at least 2^63. A number halfway between two doubles rounds to the even one (IEEE 754
+ * §4.3.1).
+ */
+function roundedTo(double: bigint): readonly [least: bigint, greatest: bigint] {
+  const exponent = BigInt(double.toString(2).length - 1)
+  const halfUp = 1n << (exponent - 53n)
+  // Below a power of two, doubles are twice as dense.
+  const halfDown = double === 1n << exponent ? halfUp / 2n : halfUp
+  const odd = (double >> (exponent - 52n)) & 1n
+  return [double - halfDown + odd, double + halfUp - odd]
+}
+
+/** True for the text of an int64, which answers print with every digit. */
+function isInt64(text: string): boolean {
+  if (!/^(0|-?[1-9]\d{0,18})$/.test(text)) return false
+  const exact = BigInt(text)
+  return exact >= int64Min && exact <= int64Max
+}
+
+/** True for a number as JavaScript prints it. */
+function isDouble(text: string): boolean {
+  return /^-?\d/.test(text) && numberText(Number(text)) === text
+}
+
+/** SQL and the values of its parameters. */
+export interface Statement {
+  readonly sql: string
+  readonly values: readonly SqlValue[]
+}
+
+/** Collects the values of a statement while its text is built. */
+export interface StatementText {
+  /** Adds a value and returns its placeholder: `$3`. */
+  value(value: SqlValue): string
+  finish(sql: string): Statement
+}
+
+/** A statement without values so far. */
+export function openStatement(): StatementText {
+  const values: SqlValue[] = []
+  return {
+    value(value) {
+      values.push(value)
+      return `$${values.length}`
+    },
+    finish: sql => ({ sql, values }),
+  }
 }

@@ -1,19 +1,21 @@
-// Options of the PostgreSQL reader: what one question may take of the server.
+// Options of the PostgreSQL reader: limits for queries.
 
 import { type Static, Type } from 'typebox'
 
+/** The options, with their defaults and descriptions. */
 export const readerStoreOptions = Type.Object({
   queryTimeoutMs: Type.Integer({
     default: 30_000,
     minimum: 100,
     maximum: 600_000,
-    description: 'Milliseconds that one question may take in the store; one that takes longer is answered 422.',
+    description: 'Milliseconds that one query may take in the store; a longer one is answered with 422.',
   }),
   connectionsMax: Type.Integer({
     default: 10,
     minimum: 1,
     maximum: 1_000,
-    description: 'Connections to the store that this process holds at most: as many questions are answered at once, and others wait.',
+    description: 'Most connections of this process to the store: as many queries run at once, and others wait.',
   }),
 })
+/** The options of a reader. */
 export type ReaderStoreOptions = Static<typeof readerStoreOptions>

@@ -1,56 +1,54 @@
-// The reader of a PostgreSQL store: runs the statements of select.ts and gives their rows the canonical form.
+// The reader of a PostgreSQL store: runs the statements of select.ts and converts their rows to the canonical form.
 
-import { type Database, DatabaseError, queryCanceled, type SqlRow } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError, queryCanceled, type SqlRow } from '../../database/database.ts'
 import { formatsOf, type Seen } from '../formats.ts'
-import { aggregateRows } from '../groups.ts'
-import { rowsOf } from '../parts.ts'
-import type { FormatsQuery, Selection } from '../query.ts'
+import { aggregateRows, groupsMax, tooManyGroups } from '../groups.ts'
+import { rowsOf } from '../paging.ts'
 import {
   type Bucket,
+  type Filter,
+  type FormatsQuery,
   type FoundFormat,
   type Grouped,
-  groupsMax,
-  QueryTooLargeError,
   type Reader,
   type Row,
   StoreUnavailableError,
   senmlFormat,
-  tooManyGroups,
 } from '../reader.ts'
-import { inPieces, type Questions, type Run } from './pieces.ts'
+import { tookTooLong, withinTimeLimit } from '../time-limit.ts'
+import { embeddedQueries, type Queries, type Run } from './embedded-queries.ts'
 import { type BucketColumns, type FormatColumns, type SubtopicColumns, toBucket, toRows } from './rows.ts'
-import { selectBuckets, selectCount, selectLatest, selectPage, selectTable } from './select.ts'
-import { selectFilled, selectSubtopics, selectTables } from './select-formats.ts'
+import { selectBuckets, selectCount, selectFilled, selectLatest, selectPage, selectSubtopics, selectTable, selectTables } from './select.ts'
 
+/** The components of a reader. */
 export interface PostgresReaderParts {
   /**
-   * Stays the caller's: closing the reader does not close it. A server's has the statement timeout that one question may take, and watches
-   * its clients, so that what nobody waits for ends.
+   * The caller closes it; closing the reader does not. A server's has a statement timeout, the time that one query may take, and watches its clients,
+   * so that a query ends when its client is gone.
    */
   readonly database: Database
-  /** That one question may take in all where it is many statements; 30 s without it. */
+  /** The time limit of a query that consists of several statements; 30 s by default. */
   readonly queryTimeoutMs?: number
-  /** Rows that one statement of the embedded database looks at, beside those of one instant; fewer than it finds out itself. */
+  /** Most rows that one statement of the embedded database reads, not counting rows with the same time; fewer than it would choose by itself. */
   readonly pieceRowsMax?: number
 }
 
-/** SQLSTATE of what is not there: a table, a schema. */
+/** SQLSTATEs for a missing table or schema. */
 const missing: ReadonlySet<string> = new Set(['42P01', '3F000'])
-/** A statement timeout: of ours, or of the database's own. */
-/** A sum beyond the range of a double. */
+/** SQLSTATE for a sum beyond the range of a double. */
 const outOfRange = '22003'
 const tablesRememberedMax = 10_000
-/** Of one statement, which plans a look at each: for 5 ms and, where their columns are not known to the connection, 12. */
+/** Tables in one statement. Planning takes 5 ms, or 12 ms if the connection does not know the tables yet. */
 const tablesTogetherMax = 32
 
-/** Opens a reader over the tables that the PostgreSQL sink keeps. It makes none: before the first writer there is nothing to read. */
+/** Opens a reader of the PostgreSQL sink's tables. It creates nothing: before the first writer there is nothing to read. */
 export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRowsMax }: PostgresReaderParts): Reader {
-  // Formats keep their table until somebody drops it, so only what was found is remembered.
+  // A format keeps its table until it is dropped, so only tables that were found are remembered.
   const tables = new Map<string, string>()
 
   const run: Run = ({ sql, values }, signal, onTurn) => database.query(sql, values, { signal, priority: 'reader', onTurn })
   const isEmbedded = database.kind === 'embedded'
-  const questions = isEmbedded ? inPieces(run, pieceRowsMax) : inOne(run)
+  const queries = isEmbedded ? embeddedQueries(run, pieceRowsMax) : serverQueries(run)
 
   async function tableOf(format: string, signal: AbortSignal): Promise<string | undefined> {
     const remembered = tables.get(format)
@@ -62,7 +60,7 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     return row.table_name
   }
 
-  /** What `work` finds in the format's table; `nothing` where there is none. */
+  /** Returns what `work` finds in the format's table, or `nothing` if there is no table. */
   async function within<Found>(
     format: string,
     signal: AbortSignal,
@@ -79,7 +77,7 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
       } catch (error) {
         if (!isMissing(error) || !tables.delete(format)) throw error
       }
-      // The table was dropped, or given another name, after it was remembered.
+      // The table was dropped or renamed after it was remembered.
       const tableNow = await tableOf(format, signal)
       return tableNow === undefined ? nothing : await work(tableNow)
     } catch (error) {
@@ -87,18 +85,12 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     }
   }
 
-  /** Work of many statements, for as long as one question may take: the limit of a server is on each of them, and the embedded database has none. */
-  async function limited<Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>): Promise<Found> {
-    const limit = AbortSignal.timeout(queryTimeoutMs)
-    try {
-      return await work(AbortSignal.any([signal, limit]))
-    } catch (error) {
-      throw limit.aborted ? tooLong(error) : error
-    }
-  }
+  /** Limits the time of several statements: a server limits each of them, and the embedded database none. */
+  const limited = <Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>): Promise<Found> =>
+    withinTimeLimit(signal, { timeoutMs: queryTimeoutMs }, limit => work(limit.signal))
   const asked = isEmbedded ? limited : <Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>) => work(signal)
 
-  /** By format, the tables that have rows; as many as are wanted. */
+  /** The tables with rows, by format, as many as needed. */
   async function filledTables(query: FormatsQuery, signal: AbortSignal): Promise<Map<string, string>> {
     const tables = await run<FormatColumns>(selectTables(), signal)
     const filled = new Map<string, string>()
@@ -112,32 +104,32 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     return filled
   }
 
-  async function seen(selection: Selection, table: string | undefined, query: FormatsQuery, signal: AbortSignal): Promise<Seen> {
-    const found = await run<SubtopicColumns>(selectSubtopics(selection, table, query), signal)
+  async function seen(filter: Filter, table: string | undefined, query: FormatsQuery, signal: AbortSignal): Promise<Seen> {
+    const found = await run<SubtopicColumns>(selectSubtopics(filter, table, query), signal)
     const lastUs = new Map(found.map(({ subtopic, last_us: us }) => [subtopic, Number(us)]))
     return { lastUs, hasMore: Number(found[0]?.rows ?? 0) >= query.rowsMax }
   }
 
   const reader: Reader = {
     read: (query, signal) =>
-      within<readonly Row[]>(query.format, signal, [], table => asked(signal, limit => questions.read(query, table, limit))),
+      within<readonly Row[]>(query.format, signal, [], table => asked(signal, limit => queries.read(query, table, limit))),
 
-    count: (selection, max, signal) =>
-      within(selection.format, signal, 0, table => asked(signal, limit => questions.count(selection, table, max, limit))),
+    count: (filter, max, signal) =>
+      within(filter.format, signal, 0, table => asked(signal, limit => queries.count(filter, table, max, limit))),
 
     latest: (query, signal) =>
       within<Grouped<Row>>(query.format, signal, { groups: [], total: 0 }, table =>
-        asked(signal, limit => questions.latest(query, table, limit)),
+        asked(signal, limit => queries.latest(query, table, limit)),
       ),
 
     aggregate: (query, signal) =>
       within<Grouped<Bucket>>(query.format, signal, { groups: [], total: 0 }, async () => {
         try {
-          return await asked(signal, limit => questions.aggregate(query, limit))
+          return await asked(signal, limit => queries.aggregate(query, limit))
         } catch (error) {
           if (!(error instanceof DatabaseError) || error.sqlState !== outOfRange) throw error
         }
-        // Doubles in this process go beyond their range without an error.
+        // Sums in this process become infinite instead of failing.
         return await limited(signal, limit => aggregateRows(rowsOf(reader, query, limit), query))
       }),
 
@@ -145,7 +137,7 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
       within<readonly FoundFormat[]>(senmlFormat, signal, [], () =>
         limited(signal, async limit => {
           const filled = await filledTables(query, limit)
-          return await formatsOf(filled.keys(), query, selection => seen(selection, filled.get(selection.format), query, limit))
+          return await formatsOf(filled.keys(), query, filter => seen(filter, filled.get(filter.format), query, limit))
         }),
       ),
 
@@ -163,13 +155,13 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
   return reader
 }
 
-/** To a server, which runs many statements at once and ends those that take too long. */
-function inOne(run: Run): Questions {
+/** For a server, which runs many statements at once and ends those that take too long. */
+function serverQueries(run: Run): Queries {
   return {
     read: async (query, table, signal) => toRows(await run(selectPage(query, table), signal), table, query.channel),
 
-    async count(selection, table, max, signal) {
-      const [counted] = await run<{ total: bigint }>(selectCount(selection, table, max), signal)
+    async count(filter, table, max, signal) {
+      const [counted] = await run<{ total: bigint }>(selectCount(filter, table, max), signal)
       return Number(counted!.total)
     },
 
@@ -200,13 +192,9 @@ function isMissing(error: unknown): boolean {
 function readError(error: unknown): unknown {
   if (!(error instanceof DatabaseError)) return error
   if (isMissing(error)) {
-    return new StoreUnavailableError('the database holds no message tables: start a writer on it, which makes them', { cause: error })
+    return new StoreUnavailableError('the database contains no message tables: start a writer on it, which creates them', { cause: error })
   }
-  if (error.sqlState === queryCanceled) return tooLong(error)
+  if (error.sqlState === queryCanceled) return tookTooLong(error)
   if (error.transient) return new StoreUnavailableError(`the store cannot answer now: ${error.message}`, { cause: error })
   return error
-}
-
-function tooLong(cause: unknown): QueryTooLargeError {
-  return new QueryTooLargeError('the store took longer than one query may: narrow it with name, publisher, from or to', { cause })
 }

@@ -1,6 +1,6 @@
-// Rows and buckets from the columns of select.ts, in the forms of the port.
+// Converts the columns of select.ts to the rows and buckets of the contract.
 
-import type { SqlRow } from '../../config/postgres/database.ts'
+import type { SqlRow } from '../../database/database.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from '../reader.ts'
 
 interface RecordColumns extends SqlRow {
@@ -30,45 +30,49 @@ interface DocumentColumns extends SqlRow {
   payload: string
 }
 
-/** Of a server's rows, or of a JSON text. */
+/** From a server's rows or from a JSON text. */
 export interface BucketColumns extends SqlRow {
   publisher: string
   subtopic: string
   name: string
   unit: string | null
-  /** null where there is no bucket, only the total. */
+  /** null if there is no bucket, only the total. */
   time_us: bigint | number | null
   count: bigint | number
   value: number
 }
 
-/** Of a JSON text. */
+/** From a JSON text. */
 export interface SeriesColumns {
   readonly series: readonly string[]
-  /** In units of the source. */
+  /** In the unit of the source. */
   readonly time: string
   readonly position: string
   readonly index: number
 }
 
+/** A format and its table. */
 export interface FormatColumns extends SqlRow {
   format: string
   table_name: string
 }
 
+/** A subtopic and the time of its last row. */
 export interface SubtopicColumns extends SqlRow {
   subtopic: string
-  /** Of all subtopics that were found. */
+  /** Rows of all subtopics that were found. */
   rows: bigint
   last_us: bigint
 }
 
+/** Converts to SenML rows if no table is given, otherwise to documents. */
 export function toRows(found: readonly SqlRow[], table: string | undefined, channel: string): Row[] {
   return table === undefined
     ? found.map(row => toSenmlRow(row as RecordColumns, channel))
     : found.map(row => toDocumentRow(row as DocumentColumns, channel))
 }
 
+/** Converts a bucket of the channel. */
 export function toBucket({ publisher, subtopic, name, unit, time_us: timeUs, count, value }: BucketColumns, channel: string): Bucket {
   return { channel, publisher, subtopic, name, unit: unit ?? undefined, timeUs: Number(timeUs), value, count: Number(count) }
 }

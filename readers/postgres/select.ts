@@ -1,13 +1,31 @@
-// The statements of the PostgreSQL reader, pure: from a query to SQL and its values.
+// Builds the statements of the PostgreSQL reader: from a query to SQL and its values. Pure.
 //
-// A whole channel is walked along the index (channel, time), and one publisher of it along an index of its own (sinks/postgres/publisher-key.ts), so that
-// nobody passes over everybody else's rows.
+// A whole channel is read along the index (channel, time), and one publisher in it along an index of its own (sinks/postgres/schema.ts), which
+// contains no rows of other publishers.
 
-import { unitsDown } from '../instants.ts'
-import { type AggregateQuery, type Direction, noFilters, type PageQuery, type RowKey, type Selection } from '../query.ts'
-import { senmlFormat } from '../reader.ts'
-import { behind, conditionsOf, instantOf, microseconds, orderOf, place, sourceOf } from './conditions.ts'
-import { openStatement, type Statement, type StatementText } from './statement.ts'
+import {
+  type AggregateQuery,
+  type Direction,
+  type Filter,
+  type FormatsQuery,
+  noFilters,
+  type PageQuery,
+  type RowKey,
+  senmlFormat,
+} from '../reader.ts'
+import { unitsDown } from '../request/time-range.ts'
+import {
+  behind,
+  conditionsOf,
+  keyset,
+  microseconds,
+  openStatement,
+  orderOf,
+  type Statement,
+  type StatementText,
+  sourceOf,
+  timestampOf,
+} from './conditions.ts'
 
 /** The rows of a page, in their total order. */
 export function selectPage(query: PageQuery, table: string | undefined): Statement {
@@ -21,11 +39,11 @@ export function selectPage(query: PageQuery, table: string | undefined): Stateme
   )
 }
 
-/** The number of rows, counted up to `max` and one more. */
-export function selectCount(selection: Selection, table: string | undefined, max: number): Statement {
+/** The number of rows, counted up to `max + 1`. */
+export function selectCount(filter: Filter, table: string | undefined, max: number): Statement {
   const source = sourceOf(table)
   const statement = openStatement()
-  const conditions = conditionsOf(selection, source, statement)
+  const conditions = conditionsOf(filter, source, statement)
   const limit = statement.value(BigInt(max) + 1n)
   return statement.finish(
     `SELECT count(*) AS total FROM (SELECT 1 FROM ${source.table} AS m WHERE ${conditions.join(' AND ')} LIMIT ${limit}) AS counted`,
@@ -37,8 +55,8 @@ function seriesColumns(table: string | undefined): readonly string[] {
 }
 
 /**
- * The newest row of each series, of a page of them; `total` is their number. The newest time of each comes from one pass without a sort; those
- * that the page may show are then looked up by it.
+ * A page of the newest rows of all series; `total` is the number of series. The newest time of each series comes from one pass without a sort; the
+ * rows that the page may show are then looked up by it.
  */
 export function selectLatest(query: PageQuery, table: string | undefined, groupsMax: number): Statement {
   const { direction, limit, offset, after } = query
@@ -51,11 +69,11 @@ export function selectLatest(query: PageQuery, table: string | undefined, groups
   const newest = `SELECT ${keys}, max(m.${time}) AS ${time} FROM ${source.table} AS m WHERE ${conditions.join(' AND ')} GROUP BY ${keys}
     LIMIT ${statement.value(groupsMax + 1)}`
   const most = `${statement.value(limit + offset)}::bigint`
-  const cut = behind(after, direction, source, statement)
+  const beyond = behind(after, direction, source, statement)
   let near = `SELECT * FROM newest ORDER BY ${time} ${direction} FETCH FIRST (${most}) ROWS WITH TIES`
   if (after !== undefined) {
-    // Those of the key's own instant may lie before it, and fill no page.
-    const at = instantOf(after, source, statement)
+    // Rows with the same time as the key may come before it, and are then not on the page.
+    const at = timestampOf(after, source, statement)
     near = `SELECT * FROM newest WHERE ${time} ${direction === 'desc' ? '<=' : '>='} ${at} ORDER BY ${time} ${direction}
       FETCH FIRST (${most} + (SELECT count(*) FROM newest WHERE ${time} = ${at})) ROWS WITH TIES`
   }
@@ -64,7 +82,7 @@ export function selectLatest(query: PageQuery, table: string | undefined, groups
   return statement.finish(
     `WITH newest AS MATERIALIZED (${newest}), counted AS (SELECT count(*) AS total FROM newest)
      SELECT counted.total, ${source.columns} FROM counted LEFT JOIN LATERAL (
-       SELECT m.* FROM (${near}) AS near CROSS JOIN LATERAL (${row}) AS m ${cut.length === 0 ? '' : `WHERE ${cut.join(' AND ')}`}
+       SELECT m.* FROM (${near}) AS near CROSS JOIN LATERAL (${row}) AS m ${beyond.length === 0 ? '' : `WHERE ${beyond.join(' AND ')}`}
        ORDER BY ${orderOf(direction, source)} LIMIT ${statement.value(limit)} OFFSET ${statement.value(offset)}
      ) AS m ON true ORDER BY ${orderOf(direction, source)}`,
   )
@@ -76,24 +94,24 @@ const aggregates: Readonly<Record<AggregateQuery['aggregation'], string>> = {
   avg: 'avg(m.value)',
   sum: 'sum(m.value)',
   count: 'count(*)::float8',
-  // Of these the time, by which `valuesOfRows` finds the value.
+  // For these the time, by which `valued` finds the value.
   first: 'min(m.time)',
   last: 'max(m.time)',
 }
 
-/** Before every row: the time of each is an int64 of nanoseconds. */
+/** Earlier than every row, whose time is an int64 of nanoseconds. */
 const beforeRowsUs = -(2n ** 63n) / 1000n - 1n
 
 /**
- * Where a bucket before all rows begins, microseconds since 1970. From an origin behind a row, PostgreSQL before 14.12, 15.7 and 16.3 gives what
- * lies exactly at the beginning of a bucket to the bucket before.
+ * The start of a bucket that is earlier than all rows, in microseconds since 1970. With an origin later than a row, PostgreSQL before 14.12, 15.7 and
+ * 16.3 assigns a row exactly at the start of a bucket to the previous bucket.
  */
 export function originUs(intervalUs: number): bigint {
   const interval = BigInt(intervalUs)
   return unitsDown(beforeRowsUs, interval) * interval
 }
 
-/** Buckets of a page, with the number of all in `total`. Texts are in the order of their bytes. */
+/** A page of buckets, with the number of all in `total`. Texts are ordered by their bytes. */
 export function selectBuckets(query: AggregateQuery, groupsMax: number): Statement {
   const statement = openStatement()
   const { grouped, valued } = groupedBy(query, groupsMax, statement)
@@ -107,14 +125,14 @@ export function selectBuckets(query: AggregateQuery, groupsMax: number): Stateme
 }
 
 /**
- * All buckets of a piece, in their order, as one JSON text: the embedded database takes three times as long to give them as rows. In one pass
- * without a join, for which the planner has no numbers: it may take the square of the rows of a piece.
+ * All buckets of a piece, in their order, as one JSON text: the embedded database takes three times as long to return them as rows. In one pass
+ * without a join: the planner has no statistics for one, and may choose a plan that is quadratic in the rows of a piece.
  */
 export function selectPieceBuckets(query: AggregateQuery, groupsMax: number): Statement {
   const statement = openStatement()
   const { aggregation } = query
   const isOfOneRow = aggregation === 'first' || aggregation === 'last'
-  const found = isOfOneRow ? `${aggregation === 'first' ? 'min' : 'max'}(ROW(m.time, ${place}, m.value))` : aggregates[aggregation]
+  const found = isOfOneRow ? `${aggregation === 'first' ? 'min' : 'max'}(ROW(m.time, ${keyset}, m.value))` : aggregates[aggregation]
   const value = isOfOneRow ? `(row_to_json(g.value) ->> 'f4')::float8` : 'g.value'
   const { grouped } = groupedBy(query, groupsMax, statement, found)
   return statement.finish(
@@ -134,9 +152,9 @@ function asJson(select: string): string {
 }
 
 interface GroupedBy {
-  /** Buckets, with no more than the time in place of the value where that is of one row. */
+  /** Buckets. For `first` and `last` they have the time instead of the value. */
   readonly grouped: string
-  /** For those: buckets of the table `of` with their value. */
+  /** For these: adds the values to the buckets of the table `of`. */
   readonly valued: ((of: string) => string) | undefined
 }
 
@@ -151,7 +169,7 @@ function groupedBy(query: AggregateQuery, groupsMax: number, statement: Statemen
   if (aggregation !== 'first' && aggregation !== 'last') return { grouped, valued: undefined }
   const direction = aggregation === 'first' ? 'ASC' : 'DESC'
   const key = 'g.bucket, g.publisher, g.subtopic, g.name, g.unit'
-  // Each instant is looked at once, however many buckets have their row in it.
+  // Each time is read once, however many buckets have their row there.
   const valued = (of: string): string =>
     `SELECT DISTINCT ON (${key}) ${key}, g.count, m.value
      FROM (SELECT DISTINCT value AS time FROM ${of}) AS instant
@@ -166,11 +184,11 @@ function groupedBy(query: AggregateQuery, groupsMax: number, statement: Statemen
 }
 
 /**
- * The time of the row with which a piece of so many rows ends, or with which their texts first have so many bytes, whatever the filters: nothing where
- * there are fewer. Lengths are known without reading the texts.
+ * The time of the row at which a piece ends: after a number of rows, or when their texts reach a number of bytes, whatever the filters. Returns no
+ * row if there are fewer. Lengths are read without reading the texts.
  */
 export function selectPieceEnd(
-  { channel, publisher, fromNs, toNs, format }: Selection,
+  { channel, publisher, fromNs, toNs, format }: Filter,
   direction: Direction,
   table: string | undefined,
   max: { readonly rows: number; readonly bytes: number },
@@ -180,7 +198,7 @@ export function selectPieceEnd(
   const statement = openStatement()
   const conditions = conditionsOf({ ...noFilters, channel, format, publisher, fromNs, toNs }, source, statement)
   const rows = `${statement.value(max.rows)}::bigint`
-  // With a limit of its own, so that the planner walks the index and sorts nothing.
+  // With its own limit, so that the planner reads along the index and does not sort.
   const next = `SELECT m.${time}, ${source.bytes} AS bytes FROM ${source.table} AS m WHERE ${conditions.join(' AND ')}
     ORDER BY m.${time} ${direction} LIMIT ${rows}`
   const summed = `SELECT m.${time}, row_number() OVER upto AS nth, sum(m.bytes) OVER upto AS bytes FROM (${next}) AS m
@@ -191,33 +209,33 @@ export function selectPieceEnd(
   )
 }
 
-/** The key of the newest row of each series of a piece, newest first, as one JSON text. */
-export function selectPieceSeries(selection: Selection, table: string | undefined): Statement {
+/** The key of the newest row of each series in a piece, newest first, as one JSON text. */
+export function selectPieceSeries(filter: Filter, table: string | undefined): Statement {
   const source = sourceOf(table)
   const statement = openStatement()
   const series = seriesColumns(table)
     .map(column => `m.${column}`)
     .join(', ')
-  const where = conditionsOf(selection, source, statement).join(' AND ')
-  // In one pass without a join, as the buckets of a piece.
-  const newest = `SELECT ${series}, max(m.${source.time}) AS ${source.time}, max(ROW(m.${source.time}, ${place})) AS key
+  const where = conditionsOf(filter, source, statement).join(' AND ')
+  // In one pass without a join, like the buckets of a piece.
+  const newest = `SELECT ${series}, max(m.${source.time}) AS ${source.time}, max(ROW(m.${source.time}, ${keyset})) AS key
     FROM ${source.table} AS m WHERE ${where} GROUP BY ${series}`
-  // As texts: JSON has no integers of 64 bits for JavaScript.
+  // As texts, since numbers of JSON lose digits beyond 2^53 in JavaScript.
   const columnsOfKey = `json_build_array(${series}) AS series, ${source.timeUnits}::text AS time,
     row_to_json(m.key) ->> 'f2' AS position, (row_to_json(m.key) ->> 'f3')::integer AS index`
   return statement.finish(`SELECT ${asJson(`SELECT ${columnsOfKey} FROM (${newest}) AS m ORDER BY m.key DESC`)}`)
 }
 
-/** The rows of these keys, in the order of rows. */
-export function selectRows(selection: Selection, direction: Direction, table: string | undefined, keys: readonly RowKey[]): Statement {
+/** The rows with these keys, in the order of rows. */
+export function selectRows(filter: Filter, direction: Direction, table: string | undefined, keys: readonly RowKey[]): Statement {
   const source = sourceOf(table)
   const statement = openStatement()
-  const instants = [...new Set(keys.map(({ timeNs }) => timeNs))].map(timeNs => instantOf({ timeNs }, source, statement))
+  const timestamps = [...new Set(keys.map(({ timeNs }) => timeNs))].map(timeNs => timestampOf({ timeNs }, source, statement))
   const positions = statement.value(keys.map(({ position }) => position))
   const indexes = statement.value(keys.map(({ index }) => index))
   return statement.finish(
     `SELECT ${source.columns} FROM ${source.table} AS m
-     WHERE ${conditionsOf(selection, source, statement).join(' AND ')} AND m.${source.time} IN (${instants.join(', ')})
+     WHERE ${conditionsOf(filter, source, statement).join(' AND ')} AND m.${source.time} IN (${timestamps.join(', ')})
        AND (m.position, m.index) IN (SELECT * FROM unnest(${positions}::bigint[], ${indexes}::integer[]))
      ORDER BY ${orderOf(direction, source)}`,
   )
@@ -228,4 +246,45 @@ export function selectTable(format: string): Statement {
   if (format === senmlFormat) throw new RangeError(`the format "${senmlFormat}" has a table of its own`)
   const statement = openStatement()
   return statement.finish(`SELECT table_name FROM sluice.formats WHERE format = ${statement.value(format)}`)
+}
+
+/** All formats whose table exists and may be read, ordered by bytes. */
+export function selectTables(): Statement {
+  return openStatement().finish(
+    `SELECT format, table_name FROM sluice.formats WHERE has_table_privilege(to_regclass(format('formats.%I', table_name)), 'SELECT')
+     ORDER BY format COLLATE "C"`,
+  )
+}
+
+/**
+ * Which of these tables have a row, by number. Selects the first row in the order of time, so that the planner uses the index even if it expects
+ * many.
+ */
+export function selectFilled({ channel, publisher, fromUs }: FormatsQuery, tables: readonly string[]): Statement {
+  const statement = openStatement()
+  const looks = tables.map((table, number) => {
+    const source = sourceOf(table)
+    const filter = { ...noFilters, channel, publisher, format: table, fromNs: BigInt(fromUs) * 1000n }
+    const conditions = conditionsOf(filter, source, statement).join(' AND ')
+    return `(SELECT ${number} AS number FROM ${source.table} AS m WHERE ${conditions} ORDER BY m.${source.time} DESC LIMIT 1)`
+  })
+  return statement.finish(looks.join(' UNION ALL '))
+}
+
+/** The subtopics of the newest rows: the most recent ones, one more than needed. `rows` is the number of rows that were examined. */
+export function selectSubtopics(
+  filter: Filter,
+  table: string | undefined,
+  { rowsMax, subtopicsMax }: Pick<FormatsQuery, 'rowsMax' | 'subtopicsMax'>,
+): Statement {
+  const source = sourceOf(table)
+  const { time } = source
+  const statement = openStatement()
+  const newest = `SELECT m.subtopic, m.${time} FROM ${source.table} AS m WHERE ${conditionsOf(filter, source, statement).join(' AND ')}
+    ORDER BY m.${time} DESC LIMIT ${statement.value(rowsMax)}`
+  const grouped = `SELECT m.subtopic, max(m.${time}) AS ${time}, (sum(count(*)) OVER ())::bigint AS rows FROM (${newest}) AS m GROUP BY m.subtopic`
+  return statement.finish(
+    `SELECT m.subtopic, m.rows, floor(${source.timeUnits} * ${source.unitNs} / 1000.0)::bigint AS last_us FROM (${grouped}) AS m
+     ORDER BY last_us DESC, m.subtopic COLLATE "C" LIMIT ${statement.value(subtopicsMax + 1)}`,
+  )
 }

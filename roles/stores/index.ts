@@ -1,21 +1,21 @@
-// The kinds of stores that a writer can write to, each in a file of its own and loaded only where it is asked for.
+// The kinds of stores, loaded when they are used.
 
 import { SystemicError } from '../../pipeline/systemic-error.ts'
 import type { StoreKind, StoreName } from './store.ts'
 
-/** @throws SystemicError for a name that is none */
+/** @throws SystemicError for an unknown name */
 export async function storeKind(name: StoreName): Promise<StoreKind> {
   switch (name) {
     case 'relational':
       return (await import('./relational.ts')).relational
     case 'widecolumn':
-      return (await import('./widecolumn.ts')).widecolumn
+      return (await import('./keyed.ts')).widecolumn
     case 'timeseries':
-      return (await import('./timeseries.ts')).timeseries
+      return (await import('./keyed.ts')).timeseries
     case 'document':
-      return (await import('./document.ts')).document
+      return (await import('./keyed.ts')).document
     default:
-      // The compiler asks for a case of each name; plain JavaScript and a thread's data may hold another.
-      throw new SystemicError(`there is no store ${JSON.stringify(name satisfies never)}: a worker was told to open what no writer can`)
+      // The compiler checks that every name has a case; data passed to a thread could still contain another.
+      throw new SystemicError(`unknown store ${JSON.stringify(name satisfies never)} in the settings of a worker`)
   }
 }

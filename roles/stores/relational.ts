@@ -1,20 +1,28 @@
 // The relational store: a PostgreSQL server.
 
-import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
-import { named } from '../../config/option-variable.ts'
-import { DatabaseError } from '../../config/postgres/database.ts'
-import { type DatabaseUser, refusalSentence } from '../../config/postgres/refusal.ts'
+import { named } from '../../config/options/variable.ts'
+import { DatabaseError } from '../../database/database.ts'
+import { type DatabaseUser, refusalSentence } from '../../database/refusal.ts'
+import type { ReaderStoreOptions } from '../../readers/postgres/options.ts'
+import type { SinkOptions } from '../../sinks/postgres/options.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
-import { type RelationalOptions, type RelationalReaderOptions, relationalOptions, relationalReaderOptions } from './relational-options.ts'
-import type { StoreKind } from './store.ts'
-import { closingBehind } from './store-reader.ts'
+import { closingBehind, type StoreKind } from './store.ts'
+
+interface WriterOptions extends SinkOptions {
+  readonly url: string
+  readonly statementTimeoutMs: number
+}
+
+interface ReaderOptions extends ReaderStoreOptions {
+  readonly url: string
+}
 
 const option = named('store.url', 'SVC_RELATIONAL_URL')
 
-/** Of the schema `sluice`; the server's words name no schema, and the other tables are those of formats. */
+/** Tables of the schema `sluice`. The server's messages do not name the schema; all other tables belong to formats. */
 const ownTables: ReadonlySet<string> = new Set(['formats', 'logs', 'migrations', 'offsets', 'replayed'])
 
-/** As sinks/postgres/README.md lists them. */
+/** As docs/stores/postgres.md lists them. */
 function writerTableRights(table: string): string {
   if (table === 'messages') return 'SELECT, INSERT ON public.messages'
   return ownTables.has(table) ? 'SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA sluice' : 'SELECT, INSERT ON ALL TABLES IN SCHEMA formats'
@@ -25,7 +33,7 @@ function readerTableRights(table: string): string {
   return table === 'messages' ? 'SELECT ON public.messages' : 'SELECT ON ALL TABLES IN SCHEMA sluice, formats'
 }
 
-/** Rejects with what to do about it where the server refuses what was asked and no retry changes that; with any other error as it is. */
+/** Replaces permanent errors of the server with a SystemicError that says what to do; rethrows any other error. */
 async function asked<Answer>(answer: Promise<Answer>, user: DatabaseUser): Promise<Answer> {
   try {
     return await answer
@@ -35,17 +43,13 @@ async function asked<Answer>(answer: Promise<Answer>, user: DatabaseUser): Promi
   }
 }
 
-export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> = {
+export const relational: StoreKind<WriterOptions, ReaderOptions> = {
   name: 'relational',
-  options: relationalOptions,
-  readerOptions: relationalReaderOptions,
   keepsPositions: true,
   takesFlat: false,
-  faults: ({ url }) => databaseUrlFaults('store.url', url),
-  secrets: ({ url }) => ({ 'store.url': passwordOf(url) }),
 
   async open(options, writer) {
-    const { openServer } = await import('../../config/postgres/server.ts')
+    const { openServer } = await import('../../database/server.ts')
     const { classify, openSink } = await import('../../sinks/postgres/sink.ts')
     const { maintain } = await import('../../sinks/postgres/schema.ts')
     const database = await openServer({
@@ -57,21 +61,27 @@ export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> =
     })
     const user: DatabaseUser = { option, url: options.url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights }
     return {
-      async openSink(identity, onNotice) {
-        const sink = await asked(openSink({ database, options, onNotice, ...identity }), user)
+      async openSink(logs, onNotice) {
+        const sink = await asked(openSink({ database, options, onNotice, logs }), user)
         const write: typeof sink.write = (...batch) => asked(sink.write(...batch), user)
-        return { ...sink, write, positions: partitions => asked(sink.positions!(partitions), user) }
+        return { ...sink, write, positions: of => asked(sink.positions!(of), user) }
       },
       classify,
       async maintain() {
-        await maintain(database, options)
+        // Connects with its first statement: only if there is an index to create.
+        const unhurried = await openServer({ url: options.url, applicationName: `sluice-maintenance-${writer}`, connectionsMax: 1 })
+        try {
+          await maintain(database, options, unhurried)
+        } finally {
+          await unhurried.close()
+        }
       },
       close: () => database.close(),
     }
   },
 
   async openReader({ url, queryTimeoutMs, connectionsMax }) {
-    const { openServer } = await import('../../config/postgres/server.ts')
+    const { openServer } = await import('../../database/server.ts')
     const { openPostgresReader } = await import('../../readers/postgres/reader.ts')
     const database = await openServer({
       url,
@@ -82,7 +92,7 @@ export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> =
       plansEach: true,
     })
     const reader = openPostgresReader({ database, queryTimeoutMs })
-    // Checks have a connection of their own: one that waits behind slow queries would say that the server is away.
+    // Health checks have their own connection: waiting behind slow queries would look like an outage.
     const checks = await openServer({ url, applicationName: 'sluice-reader-check', connectionsMax: 1, statementTimeoutMs: queryTimeoutMs })
     const checked = openPostgresReader({ database: checks })
     const user: DatabaseUser = { option, url, schemaRights: 'USAGE', tableRights: readerTableRights }
@@ -91,10 +101,39 @@ export const relational: StoreKind<RelationalOptions, RelationalReaderOptions> =
   },
 
   async openAudit({ url }) {
-    const { openServer } = await import('../../config/postgres/server.ts')
+    const { openServer } = await import('../../database/server.ts')
     const { openAudit } = await import('../../sinks/postgres/audit.ts')
-    // Without a statement timeout: to read all rows in order takes as long as it takes.
+    // No statement timeout: reading all rows in order may take arbitrarily long.
     const database = await openServer({ url, applicationName: 'sluice-audit', connectionsMax: 2 })
     return { ...openAudit(database), close: () => database.close() }
+  },
+
+  async freeLog({ url, lockTimeoutMs }, number, isIdle) {
+    const { openServer } = await import('../../database/server.ts')
+    const { freeLog } = await import('../../sinks/postgres/registry.ts')
+    const database = await openServer({ url, applicationName: 'sluice-logs', connectionsMax: 1, lockTimeoutMs })
+    const user: DatabaseUser = { option, url, schemaRights: 'USAGE', tableRights: () => 'SELECT, DELETE ON ALL TABLES IN SCHEMA sluice' }
+    try {
+      await asked(freeLog(database, number, isIdle), user)
+    } finally {
+      await database.close()
+    }
+  },
+
+  async openReplays(options, writer) {
+    const { openServer } = await import('../../database/server.ts')
+    const { openAudit } = await import('../../sinks/postgres/audit.ts')
+    const { openReplaySink } = await import('../../sinks/postgres/sink.ts')
+    const { url, statementTimeoutMs } = options
+    const database = await openServer({ url, applicationName: `sluice-replay-${writer}`, connectionsMax: 3, statementTimeoutMs })
+    const user: DatabaseUser = { option, url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights }
+    return {
+      audit: openAudit(database),
+      async openSink(logNumber) {
+        const sink = await asked(openReplaySink({ database, options, writer, logNumber }), user)
+        return { write: (...batch) => asked(sink.write(...batch), user) }
+      },
+      close: () => database.close(),
+    }
   },
 }

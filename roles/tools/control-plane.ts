@@ -1,15 +1,12 @@
-// What the operator's commands on the control plane work on: its database on a server, by the options of `sluice api`, or in the data folder of a
-// `sluice up` that is stopped.
+// Opens the control plane's database for operator commands: on a server, with the options of `./sluice api`, or in the data folder of a
+// stopped `./sluice up`.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { ToolError } from '../../bin/streams.ts'
 import { type DataFolder, openDataFolder } from '../../config/data-folder.ts'
-import { HttpError } from '../../config/http/errors.ts'
 import { type Logger, openLogger } from '../../config/logger.ts'
-import type { Database } from '../../config/postgres/database.ts'
-import { openServer } from '../../config/postgres/server.ts'
 import { type MasterKeys, parseMasterKeys, readSecretFile } from '../../config/secrets.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import { openChanges } from '../../control-plane/changes.ts'
@@ -17,6 +14,9 @@ import { assertUpToDate } from '../../control-plane/installation.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import type { PolicyStore } from '../../control-plane/policies/policy-store.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
+import type { Database } from '../../database/database.ts'
+import { openServer } from '../../database/server.ts'
+import { HttpError } from '../../http/errors.ts'
 import { databaseFolder, masterKeyFile, openFolderDatabase } from '../folder-database.ts'
 import type { sources as readSources } from '../roles.ts'
 import { explained } from './failure.ts'
@@ -26,37 +26,37 @@ export interface DatabaseFlags {
   readonly data?: string
 }
 
-export interface ControlPlaneSite {
+export interface ControlPlaneTarget {
   readonly options: ControlPlaneOptions
-  /** As they are given to instances. Read each time: in a data folder they change. */
+  /** The master keys of the instances. Read again on each call: in a data folder they change. */
   masterKeys(): Promise<MasterKeys>
-  /** The data folder, whose lock is held; undefined on a server. */
+  /** The locked data folder; undefined on a server. */
   readonly folder: DataFolder | undefined
   readonly logger: Logger
   /** Opens the database for `work`, and closes it: in a data folder, its writes are durable when this resolves. */
   withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result>
 }
 
-/** Two: a transaction, and what is asked beside it. */
+/** One for a transaction, one for other queries. */
 const connectionsMax = 2
 
 export function addDatabaseOptions(command: Command): Command {
   return command
-    .option('--data <folder>', 'the data folder of a `sluice up` that is stopped')
-    .option('--config <file>', 'the TOML file of `sluice api`, or with --data that of `sluice up` (default: none)')
+    .option('--data <folder>', 'the data folder of a stopped `./sluice up`')
+    .option('--config <file>', 'the TOML file of `./sluice api`, or with --data that of `./sluice up` (default: none)')
 }
 
 /** @throws ToolError, OptionsError, DataFolderInUseError, ControlPlaneStartError …: faults that the operator can fix */
 export async function withControlPlane<Result>(
   flags: DatabaseFlags,
   sources: typeof readSources,
-  work: (site: ControlPlaneSite) => Promise<Result>,
+  work: (target: ControlPlaneTarget) => Promise<Result>,
 ): Promise<Result> {
   return explained(async () => {
     try {
       return await (flags.data === undefined ? onServer(flags, sources, work) : inFolder(flags.data, flags, sources, work))
     } catch (error) {
-      // OpenFGA's own words say what is wrong with it.
+      // OpenFGA's own message says what is wrong.
       if (error instanceof HttpError)
         throw new ToolError(`${error.message}: ${(error.cause as Error | undefined)?.message ?? ''}`, { cause: error })
       throw error
@@ -67,15 +67,15 @@ export async function withControlPlane<Result>(
 async function onServer<Result>(
   { config }: DatabaseFlags,
   sources: typeof readSources,
-  work: (site: ControlPlaneSite) => Promise<Result>,
+  work: (target: ControlPlaneTarget) => Promise<Result>,
 ): Promise<Result> {
   if (config === undefined && process.env['SVC_DATABASE_URL'] === undefined && process.env['SVC_DATABASE_URL_FILE'] === undefined) {
     throw new ToolError(
-      'say which control plane: with --data <folder> that of a stopped `sluice up`, or else with the options of `sluice api`, SVC_DATABASE_URL first',
+      'no control plane given: use --data <folder> for a stopped `./sluice up`, or the options of `./sluice api`, such as SVC_DATABASE_URL',
     )
   }
-  const { loadApiOptions } = await import('../api-options.ts')
-  const options = loadApiOptions(await sources(config))
+  const { apiOptions, loadApiOptions } = await import('../api/options.ts')
+  const options = loadApiOptions(await sources(apiOptions, config))
   return work({
     options,
     masterKeys: async () => parseMasterKeys(options.masterKey, 'SVC_MASTER_KEY'),
@@ -97,13 +97,13 @@ async function inFolder<Result>(
   path: string,
   { config }: DatabaseFlags,
   sources: typeof readSources,
-  work: (site: ControlPlaneSite) => Promise<Result>,
+  work: (target: ControlPlaneTarget) => Promise<Result>,
 ): Promise<Result> {
-  const { loadUpOptions } = await import('../../up-options.ts')
-  const upOptions = loadUpOptions(await sources(config, { data: { folder: path } }))
-  const options = { ...upOptions, policies: { store: 'relational' } } as const
-  // Before it is opened, which would make it.
-  if (!existsSync(join(path, databaseFolder))) throw new ToolError(`no data of a \`sluice up\` in ${path}: name its folder with --data`)
+  const { loadUpOptions, upOptions } = await import('../../up-options.ts')
+  const options = loadUpOptions(await sources(upOptions, config, { data: { folder: path } }))
+  // Checked first, because opening would create it.
+  if (!existsSync(join(path, databaseFolder)))
+    throw new ToolError(`${path} is not the data folder of a \`./sluice up\`: give that folder with --data`)
   const folder = await openDataFolder(path)
   const logger = openLogger(options.logging)
   try {
@@ -111,19 +111,19 @@ async function inFolder<Result>(
       options,
       async masterKeys() {
         const text = await readSecretFile(masterKeyFile(folder))
-        if (text === undefined) throw new ToolError(`${masterKeyFile(folder)} is gone: put it back from a copy of the data folder`)
+        if (text === undefined) throw new ToolError(`${masterKeyFile(folder)} is missing: restore it from a backup of the data folder`)
         return parseMasterKeys(text, masterKeyFile(folder))
       },
       folder,
       logger,
       async withDatabase(use) {
-        const closings: (() => Promise<void>)[] = []
+        const cleanup: (() => Promise<void>)[] = []
         try {
-          const database = await openFolderDatabase(folder, logger, close => void closings.push(close))
+          const database = await openFolderDatabase(folder, logger, close => void cleanup.push(close))
           await assertUpToDate(database)
           return await use(database)
         } finally {
-          for (const close of closings) await close()
+          for (const close of cleanup) await close()
         }
       },
     })
@@ -132,7 +132,7 @@ async function inFolder<Result>(
   }
 }
 
-/** For commands that only add rights: processes that cache grants are not notified. */
-export function writesOf(database: Database, policies: PolicyStore, { options, logger }: ControlPlaneSite): Writes {
+/** For commands that only add rights: processes with cached grants are not notified. */
+export function writesOf(database: Database, policies: PolicyStore, { options, logger }: ControlPlaneTarget): Writes {
   return openWrites({ policies, audit: openAuditLog(database, options.audit), changes: openChanges(logger) })
 }

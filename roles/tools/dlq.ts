@@ -1,158 +1,198 @@
-// `sluice dlq`: the messages that a writer could not decode or store, to be looked at, tried again, or put aside for good.
+// `./sluice dlq`: lists, shows, replays and drops the messages that a writer could not decode or store.
 
 import { createInterface } from 'node:readline/promises'
 import { type Command, InvalidArgumentError } from 'commander'
-import { ToolError, writeOutput } from '../../bin/streams.ts'
-import type { FullLetter, Letter } from '../../pipeline/letters/letter.ts'
-import type { Letters, Selection, Settlement } from '../../pipeline/letters/letters.ts'
+import { ToolError, writeLines, writeOutput } from '../../bin/streams.ts'
+import type { DeadLetterFilter } from '../../pipeline/dead-letters/filter.ts'
+import type { DeadLetterQueue } from '../../pipeline/dead-letters/queue.ts'
+import type { Replay, ReplayReport } from '../../pipeline/dead-letters/replay.ts'
+import type { DeadLetterSummary, FullDeadLetter } from '../../pipeline/dead-letters/summary.ts'
 import { parseMessageId } from '../../pipeline/message-id.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { explained } from './failure.ts'
-import { writeLines } from './output.ts'
+import { openProgress } from './progress.ts'
 import { openRemote } from './remote.ts'
-import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
+import { addTargetOptions, openTarget, type Sources, storeNamed, type TargetFlags } from './target.ts'
 import { jsonLine, payloadLines, plain, short, table } from './text.ts'
 
-interface DlqFlags extends SiteFlags {
+interface DlqFlags extends TargetFlags {
   readonly store: string
 }
 
-interface SelectionFlags extends DlqFlags {
+interface FilterFlags extends DlqFlags {
   readonly rule?: string
   readonly channel?: string
   readonly all?: boolean
   readonly yes?: boolean
 }
 
-/** As many as a person looks through. */
+interface ReplayFlags extends FilterFlags {
+  readonly dryRun?: boolean
+}
+
+/** As many as a person would look through. */
 const listedMax = 50
 const reasonCharactersMax = 60
 const nameCharactersMax = 40
+const namedMax = 20
 
-/** Adds the commands to `sluice dlq`. */
+/** Adds the commands to `./sluice dlq`. */
 export function addCommands(dlq: Command, sources: Sources): void {
-  dlq.description('Works on the dead letters of a writer: messages that could not be decoded or stored.')
+  dlq.description('Lists, shows, replays or drops the dead letters of a writer: messages that could not be decoded or stored.')
 
   addDlqCommand(dlq, 'ls')
-    .description('Lists the dead letters that nobody has done anything about, the newest last.')
-    .option('--rule <rule>', 'only those that broke this rule')
+    .description('Lists the open dead letters (neither replayed nor dropped), newest last.')
+    .option('--rule <rule>', 'only those that violate this rule')
     .option('--channel <id>', 'only those of this channel')
-    .option('--limit <n>', `the newest so many (default: ${listedMax}; all with --json)`, parseLimit)
-    .option('--all', 'those that were replayed or dropped, too')
-    .option('--json', 'a JSON object on each line')
+    .option('--limit <n>', `only the newest n (default: ${listedMax}; all with --json)`, parseLimit)
+    .option('--all', 'include replayed and dropped ones')
+    .option('--json', 'print one JSON object per line')
     .addHelpText(
       'after',
       `
 Examples:
-  SVC_LOG_BROKERS=kafka:9092 sluice dlq ls
-  sluice dlq ls --rule one-value --limit 10
-  sluice dlq ls --all --json | jq -r .id
-  sluice dlq ls --url http://127.0.0.1:8080 --token "$TOKEN"
+  SVC_LOG_BROKERS=kafka:9092 ./sluice dlq ls
+  ./sluice dlq ls --rule one-value --limit 10
+  ./sluice dlq ls --all --json | jq -r .id
+  ./sluice dlq ls --url http://127.0.0.1:8080 --token "$TOKEN"
 `,
     )
-    .action(async ({ limit, json = false, ...flags }: SelectionFlags & { limit?: number; json?: boolean }) => {
+    .action(async ({ limit, json = false, ...flags }: FilterFlags & { limit?: number; json?: boolean }) => {
       const { rule, channel, all } = flags
-      const selection = selectionOf({ rule, channel, all })
-      await withLetters(flags, sources, async letters => {
-        if (json && limit === undefined) return writeLines(linesOf(letters.each(selection)))
-        const page = await letters.list(selection, limit ?? listedMax)
+      const filter = filterOf({ rule, channel, all })
+      await withDeadLetters(flags, sources, async deadLetters => {
+        if (json && limit === undefined) return writeLines(linesOf(deadLetters.each(filter)))
+        const page = await deadLetters.list(filter, limit ?? listedMax)
         return writeOutput(json ? page.letters.map(jsonLine).join('') : listing(page.letters, page.total))
       })
     })
 
   addDlqCommand(dlq, 'show')
-    .argument('<id>', 'of the message: <log>-<partition>-<offset>, or <partition>-<offset>', parseId)
-    .description('Prints a dead letter with everything: what is wrong with it, its headers, its payload.')
-    .option('--json', 'as a JSON object, with its bytes as base64')
+    .argument('<id>', 'id of the message: <log>-<partition>-<offset>, or <partition>-<offset>', parseId)
+    .description('Prints a dead letter in full: reason, headers and payload.')
+    .option('--json', 'print a JSON object, with bytes as base64')
     .addHelpText(
       'after',
-      '\nNothing of it is executed: what a terminal would act on is escaped.\n\nExamples:\n  sluice dlq show 1-3-1234\n  sluice dlq show 3-1234 --json | jq -r .payload | base64 -d\n',
+      '\nControl sequences are escaped, so that the terminal does not execute them.\n\nExamples:\n  ./sluice dlq show 1-3-1234\n  ./sluice dlq show 3-1234 --json | jq -r .payload | base64 -d\n',
     )
     .action(async (id: string, { json = false, ...flags }: DlqFlags & { json?: boolean }) => {
-      const letters = await withLetters(flags, sources, letters => letters.show(id))
-      if (letters.length === 0) throw new ToolError(`no dead letter has the id ${id}: sluice dlq ls --all shows them`)
-      await writeOutput(letters.map(json ? jsonLine : portrait).join(json ? '' : '\n'))
+      const deadLetters = await withDeadLetters(flags, sources, deadLetters => deadLetters.show(id))
+      if (deadLetters.length === 0) throw new ToolError(`no dead letter has the id ${id}: list them with ./sluice dlq ls --all`)
+      await writeOutput(deadLetters.map(json ? jsonLine : portrait).join(json ? '' : '\n'))
     })
 
-  addSettlingCommand(dlq, 'replay', 'replayed')
-    .description('Hands messages to their writer once more, for instance after its options have changed.')
+  addResolvingCommand(dlq, 'replay', 'replayed')
+    .description("Decodes and stores the messages again, with the writer's current options.")
+    .option('--dry-run', 'decode them and print which would stay open; change nothing')
     .addHelpText(
       'after',
       `
-A replayed message is stored where it was at first, with its own time, and once, however often it is replayed. One that fails again is a
-dead letter again.
+A replayed message is stored at its own position, with its own time, and once, however often it is replayed. One that still cannot be
+decoded or stored stays open, and the reason is printed. The writer may run; it needs the store of the writer, and the right to write to it.
+A replay that is stopped goes on where it was when it is started again.
+
+Exit code 0: all are stored. 1: some stay open.
 
 Examples:
-  sluice dlq replay 1-3-1234 1-3-1240
-  sluice dlq replay --rule format-limit
-  sluice dlq replay --all
+  ./sluice dlq replay 1-3-1234 1-3-1240
+  ./sluice dlq replay --rule format-limit --dry-run
+  ./sluice dlq replay --all
 `,
     )
-    .action(async (ids: string[], flags: SelectionFlags) => settle('replay', ids, flags, sources))
+    .action(async (ids: string[], flags: ReplayFlags) => replay(ids, flags, sources))
 
-  addSettlingCommand(dlq, 'drop', 'dropped')
-    .description('Puts dead letters aside for good: they are kept, and no longer listed.')
-    .addHelpText('after', '\nExamples:\n  sluice dlq drop 1-3-1234\n  sluice dlq drop --rule one-value --channel "$CHANNEL"\n')
-    .action(async (ids: string[], flags: SelectionFlags) => settle('drop', ids, flags, sources))
+  addResolvingCommand(dlq, 'drop', 'dropped')
+    .description('Drops dead letters: they are kept, but no longer listed as open.')
+    .addHelpText('after', '\nExamples:\n  ./sluice dlq drop 1-3-1234\n  ./sluice dlq drop --rule one-value --channel "$CHANNEL"\n')
+    .action(async (ids: string[], flags: FilterFlags) => drop(ids, flags, sources))
 }
 
 function addDlqCommand(dlq: Command, name: string): Command {
-  return addSiteOptions(dlq.command(name)).option('--store <name>', `the store of the writer: ${storeNamesText}`, 'relational')
+  return addTargetOptions(dlq.command(name)).option('--store <name>', `the store of the writer: ${storeNamesText}`, 'relational')
 }
 
-function addSettlingCommand(dlq: Command, name: string, participle: string): Command {
+function addResolvingCommand(dlq: Command, name: string, participle: string): Command {
   return addDlqCommand(dlq, name)
     .argument(
       '[id...]',
-      `of the messages that are to be ${participle}`,
+      `ids of the messages to be ${participle}`,
       (text: string, before: readonly string[]) => [...before, parseId(text)],
       [],
     )
-    .option('--rule <rule>', 'all that broke this rule')
+    .option('--rule <rule>', 'all that violate this rule')
     .option('--channel <id>', 'all of this channel')
-    .option('--all', 'every one that is listed as open')
-    .option('--yes', 'do not ask')
+    .option('--all', 'all open ones')
+    .option('--yes', 'do not ask for confirmation')
 }
 
-async function settle(action: 'replay' | 'drop', ids: readonly string[], flags: SelectionFlags, sources: Sources): Promise<void> {
-  const { rule, channel, all, yes = false } = flags
-  if (ids.length === 0 && rule === undefined && channel === undefined && all !== true) {
-    throw new ToolError(`say which dead letters to ${action}: ids, --rule, --channel, or --all`)
-  }
-  if (ids.length > 0 && all === true) throw new ToolError(`give the ids of dead letters to ${action}, or --all`)
-  // Here, --all is every open one, and no wider than a rule or a channel beside it.
-  const selection = selectionOf({ rule, channel, ...(ids.length > 0 ? { ids } : {}) })
-  const settled = await withLetters(flags, sources, async letters => {
-    if (all === true && !yes && process.stdin.isTTY && !(await confirmed(letters, action, selection))) return undefined
-    return letters[action](selection)
+async function drop(ids: readonly string[], flags: FilterFlags, sources: Sources): Promise<void> {
+  const filter = resolvedFilter('drop', ids, flags)
+  const report = await withDeadLetters(flags, sources, async deadLetters => {
+    if (mustConfirm(flags) && !(await confirmed(deadLetters, 'drop', filter))) throw new ToolError('nothing was done')
+    return deadLetters.drop(filter)
   })
-  if (settled === undefined) throw new ToolError('nothing was done')
-  const done = action === 'replay' ? 'replayed: the writer stores them now, or they are dead letters again' : 'dropped'
-  const count = `${settled.settled} dead ${settled.settled === 1 ? 'letter' : 'letters'}`
-  await writeOutput(settled.settled === 0 ? 'nothing was done: no open dead letter is meant (dlq ls lists them)\n' : `${count} ${done}\n`)
-  const left = leftWords(settled)
-  if (left.length > 0) throw new ToolError(left.join('\n'))
+  await writeOutput(report.dropped === 0 ? nothingMeant : `${countOf(report.dropped)} dropped\n`)
+  if (report.partial.length > 0) await writeOutput(partialWords(report.partial))
+  if (report.missing.length > 0) throw new ToolError(missingWords(report.missing))
 }
 
-/** What was not done, and what can be done about it. */
-function leftWords({ shortened, refused, missing }: Settlement): string[] {
-  const words: string[] = []
-  if (shortened.length > 0) {
-    words.push(
-      `of ${shortened.join(', ')} the letters hold nothing, since the messages were too large for them: read them from their topic, where they lie at these positions, or drop the letters`,
-    )
-  }
-  if (refused.length > 0) {
-    words.push(
-      `the messages ${refused.join(', ')} are too large for the topic of replays: raise its max.message.bytes to that of the topic of dead letters, and replay them again`,
-    )
-  }
-  if (missing.length > 0) words.push(`no dead letter has the id ${missing.join(', ')}`)
-  return words
+async function replay(ids: readonly string[], flags: ReplayFlags, sources: Sources): Promise<void> {
+  const { dryRun = false } = flags
+  const filter = resolvedFilter('replay', ids, flags)
+  const progress = openProgress('dead letters read')
+  const report = await withTarget(flags, sources, async ({ deadLetters, replay }) => {
+    if (!dryRun && mustConfirm(flags) && !(await confirmed(await deadLetters(), 'replay', filter))) throw new ToolError('nothing was done')
+    try {
+      return await (await replay())(filter, { dryRun, onProgress: progress.show })
+    } finally {
+      progress.end()
+    }
+  })
+  const { replayed, left, missing } = report
+  const done = dryRun ? 'would be replayed' : 'replayed: stored and no longer open'
+  await writeOutput(replayed + left === 0 ? nothingMeant : `${countOf(replayed)} ${done}\n`)
+  const words = [...(left > 0 ? leftWords(report) : []), ...(missing.length > 0 ? [missingWords(missing)] : [])]
+  if (words.length > 0) throw new ToolError(words.join('\n'))
 }
 
-async function confirmed(letters: Letters, action: string, selection: Selection): Promise<boolean> {
-  const { total } = await letters.list(selection, 0)
+const nothingMeant = 'nothing was done: no open dead letter matches (list them with dlq ls)\n'
+
+function countOf(deadLetters: number): string {
+  return `${deadLetters} dead ${deadLetters === 1 ? 'letter' : 'letters'}`
+}
+
+/** --all selects every open dead letter; together with a rule or a channel it does not widen the selection. */
+function resolvedFilter(action: string, ids: readonly string[], { rule, channel, all }: FilterFlags): DeadLetterFilter {
+  if (ids.length === 0 && rule === undefined && channel === undefined && all !== true) {
+    throw new ToolError(`no dead letters selected to ${action}: give ids, --rule, --channel, or --all`)
+  }
+  if (ids.length > 0 && all === true) throw new ToolError(`give either ids of dead letters to ${action}, or --all`)
+  return filterOf({ rule, channel, ...(ids.length > 0 ? { ids } : {}) })
+}
+
+function mustConfirm({ all, yes = false }: FilterFlags): boolean {
+  return all === true && !yes && process.stdin.isTTY
+}
+
+/** Warns of rows that a drop leaves behind in a store without transactions. */
+function partialWords(ids: readonly string[]): string {
+  const named = ids.length > namedMax ? `${ids.slice(0, namedMax).join(', ')} and ${ids.length - namedMax} more` : ids.join(', ')
+  return `the store may keep some rows of ${named}: delete the rows of these positions as described on the store's page ("Rows of refused messages")\n`
+}
+
+/** Says which letters stay open, and why. */
+function leftWords({ left, reasons }: ReplayReport): string[] {
+  const named = reasons.slice(0, namedMax).map(({ id, reason }) => `${id} stays open: ${plain(reason)}`)
+  const more = left - named.length
+  return more > 0 ? [...named, `and ${countOf(more)} more`] : named
+}
+
+function missingWords(ids: readonly string[]): string {
+  return `no dead letter has the id ${ids.join(', ')}`
+}
+
+async function confirmed(deadLetters: DeadLetterQueue, action: string, filter: DeadLetterFilter): Promise<boolean> {
+  const { total } = await deadLetters.list(filter, 0)
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   try {
     return /^y(es)?$/i.test((await terminal.question(`${action} all ${total} open dead letters? [y/N] `)).trim())
@@ -161,24 +201,41 @@ async function confirmed(letters: Letters, action: string, selection: Selection)
   }
 }
 
-async function withLetters<Result>(flags: DlqFlags, sources: Sources, work: (letters: Letters) => Promise<Result>): Promise<Result> {
+/** The letters and the replay, opened when needed. */
+interface Target {
+  readonly deadLetters: () => Promise<DeadLetterQueue>
+  readonly replay: () => Promise<Replay>
+}
+
+async function withTarget<Result>(flags: DlqFlags, sources: Sources, work: (target: Target) => Promise<Result>): Promise<Result> {
   return explained(async () => {
-    if (flags.url !== undefined) return work(openRemote(flags.url, flags.token).letters)
-    const site = await openSite(storeNamed(flags.store), flags, sources)
+    if (flags.url !== undefined) {
+      const { deadLetters, replay } = openRemote(flags.url, flags.token)
+      return work({ deadLetters: async () => deadLetters, replay: async () => replay })
+    }
+    const target = await openTarget(storeNamed(flags.store), flags, sources)
     try {
-      return await work(await site.openLetters())
+      return await work({ deadLetters: () => target.openDeadLetters(), replay: () => target.openReplay() })
     } finally {
-      await site.close()
+      await target.close()
     }
   })
 }
 
-function selectionOf(selection: { [Key in keyof Selection]: Selection[Key] | undefined }): Selection {
-  return Object.fromEntries(Object.entries(selection).filter(([, value]) => value !== undefined))
+function withDeadLetters<Result>(
+  flags: DlqFlags,
+  sources: Sources,
+  work: (deadLetters: DeadLetterQueue) => Promise<Result>,
+): Promise<Result> {
+  return withTarget(flags, sources, async ({ deadLetters }) => work(await deadLetters()))
+}
+
+function filterOf(filter: { [Key in keyof DeadLetterFilter]: DeadLetterFilter[Key] | undefined }): DeadLetterFilter {
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined))
 }
 
 function parseId(text: string): string {
-  if (parseMessageId(text) === undefined) throw new InvalidArgumentError('Give <log>-<partition>-<offset>, as ingest answered it.')
+  if (parseMessageId(text) === undefined) throw new InvalidArgumentError('Give <log>-<partition>-<offset>, as returned by ingest.')
   return text
 }
 
@@ -188,9 +245,9 @@ function parseLimit(text: string): number {
   return limit
 }
 
-function listing(letters: readonly Letter[], total: number): string {
-  if (total === 0) return 'there are no such dead letters\n'
-  const rows = letters.map(({ id, state, rule, channel, subtopic, record, reason }) => [
+function listing(deadLetters: readonly DeadLetterSummary[], total: number): string {
+  if (total === 0) return 'no matching dead letters\n'
+  const rows = deadLetters.map(({ id, state, rule, channel, subtopic, record, reason }) => [
     id,
     state,
     short(rule, nameCharactersMax),
@@ -199,37 +256,45 @@ function listing(letters: readonly Letter[], total: number): string {
     record === undefined ? '-' : String(record),
     short(reason, reasonCharactersMax),
   ])
-  const older = total - letters.length
-  const more = older > 0 ? `and ${older} older ones: see them with --limit, or all of them with --json\n` : ''
+  const older = total - deadLetters.length
+  const more = older > 0 ? `and ${older} older ones: list more with --limit, or all with --json\n` : ''
   return table([['ID', 'STATE', 'RULE', 'CHANNEL', 'SUBTOPIC', 'RECORD', 'REASON'], ...rows]) + more
 }
 
-async function* linesOf(letters: AsyncIterable<Letter>): AsyncGenerator<string> {
-  for await (const letter of letters) yield jsonLine(letter)
+async function* linesOf(deadLetters: AsyncIterable<DeadLetterSummary>): AsyncGenerator<string> {
+  for await (const deadLetter of deadLetters) yield jsonLine(deadLetter)
 }
 
-function portrait(letter: FullLetter): string {
+function portrait(deadLetter: FullDeadLetter): string {
   const lines: [string, string][] = [
-    ['message', `${letter.id}, of the topic ${plain(letter.topic)}`],
-    ['state', letter.state],
-    ['rule', plain(letter.rule)],
-    ['reason', plain(letter.reason)],
+    ['message', `${deadLetter.id}, of the topic ${plain(deadLetter.topic)}`],
+    ['state', deadLetter.state],
+    ['rule', plain(deadLetter.rule)],
+    ['reason', plain(deadLetter.reason)],
   ]
-  if (letter.hint !== undefined) lines.push(['hint', plain(letter.hint)])
-  if (letter.record !== undefined) lines.push(['record', `${letter.record}, counted from 0`])
+  if (deadLetter.hint !== undefined) lines.push(['hint', plain(deadLetter.hint)])
+  if (deadLetter.partial === true)
+    lines.push(['partial', 'the store may contain some rows of the message, which it accepted before it rejected this one'])
+  if (deadLetter.record !== undefined) lines.push(['record', `${deadLetter.record}, counted from 0`])
   lines.push(
-    ['channel', letter.channel === '' && letter.key !== null ? `none; the key is ${letter.key} in base64` : plain(letter.channel)],
-    ['subtopic', plain(letter.subtopic)],
-    ['publisher', plain(letter.publisher)],
-    ['protocol', plain(letter.protocol)],
-    ['created', `${letter.created} ns since 1970`],
-    ['type', plain(letter.content_type)],
+    [
+      'channel',
+      deadLetter.channel === '' && deadLetter.key !== null ? `none; the key is ${deadLetter.key} in base64` : plain(deadLetter.channel),
+    ],
+    ['subtopic', plain(deadLetter.subtopic)],
+    ['publisher', plain(deadLetter.publisher)],
+    ['protocol', plain(deadLetter.protocol)],
+    ['created', `${deadLetter.created} ns since 1970`],
+    ['type', plain(deadLetter.content_type)],
   )
-  for (const { name, value, base64 = false } of letter.headers) {
+  for (const { name, value, base64 = false } of deadLetter.headers) {
     lines.push(['header', `${plain(name)}: ${value === null ? 'null' : plain(value)}${base64 ? ' (base64)' : ''}`])
   }
-  const where = letter.shortened_bytes === undefined ? '' : `; the message of ${letter.shortened_bytes} bytes was too large for its letter`
-  lines.push(['payload', `${letter.payload_bytes} bytes${where}`])
+  const where =
+    deadLetter.shortened_bytes === undefined
+      ? ''
+      : `; shortened, because the message of ${deadLetter.shortened_bytes} bytes was too large for its letter`
+  lines.push(['payload', `${deadLetter.payload_bytes} bytes${where}`])
   const head = lines.map(([name, value]) => `${name.padEnd(9)}  ${value}`.trimEnd())
-  return `${[...head, ...payloadLines(Buffer.from(letter.payload, 'base64'))].join('\n')}\n`
+  return `${[...head, ...payloadLines(Buffer.from(deadLetter.payload, 'base64'))].join('\n')}\n`
 }

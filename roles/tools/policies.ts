@@ -1,13 +1,13 @@
-// `sluice policies repair`: gives users, things and groups from before the policies those that they would get today.
+// `./sluice policies repair`: adds the automatic policies that are missing for older users, things and groups.
 
 import { type Command, InvalidArgumentError } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'
-import type { Database } from '../../config/postgres/database.ts'
 import { openOpenFga } from '../../control-plane/policies/openfga/store.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { type Repaired, repairPolicies } from '../../control-plane/policies/repair.ts'
+import type { Database } from '../../database/database.ts'
 import type { sources as readSources } from '../roles.ts'
-import { addDatabaseOptions, type ControlPlaneSite, type DatabaseFlags, withControlPlane, writesOf } from './control-plane.ts'
+import { addDatabaseOptions, type ControlPlaneTarget, type DatabaseFlags, withControlPlane, writesOf } from './control-plane.ts'
 import { openProgress } from './progress.ts'
 import { table } from './text.ts'
 
@@ -16,14 +16,14 @@ interface RepairFlags extends DatabaseFlags {
   readonly dryRun?: boolean
 }
 
-/** Adds the commands to `sluice policies`. */
+/** Adds the commands to `./sluice policies`. */
 export function addCommands(policies: Command, sources: typeof readSources): void {
-  policies.description('Works on the policies of the control plane.')
+  policies.description('Repairs the policies of the control plane.')
 
   addDatabaseOptions(policies.command('repair'))
-    .description('Adds the automatic policies that are missing.')
-    .option('--before <instant>', 'only users, things and groups that were made before (RFC 3339)', parseInstant)
-    .option('--dry-run', 'say what would be added, and add nothing')
+    .description('Adds missing automatic policies.')
+    .option('--before <instant>', 'only users, things and groups created before (RFC 3339)', parseTimestamp)
+    .option('--dry-run', 'print what would be added; change nothing')
     .addHelpText(
       'after',
       `
@@ -38,22 +38,24 @@ It can be interrupted and repeated, and instances can keep running. A policy sto
 policy is written there, existing ones stay unchanged, and the counts are of the policies written.
 
 Examples:
-  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice policies repair --dry-run
-  sluice policies repair --config api.toml --before 2026-11-01T00:00:00Z
-  sluice policies repair --data /var/lib/sluice
+  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key ./sluice policies repair --dry-run
+  ./sluice policies repair --config api.toml --before 2026-11-01T00:00:00Z
+  ./sluice policies repair --data /var/lib/sluice
 `,
     )
     .action(async (flags: RepairFlags) => {
-      await writeOutput(await withControlPlane(flags, sources, site => repair(site, flags)))
+      await writeOutput(await withControlPlane(flags, sources, target => repair(target, flags)))
     })
 }
 
-async function repair(site: ControlPlaneSite, { before, dryRun = false }: RepairFlags): Promise<string> {
-  const onlyMissing = site.options.policies.store === 'relational'
+async function repair(target: ControlPlaneTarget, { before, dryRun = false }: RepairFlags): Promise<string> {
+  const onlyMissing = target.options.policies.store === 'relational'
   const progress = openProgress('users, things and groups checked')
   try {
-    const repaired = await site.withDatabase(database =>
-      withPolicies(database, site, writes => repairPolicies(database, writes, { before, dryRun, onlyMissing, onProgress: progress.show })),
+    const repaired = await target.withDatabase(database =>
+      withPolicies(database, target, writes =>
+        repairPolicies(database, writes, { before, dryRun, onlyMissing, onProgress: progress.show }),
+      ),
     )
     return words(repaired, { dryRun, onlyMissing })
   } finally {
@@ -63,14 +65,14 @@ async function repair(site: ControlPlaneSite, { before, dryRun = false }: Repair
 
 async function withPolicies<Result>(
   database: Database,
-  site: ControlPlaneSite,
+  target: ControlPlaneTarget,
   work: (writes: ReturnType<typeof writesOf>) => Promise<Result>,
 ): Promise<Result> {
-  const { policies } = site.options
-  if (policies.store === 'relational') return work(writesOf(database, openRelationalPolicies(database), site))
-  const elsewhere = openOpenFga(database, policies.openfga, site.logger)
+  const { policies } = target.options
+  if (policies.store === 'relational') return work(writesOf(database, openRelationalPolicies(database), target))
+  const elsewhere = openOpenFga(database, policies.openfga, target.logger)
   try {
-    return await work(writesOf(database, elsewhere, site))
+    return await work(writesOf(database, elsewhere, target))
   } finally {
     await elsewhere.close()
   }
@@ -84,16 +86,16 @@ function words(
   const head = ['', 'CHECKED', dryRun ? `TO BE ${done.toUpperCase()}` : done.toUpperCase(), 'POLICY']
   const rows = repaired.map(({ name, checked, policies, gives }) => [name, `${checked}`, `${policies}`, gives])
   const sum = repaired.reduce((total, { policies }) => total + policies, 0)
-  const known = onlyMissing ? '' : '; those that OpenFGA has already are among them, and stay as they are'
+  const known = onlyMissing ? '' : ' (this includes policies that OpenFGA already has, which are not changed)'
   const last = dryRun ? `${sum} policies would be ${done}: nothing was changed` : `${sum} policies were ${done}`
   return `${table([head, ...rows])}${last}${known}\n`
 }
 
-/** Without a time zone an instant would be another on each machine. */
-const instantForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i
+/** The time zone is required: without it the time would depend on the machine. */
+const timestampForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i
 
-function parseInstant(text: string): string {
-  if (!instantForm.test(text) || Number.isNaN(Date.parse(text)))
-    throw new InvalidArgumentError('Give an instant with its time zone, such as 2026-11-01T00:00:00Z.')
+function parseTimestamp(text: string): string {
+  if (!timestampForm.test(text) || Number.isNaN(Date.parse(text)))
+    throw new InvalidArgumentError('Give a time with its time zone, such as 2026-11-01T00:00:00Z.')
   return text
 }

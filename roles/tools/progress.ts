@@ -5,11 +5,11 @@ const intervalMs = 100
 
 export interface Progress {
   readonly show: (done: number, total: number) => void
-  /** Takes the bar away. */
+  /** Removes the bar. */
   readonly end: () => void
 }
 
-/** @param what is done: `messages compared` */
+/** @param what is counted: `messages compared` */
 export function openProgress(what: string, stream: NodeJS.WriteStream = process.stderr): Progress {
   let shownMs = 0
   let shown = false

@@ -1,49 +1,59 @@
-// A running `sluice up` as the tools see it: the same questions, over HTTP, with the token of an administrator.
+// Client of a running `./sluice up` for the tools: the same operations over HTTP, with the token of an administrator.
 
+import { setTimeout as wait } from 'node:timers/promises'
 import { type Dispatcher, request } from 'undici'
 import { ToolError } from '../../bin/streams.ts'
 import type { TraceReport } from '../../pipeline/audit/trace.ts'
 import type { VerifyReport } from '../../pipeline/audit/verify.ts'
-import type { FullLetter, Letter } from '../../pipeline/letters/letter.ts'
-import type { Letters, Selection, Settlement } from '../../pipeline/letters/letters.ts'
+import type { DeadLetterFilter } from '../../pipeline/dead-letters/filter.ts'
+import type { DeadLetterQueue, DropReport } from '../../pipeline/dead-letters/queue.ts'
+import type { Replay } from '../../pipeline/dead-letters/replay.ts'
+import type { ReplayStatus } from '../../pipeline/dead-letters/replay-job.ts'
+import type { DeadLetterSummary, FullDeadLetter } from '../../pipeline/dead-letters/summary.ts'
 import type { StoreName } from '../stores/store.ts'
+
+/** How often the status of a running replay is polled. */
+const askAgainMs = 250
 
 type Body = Dispatcher.ResponseData['body']
 
 export interface Remote {
-  readonly letters: Letters
+  readonly deadLetters: DeadLetterQueue
+  /** Starts a replay on the platform, and waits until it has ended. */
+  readonly replay: Replay
   verify(): Promise<VerifyReport>
   trace(id: string): Promise<TraceReport>
 }
 
-/** @throws ToolError for another store than that of a running platform */
+/** @throws ToolError if the running platform has no such store */
 export function checkRemoteStore(store: StoreName): void {
   if (store !== 'relational')
-    throw new ToolError(`a running \`sluice up\` has a relational store, and no ${store} one: leave --url out, or name relational`)
+    throw new ToolError(`a running \`./sluice up\` has a relational store, but no ${store} one: omit --url, or use relational`)
 }
 
 /**
- * The address of a platform without a slash at its end.
+ * The address of a platform without a trailing slash.
  *
- * @throws ToolError for what is none
+ * @throws ToolError if it is not a valid address
  */
 export function baseOf(url: string): string {
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new ToolError(`--url ${JSON.stringify(url)} is none: give http://host:port`)
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw new ToolError(`--url ${JSON.stringify(url)} is not a valid address: give http://host:port`)
   return url.replace(/\/+$/, '')
 }
 
-/** Whether a header can hold it. */
+/** Whether the text is valid in a header. */
 export function isToken(text: string): boolean {
   return /^[\x21-\x7e]+$/.test(text)
 }
 
-/** @throws ToolError for a URL or a token that cannot be; asking throws it for whatever is refused */
+/** @throws ToolError for an invalid URL or token; the methods throw it for rejected requests */
 export function openRemote(url: string, token: string | undefined): Remote {
   const base = baseOf(url)
   if (token === undefined || !isToken(token)) {
-    throw new ToolError('--url needs the token of an administrator: give it with --token, or as SVC_TOKEN (POST /tokens makes one)')
+    throw new ToolError('--url needs the token of an administrator: give it with --token or SVC_TOKEN (POST /tokens returns one)')
   }
-  /** What audits and settles answers at its end, and it may read for hours: an answer is waited for as long as the connection stands. */
+  /** No time limit: an audit answers only at its end and may take hours. */
   async function send(method: 'GET' | 'POST', path: string, body?: object): Promise<Body> {
     const asked = request(base + path, {
       method,
@@ -53,9 +63,9 @@ export function openRemote(url: string, token: string | undefined): Remote {
       bodyTimeout: 0,
     })
     const response = await asked.catch((error: Error) => {
-      throw new ToolError(`${base} cannot be reached (${error.message}): is \`sluice up\` running there?`, { cause: error })
+      throw new ToolError(`${base} cannot be reached (${error.message}): is \`./sluice up\` running there?`, { cause: error })
     })
-    if (response.statusCode === 200) return response.body
+    if (response.statusCode === 200 || response.statusCode === 202) return response.body
     throw new ToolError(await refusal(response.statusCode, response.body))
   }
 
@@ -70,44 +80,59 @@ export function openRemote(url: string, token: string | undefined): Remote {
 
   function brokenOff(error: unknown): ToolError {
     const reason = error instanceof Error ? error.message : String(error)
-    return new ToolError(`the answer of ${base} broke off (${reason}): ask again, and look at its log`, { cause: error })
+    return new ToolError(`the answer of ${base} was cut off (${reason}): retry, and check its log`, { cause: error })
   }
 
-  const letters: Letters = {
-    list: (selection, limit) =>
-      ask<{ letters: Letter[]; total: number }>('GET', `/admin/dead-letters?${queryOf(selection, { limit: String(limit) })}`),
-    async *each(selection) {
-      const answer = await send('GET', `/admin/dead-letters/export?${queryOf(selection)}`)
+  const deadLetters: DeadLetterQueue = {
+    list: (filter, limit) =>
+      ask<{ letters: DeadLetterSummary[]; total: number }>('GET', `/admin/dead-letters?${queryOf(filter, { limit: String(limit) })}`),
+    async *each(filter) {
+      const answer = await send('GET', `/admin/dead-letters/export?${queryOf(filter)}`)
       try {
-        for await (const line of linesOf(answer)) yield JSON.parse(line) as Letter
+        for await (const line of linesOf(answer)) yield JSON.parse(line) as DeadLetterSummary
       } catch (error) {
         throw brokenOff(error)
       }
     },
     async show(id) {
-      const { letters } = await ask<{ letters: FullLetter[] }>('GET', `/admin/dead-letters/${encodeURIComponent(id)}`)
+      const { letters } = await ask<{ letters: FullDeadLetter[] }>('GET', `/admin/dead-letters/${encodeURIComponent(id)}`)
       return letters
     },
-    replay: selection => ask<Settlement>('POST', '/admin/dead-letters/replay', bodyOf(selection)),
-    drop: selection => ask<Settlement>('POST', '/admin/dead-letters/drop', bodyOf(selection)),
+    drop: filter => ask<DropReport>('POST', '/admin/dead-letters/drop', bodyOf(filter)),
+  }
+
+  const replay: Replay = async (filter, { dryRun = false, onProgress } = {}) => {
+    const path = '/admin/dead-letters/replay'
+    let status = await ask<ReplayStatus>('POST', path, { ...bodyOf(filter), dry_run: dryRun })
+    const { job } = status
+    while (status.state === 'running') {
+      await wait(askAgainMs)
+      status = await ask<ReplayStatus>('GET', path)
+      if (status.job !== job) throw new ToolError(`${base} was restarted before the replay ended: start the replay again to resume it`)
+      onProgress?.(status.done, status.total)
+    }
+    if (status.report !== undefined) return status.report
+    throw new ToolError(`the replay failed (${status.error}): stored letters are resolved; start it again to resume`)
   }
 
   return {
-    letters,
+    deadLetters,
+    replay,
     verify: () => ask<VerifyReport>('GET', '/admin/verify'),
     trace: id => ask<TraceReport>('GET', `/admin/messages/${encodeURIComponent(id)}/trace`),
   }
 }
 
-/** There, `all` stands for nothing else being said. */
-function bodyOf({ ids, rule, channel }: Selection): object {
+/** In the API, `all` means that no other filter is given. */
+function bodyOf({ ids, rule, channel }: DeadLetterFilter): object {
   if (ids === undefined && rule === undefined && channel === undefined) return { all: true }
   return { ids, rule, channel }
 }
 
-/** @throws ToolError for ids, by which nothing is listed there */
-function queryOf({ ids, rule, channel, all }: Selection, more: Record<string, string> = {}): string {
-  if (ids !== undefined) throw new ToolError('dead letters are listed by rule and channel: look at one by its id with sluice dlq show')
+/** @throws ToolError for ids, which the list route does not support */
+function queryOf({ ids, rule, channel, all }: DeadLetterFilter, more: Record<string, string> = {}): string {
+  if (ids !== undefined)
+    throw new ToolError('dead letters can be listed by rule and channel only: show one by its id with ./sluice dlq show')
   const query = new URLSearchParams(more)
   if (rule !== undefined) query.set('rule', rule)
   if (channel !== undefined) query.set('channel', channel)
@@ -115,7 +140,7 @@ function queryOf({ ids, rule, channel, all }: Selection, more: Record<string, st
   return query.toString()
 }
 
-/** Lines that end: what stands behind the last end of one is none. */
+/** Complete lines only: text after the last line end is dropped. */
 async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
@@ -128,6 +153,6 @@ async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
 
 async function refusal(status: number, body: Body): Promise<string> {
   const said = (await body.json().catch(() => ({}))) as { detail?: string; error?: string }
-  if (status === 403) return "this token is not an administrator's: get that of one with POST /tokens"
-  return `${said.detail ?? said.error ?? 'the platform refused'} (${status})`
+  if (status === 403) return "this token is not an administrator's: get one with POST /tokens"
+  return `${said.detail ?? said.error ?? 'the platform rejected the request'} (${status})`
 }

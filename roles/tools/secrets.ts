@@ -1,4 +1,4 @@
-// `sluice secrets`: makes new secrets, and puts everything that is kept under the master key under a new one.
+// `./sluice secrets`: generates secrets, and re-encrypts everything that is encrypted with the master key with a new one.
 
 import type { Command } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'
@@ -7,7 +7,7 @@ import { openRelationalPolicies } from '../../control-plane/policies/relational.
 import { type RotationState, readRotation, rotateSecrets } from '../../control-plane/secrets/rotation.ts'
 import { masterKeyFile } from '../folder-database.ts'
 import type { sources as readSources } from '../roles.ts'
-import { addDatabaseOptions, type ControlPlaneSite, type DatabaseFlags, withControlPlane, writesOf } from './control-plane.ts'
+import { addDatabaseOptions, type ControlPlaneTarget, type DatabaseFlags, withControlPlane, writesOf } from './control-plane.ts'
 import { openProgress } from './progress.ts'
 import { table } from './text.ts'
 
@@ -15,51 +15,54 @@ interface RotateFlags extends DatabaseFlags {
   readonly dryRun?: boolean
 }
 
-/** Adds the commands to `sluice secrets`. */
+/** Adds the commands to `./sluice secrets`. */
 export function addCommands(secrets: Command, sources: typeof readSources): void {
-  secrets.description('Makes secrets, and replaces the master key.')
+  secrets.description('Generates secrets and rotates the master key.')
 
   secrets
     .command('generate')
     .description('Prints a new secret, for a master key or a service token: 32 random bytes as 43 characters of base64url.')
-    .addHelpText('after', '\nExamples:\n  sluice secrets generate > master-key\n  echo "$(sluice secrets generate),$(cat master-key)"\n')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  ./sluice secrets generate > master-key\n  echo "$(./sluice secrets generate),$(cat master-key)"\n',
+    )
     .action(() => writeOutput(`${generateSecret()}\n`))
 
   addDatabaseOptions(secrets.command('rotate'))
-    .description('Encrypts under the first master key whatever is under another.')
-    .option('--dry-run', 'say how many thing keys are under which master key, and change nothing')
+    .description('Re-encrypts with the first master key everything that is encrypted with another.')
+    .option('--dry-run', 'print how many thing keys each master key encrypts; change nothing')
     .addHelpText(
       'after',
       `
 On a server, while the instances run, in these steps:
-  1. make a key (sluice secrets generate), give every instance SVC_MASTER_KEY=old,new, and restart one after the other
+  1. make a key (./sluice secrets generate), give every instance SVC_MASTER_KEY=old,new, and restart one after the other
   2. give every instance SVC_MASTER_KEY=new,old, and restart one after the other
-  3. sluice secrets rotate, with new,old
+  3. ./sluice secrets rotate, with new,old
   4. give every instance SVC_MASTER_KEY=new, and restart one after the other, when the old key is no longer needed: step 3 says when
 
-With --data, in the folder of a \`sluice up\` that is stopped, it makes the new key and takes away the old one. An interrupted run,
+With --data, in the folder of a \`./sluice up\` that is stopped, it makes the new key and takes away the old one. An interrupted run,
 or one that left the old key where previous keys of things still need it, is finished by the next one.
 
 Tokens signed under the old key end with it. If you keep older backups of the database, keep the old key with them.
 
 Examples:
-  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key sluice secrets rotate --dry-run
-  sluice secrets rotate --config api.toml
-  sluice secrets rotate --data /var/lib/sluice
+  SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key ./sluice secrets rotate --dry-run
+  ./sluice secrets rotate --config api.toml
+  ./sluice secrets rotate --data /var/lib/sluice
 `,
     )
     .action(async (flags: RotateFlags) => {
-      await withControlPlane(flags, sources, async site => {
-        if (flags.dryRun === true) await writeOutput(stateWords(await stateOf(site)))
-        else if (site.folder === undefined) await rotateOnServer(site)
-        else await rotateInFolder(site, masterKeyFile(site.folder), writeOutput)
+      await withControlPlane(flags, sources, async target => {
+        if (flags.dryRun === true) await writeOutput(stateWords(await stateOf(target)))
+        else if (target.folder === undefined) await rotateOnServer(target)
+        else await rotateInFolder(target, masterKeyFile(target.folder), writeOutput)
       })
     })
 }
 
-async function stateOf(site: ControlPlaneSite): Promise<RotationState> {
-  const masterKeys = await site.masterKeys()
-  return site.withDatabase(database => readRotation(database, masterKeys))
+async function stateOf(target: ControlPlaneTarget): Promise<RotationState> {
+  const masterKeys = await target.masterKeys()
+  return target.withDatabase(database => readRotation(database, masterKeys))
 }
 
 interface Rotated {
@@ -67,11 +70,11 @@ interface Rotated {
   readonly state: RotationState
 }
 
-async function rotate(site: ControlPlaneSite, masterKeys: MasterKeys): Promise<Rotated> {
-  const progress = openProgress('thing keys encrypted')
+async function rotate(target: ControlPlaneTarget, masterKeys: MasterKeys): Promise<Rotated> {
+  const progress = openProgress('thing keys re-encrypted')
   try {
-    return await site.withDatabase(async database => {
-      const writes = writesOf(database, openRelationalPolicies(database), site)
+    return await target.withDatabase(async database => {
+      const writes = writesOf(database, openRelationalPolicies(database), target)
       const rewritten = await rotateSecrets({ database, writes, masterKeys, onProgress: progress.show })
       return { rewritten, state: await readRotation(database, masterKeys) }
     })
@@ -80,90 +83,86 @@ async function rotate(site: ControlPlaneSite, masterKeys: MasterKeys): Promise<R
   }
 }
 
-async function rotateOnServer(site: ControlPlaneSite): Promise<void> {
-  const masterKeys = await site.masterKeys()
-  const rotated = await rotate(site, masterKeys)
+async function rotateOnServer(target: ControlPlaneTarget): Promise<void> {
+  const masterKeys = await target.masterKeys()
+  const rotated = await rotate(target, masterKeys)
   const lines = [rotatedWords(rotated)]
   if (masterKeys.length > 1) {
-    const tokensEnd = instant(Date.now() + site.options.tokens.lifetimeSeconds * 1000)
+    const tokensEnd = timestamp(Date.now() + target.options.tokens.lifetimeSeconds * 1000)
     const { things, until } = rotated.state.previous
     const { externalKeysLeft } = rotated.state
     const ends = [tokensEnd, ...(until === undefined ? [] : [until])]
     lines.push(
       'the old key is still needed',
-      `  until ${tokensEnd} at the latest, for tokens signed under it: without it their users sign in again`,
+      `  until ${tokensEnd} at the latest, for tokens signed with it: without it their users must sign in again`,
       ...(until === undefined ? [] : [`  until ${until} by ${previousWords(things)}`]),
       ...(externalKeysLeft === 0 ? [] : [`  by ${externalKeyWords(externalKeysLeft)}`]),
-      `keep it until ${ends.sort().at(-1)!}${externalKeysLeft === 0 ? '' : ', and until `sluice secrets rotate --dry-run` tells of no external keys'}, and then give every instance the first key alone`,
+      `keep it until ${ends.sort().at(-1)!}${externalKeysLeft === 0 ? '' : ', and until `./sluice secrets rotate --dry-run` lists no external keys'}, then give every instance only the first key`,
     )
   }
   await writeOutput(`${lines.join('\n')}\n`)
 }
 
 /**
- * The order makes it safe to stop anywhere: the file holds both keys before anything is written under the new one, and loses the old one once
- * nothing on the disk is written under it.
+ * Safe to interrupt at any point: the file contains both keys before anything is encrypted with the new one, and loses the old one only when
+ * nothing on disk is encrypted with it.
  *
  * @param path of the file of the master keys
  */
-export async function rotateInFolder(site: ControlPlaneSite, path: string, tell: (text: string) => Promise<void>): Promise<void> {
-  let masterKeys = await site.masterKeys()
+export async function rotateInFolder(target: ControlPlaneTarget, path: string, tell: (text: string) => Promise<void>): Promise<void> {
+  let masterKeys = await target.masterKeys()
   if (masterKeys.length === 1) {
     const made = Buffer.from(generateSecret(), 'base64url')
     masterKeys = [made, ...masterKeys]
     await replaceSecretFile(path, fileText(masterKeys))
-    await tell(`${path} holds a new master key before the old one\n`)
+    await tell(`${path} now contains a new master key before the old one\n`)
   } else {
-    await tell(`${path} holds a new master key before the old one already: continuing the interrupted run\n`)
+    await tell(`${path} already contains a new master key before the old one: resuming the interrupted run\n`)
   }
-  const rotated = await rotate(site, masterKeys)
+  const rotated = await rotate(target, masterKeys)
   await tell(`${rotatedWords(rotated)}\n`)
   const { previous, externalKeysLeft } = rotated.state
   const { things, until } = previous
   if (externalKeysLeft > 0) {
-    await tell(`the old key stays, for ${externalKeyWords(externalKeysLeft)}: run this again then, which takes it away\n`)
+    await tell(`the old key is kept for ${externalKeyWords(externalKeysLeft)}: run this again afterwards to remove it\n`)
     return
   }
   if (until !== undefined) {
-    await tell(`the old key stays until ${until}, for ${previousWords(things)}: run this again then to remove it\n`)
+    await tell(`the old key is kept until ${until} for ${previousWords(things)}: run this again afterwards to remove it\n`)
     return
   }
   await replaceSecretFile(path, fileText([masterKeys[0]]))
-  await tell(`${path} holds the new key alone: users with older tokens sign in again, and older cursors of readers are refused\n`)
+  await tell(`${path} contains only the new key: users with older tokens must sign in again, and readers reject older cursors\n`)
 }
 
 const fileText = (masterKeys: readonly Buffer[]): string => masterKeys.map(key => key.toString('base64url')).join('\n')
 
 function rotatedWords({ rewritten, state: { masterKeyId } }: Rotated): string {
   return rewritten === 0
-    ? `every thing key was under the master key ${masterKeyId} already`
-    : `${rewritten} thing ${rewritten === 1 ? 'key was' : 'keys were'} encrypted under the master key ${masterKeyId}, and all are now`
+    ? `every thing key was already encrypted with the master key ${masterKeyId}`
+    : `${rewritten} thing ${rewritten === 1 ? 'key was' : 'keys were'} re-encrypted with the master key ${masterKeyId}, and now all are`
 }
 
 const previousWords = (things: number): string =>
-  things === 1 ? 'the previous key of a thing in its time of grace' : `previous keys of ${things} things in their time of grace`
+  things === 1 ? 'the previous key of a thing in its grace period' : `previous keys of ${things} things in their grace period`
 
-/** Their devices have them, and nothing else does. */
+/** Only the devices know these keys. */
 const externalKeyWords = (keys: number): string =>
   `${keys === 1 ? 'the external key of a device' : `external keys of ${keys} devices`}, until ${keys === 1 ? 'it has fetched its configuration' : 'each has fetched its configuration'} or its mapping was requested again`
 
 function stateWords(state: RotationState): string {
   const { masterKeyId, counts, isAuthorityLeft, configsLeft, externalKeysLeft, previous } = state
   const { things, until } = previous
-  const first = [
-    masterKeyId,
-    `${counts.find(count => count.masterKeyId === masterKeyId)?.things ?? 0}`,
-    'the first, which is written under',
-  ]
+  const first = [masterKeyId, `${counts.find(count => count.masterKeyId === masterKeyId)?.things ?? 0}`, 'the first, used for new data']
   const others = counts
     .filter(count => count.masterKeyId !== masterKeyId)
-    .map(count => [count.masterKeyId, `${count.things}`, 'to be encrypted'])
-  const left = until === undefined ? '' : `beside them, ${previousWords(things)}, until ${until}\n`
-  const authority = isAuthorityLeft ? 'beside them, the key of the certificate authority, to be encrypted\n' : ''
-  const configs = configsLeft === 0 ? '' : `beside them, secrets of ${configsLeft} bootstrap configurations, to be encrypted\n`
-  const external = externalKeysLeft === 0 ? '' : `beside them, ${externalKeyWords(externalKeysLeft)}\n`
+    .map(count => [count.masterKeyId, `${count.things}`, 'to be re-encrypted'])
+  const left = until === undefined ? '' : `in addition, ${previousWords(things)}, until ${until}\n`
+  const authority = isAuthorityLeft ? 'in addition, the key of the certificate authority, to be re-encrypted\n' : ''
+  const configs = configsLeft === 0 ? '' : `in addition, secrets of ${configsLeft} bootstrap configurations, to be re-encrypted\n`
+  const external = externalKeysLeft === 0 ? '' : `in addition, ${externalKeyWords(externalKeysLeft)}\n`
   return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + authority + configs + left + external
 }
 
-/** RFC 3339 in seconds, as the database gives them. */
-const instant = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
+/** RFC 3339 without fractions of a second, like the database's times. */
+const timestamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')

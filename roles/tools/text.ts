@@ -1,24 +1,24 @@
-// Text of devices on a terminal: nothing of it is executed, nothing hides, and no line of it can pass for one of ours.
+// Escapes text from devices for a terminal: it cannot trigger control sequences, hide characters, or imitate our own output.
 
 import { printable } from '../../transformers/excerpt.ts'
 
-/** On one line, with whatever a terminal would act on escaped: control characters, and what turns the direction of text or has no width. */
+/** Text on one line; control characters, direction marks and zero-width characters are escaped. */
 export function plain(text: string): string {
   return printable(text.toWellFormed()).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, character => `\\u{${character.codePointAt(0)!.toString(16)}}`)
 }
 
-/** As `plain`, and at most so many characters. */
+/** Like `plain`, cut to at most `charactersMax` characters. */
 export function short(text: string, charactersMax: number): string {
   const whole = plain(text)
   return whole.length > charactersMax ? `${whole.slice(0, charactersMax - 1)}…` : whole
 }
 
-/** JSON that a terminal shows as it is: control characters are escaped as JSON has it. */
+/** JSON that is safe for a terminal: control characters are escaped as in JSON. */
 export function jsonLine(value: unknown): string {
   return `${printable(JSON.stringify(value))}\n`
 }
 
-/** A payload: its text, each line indented, or its bytes in hexadecimal where they are no text. */
+/** A payload as indented lines of text, or in hexadecimal if it is not text. */
 export function payloadLines(bytes: Uint8Array): string[] {
   const text = textOf(bytes)
   if (text !== undefined) return text.split(/\r?\n/).map(line => `  ${plain(line)}`)
@@ -32,18 +32,18 @@ export function payloadLines(bytes: Uint8Array): string[] {
   return lines
 }
 
-/** Undefined for what is not UTF-8, or holds control characters that no text has. */
+/** Undefined if the bytes are not UTF-8, or contain control characters that are unusual in text. */
 function textOf(bytes: Uint8Array): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    // oxlint-disable-next-line no-control-regex -- they are what is looked for
+    // oxlint-disable-next-line no-control-regex -- matches them on purpose
     return /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) ? undefined : text
   } catch {
     return undefined
   }
 }
 
-/** Columns that are as wide as what stands in them. */
+/** A table with columns as wide as their content. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths: number[] = []
   for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)

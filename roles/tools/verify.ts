@@ -1,26 +1,27 @@
-// `sluice verify`: holds a store against its log. Exit code 0: it holds; 1: it does not; 2: it could not be asked.
+// `./sluice verify`: compares a store with its log. Exit code 0: they agree; 1: they do not; 2: the comparison failed.
 
 import type { Command } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'
 import type { PartitionReport } from '../../pipeline/audit/partition.ts'
 import { type VerifyReport, verify } from '../../pipeline/audit/verify.ts'
+import type { TopicReader } from '../../pipeline/topic-reader.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
 import { openProgress } from './progress.ts'
 import { checkRemoteStore, openRemote } from './remote.ts'
-import { addSiteOptions, openSite, type SiteFlags, type Sources, storeNamed } from './site.ts'
+import { addTargetOptions, openTarget, type Sources, storeNamed, type TargetFlags } from './target.ts'
 import { jsonLine, plain } from './text.ts'
 
-interface VerifyFlags extends SiteFlags {
+interface VerifyFlags extends TargetFlags {
   readonly json?: boolean
 }
 
-/** Makes `sluice verify`. */
+/** Adds `./sluice verify`. */
 export function addCommands(command: Command, sources: Sources): void {
-  answering(addSiteOptions(command))
+  answering(addTargetOptions(command))
     .argument('<store>', storeNamesText)
     .option('--json', 'as a JSON object')
-    .description('Compares a store with its log, message by message: each is there exactly once, or it is a dead letter.')
+    .description('Compares a store with its log, message by message: each must be stored exactly once, or be a dead letter.')
     .addHelpText(
       'after',
       `
@@ -33,66 +34,104 @@ beside the books that a relational store keeps itself, the offsets that could be
 should be. It needs the options that the messages were written with, the right to read, and memory for the dead letters only. The
 writer may run.
 
+With log.topics there is one report for each topic; with --json they are in {"holds": …, "topics": […]}.
+
 Exit code 0: it holds. 1: it does not. 2: it could not be asked.
 
 Examples:
-  SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://… sluice verify relational
-  sluice verify relational --config writer.toml --json | jq .holds
-  SVC_LOG_BROKERS=kafka:9092 SVC_DOCUMENT_URL=mongodb://… sluice verify document
-  sluice verify relational --url http://127.0.0.1:8080 --token "$TOKEN"
+  SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://… ./sluice verify relational
+  ./sluice verify relational --config writer.toml --json | jq .holds
+  SVC_LOG_BROKERS=kafka:9092 SVC_DOCUMENT_URL=mongodb://… ./sluice verify document
+  ./sluice verify relational --url http://127.0.0.1:8080 --token "$TOKEN"
 `,
     )
     .action((store: string, { json = false, ...flags }: VerifyFlags) =>
       answered(async () => {
-        const report = await reported(store, flags, sources)
-        await writeOutput(json ? jsonLine(report) : verifyWords(report))
-        return report.holds
+        const reports = await reported(store, flags, sources)
+        const holds = reports.every(report => report.holds)
+        const object = reports.length === 1 ? reports[0]! : { holds, topics: reports }
+        await writeOutput(json ? jsonLine(object) : reports.map(reportWords).join('\n'))
+        return holds
       }),
     )
 }
 
-async function reported(storeName: string, flags: SiteFlags, sources: Sources): Promise<VerifyReport> {
+/** Of one of several topics, of which the store has nothing. */
+interface UnreadTopic {
+  readonly topic: string
+  readonly in_flight: number
+  readonly holds: true
+}
+
+/** One for each topic. */
+async function reported(storeName: string, flags: TargetFlags, sources: Sources): Promise<(VerifyReport | UnreadTopic)[]> {
   const store = storeNamed(storeName)
   if (flags.url !== undefined) {
     checkRemoteStore(store)
-    return openRemote(flags.url, flags.token).verify()
+    return [await openRemote(flags.url, flags.token).verify()]
   }
-  const site = await openSite(store, flags, sources)
+  const target = await openTarget(store, flags, sources)
   const progress = openProgress('offsets compared')
   try {
-    const [reader, audit] = [await site.openTopic(), await site.openAudit()]
-    return await verify({
-      reader,
-      audit,
-      decoder: site.decoder(),
-      lettersOf: owner => site.openLettersTopic(owner),
-      replaysOf: owner => site.openReplaysTopic(owner),
-      ...(site.committed === undefined ? {} : { committed: site.committed }),
-      onProgress: progress.show,
-    })
+    const [topics, audit] = [await target.topics(), await target.openAudit()]
+    const known = new Set((await audit.logs()).map(log => log.name))
+    const reports: (VerifyReport | UnreadTopic)[] = []
+    for (const topic of topics) {
+      const reader = await target.openTopic(topic)
+      // One of several topics may have no messages yet; if the store has none at all, it is the wrong one.
+      if (topics.some(other => known.has(other)) && !known.has(topic)) {
+        reports.push(await unreadTopic(reader))
+        continue
+      }
+      const report = await verify({
+        reader,
+        audit,
+        writer: target.writer,
+        decoder: target.decoder(),
+        deadLettersOf: owner => target.openDeadLettersTopic(topic, owner),
+        ...(target.committed === undefined ? {} : { committed: target.committed }),
+        onProgress: progress.show,
+      })
+      reports.push(report)
+    }
+    return reports
   } finally {
     progress.end()
-    await site.close()
+    await target.close()
   }
 }
 
-/** What a person reads of it. */
+async function unreadTopic(reader: TopicReader): Promise<UnreadTopic> {
+  let inFlight = 0
+  for (const { start, end } of (await reader.bounds()).values()) inFlight += end - start
+  return { topic: reader.name, in_flight: inFlight, holds: true }
+}
+
+function reportWords(report: VerifyReport | UnreadTopic): string {
+  if ('partitions' in report) return verifyWords(report)
+  return `log ${report.topic}: the store has nothing of it yet, ${report.in_flight} in flight\n`
+}
+
+/** The report as text. */
 export function verifyWords(report: VerifyReport): string {
   const { topic, writer, log, partitions, letters_lost_below: lost, holds } = report
   const lines = [`log ${topic} (${log} in the store), writer ${writer}`, '']
   for (const partition of partitions) lines.push(...partitionWords(partition), '')
   if (lost !== undefined) {
-    lines.push('the topic of the dead letters has lost its beginning: a message without a letter is taken to have had one there', '')
+    lines.push(
+      'the start of the dead-letter topic was deleted: a message that is neither stored nor dead-lettered is assumed to have had its letter there',
+      '',
+    )
   }
   const received = partitions.reduce((sum, { recount }) => sum + recount.received, 0)
   const inFlight = partitions.reduce((sum, partition) => sum + partition.in_flight, 0)
   const unread = partitions.reduce((sum, { ledger }) => sum + (ledger?.lost ?? 0), 0)
-  const lostWords = unread > 0 ? `; lost ${unread}, which the log deleted unread` : ''
+  const lostWords = unread > 0 ? `; lost ${unread}, which were deleted from the log unread or skipped by the writer` : ''
   const wrong = partitions.filter(partition => !partition.holds).length
   lines.push(
     holds
-      ? `it holds: ${received} messages in ${partitions.length} ${partitions.length === 1 ? 'partition' : 'partitions'}, ${inFlight} more in flight${lostWords}`
-      : `it does not hold in ${wrong} of ${partitions.length} partitions${lostWords}`,
+      ? `ok: ${received} messages in ${partitions.length} ${partitions.length === 1 ? 'partition' : 'partitions'}, ${inFlight} more in flight${lostWords}`
+      : `faults in ${wrong} of ${partitions.length} partitions${lostWords}`,
   )
   return `${lines.join('\n')}\n`
 }
@@ -111,20 +150,22 @@ function partitionWords(report: PartitionReport): string[] {
     holds,
   } = report
   const range = checked.to > checked.from ? `offsets ${checked.from} to ${checked.to - 1} compared` : 'nothing to compare'
-  const gone = checked.from > 0 ? `; the log holds nothing below ${checked.from}` : ''
-  const deleted = unchecked > 0 ? `; ${unchecked} offsets were deleted meanwhile` : ''
+  const gone = checked.from > 0 ? `; the log starts at ${checked.from}` : ''
+  const deleted = unchecked > 0 ? `; ${unchecked} offsets were deleted in the meantime or skipped` : ''
   const lines = [`partition ${partition}: ${range}${gone}${deleted}, ${inFlight} in flight`]
-  const { received, stored, empty, filtered, dead_lettered: dead, skipped, replayed } = recount
+  const { received, stored, empty, filtered, dead_lettered: dead, skipped, open, replayed, partial } = recount
   const missing = faults.missing ?? 0
   const unlettered = faults['missing dead letter'] ?? 0
   const wrongly = missing + unlettered > 0 ? ` + missing ${missing + unlettered}` : ''
   lines.push(
     `  counted  received ${received} = stored ${stored} + empty ${empty} + filtered ${filtered} + dead-lettered ${dead}${wrongly}; skipped ${skipped}`,
   )
+  if (open > 0) lines.push(`           of the dead-lettered, ${open} are open: list them with ./sluice dlq ls`)
   if (replayed > 0) lines.push(`           of the dead-lettered, ${replayed} were replayed and are stored`)
+  if (partial > 0) lines.push(`           of the dead-lettered, ${partial} have some rows in the store, which rejected others`)
   if (ledger !== undefined) {
     lines.push(
-      `  books    received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; they cover more than could be compared' : ''}`,
+      `  books    received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; includes messages that could not be compared' : ''}`,
     )
   }
   if (!holds) {

@@ -1,62 +1,86 @@
-// Encodes a record batch as values of CQL, row by row, grouped by partition. Pure, and the sink's hot path.
+// Encodes a record batch as CQL values, row by row, grouped by partition. Pure, and the sink's hot path.
 //
-// Longer than most files: the values of a row, those that its message shares and its own, stand together in the order of their columns.
-//
-// Everything but numbers and booleans is encoded to bytes here, which the driver takes as they are: what it would encode once for each row is
-// encoded once for each message, and sizes are known before anything is sent.
+// Everything except numbers and booleans is encoded to bytes here, which the driver accepts as they are. The driver would encode a message's texts
+// once for each row; here they are encoded once for each message, and sizes are known before anything is sent.
 
+import { jsonText } from '../../transformers/json/json-text.ts'
 import {
   type DocumentColumns,
-  type JsonObject,
   Outcome,
   type RecordBatch,
   type RecordColumns,
   senmlFormat,
   ValueKind,
 } from '../../transformers/record-batch.ts'
-import { positionHigh, positionLow, type Rejection } from '../sink.ts'
-import { dateBytes } from './date.ts'
-import type { Days, DaysOfPublisher, NotedDay } from './days.ts'
-import type { EncodedBatch, EncodedRequest, EncodedRow, EncodedTable } from './encoded-batch.ts'
+import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
+import { type LogNumbers, positionHighAt, positionLow, type Rejection } from '../sink.ts'
+import { type DayRegistry, type DaysOfPublisher, dateBytes, type NotedDay } from './day-registry.ts'
+
+/** A row to insert, in the form that the driver's batches accept. */
+export interface EncodedRow {
+  readonly query: string
+  /** By column; the primary key comes first. */
+  readonly params: unknown[]
+  /** Its message, by the index in the message columns. */
+  readonly message: number
+  /** The ordinal of the record in its message. */
+  readonly record: number
+}
+
+/** Rows of one partition that are sent together: a single row, or a batch, which costs a node less than its rows one by one. */
+export type EncodedRequest = readonly EncodedRow[]
+
+export interface EncodedTable {
+  readonly format: string
+  /** The channels whose messages are in it, in case the table has to be created. */
+  readonly channels: ReadonlySet<string>
+  readonly requests: readonly EncodedRequest[]
+}
+
+export interface EncodedBatch extends KeyedBatch {
+  readonly tables: readonly EncodedTable[]
+  /** All days on which the batch has rows; `DayRegistry` knows which of them have to be written. */
+  readonly days: readonly NotedDay[]
+}
 
 const dayUs = 86_400_000_000
 
-/** A node warns of batches beyond 5 KB, and refuses them beyond 50. */
+/** A node logs a warning for batches over 5 KB, and refuses them over 50 KB. */
 const requestBytesMax = 5_000
 const requestRowsMax = 32
-/** A channel's days are looked for one after another up to so many, and beyond that in a map, which few need. */
+/** A channel with fewer partitions than this is searched one by one, one with more by a map, which few channels need. */
 const chainMax = 9
-/** What a node counts of a row beside its values: measured for rows of every kind, and rounded up. */
+/** What a node counts for a row besides its values: measured for rows of every kind, and rounded up. */
 const rowOverheadBytes = 24
 
 /**
- * Bytes of channel, publisher and format together. In pairs they are partition keys, of which Cassandra takes 65,535 bytes with some
+ * Most bytes of channel, publisher and format together. Two of them at a time form a partition key, which holds at most 65,535 bytes, including some
  * for their lengths.
  */
 const identifiersBytesMax = 65_500
 
-/** What is the same for all batches of a sink. */
+/** The same for all batches of a sink. */
 export interface Encoding {
-  readonly logNumber: number
+  readonly logNumbers: LogNumbers
   readonly bucketDays: number
-  readonly days: Days
-  /** The statement that inserts into the table of a format. */
+  readonly dayRegistry: DayRegistry
+  /** Returns the statement that inserts into the table of a format. */
   readonly insert: (format: string) => string
   /** The driver's value for a column that is left out. */
   readonly unset: unknown
-  /** The largest row that the server takes; infinity where it does not say. */
+  /** The largest row that the server accepts; infinity if it does not say. */
   readonly rowBytesMax: number
 }
 
-/** The rows of a channel and day that were not put into a request yet. */
+/** The rows of a channel and day that are not in a request yet. */
 class Partition {
   readonly day: number
   readonly dayBytes: Buffer
   rows: EncodedRow[] = []
   bytes = 0
-  /** The same channel on another day. */
+  /** The next partition of the same channel, on another day. */
   next: Partition | undefined
-  /** Of the first of a channel: how many there are, and where each is once they are many. */
+  /** Only in a channel's first partition: how many it has, and a map by day once there are many. */
   count = 1
   byDay: Map<number, Partition> | undefined
 
@@ -73,7 +97,7 @@ class TableRows {
   readonly query: string
   readonly requests: EncodedRequest[] = []
   readonly partitions = new Map<string, Partition>()
-  // The message written last, with what its rows share.
+  // The message written last, and the columns that its rows share.
   message = -1
   refused = false
   channelText = ''
@@ -94,23 +118,16 @@ class TableRows {
 
 const nothing = Buffer.alloc(0)
 
-type Writable<Encoded> = { -readonly [Key in keyof Encoded]: Encoded[Key] }
-
-/** All days on which the batch has rows are noted in the result. */
+/** The result lists all days on which the batch has rows. */
 export function encode(batch: RecordBatch, encoding: Encoding): EncodedBatch {
-  const { messages, records, documents } = batch
-  encoding.days.begin()
+  const { records, documents } = batch
+  encoding.dayRegistry.begin()
   const tables: EncodedTable[] = []
   const encoded = {
-    messages: { length: messages.length, partition: messages.partition, offset: messages.offset, outcome: messages.outcome },
-    ranges: batch.ranges.map(range => ({ ...range })),
+    ...keyedBatch(batch),
     tables,
     days: [] as NotedDay[],
-    replays: replaysOf(batch),
-    rejected: new Map<number, Rejection>(),
-    acknowledged: new Set<number>(),
-    unremoved: new Set<number>(),
-  } satisfies Writable<EncodedBatch>
+  } satisfies EncodedBatch
   if (records.length > 0) {
     const table = new TableRows(senmlFormat, encoding.insert(senmlFormat))
     for (let at = 0; at < records.length; at++) {
@@ -203,7 +220,7 @@ function encodeDocuments(batch: RecordBatch, encoding: Encoding, noting: Noting)
 function encodeDocument(table: TableRows, documents: DocumentColumns, at: number, encoding: Encoding, noting: Noting): void {
   const index = documents.index[at]!
   const createdUs = documents.createdUs[at]!
-  // Nanoseconds as an int64, by halves: us × 1000 + rest, where the lower half carries into the upper one.
+  // Nanoseconds as an int64, in two halves: us × 1000 + rest, where the lower half carries into the upper one.
   const upperUs = Math.floor(createdUs / 0x1_0000_0000)
   const low = (createdUs - upperUs * 0x1_0000_0000) * 1000 + documents.createdRestNs[at]!
   const high = upperUs * 1000 + Math.floor(low / 0x1_0000_0000)
@@ -211,7 +228,7 @@ function encodeDocument(table: TableRows, documents: DocumentColumns, at: number
     refuse(table, noting.rejected, index, beyondInt64)
     return
   }
-  const payload = Buffer.from(payloadText(documents.payload[at]!))
+  const payload = Buffer.from(jsonText(documents.payload[at]!))
   const bytes = table.sharedBytes + payload.length + 28
   if (bytes > encoding.rowBytesMax) {
     refuse(table, noting.rejected, index, tooLarge(bytes, encoding.rowBytesMax))
@@ -236,13 +253,13 @@ function encodeDocument(table: TableRows, documents: DocumentColumns, at: number
 }
 
 /**
- * Begins a row with what all rows of its message share, which is encoded once.
+ * Starts a row with the columns that all rows of its message share, which are encoded once.
  *
- * @returns false where the message has been refused
+ * @returns false if the message is refused
  */
 function beginRow(table: TableRows, batch: RecordBatch, message: number, encoding: Encoding, rejected: Map<number, Rejection>): boolean {
   if (message === table.message) return !table.refused
-  const { messages, originals } = batch
+  const { messages } = batch
   if (messages.outcome[message] !== Outcome.stored) throw new RangeError(`message ${message} has rows and is not to be stored`)
   table.message = message
   table.refused = false
@@ -271,21 +288,19 @@ function beginRow(table: TableRows, batch: RecordBatch, message: number, encodin
     table.partition = table.partitions.get(channel)
     table.days = undefined
   }
-  if (table.days === undefined || table.days.publisher !== publisher) table.days = encoding.days.of(channel, publisher, table.format)
+  if (table.days === undefined || table.days.publisher !== publisher) table.days = encoding.dayRegistry.of(channel, publisher, table.format)
   table.subtopic = Buffer.from(subtopic)
   table.publisher = Buffer.from(publisher)
   table.protocol = Buffer.from(protocol)
-  const original = originals?.get(message)
-  const log = original?.log ?? encoding.logNumber
-  const offset = original?.offset ?? messages.offset[message]!
+  const offset = messages.offset[message]!
   table.position = Buffer.allocUnsafe(8)
-  table.position.writeUInt32BE(positionHigh(log, original?.partition ?? messages.partition[message]!, offset), 0)
+  table.position.writeUInt32BE(positionHighAt(encoding.logNumbers, messages.at[message]!, offset), 0)
   table.position.writeUInt32BE(positionLow(offset), 4)
   table.sharedBytes = table.channel.length + table.subtopic.length + table.publisher.length + table.protocol.length
   return true
 }
 
-/** The partition of a row of this channel, whose day is noted. */
+/** Returns the partition of a row of this channel, and adds its day to `noted`. */
 function partitionOf(table: TableRows, day: number, { bucketDays }: Encoding, noted: NotedDay[]): Partition {
   const bucket = bucketDays === 1 ? day : Math.floor(day / bucketDays) * bucketDays
   table.days!.note(bucket, noted)
@@ -299,7 +314,7 @@ function partitionOf(table: TableRows, day: number, { bucketDays }: Encoding, no
   return first.byDay?.get(bucket) ?? nextOf(first, bucket)
 }
 
-/** The partition of this day, which is not the first of its channel, found or added behind it: a channel's rows are of today, seldom of another day. */
+/** Finds or adds a partition of the channel that is not its first one. Most rows of a channel are from today, so this is rare. */
 function nextOf(first: Partition, day: number): Partition {
   if (first.byDay === undefined) {
     for (let partition = first.next; partition !== undefined; partition = partition.next) if (partition.day === day) return partition
@@ -328,7 +343,7 @@ function flush(table: TableRows, partition: Partition): void {
   partition.bytes = 0
 }
 
-/** Rows of a refused message that were encoded before its culprit are left out when it is written. */
+/** The result still contains rows of a refused message that were encoded before its refused row; they are left out when the batch is written. */
 function finish(table: TableRows): EncodedTable {
   for (const first of table.partitions.values()) {
     for (let partition: Partition | undefined = first; partition !== undefined; partition = partition.next) flush(table, partition)
@@ -345,20 +360,20 @@ function refuse(table: TableRows, rejected: Map<number, Rejection>, record: numb
 
 const unwritable: Refusal = {
   rule: 'store-refused',
-  reason: 'a text holds half a surrogate pair, which is no character and would be stored as another one',
+  reason: 'a text holds half a surrogate pair, which Cassandra cannot store',
   hint: 'send text that is valid Unicode',
 }
 
 const beyondInt64: Refusal = {
   rule: 'store-refused',
-  reason: 'its time is more than an int64 of nanoseconds holds, which is from 1677 to 2262',
+  reason: 'its time does not fit into a bigint of nanoseconds, which covers 1677 to 2262',
   hint: 'check the clock of the device, or the format of the time field',
 }
 
 function tooLarge(bytes: number, most: number): Refusal {
   return {
     rule: 'store-refused',
-    reason: `the row has ${bytes} bytes or more, and Cassandra takes no more than ${most} in a mutation`,
+    reason: `the row has at least ${bytes} bytes, and Cassandra accepts at most ${most} in a mutation`,
     hint: 'send smaller values, or raise max_mutation_size of the nodes',
   }
 }
@@ -366,37 +381,11 @@ function tooLarge(bytes: number, most: number): Refusal {
 function longIdentifiers(bytes: number): Refusal {
   return {
     rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's keys hold ${identifiersBytesMax}`,
+    reason: `channel, publisher and format have ${bytes} bytes together, and the store's keys hold at most ${identifiersBytesMax}`,
     hint: 'use shorter ids and subtopics',
   }
 }
 
-/** The positions that replayed messages with rows had at first. */
-function replaysOf({ originals, messages }: RecordBatch): Map<number, bigint> | undefined {
-  if (originals === undefined) return undefined
-  const replays = new Map<number, bigint>()
-  for (const [message, { log, partition, offset }] of originals) {
-    if (messages.outcome[message] !== Outcome.stored) continue
-    replays.set(message, (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset)))
-  }
-  return replays
-}
-
 function viewOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
-
-/** JSON text with every digit: bigints, which JSON.stringify refuses, are rare enough to try without a replacer first. */
-function payloadText(payload: JsonObject): string {
-  try {
-    return JSON.stringify(payload)
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error
-    return JSON.stringify(payload, (_key, value: unknown) => (typeof value === 'bigint' ? rawJson(value) : value))
-  }
-}
-
-/** Node has `JSON.rawJSON`, the library's types do not yet. */
-function rawJson(value: bigint): unknown {
-  return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(value))
 }

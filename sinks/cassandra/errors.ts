@@ -1,70 +1,75 @@
-// What an error of the driver means for a batch. README.md shows this table.
+// What the driver's errors mean for a batch. README.md shows this table.
 //
-// Errors are told apart by name and by the code of the native protocol (version 4, §9), so that the driver is not loaded for it.
+// Errors are recognized by their name and by the code of the native protocol (version 4, §9), so that the driver need not be loaded.
 
-import { named } from '../../config/option-variable.ts'
+import { named } from '../../config/options/variable.ts'
+import { classOf, type ErrorRow, errorTable, type Meaning } from '../error-table.ts'
 import type { ErrorClass } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
+const serverErrors = {
+  badCredentials: 0x0100,
+  overloaded: 0x1001,
+  writeTimeout: 0x1100,
+  readTimeout: 0x1200,
+  readFailure: 0x1300,
+  casUnknown: 0x1700,
+  syntax: 0x2000,
+  unauthorized: 0x2100,
+  invalid: 0x2200,
+  configuration: 0x2300,
+  alreadyExists: 0x2400,
+  unprepared: 0x2500,
+} as const
+
+const url = named('store.url', 'SVC_WIDECOLUMN_URL')
+const giveLogin = `set its user and password in ${url}, or in ${named('store.user')} and ${named('store.password')}`
+
 /**
- * - transient: the same write is tried again, for ever
- * - data: a row can never be stored: its message is rejected
- * - systemic: the writer stops
+ * By the code of an answer, the name of one of the driver's errors, or the message of one without a name. An error that is not listed is systemic.
  */
-export type Meaning = ErrorClass | 'data'
-
-export interface ErrorRow {
-  /** The code of an answer, the name of an error of the driver's own, or the message of one without a name. */
-  readonly error: number | string
-  readonly name: string
-  readonly meaning: Meaning
-}
-
-export const unauthorized = 0x2100
-export const alreadyExists = 0x2400
-const invalid = 0x2200
-const syntaxError = 0x2000
-const configurationError = 0x2300
-const readFailure = 0x1300
-const unprepared = 0x2500
-const serverCodes = { writeTimeout: 0x1100, casUnknown: 0x1700 } as const
-
-/** What is not listed is systemic. */
 export const errorRows: readonly ErrorRow[] = [
-  { error: 'NoHostAvailableError', name: 'no node could be asked; what they said counts where it is systemic', meaning: 'transient' },
-  { error: 'OperationTimedOutError', name: 'no answer in time', meaning: 'transient' },
-  { error: 'BusyConnectionError', name: 'a connection has too many requests under way', meaning: 'transient' },
-  { error: 'DriverError', name: 'the connection failed', meaning: 'transient' },
-  { error: 'No connection available', name: 'a node is up, and no connection to it is there yet', meaning: 'transient' },
-  { error: 'Connection closed', name: 'a connection was closed before it was used', meaning: 'transient' },
-  { error: 'AuthenticationError', name: 'the role or its password', meaning: 'systemic' },
-  { error: 'ArgumentError', name: 'the data center is none of the cluster', meaning: 'systemic' },
-  { error: 0x0000, name: 'server error', meaning: 'transient' },
-  { error: 0x0100, name: 'bad credentials', meaning: 'systemic' },
-  { error: 0x1000, name: 'unavailable: too few replicas are up', meaning: 'transient' },
-  { error: 0x1001, name: 'overloaded', meaning: 'transient' },
-  { error: 0x1002, name: 'bootstrapping', meaning: 'transient' },
-  { error: 0x1003, name: 'truncate error', meaning: 'transient' },
-  { error: serverCodes.writeTimeout, name: 'write time-out', meaning: 'transient' },
-  { error: 0x1200, name: 'read time-out', meaning: 'transient' },
-  { error: readFailure, name: 'read failure', meaning: 'transient' },
-  { error: 0x1500, name: 'write failure', meaning: 'transient' },
-  { error: 0x1600, name: 'CDC write failure: its folder is full', meaning: 'transient' },
-  { error: serverCodes.casUnknown, name: 'a conditional write of which nobody knows', meaning: 'transient' },
-  { error: unprepared, name: 'unprepared', meaning: 'transient' },
-  { error: syntaxError, name: 'syntax error', meaning: 'systemic' },
-  { error: unauthorized, name: 'unauthorized: a permission is missing', meaning: 'systemic' },
-  { error: invalid, name: 'invalid: a table or column is missing, or of another type', meaning: 'systemic' },
-  { error: configurationError, name: 'configuration error: of the replication, say', meaning: 'systemic' },
+  { key: 'NoHostAvailableError', name: 'no node could be reached; systemic if one of them refused the connection', meaning: 'transient' },
+  { key: 'OperationTimedOutError', name: 'no answer in time', meaning: 'transient' },
+  { key: 'BusyConnectionError', name: 'too many requests are in flight on a connection', meaning: 'transient' },
+  { key: 'DriverError', name: 'the connection failed', meaning: 'transient' },
+  { key: 'No connection available', name: 'a node is up, but there is no connection to it yet', meaning: 'transient' },
+  { key: 'Connection closed', name: 'a connection was closed before it was used', meaning: 'transient' },
+  { key: 'AuthenticationError', name: 'the role or its password', meaning: 'systemic', advice: giveLogin },
+  {
+    key: 'ArgumentError',
+    name: 'the cluster has no such data center',
+    meaning: 'systemic',
+    advice: `set ?dc= of ${url} to one of its data centers`,
+  },
+  { key: '0x0000', name: 'server error', meaning: 'transient' },
+  { key: '0x0100', name: 'bad credentials', meaning: 'systemic', advice: giveLogin },
+  { key: '0x1000', name: 'unavailable: too few replicas are up', meaning: 'transient' },
+  { key: '0x1001', name: 'overloaded', meaning: 'transient' },
+  { key: '0x1002', name: 'bootstrapping', meaning: 'transient' },
+  { key: '0x1003', name: 'truncate error', meaning: 'transient' },
+  { key: '0x1100', name: 'write time-out', meaning: 'transient' },
+  { key: '0x1200', name: 'read time-out', meaning: 'transient' },
+  { key: '0x1300', name: 'read failure', meaning: 'transient' },
+  { key: '0x1500', name: 'write failure', meaning: 'transient' },
+  { key: '0x1600', name: 'CDC write failure: its folder is full', meaning: 'transient' },
+  { key: '0x1700', name: 'the outcome of a conditional write is unknown', meaning: 'transient' },
+  { key: '0x2500', name: 'unprepared', meaning: 'transient' },
+  { key: '0x2000', name: 'syntax error', meaning: 'systemic' },
+  { key: '0x2100', name: 'unauthorized: a permission is missing', meaning: 'systemic', advice: `grant it to the role in ${url}` },
+  { key: '0x2200', name: 'invalid: a table or column is missing or has another type', meaning: 'systemic' },
+  { key: '0x2300', name: 'configuration error: for example, of the replication', meaning: 'systemic' },
 ]
 
-/** Of the answers `invalid`, those that are about what a row holds: also for an index that an operator has made. */
+const rowOf = errorTable(errorRows)
+
+/** Matches those answers `invalid` that are about the content of a row, also for an index that an operator created. */
 const dataSentences =
   /^(Rejected an oversized mutation|Request is too big|Key length of |Key may not be empty|Batch too large|Cannot index value of size )/
 
 /**
- * Limits that an operator gives a cluster, by name, as of Cassandra 5.0 and its next version. All others are about statements, tables, or the
- * cluster as a whole, whatever a row holds: systemic.
+ * Guardrails, the limits that an operator sets for a cluster, by name (Cassandra 5.0 and its next version). All others are about statements, tables
+ * or the cluster, not about the content of a row: systemic.
  */
 export const guardrails: Readonly<Record<string, Meaning>> = {
   column_value_size: 'data',
@@ -74,7 +79,7 @@ export const guardrails: Readonly<Record<string, Meaning>> = {
   collection_size: 'data',
   items_per_collection: 'data',
   vector_dimensions: 'data',
-  // Of an index, such as that by publisher.
+  // Of an index, such as the one by publisher.
   sai_string_term_size: 'data',
   sai_frozen_term_size: 'data',
   sai_vector_term_size: 'data',
@@ -84,7 +89,7 @@ export const guardrails: Readonly<Record<string, Meaning>> = {
   data_disk_usage_percentage: 'transient',
 }
 
-/** What the driver throws, before it sends anything, for a value that it cannot encode. */
+/** Matches what the driver throws, before it sends anything, for a value that it cannot encode. */
 const encodingSentences = /^(Not a valid |Expected |Invalid |Value |Target data type )/
 
 interface DriverFailure extends Error {
@@ -92,11 +97,22 @@ interface DriverFailure extends Error {
   readonly innerErrors?: Readonly<Record<string, unknown>>
 }
 
-export function meaningOf(error: unknown): Meaning {
-  if (!(error instanceof Error)) return 'systemic'
-  if (error instanceof SinkError) return error.errorClass
-  // Ended by the caller's signal: nothing is wrong with the store.
-  if (error.name === 'AbortError') return 'transient'
+export function isAnswer(error: unknown, ...kinds: readonly (keyof typeof serverErrors)[]): error is Error {
+  const { name, code } = (error ?? {}) as DriverFailure
+  return name === 'ResponseError' && kinds.some(kind => serverErrors[kind] === code)
+}
+
+/** Classifies an error of `openSink` or `write`. */
+export function classify(error: unknown): ErrorClass {
+  return classOf(error, meaningOf)
+}
+
+/** True if the store refuses a row because of its content. */
+export function isDataError(error: unknown): boolean {
+  return error instanceof Error && meaningOf(error) === 'data'
+}
+
+function meaningOf(error: Error): Meaning {
   const { name, code, message } = error as DriverFailure
   if (name === 'NoHostAvailableError') return meaningOfNodes(error)
   if (name === 'ResponseError') return meaningOfAnswer(Number(code), message)
@@ -105,138 +121,115 @@ export function meaningOf(error: unknown): Meaning {
   if (isCertificateFault(error)) return 'systemic'
   if (typeof code === 'string' && /^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_')) return 'transient'
   const word = name === 'Error' ? message : name
-  return errorRows.find(row => row.error === word)?.meaning ?? 'systemic'
+  return rowOf(word)?.meaning ?? 'systemic'
 }
 
-/** A node that refuses us counts more than one that is away: no retry mends it. */
+/** A node that refuses the connection outweighs nodes that are down, since no retry helps against that. */
 function meaningOfNodes(error: DriverFailure): Meaning {
   return saidBy(error).some(isRefusal) ? 'systemic' : 'transient'
 }
 
-/** Of a node: what it said, or who it is. A plain error is the driver's own word for a node that it has no connection to. */
+/** True if a node refuses the connection, or its certificate is wrong. A plain error only says that the driver has no connection to a node. */
 function isRefusal(inner: Error): boolean {
   return inner.name !== 'Error' && meaningOf(inner) === 'systemic' ? true : isCertificateFault(inner)
 }
 
-/** What the nodes said that were asked: errors only, since of some the driver just notes that they are down. */
+/** The errors of the nodes that were tried. For some nodes the driver only notes that they are down; these are left out. */
 function saidBy({ innerErrors }: DriverFailure): Error[] {
   return Object.values(innerErrors ?? {}).filter(inner => inner instanceof Error)
 }
 
 function meaningOfAnswer(code: number, message: string): Meaning {
-  if (code === invalid) {
+  if (code === serverErrors.invalid) {
     const guardrail = guardrailIn(message)
     if (guardrail !== undefined) return Object.hasOwn(guardrails, guardrail) ? guardrails[guardrail]! : 'systemic'
     if (dataSentences.test(message)) return 'data'
   }
-  // A node that cannot read its roles, since their replicas are away, says so with the code of a wrong password.
-  if (code === 0x0100 && message.startsWith('Unable to perform authentication')) return 'transient'
-  return errorRows.find(row => row.error === code)?.meaning ?? 'systemic'
+  // A node that cannot read its roles because their replicas are down answers with the code of a wrong password.
+  if (code === serverErrors.badCredentials && message.startsWith('Unable to perform authentication')) return 'transient'
+  return rowOf(`0x${code.toString(16).padStart(4, '0')}`)?.meaning ?? 'systemic'
 }
 
 function guardrailIn(message: string): string | undefined {
   return /Guardrail (\S+) violated/.exec(message)?.[1]
 }
 
-/** The name of the limit that a statement would go beyond: `tables`. */
+/** The name of the guardrail that a statement would violate: `tables`. */
 export function guardrailOf(error: unknown): string | undefined {
-  const { name, code, message } = (error ?? {}) as DriverFailure
-  return name === 'ResponseError' && code === invalid ? guardrailIn(message) : undefined
+  return isAnswer(error, 'invalid') ? guardrailIn(error.message) : undefined
 }
 
-/** The codes of OpenSSL and of Node for certificates that are not believed. */
+/** Matches the codes of OpenSSL and Node for certificates that are not trusted. */
 export function isCertificateFault(error: unknown): boolean {
   const code = String((error as DriverFailure).code ?? '')
   return /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/.test(code)
 }
 
-/** What an error of `openSink` and of `write` means. */
-export function classify(error: unknown): ErrorClass {
-  const meaning = meaningOf(error)
-  // Data is rejected where a row is written. Anywhere else it is none of a message's.
-  return meaning === 'data' ? 'systemic' : meaning
-}
-
-/** A request that the server is not quick enough for: fewer of them at a time help. */
+/** True if the server is too slow for the number of requests: fewer in flight help. */
 export function isOverload(error: unknown): boolean {
-  const { name, code } = error as DriverFailure
-  return name === 'OperationTimedOutError' || name === 'BusyConnectionError' || [0x1001, 0x1100, 0x1200].includes(Number(code))
+  const { name } = error as DriverFailure
+  return name === 'OperationTimedOutError' || name === 'BusyConnectionError' || isAnswer(error, 'overloaded', 'writeTimeout', 'readTimeout')
 }
 
-export function isDenied(error: unknown): error is Error {
-  return (error as DriverFailure | undefined)?.name === 'ResponseError' && (error as DriverFailure).code === unauthorized
-}
-
-/** A change of the schema that this cluster does not take from this role, however often it is tried. */
+/** True if this cluster will never accept this change of the schema from this role. */
 export function isUnchangeable(error: unknown): error is Error {
-  const { name, code } = (error ?? {}) as DriverFailure
-  return name === 'ResponseError' && [unauthorized, invalid, syntaxError, configurationError].includes(Number(code))
+  return isAnswer(error, 'unauthorized', 'invalid', 'syntax', 'configuration')
 }
 
-/** A statement that looks by an index: there is none, or a node that was asked is still making it. */
+/** True if a statement that needs an index failed because the index is missing, or a node is still building it. */
 export function isIndexFault(error: unknown): boolean {
-  const { name, code } = (error ?? {}) as DriverFailure
-  return (name === 'ResponseError' && code === readFailure) || isSchemaFault(error)
+  return isAnswer(error, 'readFailure') || isSchemaFault(error)
 }
 
-/** Nobody knows whether a conditional write was applied: it is to be looked up. */
+/** True if it is unknown whether a conditional write was applied: the caller has to read it. */
 export function isUndecided(error: unknown): boolean {
-  const { name, code } = error as DriverFailure
-  return name === 'ResponseError' && (code === serverCodes.casUnknown || code === serverCodes.writeTimeout)
+  return isAnswer(error, 'casUnknown', 'writeTimeout')
 }
 
 /**
- * True where a statement that was prepared no longer fits the schema: a table is gone, or a column. A node then asks for it to be prepared anew,
- * which fails, and the driver says only that no node was left.
+ * True if a prepared statement no longer fits the schema: a table or a column is missing. A node then asks the driver to prepare it again, which
+ * fails, and the driver only reports that it has no node left to try.
  */
 export function isSchemaFault(error: unknown): boolean {
   const failure = error as DriverFailure
   if (guardrailOf(failure) !== undefined) return false
-  if (failure.name === 'ResponseError') return failure.code === invalid || failure.code === unprepared
-  return failure.name === 'NoHostAvailableError' && saidBy(failure).some(inner => (inner as DriverFailure).code === unprepared)
+  if (failure.name === 'NoHostAvailableError') return saidBy(failure).some(inner => isAnswer(inner, 'unprepared'))
+  return isAnswer(failure, 'invalid', 'unprepared')
 }
 
-/** Who asks, as the options say. */
+/** The role, data center and keyspace in the options. */
 export interface Caller {
   readonly user: string | undefined
   readonly dataCenter: string
   readonly keyspace: string
 }
 
-const url = named('store.url', 'SVC_WIDECOLUMN_URL')
-
-/** The error with what to do about it, where that is known; the same error otherwise. Nothing secret is in what the driver says. */
+/** Returns the error with what to do about it, if that is known; otherwise the same error. The driver's messages contain no secrets. */
 export function explained(error: unknown, who: Caller): unknown {
   if (!(error instanceof Error) || error instanceof SinkError || meaningOf(error) !== 'systemic') return error
   const failure = (error as DriverFailure).name === 'NoHostAvailableError' ? (saidBy(error).find(isRefusal) ?? error) : error
-  const { name, code, message } = failure as DriverFailure
+  const { name, message } = failure
   if (isCertificateFault(failure)) {
     return systemic(
-      `the certificate of a Cassandra node is not believed (${message}): give ${named('store.ca_file')}, and ${named('store.tls_name')} where certificates name no addresses`,
+      `the certificate of a Cassandra node is not trusted (${message}): set ${named('store.ca_file')}, and ${named('store.tls_name')} if the certificates do not contain the nodes' addresses`,
       error,
     )
   }
-  if (name === 'AuthenticationError' || code === 0x0100) {
-    const role = who.user === undefined ? 'Cassandra asks for a role, and none is configured' : `Cassandra refuses the role "${who.user}"`
-    return systemic(
-      `${role} (${message}): give its user and password in ${url}, or as ${named('store.user')} and ${named('store.password')}`,
-      error,
-    )
+  if (name === 'AuthenticationError' || isAnswer(failure, 'badCredentials')) {
+    const role = who.user === undefined ? 'Cassandra requires a login, and none is configured' : `Cassandra refused the role "${who.user}"`
+    return systemic(`${role} (${message}): ${giveLogin}`, error)
   }
   if (name === 'ArgumentError' && message.includes('localDataCenter')) {
     const centers = /found hosts in data centers: \[(.*)\]/.exec(message)?.[1] ?? 'others'
-    return systemic(`the cluster has the data centers ${centers}, and not "${who.dataCenter}": name one of them in ?dc= of ${url}`, error)
+    return systemic(`the cluster has no data center "${who.dataCenter}", only ${centers}: set ?dc= of ${url} to one of these`, error)
   }
-  if (code === unauthorized) {
+  if (isAnswer(failure, 'unauthorized')) {
     const grants = `GRANT SELECT ON KEYSPACE "${who.keyspace}", and for a writer also MODIFY and CREATE`
-    return systemic(`Cassandra refused a statement (unauthorized: ${message}): grant it to the role of ${url}: ${grants}`, error)
+    return systemic(`Cassandra refused a statement (unauthorized: ${message}): grant the role in ${url} the permissions: ${grants}`, error)
   }
   const guardrail = guardrailOf(failure)
   if (guardrail !== undefined) {
-    return systemic(
-      `Cassandra is set to refuse this (${message}): raise the limit "${guardrail}" in the cassandra.yaml of the nodes`,
-      error,
-    )
+    return systemic(`a limit of the cluster refuses this (${message}): raise "${guardrail}" in the cassandra.yaml of the nodes`, error)
   }
   return error
 }

@@ -1,14 +1,14 @@
-// One process at a time changes the schema: two nodes that make a table at the same instant make two, of which they cannot agree on one.
+// One process at a time changes the schema: two nodes that create the same table at the same time create two, and cannot agree on one of them.
 //
-// The lock is a row with a short time to live, set by a conditional write and made to last while its holder works. A process that dies with it holds the
-// others up for that long; one that cannot reach the store to give it back does so when it can. One that outlives its own lock does what another does
-// too: every change is one that may be made twice.
+// The lock is a row with a short time to live, set by a conditional write and renewed while its holder works. If the holder dies, the others wait
+// until it expires. If the holder cannot reach the store to release it, it retries. A holder that works longer than its lock lasts may do the same as
+// the next holder; this is safe, since every change may be made twice.
 
 import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
-import { meaningOf } from './errors.ts'
+import { classify } from './errors.ts'
 
 const lockSeconds = 15
 const renewedAfterMs = 4_000
@@ -18,14 +18,14 @@ const giveBackAgainMs = 500
 
 export interface HeldLock {
   /**
-   * To be called before each change: makes the lock last where it has not been heard of for some time.
+   * Called before each change: renews the lock if the last renewal was a while ago.
    *
-   * @throws SinkError (transient) where another process has it meanwhile
+   * @throws SinkError (transient) if another process has taken the lock
    */
   renew(): Promise<void>
 }
 
-/** @throws SinkError (transient) where another process holds the lock for too long */
+/** @throws SinkError (transient) if another process holds the lock for too long */
 export async function withSchemaLock<Result>(
   connection: Connection,
   work: (lock: HeldLock) => Promise<Result>,
@@ -37,7 +37,7 @@ export async function withSchemaLock<Result>(
   try {
     askedAtMs = await acquire(connection, table, holder, signal)
   } catch (error) {
-    // What was asked last may have been done without our learning of it.
+    // The last request may have been applied although no answer came.
     giveBackLater(connection, table, holder)
     throw error
   }
@@ -50,7 +50,7 @@ export async function withSchemaLock<Result>(
   }
 }
 
-/** Makes the lock last during a change too, which may take as long as the nodes need to agree. */
+/** Also renews the lock during a change, which may take as long as the nodes need to agree. */
 function keep(connection: Connection, table: string, holder: string, acquiredAtMs: number): { lock: HeldLock; stop(): void } {
   let heardOfMs = acquiredAtMs
   let isLost = false
@@ -66,25 +66,25 @@ function keep(connection: Connection, table: string, holder: string, acquiredAtM
   }
   const renew = async (): Promise<void> => {
     if (!isLost && performance.now() - heardOfMs >= renewedAfterMs) await renewNow()
-    if (isLost) throw new SinkError('transient', 'another process has begun to change the schema meanwhile')
+    if (isLost) throw new SinkError('transient', 'another process has taken the lock and is changing the schema')
   }
-  // What fails here is asked again, and told, before the next change.
+  // A failure here is ignored: `renew` tries again before the next change, and throws.
   const timer = setInterval(() => void (isLost || renewNow().catch(() => undefined)), renewedAfterMs).unref()
   return { lock: { renew }, stop: () => clearInterval(timer) }
 }
 
-/** @returns false where it may be given back later: the store is away, or does not answer */
+/** @returns false if the store is down or does not answer: the caller may retry */
 async function giveBack(connection: Connection, table: string, holder: string): Promise<boolean> {
   try {
     await connection.query(`DELETE FROM ${table} WHERE name = 'lock' IF value = ?`, [holder], { isIdempotent: false })
     return true
   } catch (error) {
-    // Otherwise, and where the connection is closed, it ends by itself.
-    return meaningOf(error) !== 'transient'
+    // No retry helps, or the connection is closed: the lock expires by itself.
+    return classify(error) !== 'transient'
   }
 }
 
-/** Nobody waits for it, and it keeps no process from its end. */
+/** Runs in the background, and does not keep the process alive. */
 function giveBackLater(connection: Connection, table: string, holder: string): void {
   const untilMs = performance.now() + lockSeconds * 1000
   const tryAgain = async (): Promise<void> => {
@@ -96,7 +96,7 @@ function giveBackLater(connection: Connection, table: string, holder: string): v
   void tryAgain()
 }
 
-/** @returns when it was asked for last: it lasts from then on */
+/** @returns when the last request was sent: the lock lasts from then on */
 async function acquire(connection: Connection, table: string, holder: string, signal: AbortSignal | undefined): Promise<number> {
   const untilMs = performance.now() + waitMsMax
   while (performance.now() < untilMs) {
@@ -110,8 +110,8 @@ async function acquire(connection: Connection, table: string, holder: string, si
       )
       if (answer?.['[applied]'] === true || answer?.['value'] === holder) return askedAtMs
     } catch (error) {
-      if (meaningOf(error) !== 'transient') throw error
-      // It may have been applied without our learning of it: nobody else would have the lock until it ended by itself.
+      if (classify(error) !== 'transient') throw error
+      // The lock may have been set although no answer came. Without this check every process would wait until it expires.
       if (await isOurs(connection, table, holder)) return askedAtMs
     }
     await wait(askAgainMs * (0.5 + Math.random()), undefined, signal === undefined ? {} : { signal })

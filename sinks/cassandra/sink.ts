@@ -1,117 +1,150 @@
-// The Cassandra sink: rows with keys made of their position, by the protocol in README.md.
+// The Cassandra sink: writes rows whose keys contain their position, by the protocol in README.md.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import type { Client, QueryOptions } from 'cassandra-driver'
 import { unlessAborted } from '../../config/aborting.ts'
-import type { RecordBatch } from '../../transformers/record-batch.ts'
-import type { LogIdentity } from '../log-registry.ts'
-import type { MessageCounts, Reject, Sink } from '../sink.ts'
-import { storeBatch } from './batch-write.ts'
-import type { Connection } from './connection.ts'
-import { openDays } from './days.ts'
-import { type Encoding, encode } from './encode.ts'
-import type { EncodedBatch } from './encoded-batch.ts'
-import { classify, isSchemaFault } from './errors.ts'
-import { openFormats } from './formats.ts'
-import { Pace } from './in-flight.ts'
-import { prepareIndexes } from './indexes.ts'
-import { registerLog } from './logs.ts'
+import { senmlFormat } from '../../transformers/record-batch.ts'
+import { eachAtOnce } from '../each-at-once.ts'
+import { openFormats } from '../formats.ts'
+import { openKeyedReplay } from '../keyed-replay.ts'
+import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'
+import { type LogIdentity, openLogRegistry, openLogs, type SinkLogs } from '../logs.ts'
+import { rejectFormats } from '../rejections.ts'
+import type { ReplaySink } from '../replay.ts'
+import type { LogNumbers, Rejection, Sink } from '../sink.ts'
+import { SinkError } from '../sink-error.ts'
+import { type Connection, rowBytesMax } from './connection.ts'
+import { dateBytes, type NotedDay, openDayRegistry } from './day-registry.ts'
+import { type EncodedBatch, type EncodedRequest, type EncodedRow, type EncodedTable, type Encoding, encode } from './encode.ts'
+import { classify, isDataError, isOverload, isSchemaFault } from './errors.ts'
 import type { SinkOptions } from './options.ts'
-import { checkTables, prepareSchema } from './schema.ts'
-import { rowBytesMax } from './server-limits.ts'
-import { rowStatements } from './statements.ts'
+import { formatAdder, openLogTable, openReplays } from './registry.ts'
+import { checkStore, checkTables, insertStatement, prepareIndexes, prepareSchema, schemaTable } from './schema.ts'
 
 export { classify } from './errors.ts'
 
-export interface CassandraSinkOptions extends LogIdentity {
-  /** Opened by the caller, who closes it after the sink. */
+interface CassandraSinkOptions extends SinkLogs {
+  /** The caller opens it, and closes it after the sink. */
   readonly connection: Connection
   readonly options: SinkOptions
-  /** Told what the role may not do, and what to do about it; the sink works without. */
+  /** Called with a sentence for each permission that the role lacks, with what to do; the sink works all the same. */
   readonly onNotice?: (sentence: string) => void
 }
 
-/** Statements are kept for so many formats at most: a device that names new ones without end must not fill the memory. */
+type CassandraReplayOptions = Pick<CassandraSinkOptions, 'connection' | 'options' | 'onNotice'> & { readonly logNumber: number }
+
+/** Most statements that are cached, one for each format: a device that keeps naming new formats must not fill the memory. */
 const statementsMax = 10_000
 
 /**
- * A table that another process has made this instant is listed in system_schema before its node takes statements for it, and the other nodes of a
- * cluster have it later still: ten seconds are allowed for that.
+ * A table that another process has just created is listed in system_schema before its node accepts statements for it, and other nodes get it even
+ * later. The sink waits for it for up to ten seconds.
  */
 const settlingMs = 250
 const settlingAttempts = 40
 
 /**
- * Opens a sink: makes the keyspace and the tables that are missing, and registers the log.
+ * Opens a sink: creates the keyspace and the missing tables, and checks the logs.
  *
- * @throws SinkError (systemic) where the store belongs to another writer, to another log of this name, or is made otherwise
- * @throws the errors of the driver; `classify` says what they mean
+ * @throws SinkError (systemic) if the store belongs to another writer or to another log of this name, or has another schema
+ * @throws the driver's errors; `classify` says what they mean
  */
-export async function openSink({ connection, options, onNotice, ...identity }: CassandraSinkOptions): Promise<Sink<EncodedBatch>> {
+export async function openSink({ connection, options, onNotice, logs }: CassandraSinkOptions): Promise<Sink<EncodedBatch>> {
   const notice = noticeOnce(onNotice)
-  const logNumber = await prepare(connection, options, identity, notice)
-  const formats = openFormats(connection, options, notice)
-  const days = openDays({ retentionDays: options.retentionDays, bucketDays: options.bucketDays })
-  const pace = new Pace(options.requestsInFlightMax)
+  const opened = await prepare(connection, options, logs, notice)
+  return openKeyedSink(await openStore(connection, options, opened.logNumbers, notice), opened)
+}
+
+/**
+ * Opens a sink for replays, which creates and registers nothing.
+ *
+ * @throws SinkError (systemic) if the keyspace is not a store of this version
+ * @throws the driver's errors
+ */
+export async function openReplaySink({ connection, options, logNumber, onNotice }: CassandraReplayOptions): Promise<ReplaySink> {
+  try {
+    await checkStore(connection, options)
+  } catch (error) {
+    throw connection.explain(error)
+  }
+  const store = await openStore(connection, options, [logNumber], noticeOnce(onNotice))
+  return openKeyedReplay(store, openReplays(connection), logNumber)
+}
+
+async function openStore(
+  connection: Connection,
+  options: SinkOptions,
+  logNumbers: LogNumbers,
+  notice: (sentence: string) => void,
+): Promise<KeyedStore<EncodedBatch>> {
+  const formats = openFormats(formatAdder(connection, options, notice))
+  const dayRegistry = openDayRegistry({ retentionDays: options.retentionDays, bucketDays: options.bucketDays })
+  const inFlight = new InFlight(options.requestsInFlightMax)
   const encoding: Encoding = {
-    logNumber,
+    logNumbers,
     bucketDays: options.bucketDays,
-    days,
+    dayRegistry,
     insert: insertStatements(connection.keyspace),
     unset: connection.unset,
     rowBytesMax: await rowBytesMax(connection),
   }
-  let underWay: Promise<unknown> = Promise.resolve()
-  let closed = false
-  let lastUs = 0
-
-  async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
-    for (let attempt = 1; ; attempt++) {
-      lastUs = Math.max(lastUs + 1, Date.now() * 1000)
-      try {
-        return await storeBatch({ connection, formats, days, pace, encoded, reject, signal, timestampUs: lastUs })
-      } catch (error) {
-        // Whatever was taken for known may be what failed.
-        days.forget()
-        formats.forget()
-        signal.throwIfAborted()
-        if (!isSchemaFault(error) || attempt > settlingAttempts) throw connection.explain(error)
-        await unlessAborted(checkTables(connection), signal)
-        // All of ours are there: it is the table of a format that is gone, and is made anew, or one that was made this instant.
-        if (attempt > 1) await wait(settlingMs, undefined, { signal })
-      }
-    }
-  }
-
+  const writer = async (signal: AbortSignal): Promise<RowWriter> =>
+    openRowWriter(connection, await unlessAborted(connection.client(), signal), inFlight, signal)
   return {
-    logNumber,
-    encode: (batch: RecordBatch) => encode(batch, encoding),
-    async write(encoded, reject, signal) {
-      if (closed) throw new Error('the sink is closed')
-      signal.throwIfAborted()
-      const writing = write(encoded, reject, signal)
-      underWay = writing.catch(() => undefined)
-      return await writing
+    encode: batch => encode(batch, encoding),
+
+    /** Creates the tables of the batch's formats, and rejects messages whose format gets none. */
+    async prepare(encoded, signal) {
+      const { tables, rejected } = encoded
+      const messagesOf = ({ requests }: EncodedTable): number[] => requests.flatMap(request => request.map(({ message }) => message))
+      const isWanted = (table: EncodedTable): boolean =>
+        table.format !== senmlFormat && table.requests.some(request => request.some(row => !rejected.has(row.message)))
+      const wanted = tables.filter(isWanted)
+      const refused = await formats.resolve(wanted, signal)
+      const refusedTables = refused.size === 0 ? [] : wanted.filter(({ format }) => refused.has(format))
+      rejectFormats(
+        encoded,
+        refusedTables.map(table => ({ format: table.format, messages: messagesOf(table) })),
+        refused,
+      )
+    },
+
+    /** Days first: a day that has rows must always be listed. */
+    async insert({ tables, days: noted, rejected }, _prepared, signal) {
+      const rows = await writer(signal)
+      const unwritten = dayRegistry.unwritten(noted)
+      await rows.execute(dayStatements(connection, unwritten))
+      for (const rejection of await rows.insert(tables, rejected)) rejected.set(rejection.message, rejection)
+      dayRegistry.remember(unwritten)
+      return undefined
+    },
+
+    async failed(error, attempt, signal) {
+      // The failure may come from something cached.
+      dayRegistry.forget()
+      formats.forget()
+      if (!isSchemaFault(error) || attempt > settlingAttempts) throw connection.explain(error)
+      await unlessAborted(checkTables(connection), signal)
+      // All of sluice's own tables exist. So the table of a format is missing, and is created again, or was created just now.
+      if (attempt > 1) await wait(settlingMs, undefined, { signal })
     },
     classify,
-    async close() {
-      closed = true
-      await underWay
-    },
   }
 }
 
 async function prepare(
   connection: Connection,
   options: SinkOptions,
-  identity: LogIdentity,
+  logs: readonly LogIdentity[],
   notice: (sentence: string) => void,
-): Promise<number> {
+): ReturnType<typeof openLogs> {
+  const registry = openLogRegistry(openLogTable(connection))
   for (let attempt = 1; ; attempt++) {
     try {
       await prepareSchema(connection, options)
       const unindexed = options.publisherIndex ? await prepareIndexes(connection) : undefined
       if (unindexed !== undefined) notice(unindexed)
-      return await registerLog(connection, identity)
+      return await openLogs(logs, registry)
     } catch (error) {
       if (!isSchemaFault(error) || attempt > settlingAttempts) throw connection.explain(error)
       await wait(settlingMs)
@@ -125,7 +158,7 @@ function insertStatements(keyspace: string): (format: string) => string {
     let insert = known.get(format)
     if (insert === undefined) {
       if (known.size >= statementsMax) known.clear()
-      known.set(format, (insert = rowStatements(keyspace, format).insert))
+      known.set(format, (insert = insertStatement(keyspace, format)))
     }
     return insert
   }
@@ -138,4 +171,164 @@ function noticeOnce(onNotice: ((sentence: string) => void) | undefined): (senten
     said.add(sentence)
     onNotice?.(sentence)
   }
+}
+
+/** Includes days whose only rows are refused: a reader finds them empty. */
+function dayStatements(connection: Connection, days: readonly NotedDay[]): Statement[] {
+  if (days.length === 0) return []
+  const ofChannel = `INSERT INTO ${connection.table('sluice_channel_days')} (channel, format, day) VALUES (?, ?, ?)`
+  const ofPublisher = `INSERT INTO ${connection.table('sluice_publisher_days')} (channel, publisher, format, day) VALUES (?, ?, ?, ?)`
+  const statements: Statement[] = []
+  let last: NotedDay | undefined
+  for (const noted of days) {
+    const { channel, publisher, format, day } = noted
+    const bytes = dateBytes(day)
+    // Skips most duplicates, since rows of one channel usually follow each other. The remaining ones do no harm.
+    if (last?.channel !== channel || last.format !== format || last.day !== day)
+      statements.push({ query: ofChannel, params: [channel, format, bytes] })
+    statements.push({ query: ofPublisher, params: [channel, publisher, format, bytes] })
+    last = noted
+  }
+  return statements
+}
+
+interface RowWriter {
+  /**
+   * Sends the requests of these tables, without the rows of rejected messages. Returns a rejection for each message with a row that the server
+   * refuses; all rows of the others are durable.
+   *
+   * @throws SinkError (systemic) if the server refuses every row, whatever its content
+   */
+  insert(tables: readonly EncodedTable[], rejected: ReadonlyMap<number, Rejection>): Promise<readonly Rejection[]>
+  /** Runs independent statements, each with its values. */
+  execute(statements: readonly Statement[]): Promise<void>
+}
+
+interface Statement {
+  readonly query: string
+  readonly params: unknown[]
+}
+
+const options: QueryOptions = { prepare: true, isIdempotent: true, logged: false }
+
+/** Fewer in flight would not keep a healthy node busy, and so few do not overload one. */
+const fewestInFlight = 4
+/** For each request that may be in flight. */
+const answersToDouble = 16
+
+/**
+ * The limit of requests in flight, at first that of the option. An overload (a time-out, or an answer that says so) halves it. After
+ * `answersToDouble` good answers for each request that it allows, it doubles again, up to the option.
+ */
+export class InFlight {
+  readonly most: number
+  limit: number
+  #answers = 0
+
+  constructor(most: number) {
+    this.most = most
+    this.limit = most
+  }
+
+  answered(): void {
+    if (this.limit === this.most || ++this.#answers < this.limit * answersToDouble) return
+    this.limit = Math.min(this.most, this.limit * 2)
+    this.#answers = 0
+  }
+
+  overloaded(): void {
+    this.limit = Math.max(Math.min(fewestInFlight, this.most), this.limit >> 1)
+    this.#answers = 0
+  }
+}
+
+export function openRowWriter(connection: Connection, client: Client, inFlight: InFlight, signal: AbortSignal): RowWriter {
+  let probing: Promise<void> | undefined
+
+  /** Rejects at once when the signal aborts, and starts nothing more; what is in flight may still be stored. */
+  async function sendAll<Item>(items: readonly Item[], send: (item: Item) => Promise<unknown>): Promise<void> {
+    const sending = eachAtOnce(items, inFlight.limit, async item => {
+      signal.throwIfAborted()
+      await send(item)
+      inFlight.answered()
+    })
+    try {
+      await unlessAborted(sending, signal)
+    } catch (error) {
+      if (isOverload(error)) inFlight.overloaded()
+      throw error
+    }
+  }
+
+  /** Writes a row that is surely valid. If the server refuses it too, the refusal of a message's row is not the message's fault. */
+  async function probe(): Promise<void> {
+    try {
+      await client.execute(`INSERT INTO ${connection.table(schemaTable.name)} (name, value) VALUES ('probe', 'a row')`, [], options)
+    } catch (error) {
+      if (!isDataError(error)) throw error
+      const { message } = error as Error
+      throw new SinkError('systemic', `Cassandra refuses every row, whatever its content: ${message}. Raise this limit of the nodes`, {
+        cause: error,
+      })
+    }
+  }
+
+  return {
+    async insert(tables, rejected) {
+      const requests = tables.flatMap(({ requests }) => without(requests, rejected))
+      const refused = new Map<number, Rejection>()
+
+      async function insertRow(row: EncodedRow): Promise<void> {
+        // Rows of a refused message that are not sent do not have to be deleted.
+        if (refused.has(row.message)) return
+        try {
+          await client.execute(row.query, row.params, options)
+        } catch (error) {
+          if (!isDataError(error)) throw error
+          probing ??= probe()
+          await probing
+          refused.set(row.message, rejectionOf(row, error as Error))
+        }
+      }
+
+      async function insertRequest(request: EncodedRequest): Promise<void> {
+        if (request.length === 1) return insertRow(request[0]!)
+        try {
+          await client.batch(request as EncodedRow[], options)
+        } catch (error) {
+          if (!isDataError(error)) throw error
+          // The error does not say which row it is about.
+          for (const row of request) await insertRow(row)
+        }
+      }
+
+      await sendAll(requests, insertRequest)
+      return markPartial(refused, requests)
+    },
+    execute: statements => sendAll(statements, ({ query, params }) => client.execute(query, params, options)),
+  }
+}
+
+/** A refused message with other rows may have some of them in the store: from this attempt, or from an earlier one whose answer never came. */
+function markPartial(refused: ReadonlyMap<number, Rejection>, requests: readonly EncodedRequest[]): Rejection[] {
+  if (refused.size === 0) return []
+  const several = new Set<number>()
+  for (const request of requests) {
+    for (const { message, record } of request) {
+      const rejection = refused.get(message)
+      if (rejection !== undefined && rejection.record !== record) several.add(message)
+    }
+  }
+  return [...refused.values()].map(rejection => (several.has(rejection.message) ? { ...rejection, partial: true } : rejection))
+}
+
+function without(requests: readonly EncodedRequest[], rejected: ReadonlyMap<number, Rejection>): readonly EncodedRequest[] {
+  if (rejected.size === 0) return requests
+  return requests.map(request => request.filter(row => !rejected.has(row.message))).filter(request => request.length > 0)
+}
+
+function rejectionOf({ message, record }: EncodedRow, error: Error): Rejection {
+  const { code } = error as { code?: unknown }
+  const by = error.name === 'ResponseError' ? `Cassandra refused it (0x${Number(code).toString(16)})` : 'it cannot be encoded for Cassandra'
+  return { message, record, rule: 'store-refused', reason: `${by}: ${error.message}` }
 }

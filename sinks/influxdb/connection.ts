@@ -1,33 +1,32 @@
-// Requests to one InfluxDB server over bounded connections: each with a time-out, and none before the instant that Retry-After names.
+// Sends requests to one InfluxDB server over a bounded number of connections: each with a time-out, and none before the time that Retry-After names.
+// Queries are in Flux, from fixed text and escaped literals, and the client library parses their answers.
+//
+// In a quoted CSV field, the server's encoder writes each line end as CRLF and drops every other CR: `exactText` preserves them.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { type ChunkCombiner, chunksToLines, type FluxTableMetaData, linesToTables, type Row } from '@influxdata/influxdb-client'
 import type { Dispatcher } from 'undici'
 import { unlessAborted } from '../../config/aborting.ts'
-import { named } from '../../config/option-variable.ts'
+import { named } from '../../config/options/variable.ts'
 import { SinkError } from '../sink-error.ts'
-import { type Answer, answerOf } from './annotated-csv.ts'
 import { connectionFailure, ResponseError } from './errors.ts'
 import { addressOf, type ConnectionOptions, registryBucketOf, type StoreAddress, urlFaults } from './options.ts'
 
-/** A server that asks for more patience is asked again after this. */
+/** If the server asks to wait longer, it is asked again after this time. */
 const retryAfterMsMax = 300_000
 const connectTimeoutMsMax = 5_000
-/** A delete looks through all that the server has not yet put into files; given up, it would only be asked for again. */
-const deletePatience = 10
 
 export interface Connection extends StoreAddress {
   readonly registryBucket: string
   /**
-   * Line protocol, compressed by gzip, with times in nanoseconds. What is acknowledged is durable.
+   * Writes line protocol, compressed by gzip, with times in nanoseconds. What is acknowledged is durable.
    *
    * @throws ResponseError, SinkError
    */
   write(bucket: string, gzipped: Uint8Array, signal?: AbortSignal): Promise<void>
-  /** Deletes the points of a bucket between two instants (RFC 3339, both inclusive) whose tags the predicate names. */
-  remove(bucket: string, start: string, stop: string, predicate: string, signal?: AbortSignal): Promise<void>
-  /** The answer to a query in Flux, as it arrives. Whoever stops reading ends the query. */
+  /** Returns the rows of a Flux query as they arrive. The query ends when the caller stops reading. */
   query(flux: string, signal?: AbortSignal): Answer
-  /** The JSON of any other answer. */
+  /** Returns the JSON of any other answer. */
   ask<Result>(
     method: 'GET' | 'POST' | 'PATCH',
     path: string,
@@ -35,9 +34,11 @@ export interface Connection extends StoreAddress {
     body?: object,
     signal?: AbortSignal,
   ): Promise<Result>
-  /** Whether the server says anything at all until the signal aborts: over a connection of its own, and however busy the others are. */
+  /** Deletes the points of a range of times (RFC 3339, both included). The predicate names their measurement and tags. */
+  remove(bucket: string, times: { readonly start: string; readonly stop: string }, predicate: string, signal?: AbortSignal): Promise<void>
+  /** True if the server answers anything before the signal aborts. Uses a connection of its own, so it works while the others are busy. */
   isAlive(signal: AbortSignal): Promise<boolean>
-  /** Ends what is under way. A second call does nothing. */
+  /** Aborts all requests. A second call does nothing. */
   close(): Promise<void>
 }
 
@@ -48,13 +49,12 @@ interface Asked {
   readonly body?: Uint8Array | string
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
-  readonly timeoutMs?: number
 }
 
 /**
- * Loads the HTTP client; the server need not be there.
+ * Loads the HTTP client; the server need not be reachable.
  *
- * @throws SinkError (systemic) where the URL cannot be used
+ * @throws SinkError (systemic) if the URL cannot be used
  */
 export async function openConnection(
   options: ConnectionOptions,
@@ -73,36 +73,36 @@ export async function openConnection(
     pipelining: 1,
     allowH2: false,
     connect: { ...tls, timeout: Math.min(requestTimeoutMs, connectTimeoutMsMax) },
-    // Each request has a time-out of its own.
+    // Each request has its own time-out.
     headersTimeout: 0,
     bodyTimeout: 0,
   }
-  // One more, so that a question of another worker's need not wait behind a batch.
+  // One more, so that a short request does not wait behind a batch.
   const pool = new Pool(address.origin, { ...asEach, connections: options.requestsInFlight + 1 })
   const ownHeaders = { authorization: `Token ${options.token}`, 'user-agent': applicationName }
   let notBeforeMs = 0
 
-  /** Ends an exchange that takes longer, and when the signal aborts. */
+  /** Aborts an exchange that takes longer than the time-out, or when the signal aborts. */
   async function timed<Result>(
     signal: AbortSignal | undefined,
     timeoutMs: number,
     exchange: (ended: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
-    const ending = new AbortController()
-    const giveUp = (): void => ending.abort(new SinkError('transient', 'the request was given up by its caller'))
-    if (signal?.aborted === true) giveUp()
-    signal?.addEventListener('abort', giveUp)
-    const timeOut = (): void => ending.abort(new SinkError('transient', `InfluxDB at ${server} has not answered for ${timeoutMs} ms`))
+    const controller = new AbortController()
+    const abort = (): void => controller.abort(new SinkError('transient', 'the caller aborted the request'))
+    if (signal?.aborted === true) abort()
+    signal?.addEventListener('abort', abort)
+    const timeOut = (): void => controller.abort(new SinkError('transient', `InfluxDB at ${server} has not answered for ${timeoutMs} ms`))
     const timer = setTimeout(timeOut, timeoutMs)
     try {
-      // One that still waits for a connection heeds no signal.
-      return await unlessAborted(exchange(ending.signal), ending.signal)
+      // The client ignores the signal while the request waits for a connection.
+      return await unlessAborted(exchange(controller.signal), controller.signal)
     } catch (error) {
-      if (ending.signal.aborted) throw ending.signal.reason
+      if (controller.signal.aborted) throw controller.signal.reason
       throw error instanceof ResponseError || error instanceof SinkError ? error : connectionFailure(server, error)
     } finally {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', giveUp)
+      signal?.removeEventListener('abort', abort)
     }
   }
 
@@ -128,7 +128,7 @@ export async function openConnection(
     if (afterMs !== undefined) notBeforeMs = performance.now() + Math.min(afterMs, retryAfterMsMax)
   }
 
-  /** Resolves when the server wants to be asked again. */
+  /** Waits until the time of the last Retry-After. */
   async function patience(signal: AbortSignal | undefined): Promise<void> {
     for (let waitMs = notBeforeMs - performance.now(); waitMs > 0; waitMs = notBeforeMs - performance.now()) {
       await wait(Math.ceil(waitMs), undefined, signal === undefined ? {} : { signal })
@@ -137,7 +137,7 @@ export async function openConnection(
 
   async function exchange(asked: Asked): Promise<string> {
     await patience(asked.signal)
-    return await timed(asked.signal, asked.timeoutMs ?? requestTimeoutMs, async ended => {
+    return await timed(asked.signal, requestTimeoutMs, async ended => {
       const response = await send(asked, ended)
       return await response.body.text()
     })
@@ -169,11 +169,6 @@ export async function openConnection(
       const headers = { 'content-type': 'text/plain; charset=utf-8', 'content-encoding': 'gzip' }
       await exchange({ method: 'POST', path: '/api/v2/write', query: { org, bucket, precision: 'ns' }, body: gzipped, headers, signal })
     },
-    async remove(bucket, start, stop, predicate, signal) {
-      const body = JSON.stringify({ start, stop, predicate })
-      const timeoutMs = requestTimeoutMs * deletePatience
-      await exchange({ method: 'POST', path: '/api/v2/delete', query: { org, bucket }, body, headers: ofJson, signal, timeoutMs })
-    },
     query(flux, signal) {
       const body = JSON.stringify({ query: flux, dialect: { annotations: ['datatype'], header: true } })
       return answerOf(stream({ method: 'POST', path: '/api/v2/query', query: { org }, body, headers: ofJson, signal }))
@@ -183,13 +178,17 @@ export async function openConnection(
       const text = await exchange({ method, path, query, ...sent, signal })
       return JSON.parse(text) as Result
     },
+    async remove(bucket, times, predicate, signal) {
+      const body = JSON.stringify({ ...times, predicate })
+      await exchange({ method: 'POST', path: '/api/v2/delete', query: { org, bucket }, body, headers: ofJson, signal })
+    },
     async isAlive(signal) {
       const client = new Client(address.origin, asEach)
       try {
         await client.request({ method: 'GET', path: `${address.path}/health`, headers: ownHeaders, signal })
         return true
       } catch {
-        // Refused, cut off or given up: whatever it is, nothing was said.
+        // Refused, closed or aborted: in each case there was no answer.
         return false
       } finally {
         await client.destroy()
@@ -201,10 +200,147 @@ export async function openConnection(
 
 const ofJson = { 'content-type': 'application/json' }
 
-/** Seconds or an instant (RFC 9110 §10.2.3), as milliseconds from now. */
+/** Parses seconds or a date (RFC 9110 §10.2.3); returns milliseconds from now. */
 function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {
   if (typeof header !== 'string') return undefined
   if (/^\d+$/.test(header.trim())) return Number(header) * 1000
-  const instantMs = Date.parse(header)
-  return Number.isNaN(instantMs) ? undefined : Math.max(0, instantMs - Date.now())
+  const retryAtMs = Date.parse(header)
+  return Number.isNaN(retryAtMs) ? undefined : Math.max(0, retryAtMs - Date.now())
+}
+
+/** The range of InfluxDB's times, except the last one. */
+const earliestNs = -9_223_372_036_854_775_806n
+const latestNs = 9_223_372_036_854_775_806n
+
+/**
+ * A string literal, in which every byte that is not harmless is escaped. The library's own escaping is not used: it turns the text `$\` into `"$\\"`,
+ * where Flux 0.196 takes the closing quote as part of the text, so that untrusted text could continue as part of the query.
+ */
+export function fluxText(text: string): string {
+  return `"${text.replaceAll(/[^\w .:/-]+/g, escaped)}"`
+}
+
+function escaped(text: string): string {
+  let bytes = ''
+  for (const byte of Buffer.from(text, 'utf8')) bytes += `\\x${byte.toString(16).padStart(2, '0')}`
+  return bytes
+}
+
+/** Nanoseconds since 1970, as a literal. */
+function fluxTime(ns: bigint): string {
+  return `time(v: ${ns})`
+}
+
+export interface Range {
+  /** Inclusive; by default the earliest time. */
+  readonly startNs?: bigint
+  /** Exclusive; by default the latest time. */
+  readonly stopNs?: bigint
+}
+
+/** `from |> range`, by default over all times. */
+export function fluxFrom(bucket: string, { startNs = earliestNs, stopNs = latestNs }: Range = {}): string {
+  return `from(bucket: ${fluxText(bucket)}) |> range(start: ${fluxTime(startNs)}, stop: ${fluxTime(stopNs)})`
+}
+
+/** A filter by equality of all these columns, which the storage engine executes itself. */
+export function fluxWhere(columns: Readonly<Record<string, string>>): string {
+  const terms = Object.entries(columns).map(([name, value]) => `r[${fluxText(name)}] == ${fluxText(value)}`)
+  return ` |> filter(fn: (r) => ${terms.join(' and ')})`
+}
+
+/** A filter for any of these measurements. */
+export function fluxOf(measurements: readonly string[]): string {
+  return ` |> filter(fn: (r) => ${measurements.map(name => `r._measurement == ${fluxText(name)}`).join(' or ')})`
+}
+
+/**
+ * Adds the column `exact`: the text of `_value`, escaped so that CSV, which changes line ends, preserves it. `unescaped` decodes it. Needs
+ * `import "strings"`. Values of every type get a text, since a column must have the same type in all tables of a query.
+ */
+export const exactText = ` |> map(fn: (r) => ({r with exact: strings.replaceAll(v: strings.replaceAll(v: strings.replaceAll(
+  v: string(v: r._value), t: "\\\\", u: "\\\\\\\\"), t: "\\r", u: "\\\\r"), t: "\\n", u: "\\\\n")}))`
+
+export function unescaped(text: string): string {
+  return text.replaceAll(/\\(.)/g, (_all, mark: string) => (mark === 'r' ? '\r' : mark === 'n' ? '\n' : mark))
+}
+
+/** Parses RFC 3339 with nanoseconds; returns nanoseconds since 1970. */
+export function nsOf(timestamp: string): bigint {
+  const [, seconds, fraction = ''] = /^(.*:\d\d)(?:\.(\d{1,9}))?Z$/.exec(timestamp) ?? []
+  if (seconds === undefined) throw new RangeError(`${timestamp} is not a time in UTC`)
+  return BigInt(Date.parse(`${seconds}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'))
+}
+
+export type { FluxTableMetaData, Row }
+
+/** Rows in pages, as they arrive. */
+export type Answer = AsyncIterable<readonly Row[]>
+
+/** The columns of every table in an answer, besides the measurement and the tags. */
+export const ownColumns: ReadonlySet<string> = new Set(['result', 'table', '_start', '_stop', '_time', '_value', '_field'])
+
+/** The position of a column in the rows of a table; undefined if the table has no column of that name. */
+export function columnIndex(table: FluxTableMetaData, name: string): number | undefined {
+  const { label, index } = table.column(name, false)
+  return label === name ? index : undefined
+}
+
+/** The text of a column; undefined if the row's table has no column of that name. An empty text may also mean that there is no value. */
+export function cell({ values, tableMeta }: Row, name: string): string | undefined {
+  return values[tableMeta.column(name, false).index]
+}
+
+export function typeOf({ tableMeta }: Row, name: string): string {
+  return tableMeta.column(name, false).dataType
+}
+
+/** Faster than the library's own, which uses a TextDecoder for each line. */
+const combiner: ChunkCombiner = {
+  concat: (first, second) => Buffer.concat([first, second]),
+  copy: (chunk, start, end) => chunk.slice(start, end),
+  toUtf8String: (chunk, start, end) => Buffer.from(chunk.buffer, chunk.byteOffset + start, end - start).toString(),
+}
+
+/** @throws SinkError if the answer contains an error */
+export async function* answerOf(chunks: AsyncIterable<Uint8Array>): Answer {
+  let rows: Row[] = []
+  let table: FluxTableMetaData | undefined
+  let failure: Error | undefined
+  const tables = linesToTables({
+    next(values, tableMeta) {
+      if (tableMeta !== table) failure ??= errorIn({ values, tableMeta })
+      table = tableMeta
+      rows.push({ values, tableMeta })
+    },
+    error(error) {
+      failure ??= error
+    },
+    complete: () => undefined,
+  })
+  const lines = chunksToLines(tables, combiner)
+  function taken(): Row[] {
+    if (failure !== undefined) throw failure
+    const page = rows
+    rows = []
+    return page
+  }
+  for await (const chunk of chunks) {
+    lines.next(chunk)
+    const page = taken()
+    if (page.length > 0) yield page
+  }
+  lines.complete()
+  const rest = taken()
+  if (rest.length > 0) yield rest
+}
+
+/**
+ * An error that occurs while rows are being sent comes as a table of its own. The server accepted the query, and all queries are fixed, so the cause
+ * is the server's state (memory, a time-out), which passes.
+ */
+function errorIn(row: Row): SinkError | undefined {
+  const [error, reference, table] = ['error', 'reference', 'table'].map(name => cell(row, name))
+  if (error === undefined || reference === undefined || table !== undefined) return undefined
+  return new SinkError('transient', `InfluxDB aborted a query: ${error}`)
 }

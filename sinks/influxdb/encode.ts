@@ -2,39 +2,49 @@
 
 import { doubleBytesMax } from '../../config/decimal-bytes.ts'
 import { type DocumentColumns, type RecordBatch, type RecordColumns, senmlFormat, ValueKind } from '../../transformers/record-batch.ts'
-import type { EncodedBatch, EncodedFormat } from './encoded-batch.ts'
-import { type Fault, faults } from './faults.ts'
-import { type LineBytes, part } from './line-bytes.ts'
-import { seriesBytesMax, stringBytesMax } from './line-protocol.ts'
-import { LineWriter } from './line-writer.ts'
-import { DocumentOrdinals, RecordOrdinals } from './ordinals.ts'
-import { physicalName } from './physical-name.ts'
-import { timeIsKept } from './position-text.ts'
+import { physicalName as nameOf, type WantedFormat } from '../formats.ts'
+import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
+import type { LogNumbers } from '../sink.ts'
+import { type Fault, faults, seriesBytesMax, stringBytesMax } from './errors.ts'
+import { type EncodedLines, type LineBytes, LineWriter, part, timeIsKept } from './line-protocol.ts'
 
-/** Field keys that InfluxDB drops in silence, or that a Flux `pivot` would take for columns of its own, or that are tags. */
+/** A JSON format of the batch, and the messages that use it. */
+interface EncodedFormat extends WantedFormat {
+  readonly messages: readonly number[]
+}
+
+export interface EncodedBatch extends KeyedBatch {
+  readonly lines: EncodedLines
+  readonly formats: readonly EncodedFormat[]
+}
+
+/**
+ * No character that is special in line protocol, Flux or InfluxQL, and no `$`, which only names made here contain. A leading `_` is reserved by
+ * InfluxDB; `messages` holds SenML.
+ */
+const rule = { harmless: /^(?!messages$)[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/, foreign: /[^a-z0-9_]+/g, separator: '$', prefixLengthMax: 40 }
+
+/** The measurement that a JSON format is stored in. */
+export function physicalName(format: string): string {
+  return nameOf(format, rule)
+}
+
+/** Keys that InfluxDB silently drops as fields, that collide with columns of a Flux `pivot`, or that are tags. */
 const reservedKeys = new Set(['time', '_time', '_start', '_stop', '_field', '_value', '_measurement', 'channel', 'publisher', 'subtopic'])
 
 /**
- * @param room for the lines, of a batch that is not needed any more
- * @throws RangeError for what a transformer never gives: rows of a message not to be stored, a message of two formats, a nested payload
+ * @param buffer of an earlier batch that was written; it is reused for the lines
+ * @throws RangeError for batches that no transformer produces: rows of a message that is not to be stored, a message of two formats, a nested payload
  */
-export function encode(batch: RecordBatch, logNumber: number, room?: Buffer): EncodedBatch {
-  const { messages } = batch
-  const writer = new LineWriter(batch, logNumber, room)
+export function encode(batch: RecordBatch, logNumbers: LogNumbers, buffer?: Buffer): EncodedBatch {
+  const writer = new LineWriter(batch, logNumbers, buffer)
   if (batch.records.length > 0) encodeRecords(batch.records, writer)
   const formats = batch.documents.length > 0 ? encodeDocuments(batch, writer) : []
   return {
-    messages: { length: messages.length, partition: messages.partition, offset: messages.offset, outcome: messages.outcome },
-    ranges: batch.ranges.map(range => ({ ...range })),
+    ...keyedBatch(batch),
     lines: writer.finish(),
     formats,
-    originals: batch.originals === undefined ? undefined : new Map(batch.originals),
     rejected: writer.rejected,
-    acknowledged: new Set(),
-    partly: new Set(),
-    removed: new Set(),
-    stored: new Set(),
-    owed: new Set(),
   }
 }
 
@@ -53,7 +63,7 @@ const parts = {
   sum: part(',sum='),
   updateTime: part(',updateTime='),
 }
-/** Of all of them, and of the numbers and quotes of a row: more than any one has beside its texts. */
+/** More than all fixed parts of one row together, with its numbers and quotes. */
 const ownBytes = Object.values(parts).reduce((sum, { length }) => sum + length, 0) + 6 * doubleBytesMax + 4
 
 function encodeRecords(records: RecordColumns, writer: LineWriter): void {
@@ -68,7 +78,7 @@ function encodeRecords(records: RecordColumns, writer: LineWriter): void {
   }
 }
 
-/** @returns why it cannot be kept: what is written of it is taken back then */
+/** @returns why the row cannot be stored; the caller then removes what was written of it */
 function writeRecord(records: RecordColumns, at: number, nth: number, writer: LineWriter): Fault | undefined {
   const { line } = writer
   const name = records.name[at]!
@@ -106,7 +116,7 @@ function writeRecord(records: RecordColumns, at: number, nth: number, writer: Li
   return undefined
 }
 
-/** The field of the record's value: none where it has a sum alone. */
+/** Writes the field of the record's value, if it has one and not only a sum. */
 function writeValue({ valueKind, number, content }: RecordColumns, at: number, line: LineBytes): Fault | undefined {
   const kind = valueKind[at]
   if (kind === ValueKind.number) {
@@ -158,7 +168,7 @@ function encodeDocuments({ documents, messages, records }: RecordBatch, writer: 
   return [...formats.values()]
 }
 
-/** A refused row takes its whole message with it, which is deleted from one measurement only. */
+/** A refused row rejects its whole message, and a message is deleted from one measurement only. */
 function twoMeasurements(message: number): RangeError {
   return new RangeError(`message ${message} has rows for two measurements: a transformer gives all rows of a message one format`)
 }
@@ -169,7 +179,7 @@ function encodeDocument(documents: DocumentColumns, at: number, nth: number, wri
   else writer.refuse(documents.index[at], fault)
 }
 
-/** @returns why it cannot be kept: what is written of it is taken back then */
+/** @returns why the row cannot be stored; the caller then removes what was written of it */
 function writeDocument(documents: DocumentColumns, at: number, nth: number, writer: LineWriter): Fault | undefined {
   const { line } = writer
   const createdUs = documents.createdUs[at]!
@@ -213,9 +223,113 @@ const equals = 0x3d
 
 function nested(message: number, key: string, value: unknown): RangeError {
   const kind = value === null ? 'null' : typeof value
-  return new RangeError(`message ${message}: ${JSON.stringify(key)} is ${kind}: documents for this store are flattened before`)
+  return new RangeError(`message ${message}: ${JSON.stringify(key)} is ${kind}: documents for this store must be flattened`)
 }
 
 function isTooLong(seriesBytes: number, keyBytes: number): boolean {
   return seriesBytes + 4 + keyBytes > seriesBytesMax
+}
+
+// The tag `nth` is the ordinal of a row among those of its message with the same series and microsecond. Without it they would overwrite each other.
+
+/** Up to this many rows with the same time are compared with each other; beyond that they are counted by series. */
+const comparedMax = 12
+
+/** For records, which are ordered by message and, within it, by time. Call `of` for each in turn, from the first. */
+class RecordOrdinals {
+  readonly #records: RecordColumns
+  #message = -1
+  #timeUs = Number.NaN
+  #first = 0
+  #counted: Map<string, number> | undefined
+
+  constructor(records: RecordColumns) {
+    this.#records = records
+  }
+
+  of(at: number): number {
+    const { message, timeUs } = this.#records
+    if (message[at] !== this.#message || timeUs[at] !== this.#timeUs) {
+      this.#message = message[at]!
+      this.#timeUs = timeUs[at]!
+      this.#first = at
+      this.#counted = undefined
+      return 0
+    }
+    if (at - this.#first >= comparedMax) return this.#count(at)
+    const { name, unit } = this.#records
+    let nth = 0
+    for (let before = this.#first; before < at; before++) {
+      if (name[before] === name[at] && (unit[before] ?? '') === (unit[at] ?? '')) nth++
+    }
+    return nth
+  }
+
+  #count(at: number): number {
+    const { name, unit } = this.#records
+    let counted = this.#counted
+    let from = at
+    if (counted === undefined) {
+      this.#counted = counted = new Map()
+      from = this.#first
+    }
+    let nth = 0
+    for (let row = from; row <= at; row++) {
+      const series = `${unit[row] ?? ''}\0${name[row]!}`
+      nth = counted.get(series) ?? 0
+      counted.set(series, nth + 1)
+    }
+    return nth
+  }
+}
+
+/** For documents, whose times are in any order. All documents of a message have the same series. */
+class DocumentOrdinals {
+  readonly #documents: DocumentColumns
+  #message = -1
+  #first = 0
+  /** The latest time so far, and how many documents have it. While times ascend, nothing else has to be kept. */
+  #latestUs = 0
+  #latest = 0
+  #counted: Map<number, number> | undefined
+
+  constructor(documents: DocumentColumns) {
+    this.#documents = documents
+  }
+
+  of(at: number): number {
+    const { message, createdUs } = this.#documents
+    const us = createdUs[at]!
+    if (message[at] !== this.#message) {
+      this.#message = message[at]!
+      this.#first = at
+      this.#latestUs = us
+      this.#latest = 1
+      this.#counted = undefined
+      return 0
+    }
+    if (this.#counted === undefined && us > this.#latestUs) {
+      this.#latestUs = us
+      this.#latest = 1
+      return 0
+    }
+    if (this.#counted === undefined && us === this.#latestUs) return this.#latest++
+    return this.#count(at)
+  }
+
+  #count(at: number): number {
+    const { createdUs } = this.#documents
+    let counted = this.#counted
+    let from = at
+    if (counted === undefined) {
+      this.#counted = counted = new Map()
+      from = this.#first
+    }
+    let nth = 0
+    for (let row = from; row <= at; row++) {
+      nth = counted.get(createdUs[row]!) ?? 0
+      counted.set(createdUs[row]!, nth + 1)
+    }
+    return nth
+  }
 }

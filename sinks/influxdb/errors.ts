@@ -1,44 +1,37 @@
-// What each answer of InfluxDB, and each way in which there is none, means for the pipeline.
+// What InfluxDB's answers and failed connections mean for the pipeline, and why a message is refused before anything of it is sent.
 
-import { named } from '../../config/option-variable.ts'
-import type { ErrorClass } from '../sink.ts'
+import { named } from '../../config/options/variable.ts'
+import type { MessageColumns } from '../../transformers/record-batch.ts'
+import { classOf, type ErrorRow, errorTable } from '../error-table.ts'
+import type { ErrorClass, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
-
-/** `data`, in the answer to a write: of the lines that were sent, some can never be stored. */
-export type Meaning = 'transient' | 'systemic' | 'data'
-
-export interface StatusMeaning {
-  readonly meaning: Meaning
-  /** What it is, as the README says it. */
-  readonly what: string
-  /** What an operator does about it. */
-  readonly advice?: string
-}
 
 const url = named('store.url', 'SVC_TIMESERIES_URL')
 const token = named('store.token', 'SVC_TIMESERIES_TOKEN')
 
-/** By status. One that is not listed is transient from 500 on, else systemic. */
-export const statusMeanings: ReadonlyMap<number, StatusMeaning> = new Map<number, StatusMeaning>([
-  [400, { meaning: 'data', what: 'a line that cannot be read' }],
-  [401, { meaning: 'systemic', what: 'the token is not known', advice: `correct ${token}` }],
-  [
-    403,
-    {
-      meaning: 'systemic',
-      what: 'the token may not do this',
-      advice: `give the token of ${token} read on the bucket and on the one whose name ends in _sluice, and a writer's also write on both`,
-    },
-  ],
-  [404, { meaning: 'systemic', what: 'the organisation or the bucket is missing', advice: `correct ${url}` }],
-  [408, { meaning: 'transient', what: 'the request took too long' }],
-  [413, { meaning: 'data', what: 'the body is too large: it is sent in halves, and a single line that is too large is refused' }],
-  [422, { meaning: 'data', what: 'some points were dropped: a field has another type, or the time is beyond the retention' }],
-  [429, { meaning: 'transient', what: 'the quota is used up; Retry-After is kept to' }],
-  [501, { meaning: 'systemic', what: 'the server cannot do this', advice: 'use InfluxDB 2' }],
-])
+/**
+ * By status. A status that is not listed is transient from 500 on, otherwise systemic. `data`, in the answer to a write: some of the lines can never
+ * be stored.
+ */
+export const errorRows: readonly ErrorRow[] = [
+  { key: 400, name: 'a line is invalid', meaning: 'data' },
+  { key: 401, name: 'the token is unknown', meaning: 'systemic', advice: `correct ${token}` },
+  {
+    key: 403,
+    name: 'the token lacks a permission',
+    meaning: 'systemic',
+    advice: `give the token in ${token} read permission on the bucket and on the one whose name ends in _sluice, and for a writer also write permission on both`,
+  },
+  { key: 404, name: 'the organisation or the bucket is missing', meaning: 'systemic', advice: `correct ${url}` },
+  { key: 408, name: 'the request took too long', meaning: 'transient' },
+  { key: 413, name: 'the body is too large: it is sent in halves, and a single line that is too large is refused', meaning: 'data' },
+  { key: 422, name: 'some points were dropped: a field has another type, or the time is beyond the retention', meaning: 'data' },
+  { key: 429, name: 'the quota is used up; Retry-After is respected', meaning: 'transient' },
+  { key: 501, name: 'the server does not support this', meaning: 'systemic', advice: 'use InfluxDB 2' },
+]
+const rowOf = errorTable(errorRows)
 
-/** What a request was for. */
+/** The organisation and bucket of a request. */
 interface Addressed {
   readonly org: string
   readonly bucket?: string
@@ -48,9 +41,9 @@ interface Addressed {
 export class ResponseError extends Error {
   override readonly name = 'ResponseError'
   readonly status: number
-  /** What the server said, cut to a length that fits a log. */
+  /** The server's message. */
   readonly said: string
-  /** The `code` of its JSON: `unprocessable entity`. Empty where the answer is none of InfluxDB's own: of a proxy, say. */
+  /** The `code` of its JSON: `unprocessable entity`. Empty if the answer is not InfluxDB's own, but a proxy's for example. */
   readonly code: string
 
   constructor(request: string, status: number, body: string, addressed: Addressed = { org: '' }) {
@@ -63,44 +56,38 @@ export class ResponseError extends Error {
 }
 
 function sentenceOf(answer: string, { status, code, said }: Pick<ResponseError, 'status' | 'code' | 'said'>, addressed: Addressed): string {
-  if (status === 401) return `InfluxDB does not know the token (${answer}): ${statusMeanings.get(401)!.advice!}`
+  if (status === 401) return `InfluxDB does not know the token (${answer}): ${rowOf(401)!.advice!}`
   const missing = missingOf(status, said)
   if (missing === 'organisation') {
-    return `InfluxDB has no organisation "${addressed.org}" that the token may see (${answer}): correct org in ${url}`
+    return `InfluxDB has no organisation "${addressed.org}" that the token may read (${answer}): correct org in ${url}`
   }
   if (missing === 'bucket') {
     const named = /bucket "((?:[^"\\]|\\.)*)"/.exec(said)?.[1] ?? addressed.bucket ?? ''
-    return `InfluxDB has no bucket "${named}" that the token may see (${answer}): correct bucket in ${url}; one that is missing is made when a writer starts, where its token may`
+    return `InfluxDB has no bucket "${named}" that the token may read (${answer}): correct bucket in ${url}; a missing bucket is created when a writer starts, if its token may`
   }
-  if (meaningOf(status).meaning === 'data' && code === '') {
-    const advice = saysHttps(said) ? `give ${url} with https` : 'look at the proxy, or whatever stands before it'
-    return `InfluxDB does not answer, but something else does (${answer}): ${advice}`
+  if (rowOf(status)?.meaning === 'data' && code === '') {
+    const advice = saysHttps(said) ? `use https in ${url}` : 'check the proxy, or whatever is in front of it'
+    return `the answer is not InfluxDB's, but that of something in front of it (${answer}): ${advice}`
   }
-  const advice = meaningOf(status).advice
-  return `InfluxDB answers ${answer}${advice === undefined ? '' : `; ${advice}`}`
+  const advice = rowOf(status)?.advice
+  return `InfluxDB answered ${answer}${advice === undefined ? '' : `; ${advice}`}`
 }
 
-/** A question for an organisation that is not there is answered 400, and everything else about it 404. */
+/** A query for a missing organisation is answered with 400, every other request with 404. */
 function missingOf(status: number, said: string): 'organisation' | 'bucket' | undefined {
   if (status !== 404 && !(status === 400 && /organization .*not found/.test(said))) return undefined
   if (/organization/.test(said)) return 'organisation'
   return /bucket/.test(said) ? 'bucket' : undefined
 }
 
-/** In the words of Go's servers, and of nginx. */
+/** In the words of Go's servers and of nginx. */
 function saysHttps(said: string): boolean {
   return /HTTP request (was sent )?to (an )?HTTPS/i.test(said)
 }
 
-export function meaningOf(status: number): StatusMeaning {
-  const unlisted: StatusMeaning =
-    status >= 500 ? { meaning: 'transient', what: 'the server fails' } : { meaning: 'systemic', what: 'unknown' }
-  return statusMeanings.get(status) ?? unlisted
-}
-
 /**
- * True for an answer that is about the lines of a write: in InfluxDB's own words, since a proxy answers with the same statuses what has nothing to do
- * with them. Only 413 may be anybody's: whoever says it takes less than was sent.
+ * True if an answer is about the lines of a write. It must be in InfluxDB's own words, since a proxy uses the same statuses for other reasons. Only
+ * 413 may come from anything on the way, and then it means the same: the body is too large.
  */
 export function isAboutData(error: unknown): error is ResponseError {
   if (!(error instanceof ResponseError)) return false
@@ -108,47 +95,42 @@ export function isAboutData(error: unknown): error is ResponseError {
   return status === 413 || (status === 422 && code === 'unprocessable entity') || (status === 400 && namesReason(error))
 }
 
-/** Whether the answer to a write says what is wrong with a line. Where it does not, a point that is good may be refused with the same words. */
+/** True if the answer to a write says what is wrong with a line. If it does not, even a valid point may be refused with the same words. */
 export function namesReason({ status, code, said }: ResponseError): boolean {
   if (status === 422) return code === 'unprocessable entity' && /\bpartial write\b/.test(said)
   return status === 400 && code === 'invalid' && /\bunable to parse '|\bpartial write\b/.test(said)
 }
 
-/** Whether lines were refused for their age: they lie before what the bucket keeps, or in a shard that is being deleted for that. */
+/** True if lines were refused for their age: they are older than what the bucket keeps, or their shard is being deleted for that reason. */
 export function isBeyondRetention(error: ResponseError): boolean {
   return (
     namesReason(error) && /\bpartial write: (dropped \d+ points outside retention policy|shard \d+ is pending deletion)\b/.test(error.said)
   )
 }
 
-/** What an error of `openSink` and of `write` means. */
 export function classify(error: unknown): ErrorClass {
-  if (error instanceof SinkError) return error.errorClass
-  if (error instanceof ResponseError) return classOf(error)
-  // Ended by the caller's signal: nothing is wrong with the store.
-  if (error instanceof Error && error.name === 'AbortError') return 'transient'
-  return 'systemic'
+  return classOf(error, failure => {
+    if (!(failure instanceof ResponseError)) return 'systemic'
+    const { status, code, said } = failure
+    const meaning = rowOf(status)?.meaning ?? (status >= 500 ? 'transient' : 'systemic')
+    // From a proxy, which may soon work again. But a wrong protocol, HTTP for HTTPS, does not go away.
+    if (meaning === 'data' && code === '') return saysHttps(said) ? 'systemic' : 'transient'
+    return meaning
+  })
 }
 
-function classOf({ status, code, said }: ResponseError): ErrorClass {
-  const { meaning } = meaningOf(status)
-  // Of a proxy, which may be in order again soon; no server learns HTTPS or forgets it.
-  if (meaning === 'data' && code === '') return saysHttps(said) ? 'systemic' : 'transient'
-  return meaning === 'transient' ? 'transient' : 'systemic'
-}
-
-/** What no retry mends, though no answer came: the certificate is wrong, or what answers speaks no HTTP. */
+/** Matches failures that no retry resolves: the certificate is wrong, or the other side does not speak HTTP. */
 const systemicCodes =
   /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER_CERT|VERIFY_LEAF_SIGNATURE)|ERR_TLS_CERT_ALTNAME_INVALID|ERR_SSL_|EPROTO|UND_ERR_(INVALID_ARG|NOT_SUPPORTED))/
 
-/** An error of the network or of the HTTP client, as the pipeline's. */
+/** Converts an error of the network or of the HTTP client. */
 export function connectionFailure(server: string, cause: unknown): SinkError {
   const { code = '', message = String(cause) } = cause as { code?: string; message?: string }
   if (systemicCodes.test(code) || message.includes('Expected HTTP/')) {
-    const advice = `see whether ${url} says http or https as the server does, and ${named('store.ca_file')} names the authority of its certificate`
+    const advice = `check that ${url} has http or https like the server, and that ${named('store.ca_file')} is the CA of its certificate`
     return new SinkError(
       'systemic',
-      `InfluxDB at ${server} cannot be spoken to (${code === '' ? message : `${code}: ${message}`}); ${advice}`,
+      `no connection to InfluxDB at ${server} is possible (${code === '' ? message : `${code}: ${message}`}): ${advice}`,
       { cause },
     )
   }
@@ -160,11 +142,139 @@ function spoken(body: string): { code: string; message: string } {
     const { code, message } = JSON.parse(body) as { code?: unknown; message?: unknown }
     if (typeof message === 'string') return { code: typeof code === 'string' ? code : '', message }
   } catch {
-    // A proxy's page, say.
+    // For example, a proxy's page.
   }
   return { code: '', message: body.trim() || 'nothing' }
 }
 
 function excerpt(text: string): string {
   return text.length <= 500 ? text : `${text.slice(0, 500)}…`
+}
+
+/** A field whose type differs from the one that InfluxDB has for it. */
+export interface Conflict {
+  readonly measurement: string
+  readonly field: string
+  /** The type of the refused value: `string`, `float`. */
+  readonly type: string
+}
+
+const saidConflict = /input field ("(?:[^"\\]|\\.)*") on measurement ("(?:[^"\\]|\\.)*") is type (\w+)/
+const beginnings: Readonly<Record<string, RegExp>> = { string: /^"/, boolean: /^[tf]/, float: /^[-\d]/, integer: /^[-\d]/ }
+
+/** What the server refuses; undefined if the reason is not a type. */
+export function conflictOf(error: ResponseError): Conflict | undefined {
+  const [, field, measurement, type] = saidConflict.exec(error.said) ?? []
+  if (field === undefined || measurement === undefined || type === undefined || beginnings[type] === undefined) return undefined
+  const names = { field: unquoted(field), measurement: unquoted(measurement) }
+  return names.field === undefined || names.measurement === undefined
+    ? undefined
+    : { field: names.field, measurement: names.measurement, type }
+}
+
+/** The characters of Go's escape sequences, by what follows the backslash (The Go Programming Language Specification, Rune literals). */
+const goEscapes: Readonly<Record<string, string>> = {
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+  '\\': '\\',
+  '"': '"',
+}
+const goEscape = /\\(?:x([\da-f]{2})|u([\da-f]{4})|U([\da-f]{8})|(.))/g
+
+/** Decodes a quoted text of Go's `%q`; undefined if it has bytes that are not UTF-8, which no text from here has. */
+function unquoted(quoted: string): string | undefined {
+  let isText = true
+  const text = quoted.slice(1, -1).replaceAll(goEscape, (_all, byte?: string, four?: string, eight?: string, one?: string) => {
+    const code = Number.parseInt(byte ?? four ?? eight ?? '', 16)
+    const character = one === undefined ? codeText(code, byte === undefined ? 0x10_ffff : 0x7f) : goEscapes[one]
+    if (character === undefined) isText = false
+    return character ?? ''
+  })
+  return isText ? text : undefined
+}
+
+function codeText(code: number, codeMax: number): string | undefined {
+  return code <= codeMax ? String.fromCodePoint(code) : undefined
+}
+
+/** True if a line may contain such a field. It may also be a text that looks like it; that does no harm, since the server decides. */
+export function mayHold(line: string, { measurement, field, type }: Conflict): boolean {
+  if (!line.startsWith(`${measurement},`) && !line.startsWith(`${measurement} `)) return false
+  const key = `,${field.replaceAll(/[,= "]/g, '\\$&')}=`
+  for (let at = line.indexOf(key); at >= 0; at = line.indexOf(key, at + 1)) {
+    if (beginnings[type]!.test(line.slice(at + key.length, at + key.length + 1))) return true
+  }
+  return false
+}
+
+/** Most bytes of the measurement and tags as they are written, the longest field key, and four bytes between. */
+export const seriesBytesMax = 65_535
+/** Most bytes of a string value. */
+export const stringBytesMax = 1_048_576
+
+export type Fault = Pick<Rejection, 'rule' | 'reason' | 'hint'>
+
+export const faults = {
+  tag: (name: string): Fault => ({
+    rule: 'store-refused',
+    reason: `the ${name} ends in a backslash, or contains a line end, a NUL or half a surrogate pair, which a tag of InfluxDB cannot store`,
+    hint: `use a ${name} without them`,
+  }),
+  text: (what: string, value: string): Fault =>
+    value.length > stringBytesMax / 3
+      ? faults.length(what)
+      : {
+          rule: 'store-refused',
+          reason: `${what} contains a NUL or half a surrogate pair, which InfluxDB cannot store`,
+          hint: 'send text without them',
+        },
+  length: (what: string): Fault => ({
+    rule: 'store-refused',
+    reason: `${what} has more than ${stringBytesMax} bytes, the most that a field of InfluxDB can hold`,
+    hint: 'send it in several messages',
+  }),
+  time: (): Fault => ({
+    rule: 'store-refused',
+    reason: "its time does not fit into InfluxDB's range, which covers 1684 to 2255",
+    hint: 'check the clock of the device',
+  }),
+  key: (key: string): Fault => ({
+    rule: 'reserved-key',
+    reason: `the key ${JSON.stringify(key.slice(0, 100))} cannot be a field of InfluxDB: it is reserved or the name of a tag, is empty, begins with "/", ends in a backslash, or contains a line end, a NUL, half a surrogate pair, or a backslash before a comma, an equals sign or a space`,
+    hint: 'rename the key',
+  }),
+  series: (): Fault => ({
+    rule: 'identifier-length',
+    reason: `measurement, tags and the longest key have more than ${seriesBytesMax} bytes together, the most that a series of InfluxDB can have`,
+    hint: 'use shorter ids, names, units and keys',
+  }),
+  identifiers: (what: string, bytes: number, bytesMax: number): Fault => ({
+    rule: 'identifier-length',
+    reason: `${what} ${bytes} bytes, and the store accepts at most ${bytesMax}`,
+    hint: 'use shorter ids and subtopics',
+  }),
+}
+
+/**
+ * Most bytes of channel, publisher and format together, and of the subtopic. The limit is PostgreSQL's, so that one store accepts what the others
+ * accept. The server keeps all of them in memory for each series.
+ */
+const identifiersBytesMax = 2048
+
+/** Why a message is refused whose ids are too long; undefined if they are not. */
+export function identifiersFault(messages: MessageColumns, message: number, format: string): Fault | undefined {
+  const channel = messages.channel[message]!
+  const publisher = messages.publisher[message]!
+  const subtopic = messages.subtopic[message]!
+  const most = Math.max(channel.length + publisher.length + format.length, subtopic.length) * 3
+  if (most <= identifiersBytesMax) return undefined
+  const bytes = Buffer.byteLength(channel) + Buffer.byteLength(publisher) + Buffer.byteLength(format)
+  if (bytes > identifiersBytesMax) return faults.identifiers('channel, publisher and format have', bytes, identifiersBytesMax)
+  const subtopicBytes = Buffer.byteLength(subtopic)
+  return subtopicBytes > identifiersBytesMax ? faults.identifiers('the subtopic has', subtopicBytes, identifiersBytesMax) : undefined
 }

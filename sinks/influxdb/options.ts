@@ -1,77 +1,76 @@
-// Options of the InfluxDB sink: the section `store` of a writer to the time-series store.
+// Options of the InfluxDB sink.
 
 import { type Static, Type } from 'typebox'
-import { formatOptions } from '../format-registry.ts'
+import { formatOptions } from '../options.ts'
 
 export const sinkOptions = Type.Object({
   url: Type.String({
     pattern: '^https?://.',
     environment: 'SVC_TIMESERIES_URL',
     allowed: 'a URL such as http://host:8086/?org=plant&bucket=messages',
-    description: 'The InfluxDB server, the organisation, and the bucket that messages are stored in; it is made where it is missing.',
+    description: 'The InfluxDB server, the organisation, and the bucket that messages are stored in, which is created if it is missing.',
   }),
   token: Type.String({
     minLength: 1,
     secret: true,
     environment: 'SVC_TIMESERIES_TOKEN',
-    description: 'API token that may read and write the bucket and the one beside it, whose name ends in `_sluice`.',
+    description: 'API token with read and write permission on the bucket and on the one next to it, whose name ends in `_sluice`.',
   }),
-  caFile: Type.Optional(
-    Type.String({ minLength: 1, description: "Authority of the server's certificate, as PEM, in place of the system's." }),
-  ),
-  certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate to show to the server (mutual TLS), as PEM.' })),
+  caFile: Type.Optional(Type.String({ minLength: 1, description: "CA of the server's certificate, as PEM, instead of the system's." })),
+  certFile: Type.Optional(Type.String({ minLength: 1, description: 'Client certificate (mutual TLS), as PEM.' })),
   keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
   requestTimeoutMs: Type.Integer({
     default: 30_000,
     minimum: 500,
     maximum: 600_000,
-    description: 'Milliseconds after which a request without an answer is given up; its batch is written again.',
+    description: 'Milliseconds after which an unanswered request fails; its batch is written again.',
   }),
   bodyBytes: Type.Integer({
     default: 256 * 1024,
     minimum: 4096,
     maximum: 16 * 1024 * 1024,
-    description: 'Bytes of line protocol, before it is compressed, that one request writes.',
+    description: 'Bytes of line protocol, before compression, in one request.',
   }),
   requestsInFlight: Type.Integer({
     default: 4,
     minimum: 1,
     maximum: 64,
-    description: 'Requests of one batch that are on their way at once.',
+    description: 'Requests of one batch that are in flight at once.',
   }),
   ...formatOptions,
   formatsMax: Type.Integer({
     ...formatOptions.formatsMax,
-    description: 'JSON formats in the whole store, each a measurement. A message of one more is a dead letter (rule `format-limit`).',
+    description:
+      'Most JSON formats in the whole store, each a measurement. A message with another format becomes a dead letter (rule `format-limit`).',
   }),
   retentionDays: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 36_500,
     description:
-      'Days that the bucket keeps. 0 keeps all in a bucket that is made, and leaves a bucket that is there as it is; otherwise the bucket is set so.',
+      'Days that the bucket keeps. 0 keeps everything in a bucket that is created, and does not change an existing bucket. Any other number also sets the retention of an existing bucket.',
   }),
 })
 export type SinkOptions = Static<typeof sinkOptions>
 
-/** What a connection needs of the options of a writer, or of a reader. */
+/** The options of a writer or of a reader that a connection needs. */
 export type ConnectionOptions = Pick<SinkOptions, 'url' | 'token' | 'requestsInFlight'> &
   (Pick<SinkOptions, 'requestTimeoutMs'> | { readonly queryTimeoutMs: number })
 
-/** What the URL says. */
+/** The parts of the URL. */
 export interface StoreAddress {
   /** `http://host:8086` */
   readonly origin: string
-  /** Before `/api/v2`: empty, or the path of a proxy. */
+  /** The path before `/api/v2`: empty, or that of a proxy. */
   readonly path: string
   readonly org: string
   readonly bucket: string
 }
 
-/** What no other bucket's name may end in: it would be another store's registry. */
+/** No store's bucket may end in this: it would be the registry of another store. */
 const registrySuffix = '_sluice'
 
-/** The registry's bucket, which no retention may touch. */
+/** The bucket of the registry, which must not have a retention. */
 export function registryBucketOf(bucket: string): string {
   return bucket + registrySuffix
 }
@@ -81,32 +80,32 @@ export function addressOf(url: string): StoreAddress {
   return { origin, path: pathname.replace(/\/+$/, ''), org: searchParams.get('org') ?? '', bucket: searchParams.get('bucket') ?? '' }
 }
 
-/** What can be known to be wrong with the URL before the start. */
+/** What can be found wrong with the URL before the start. */
 export function urlFaults(url: string): { problem: string }[] {
-  const example = 'give it as http://host:8086/?org=plant&bucket=messages'
+  const example = 'write it as http://host:8086/?org=plant&bucket=messages'
   if (!URL.canParse(url)) return [{ problem: `is not a URL: ${example}` }]
   const { protocol, username, password, searchParams, hash } = new URL(url)
   const faults: { problem: string }[] = []
   const note = (problem: string): void => void faults.push({ problem: `${problem}: ${example}` })
   if (protocol !== 'http:' && protocol !== 'https:') note('begins with neither http:// nor https://')
-  if (username !== '' || password !== '') note('holds a user or a password, which InfluxDB 2 does not take: set store.token')
-  if (hash !== '') note('has a part behind #')
+  if (username !== '' || password !== '') note('contains a user or a password, which InfluxDB 2 does not use: set store.token')
+  if (hash !== '') note('has a part after #')
   for (const name of ['org', 'bucket']) {
     const values = searchParams.getAll(name)
-    if (values.length !== 1 || values[0] === '') note(values.length > 1 ? `names ${name} more than once` : `names no ${name}`)
+    if (values.length !== 1 || values[0] === '') note(values.length > 1 ? `has more than one ${name}` : `has no ${name}`)
   }
   for (const name of new Set(searchParams.keys())) {
-    if (name === 'token') note('holds a token, which would be seen in logs: set store.token')
-    else if (name !== 'org' && name !== 'bucket') note('holds something besides org and bucket')
+    if (name === 'token') note('contains a token, which would appear in logs: set store.token')
+    else if (name !== 'org' && name !== 'bucket') note('has a parameter other than org and bucket')
   }
-  if (searchParams.get('bucket')?.startsWith('_') === true) note("names a bucket that begins with _, as InfluxDB's own do")
+  if (searchParams.get('bucket')?.startsWith('_') === true) note("has a bucket that begins with _, like InfluxDB's own")
   if (searchParams.get('bucket')?.endsWith(registrySuffix) === true) {
-    note(`names a bucket that ends in ${registrySuffix}, as the registries of stores do`)
+    note(`has a bucket that ends in ${registrySuffix}, like the registries of stores`)
   }
   return faults
 }
 
-/** By the name of the option: what nobody may know in production. */
-export function secretsOf({ token }: SinkOptions): Record<string, string | undefined> {
+/** By option name, the values that are checked against publicly known secrets in production. */
+export function secretsOf({ token }: Pick<SinkOptions, 'token'>): Record<string, string | undefined> {
   return { 'store.token': token }
 }

@@ -1,32 +1,30 @@
-// The audit of a MongoDB store: what its collections hold of a log, in the order of positions, which is that of their `_id`s.
+// The audit of a MongoDB store: lists the rows of a log in the order of positions, which is the order of their `_id`s.
 //
-// Each collection is read a page at a time, by ranges of `_id`; no cursor stays open at the server, however long the comparison takes.
+// It reads each collection a page at a time, by ranges of `_id`, so no cursor stays open on the server, however long the comparison takes.
 
 import type { Document, Filter } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import type { AuditedLog, AuditedMessage, StoreAudit, Whereabouts } from '../audit.ts'
+import type { AuditedMessage, StoreAudit, Whereabouts } from '../audit.ts'
+import { eachAtOnce } from '../each-at-once.ts'
+import { withoutPositions } from '../scan-audit.ts'
+import { limits, packedPosition } from '../sink.ts'
+import { firstRowId, indexOf, lastRowId, offsetOf } from './bson.ts'
 import type { Connection } from './connection.ts'
-import { readFormats } from './formats.ts'
-import { inLanes } from './lanes.ts'
-import { readLogs } from './logs.ts'
 import type { SinkOptions } from './options.ts'
-import { physicalName } from './physical-name.ts'
-import { packed, replayedCollection } from './replays.ts'
-import { firstRowId, indexOf, lastRowId, offsetOf } from './row-id.ts'
+import { physicalName, readFormats, readLogs, replayedCollection } from './registry.ts'
 
-/** Of all pages together; that of one collection has at least the fewest. */
+/** Of the pages of all collections together; the page of one collection has at least `fewest`. */
 const rowsInMemoryMax = 100_000
 const pageRows = { most: 5_000, fewest: 100 } as const
 const readsAtOnce = 4
 const offsetMask = 0xfff_ffff_ffffn
 
-/** @param connection stays the caller's */
+/** @param connection the caller closes it */
 export function openAudit(connection: Connection, _options: SinkOptions): StoreAudit {
   return {
     async logs() {
       await connection.connect()
-      const logs = await readLogs(connection.database)
-      return logs.map(({ _id: number, name, id, writer }): AuditedLog => ({ number, name, id, writer, partitions: new Map() }))
+      return (await readLogs(connection.database)).map(withoutPositions)
     },
 
     async *messages(log, partition, from, to) {
@@ -37,11 +35,17 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
       const first = firstRowId(log, partition, from)
       const last = lastRowId(log, partition, to - 1)
       const tables = collections.map(collection => openPages(rowsBehind(collection, limit, first, last), limit))
-      const replays = openPages(
-        replaysBehind(limit, packed({ log, partition, offset: from }), packed({ log, partition, offset: to - 1 })),
-        limit,
-      )
+      const replays = openPages(replaysBehind(limit, packedPosition(log, partition, from), packedPosition(log, partition, to - 1)), limit)
       yield* merged(tables, replays)
+    },
+
+    async hasRows(log) {
+      await connection.connect()
+      const own = between(firstRowId(log, 0, 0), lastRowId(log, limits.partition, limits.offset))
+      for (const collection of [senmlFormat, ...(await readFormats(connection.database)).map(({ collection }) => collection)]) {
+        if ((await connection.database.collection(collection).findOne(own, { projection: { _id: 1 } })) !== null) return true
+      }
+      return false
     },
 
     async rowsOf(log, partition, offset, { format }: Whereabouts) {
@@ -54,6 +58,14 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
           .find(own, { projection: { _id: 1 } })
           .toArray()
       ).length
+    },
+
+    statementOf(log, partition, offset, { format }) {
+      const collection = format === senmlFormat ? senmlFormat : physicalName(format)
+      const [first, last] = [firstRowId(log, partition, offset), lastRowId(log, partition, offset)].map(
+        rowId => `BinData(0, "${Buffer.from(rowId).toString('base64')}")`,
+      )
+      return `db.getCollection("${collection}").find({ _id: { $gte: ${first}, $lte: ${last} } })`
     },
   }
 
@@ -93,10 +105,10 @@ interface Row {
   readonly index: number
 }
 
-/** The next rows in the order of positions: fewer than the limit where there are no more. */
+/** Returns the next rows in the order of positions; fewer than the limit if there are no more. */
 type ReadBehind = () => Promise<Row[]>
 
-/** What was read of a collection, and is not given out. */
+/** The rows of a collection that were read but not yet returned. */
 interface Pages {
   rows: readonly Row[]
   hasMore: boolean
@@ -116,7 +128,7 @@ function openPages(readBehind: ReadBehind, limit: number): Pages {
   return pages
 }
 
-/** Where what was read of a collection may go on in the middle of a message: everything below that offset is there. */
+/** The offset below which all rows of a collection were read. The last message may have further rows on the next page. */
 function endOf({ rows, hasMore }: Pages): number {
   if (!hasMore) return Number.POSITIVE_INFINITY
   return rows.at(-1)?.offset ?? -1
@@ -130,7 +142,7 @@ async function* merged(tables: readonly Pages[], replays: Pages): AsyncGenerator
     const replayed = new Set(takeBelow(replays, end).map(({ offset }) => offset))
     yield* messagesOf(parts, replayed)
     if (end === Number.POSITIVE_INFINITY) return
-    await inLanes(
+    await eachAtOnce(
       all.filter(pages => endOf(pages) === end),
       readsAtOnce,
       pages => pages.read(),
@@ -146,7 +158,7 @@ function takeBelow(pages: Pages, end: number): readonly Row[] {
   return rows.slice(0, count)
 }
 
-/** A message lies in one collection, where no `_id` can be twice; what lies in more is found by sorting. */
+/** A message is in one collection, where no `_id` occurs twice. If it is in several, sorting finds that. */
 function* messagesOf(parts: readonly (readonly Row[])[], replayed: ReadonlySet<number>): Generator<AuditedMessage> {
   const rows = parts.length === 1 ? parts[0]! : parts.flat().sort((one, other) => one.offset - other.offset || one.index - other.index)
   for (let at = 0; at < rows.length; ) {

@@ -1,37 +1,37 @@
-// The connection to a MongoDB database: the driver's client, and the one command that the driver has no public way for.
+// The connection to a MongoDB database: the driver's client, and the one command for which the driver has no public method.
 
 import type { Db, Document, MongoClientOptions } from 'mongodb'
-import { named } from '../../config/option-variable.ts'
-import { loginOf } from '../login.ts'
+import { named } from '../../config/options/variable.ts'
+import { loginOf } from '../options.ts'
 import { SinkError } from '../sink-error.ts'
-import { withAnswerLimit } from './answer-limit.ts'
 import { rowFailure, type WriteError } from './errors.ts'
 import { credentialsOf, type SinkOptions, urlFaults } from './options.ts'
 
 export interface Connection {
-  /** Connects where that is not done. To be called before anything else is asked; once it has resolved the driver finds its servers again by itself. */
+  /** Connects if necessary. Call it before anything else; once it has resolved, the driver reconnects by itself. */
   connect(): Promise<void>
-  /** Everything but rows: reads from the primary what a majority has, and writes to a majority. int64s are bigints, binaries Buffers. */
+  /** For everything except rows: reads from the primary what a majority has, and writes to a majority. int64s are bigints, binaries are Buffers. */
   readonly database: Db
-  /** A command on the database that may be a large one: given up where it is not answered, also where the server does not take it. */
+  /** Runs a command, which may be large. It fails if it is not answered in time, also if the server stops reading it. */
   command(command: Document, signal?: AbortSignal): Promise<Document>
   /**
-   * Inserts documents that lie one behind the other, unordered, to the write concern of the options. Returns which were not inserted.
+   * Inserts documents that are stored one after another in the buffer, unordered, with the write concern of the options. Returns those that were not
+   * inserted.
    *
-   * @throws the driver's errors, also where the write concern was not reached; then nothing is known
+   * @throws the driver's errors, also if the write concern was not reached: the outcome is then unknown
    */
   insert(collection: string, documents: Uint8Array, signal: AbortSignal): Promise<readonly WriteError[]>
-  /** Deletes the documents with these `_id`s, to the same write concern. */
+  /** Deletes the documents with these `_id`s, with the same write concern. */
   remove(collection: string, rowIds: readonly Uint8Array[], signal?: AbortSignal): Promise<void>
   close(): Promise<void>
 }
 
-/** Of a sink: as many requests at once as it has writes in flight, and how they are acknowledged. */
+/** Options of a writer: how many inserts are in flight, and how they are acknowledged. */
 type WriterOptions = Pick<SinkOptions, 'requestTimeoutMs' | 'writesInFlight' | 'writeConcern' | 'journal'>
 
-/** Of a reader, which writes nothing. */
+/** Options of a reader, which writes nothing. */
 interface ReaderOptions {
-  /** The server itself gives up a question that takes longer. */
+  /** The server itself aborts a query that takes longer. */
   readonly queryTimeoutMs: number
   readonly connectionsMax: number
 }
@@ -44,26 +44,26 @@ export interface TlsFiles {
   readonly key?: string
 }
 
-/** Beside the inserts of rows: the registries, and the retention. */
+/** Connections besides those for inserts of rows: for the registries and the retention. */
 const otherConnections = 2
 const connectingAtOnce = 4
-/** The server gives up waiting for its members before we give up waiting for the server. */
+/** The server stops waiting for its members before the client stops waiting for the server. */
 const writeConcernShare = 0.8
 const closeMsMax = 1_000
-/** What a server has, beyond the time that a question may take, to say that it took too long. */
+/** How long a server may take, after a query's time is over, to answer that it took too long. */
 const answerMsMax = 2_000
-/** The driver's own time-out comes before ours, where it comes. */
-const silenceMs = 1_000
+/** Longer than the driver's own time-out, which should come first if it comes. */
+const unansweredMs = 1_000
 
 /**
- * Loads the driver. The server need not be there: it is connected when it is first needed, and anew whenever that is.
+ * Loads the driver. The server need not be reachable: the driver connects when it is first needed, and reconnects whenever necessary.
  *
- * Writes are not repeated by the driver (`retryWrites`): rows are keyed, so the pipeline repeats what failed; and a server alone knows no
+ * The driver does not retry writes (`retryWrites`): rows are keyed, so the pipeline retries what failed; and a standalone server does not support
  * transaction numbers, and answers with code 20.
  *
- * @param applicationName by which the server's log and `currentOp` name us
- * @param tls PEM; any of them switches TLS on
- * @throws SinkError (systemic) where the URL cannot be used
+ * @param applicationName the name in the server's log and in `currentOp`
+ * @param tls each as PEM; any of them enables TLS
+ * @throws SinkError (systemic) if the URL cannot be used
  */
 export async function openConnection(options: ConnectionOptions, applicationName: string, tls: TlsFiles = {}): Promise<Connection> {
   const [fault] = urlFaults(options.url)
@@ -73,7 +73,7 @@ export async function openConnection(options: ConnectionOptions, applicationName
   function newClient(): InstanceType<typeof MongoClient> {
     try {
       const made = new MongoClient(options.url, clientOptions(options, applicationName, tls))
-      // The pool and the topology say on events what the operations throw, too.
+      // The pool and the topology emit errors that the operations throw as well.
       return made.on('error', () => undefined)
     } catch (error) {
       throw new SinkError('systemic', `${named('store.url', 'SVC_DOCUMENT_URL')} cannot be used: ${withoutSecrets(error, options)}`)
@@ -82,7 +82,7 @@ export async function openConnection(options: ConnectionOptions, applicationName
   let client = newClient()
   let connecting: Promise<unknown> | undefined
 
-  /** A client whose first connecting has failed says for ever that it is closed: the next call has another one. */
+  /** After a first connection attempt has failed, the driver's client always reports that it is closed: the next call uses a new one. */
   async function connect(): Promise<void> {
     const trying = client
     connecting ??= trying.connect().catch(async (error: unknown) => {
@@ -95,10 +95,10 @@ export async function openConnection(options: ConnectionOptions, applicationName
   }
 
   const writeConcern = writeConcernOf(options)
-  const answerLimitMs = requestTimeoutOf(options) + silenceMs
+  const answerLimitMs = requestTimeoutOf(options) + unansweredMs
 
   function command(document: Document, signal?: AbortSignal): Promise<Document> {
-    return withAnswerLimit(answerLimitMs, signal, ending => client.db().command(document, { signal: ending }))
+    return withAnswerLimit(answerLimitMs, signal, limited => client.db().command(document, { signal: limited }))
   }
 
   return {
@@ -120,7 +120,7 @@ export async function openConnection(options: ConnectionOptions, applicationName
       if (failure !== undefined) throw rowFailure(failure, `MongoDB did not delete rows of ${collection}`)
     },
     async close() {
-      // It says goodbye to the server, which may not be listening.
+      // The driver ends its sessions on the server, which may not answer.
       const closing = client.close()
       closing.catch(() => undefined)
       const bound = Promise.withResolvers<void>()
@@ -160,7 +160,7 @@ function requestTimeoutOf(options: ConnectionOptions): number {
   return 'queryTimeoutMs' in options ? options.queryTimeoutMs + answerMsMax : options.requestTimeoutMs
 }
 
-/** Of rows; who writes none has the default. */
+/** The write concern of rows; a reader, which writes none, gets the default. */
 function writeConcernOf(options: ConnectionOptions): { w: number | string; j: boolean; wtimeout: number } {
   if ('queryTimeoutMs' in options) return { w: 'majority', j: true, wtimeout: options.queryTimeoutMs }
   const { writeConcern, journal, requestTimeoutMs } = options
@@ -177,25 +177,25 @@ function authOf(options: ConnectionOptions): Pick<MongoClientOptions, 'auth'> {
   return { auth: { ...(user === undefined ? {} : { username: user }), ...(password === undefined ? {} : { password }) } }
 }
 
-/** A section of the wire protocol's OP_MSG: the elements of one field of a command, in BSON, sent as they are. */
+/** A section of OP_MSG, the wire protocol's message: the elements of one field of a command, as BSON that is sent as it is. */
 interface DocumentSequence {
   push(document: object, bytes: Uint8Array): void
 }
 
 /**
- * The driver uses it for its own inserts and does not export it: through what it exports, each row would have to be an object, which it serialises
- * anew, and reads keys of payloads as its own (`_bsontype`).
+ * The driver uses this class for its own inserts and does not export it. Through its public methods, each row would have to be an object, which it
+ * serializes, and it would interpret some keys of payloads (`_bsontype`).
  */
 async function loadDocumentSequence(): Promise<new (field: string) => DocumentSequence> {
   const path = 'mongodb/lib/cmap/commands.js'
   const commands = (await import(path)) as { DocumentSequence?: new (field: string) => DocumentSequence }
   if (commands.DocumentSequence === undefined) {
-    throw new SinkError('systemic', 'the installed version of the package mongodb is another than package.json names: run npm ci')
+    throw new SinkError('systemic', 'the installed version of the package mongodb is not the one in package.json: run npm ci')
   }
   return commands.DocumentSequence
 }
 
-/** The driver quotes what it cannot read. */
+/** The driver's message quotes the part of the URL that it cannot parse. */
 function withoutSecrets(error: unknown, { url, password }: ConnectionOptions): string {
   let text = error instanceof Error ? error.message : String(error)
   const credentials = /\/\/([^/?#]*)@/.exec(url)?.[1]
@@ -203,4 +203,26 @@ function withoutSecrets(error: unknown, { url, password }: ConnectionOptions): s
     if (secret !== undefined && secret !== '') text = text.replaceAll(secret, '…')
   }
   return text
+}
+
+/**
+ * Calls `request` with a signal that aborts with the caller's, or when the time is over.
+ *
+ * The driver's own time-out closes a socket on which nothing happens. That does not end a request that is not completely sent: if the server has
+ * stopped reading, the driver waits forever for the closed socket to accept the rest.
+ *
+ * @throws SinkError (transient) when the time is over
+ */
+async function withAnswerLimit<Answer>(
+  limitMs: number,
+  signal: AbortSignal | undefined,
+  request: (signal: AbortSignal) => Promise<Answer>,
+): Promise<Answer> {
+  const unanswered = new AbortController()
+  const timer = setTimeout(() => unanswered.abort(new SinkError('transient', `MongoDB has not answered for ${limitMs} ms`)), limitMs)
+  try {
+    return await request(signal === undefined ? unanswered.signal : AbortSignal.any([signal, unanswered.signal]))
+  } finally {
+    clearTimeout(timer)
+  }
 }

@@ -1,96 +1,108 @@
-// What an error of MongoDB or of its driver means (MongoDB's `error_codes.yml`; the driver's classes). README.md shows this table.
+// What MongoDB's and its driver's errors mean for a batch (MongoDB's `error_codes.yml`; the driver's classes), and what MongoDB can never store.
 
-import { named } from '../../config/option-variable.ts'
-import type { ErrorClass } from '../sink.ts'
+import { named } from '../../config/options/variable.ts'
+import { classOf, type ErrorRow, errorTable, type Meaning } from '../error-table.ts'
+import type { ErrorClass, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
-/**
- * - transient: the same write is tried again, for ever
- * - data: of a row, it can never be stored: its message is rejected. Of anything else it is systemic
- * - systemic: the writer stops
- */
-export type ErrorMeaning = 'transient' | 'data' | 'systemic'
+const url = named('store.url', 'SVC_DOCUMENT_URL')
+/** Where the user and password are set. */
+export const login = `user, password and authSource in ${url}, or ${named('store.user')} and ${named('store.password')}`
 
-export interface ErrorCodeRow {
-  readonly code: number
-  readonly name: string
-  readonly meaning: ErrorMeaning
-}
+/** By code. A code that is not listed is systemic. README.md shows this table. */
+export const errorRows: readonly ErrorRow[] = [
+  { key: 1, name: 'InternalError: a fault of the server, which may pass', meaning: 'transient' },
+  { key: 6, name: 'HostUnreachable', meaning: 'transient' },
+  { key: 7, name: 'HostNotFound', meaning: 'transient' },
+  { key: 24, name: 'LockTimeout', meaning: 'transient' },
+  { key: 43, name: 'CursorNotFound', meaning: 'transient' },
+  { key: 46, name: 'LockBusy', meaning: 'transient' },
+  { key: 50, name: 'MaxTimeMSExpired', meaning: 'transient' },
+  { key: 63, name: 'StaleShardVersion', meaning: 'transient' },
+  { key: 64, name: 'WriteConcernTimeout: too few members had the rows in time', meaning: 'transient' },
+  { key: 82, name: 'NoProgressMade: the shards of a collection were being moved', meaning: 'transient' },
+  { key: 89, name: 'NetworkTimeout', meaning: 'transient' },
+  { key: 91, name: 'ShutdownInProgress', meaning: 'transient' },
+  { key: 112, name: 'WriteConflict', meaning: 'transient' },
+  { key: 117, name: 'ConflictingOperationInProgress: an index is being built', meaning: 'transient' },
+  { key: 133, name: 'FailedToSatisfyReadPreference: no primary', meaning: 'transient' },
+  { key: 134, name: 'ReadConcernMajorityNotAvailableYet', meaning: 'transient' },
+  { key: 146, name: 'ExceededMemoryLimit', meaning: 'transient' },
+  { key: 150, name: 'StaleEpoch', meaning: 'transient' },
+  { key: 175, name: 'QueryPlanKilled: an index or a collection was changed during the query', meaning: 'transient' },
+  { key: 189, name: 'PrimarySteppedDown', meaning: 'transient' },
+  { key: 202, name: 'NetworkInterfaceExceededTimeLimit', meaning: 'transient' },
+  { key: 246, name: 'SnapshotUnavailable', meaning: 'transient' },
+  { key: 262, name: 'ExceededTimeLimit', meaning: 'transient' },
+  { key: 276, name: 'IndexBuildAborted', meaning: 'transient' },
+  { key: 317, name: 'ConnectionPoolExpired', meaning: 'transient' },
+  { key: 365, name: "TemporarilyUnavailable: the server's cache is under pressure", meaning: 'transient' },
+  { key: 462, name: 'IngressRequestRateLimitExceeded', meaning: 'transient' },
+  { key: 9001, name: 'SocketException', meaning: 'transient' },
+  { key: 10107, name: 'NotWritablePrimary', meaning: 'transient' },
+  { key: 11600, name: 'InterruptedAtShutdown', meaning: 'transient' },
+  { key: 11601, name: 'Interrupted: an operator ended the operation', meaning: 'transient' },
+  { key: 11602, name: 'InterruptedDueToReplStateChange', meaning: 'transient' },
+  { key: 13388, name: 'StaleConfig', meaning: 'transient' },
+  { key: 13435, name: 'NotPrimaryNoSecondaryOk', meaning: 'transient' },
+  { key: 13436, name: 'NotPrimaryOrSecondary', meaning: 'transient' },
+  { key: 14031, name: 'OutOfDiskSpace', meaning: 'transient' },
 
-/** What is not listed is systemic. */
-export const errorCodes: readonly ErrorCodeRow[] = [
-  { code: 1, name: 'InternalError: the server is at fault, and may get over it', meaning: 'transient' },
-  { code: 6, name: 'HostUnreachable', meaning: 'transient' },
-  { code: 7, name: 'HostNotFound', meaning: 'transient' },
-  { code: 24, name: 'LockTimeout', meaning: 'transient' },
-  { code: 43, name: 'CursorNotFound', meaning: 'transient' },
-  { code: 46, name: 'LockBusy', meaning: 'transient' },
-  { code: 50, name: 'MaxTimeMSExpired', meaning: 'transient' },
-  { code: 63, name: 'StaleShardVersion', meaning: 'transient' },
-  { code: 64, name: 'WriteConcernTimeout: too few members had the rows in time', meaning: 'transient' },
-  { code: 82, name: 'NoProgressMade: the shards of a collection were being moved', meaning: 'transient' },
-  { code: 89, name: 'NetworkTimeout', meaning: 'transient' },
-  { code: 91, name: 'ShutdownInProgress', meaning: 'transient' },
-  { code: 112, name: 'WriteConflict', meaning: 'transient' },
-  { code: 117, name: 'ConflictingOperationInProgress: an index is being built', meaning: 'transient' },
-  { code: 133, name: 'FailedToSatisfyReadPreference: no primary', meaning: 'transient' },
-  { code: 134, name: 'ReadConcernMajorityNotAvailableYet', meaning: 'transient' },
-  { code: 146, name: 'ExceededMemoryLimit', meaning: 'transient' },
-  { code: 150, name: 'StaleEpoch', meaning: 'transient' },
-  { code: 175, name: 'QueryPlanKilled: an index or a collection was changed meanwhile', meaning: 'transient' },
-  { code: 189, name: 'PrimarySteppedDown', meaning: 'transient' },
-  { code: 202, name: 'NetworkInterfaceExceededTimeLimit', meaning: 'transient' },
-  { code: 246, name: 'SnapshotUnavailable', meaning: 'transient' },
-  { code: 262, name: 'ExceededTimeLimit', meaning: 'transient' },
-  { code: 276, name: 'IndexBuildAborted', meaning: 'transient' },
-  { code: 317, name: 'ConnectionPoolExpired', meaning: 'transient' },
-  { code: 365, name: 'TemporarilyUnavailable: the cache of the server is under pressure', meaning: 'transient' },
-  { code: 462, name: 'IngressRequestRateLimitExceeded', meaning: 'transient' },
-  { code: 9001, name: 'SocketException', meaning: 'transient' },
-  { code: 10107, name: 'NotWritablePrimary', meaning: 'transient' },
-  { code: 11600, name: 'InterruptedAtShutdown', meaning: 'transient' },
-  { code: 11601, name: 'Interrupted: an operator ended the operation', meaning: 'transient' },
-  { code: 11602, name: 'InterruptedDueToReplStateChange', meaning: 'transient' },
-  { code: 13388, name: 'StaleConfig', meaning: 'transient' },
-  { code: 13435, name: 'NotPrimaryNoSecondaryOk', meaning: 'transient' },
-  { code: 13436, name: 'NotPrimaryOrSecondary', meaning: 'transient' },
-  { code: 14031, name: 'OutOfDiskSpace', meaning: 'transient' },
+  { key: 2, name: 'BadValue', meaning: 'data' },
+  { key: 14, name: 'TypeMismatch', meaning: 'data' },
+  { key: 15, name: 'Overflow: too many levels of nesting', meaning: 'data' },
+  { key: 22, name: 'InvalidBSON', meaning: 'data' },
+  { key: 52, name: 'DollarPrefixedFieldName, before MongoDB 5', meaning: 'data' },
+  { key: 55, name: 'InvalidDBRef', meaning: 'data' },
+  { key: 56, name: 'EmptyFieldName', meaning: 'data' },
+  { key: 57, name: 'DottedFieldName, before MongoDB 5', meaning: 'data' },
+  { key: 121, name: 'DocumentValidationFailure: a validator that an operator created', meaning: 'data' },
+  { key: 171, name: 'CannotIndexParallelArrays, in an index that an operator created', meaning: 'data' },
+  { key: 10334, name: 'BSONObjectTooLarge', meaning: 'data' },
+  { key: 11000, name: 'DuplicateKey, in another index than that of `_id`', meaning: 'data' },
+  { key: 13026, name: 'a point does not have two numbers, in a 2d index that an operator created', meaning: 'data' },
+  { key: 13027, name: 'a point is out of the bounds of a 2d index', meaning: 'data' },
+  { key: 13067, name: 'a point is empty, in a 2d index', meaning: 'data' },
+  { key: 13068, name: 'a point has only one number, in a 2d index', meaning: 'data' },
+  { key: 16755, name: 'geo keys cannot be extracted, in an index that an operator created', meaning: 'data' },
+  { key: 16766, name: 'an array, in a hashed index that an operator created', meaning: 'data' },
+  { key: 17261, name: 'the language of a text is invalid, in a text index that an operator created', meaning: 'data' },
+  { key: 17262, name: 'the language of a text index is unknown', meaning: 'data' },
+  { key: 17280, name: 'KeyTooLong: a value is too large for an index, before MongoDB 4.2', meaning: 'data' },
+  { key: 17419, name: 'the document is too large', meaning: 'data' },
 
-  { code: 2, name: 'BadValue', meaning: 'data' },
-  { code: 14, name: 'TypeMismatch', meaning: 'data' },
-  { code: 15, name: 'Overflow: too many levels of nesting', meaning: 'data' },
-  { code: 22, name: 'InvalidBSON', meaning: 'data' },
-  { code: 52, name: 'DollarPrefixedFieldName, before MongoDB 5', meaning: 'data' },
-  { code: 55, name: 'InvalidDBRef', meaning: 'data' },
-  { code: 56, name: 'EmptyFieldName', meaning: 'data' },
-  { code: 57, name: 'DottedFieldName, before MongoDB 5', meaning: 'data' },
-  { code: 121, name: 'DocumentValidationFailure: a validator that an operator made', meaning: 'data' },
-  { code: 171, name: 'CannotIndexParallelArrays, in an index that an operator made', meaning: 'data' },
-  { code: 10334, name: 'BSONObjectTooLarge', meaning: 'data' },
-  { code: 11000, name: 'DuplicateKey, of another index than that of `_id`', meaning: 'data' },
-  { code: 13026, name: 'a point of two numbers is asked for, in a 2d index that an operator made', meaning: 'data' },
-  { code: 13027, name: 'a point is out of the bounds of a 2d index', meaning: 'data' },
-  { code: 13067, name: 'a point is empty, in a 2d index', meaning: 'data' },
-  { code: 13068, name: 'a point has one number alone, in a 2d index', meaning: 'data' },
-  { code: 16755, name: 'geo keys cannot be had, in an index that an operator made', meaning: 'data' },
-  { code: 16766, name: 'an array, in a hashed index that an operator made', meaning: 'data' },
-  { code: 17261, name: 'the language of a text is none, in a text index that an operator made', meaning: 'data' },
-  { code: 17262, name: 'the language of a text index is not known', meaning: 'data' },
-  { code: 17280, name: 'KeyTooLong: an index row is too long, before MongoDB 4.2', meaning: 'data' },
-  { code: 17419, name: 'the document is too large', meaning: 'data' },
-
-  { code: 11, name: 'UserNotFound', meaning: 'systemic' },
-  { code: 13, name: 'Unauthorized: a right is missing', meaning: 'systemic' },
-  { code: 18, name: 'AuthenticationFailed', meaning: 'systemic' },
-  { code: 20, name: 'IllegalOperation', meaning: 'systemic' },
-  { code: 72, name: 'InvalidOptions', meaning: 'systemic' },
-  { code: 73, name: 'InvalidNamespace', meaning: 'systemic' },
-  { code: 79, name: 'UnknownReplWriteConcern', meaning: 'systemic' },
-  { code: 100, name: 'UnsatisfiableWriteConcern: the set has not so many members', meaning: 'systemic' },
-  { code: 166, name: 'CommandNotSupportedOnView', meaning: 'systemic' },
+  { key: 11, name: 'UserNotFound', meaning: 'systemic', advice: `the server does not know the user: correct ${login}` },
+  {
+    key: 13,
+    name: 'Unauthorized: a permission is missing',
+    meaning: 'systemic',
+    advice: `grant the writer's user the \`readWrite\` role on the database, or set another ${login}`,
+  },
+  { key: 18, name: 'AuthenticationFailed', meaning: 'systemic', advice: `the server refused the login: correct ${login}` },
+  { key: 20, name: 'IllegalOperation', meaning: 'systemic' },
+  { key: 72, name: 'InvalidOptions', meaning: 'systemic' },
+  { key: 73, name: 'InvalidNamespace', meaning: 'systemic' },
+  {
+    key: 79,
+    name: 'UnknownReplWriteConcern',
+    meaning: 'systemic',
+    advice: `the replica set has no write concern of this name: correct ${named('store.write_concern')}`,
+  },
+  {
+    key: 100,
+    name: 'UnsatisfiableWriteConcern: the replica set has too few members',
+    meaning: 'systemic',
+    advice: `the replica set has fewer members with data than ${named('store.write_concern')} requires: lower it, or add members`,
+  },
+  {
+    key: 166,
+    name: 'CommandNotSupportedOnView',
+    meaning: 'systemic',
+    advice: 'one of the collections is a view: the store needs a database of its own',
+  },
 ]
 
-/** Of the driver's own classes, by name, those that mean that the server is away or busy, with what is derived from them. */
+/** The driver's classes, by name, that mean that the server is down or busy. Classes derived from them mean the same. */
 const transientClasses = new Set([
   'MongoNetworkError',
   'MongoServerSelectionError',
@@ -103,7 +115,7 @@ const transientClasses = new Set([
   'MongoStalePrimaryError',
 ])
 
-/** Errors of a socket, which the driver passes on as they are where it was writing to it. */
+/** Errors of a socket, which the driver passes on unchanged if it was writing to it. */
 const socketErrors = new Set([
   'EAI_AGAIN',
   'ECONNABORTED',
@@ -116,38 +128,41 @@ const socketErrors = new Set([
   'ETIMEDOUT',
 ])
 
-/** By which a server says that the same may be tried again. */
+/** Labels by which a server says that the request may be retried. */
 const transientLabels = ['RetryableWriteError', 'TransientTransactionError', 'SystemOverloadedError', 'RetryableError']
 
-const meanings = new Map(errorCodes.map(({ code, meaning }) => [code, meaning]))
+/** A row with this `_id`, or with a value of a unique index, exists already. */
+export const duplicateKey = 11_000
+
+const rowOf = errorTable(errorRows)
 
 /** An answer of the server, as the driver throws it. */
-export interface ServerError extends Error {
+interface ServerError extends Error {
   readonly code: number
   hasErrorLabel(label: string): boolean
 }
 
-/** What the server says of one row that it did not insert. */
+/** What the server says about one row that it did not insert. */
 export interface WriteError {
-  /** Of the row among those sent. */
+  /** The index of the row among those sent. */
   readonly index: number
   readonly code: number
   readonly errmsg: string
-  /** Of a duplicate: the index that has it. Absent from servers that speak the protocol and are not MongoDB. */
+  /** For a duplicate: the index that it violates. Missing from servers that speak the protocol but are not MongoDB. */
   readonly keyPattern?: Readonly<Record<string, unknown>>
 }
 
-/** By name, since the driver is not loaded where errors are only looked at. A DOMException has a `code` too, and means something else. */
-export function isServerError(error: unknown): error is ServerError {
+/** Checks by name, since the driver may not be loaded. A DOMException also has a `code`, with another meaning. */
+function isServerError(error: unknown): error is ServerError {
   return error instanceof Error && serverClasses.has(error.name) && typeof (error as Partial<ServerError>).code === 'number'
 }
 const serverClasses = new Set(['MongoServerError', 'MongoWriteConcernError', 'MongoBulkWriteError'])
 
-export function meaningOf(code: number): ErrorMeaning {
-  return meanings.get(code) ?? 'systemic'
+export function meaningOf(code: number): Meaning {
+  return rowOf(code)?.meaning ?? 'systemic'
 }
 
-/** True for an answer that no row of this kind can ever be stored. */
+/** True if the store refuses a row because of its content. */
 export function isDataError(error: unknown): error is ServerError {
   return isServerError(error) && error.name !== 'MongoWriteConcernError' && meaningOf(error.code) === 'data'
 }
@@ -156,20 +171,16 @@ export function isErrorOf(error: unknown, ...codes: readonly number[]): error is
   return isServerError(error) && codes.includes(error.code)
 }
 
-/** What an error of `openSink`, `write` and `maintain` means. */
 export function classify(error: unknown): ErrorClass {
-  if (error instanceof SinkError) return error.errorClass
-  if (!(error instanceof Error)) return 'systemic'
-  // Ended by the caller's signal: nothing is wrong with the store.
-  if (error.name === 'AbortError') return 'transient'
-  if (isOfClass(error, transientClasses)) return isMissingLogin(error) ? 'systemic' : 'transient'
-  if (socketErrors.has(String((error as NodeJS.ErrnoException).code))) return 'transient'
-  if (!isServerError(error)) return 'systemic'
-  if (transientLabels.some(label => error.hasErrorLabel(label))) return 'transient'
-  return meaningOf(error.code) === 'transient' ? 'transient' : 'systemic'
+  return classOf(error, failure => {
+    if (isOfClass(failure, transientClasses)) return isMissingLogin(failure) ? 'systemic' : 'transient'
+    if (socketErrors.has(String((failure as NodeJS.ErrnoException).code))) return 'transient'
+    if (!isServerError(failure)) return 'systemic'
+    return transientLabels.some(label => failure.hasErrorLabel(label)) ? 'transient' : meaningOf(failure.code)
+  })
 }
 
-/** By the names of its classes and not by its own, which a derived class has anew (`PoolClearedOnNetworkError`). */
+/** Checks the names of its classes, not its own `name`, which derived classes change (`PoolClearedOnNetworkError`). */
 function isOfClass(error: Error, names: ReadonlySet<string>): boolean {
   for (let prototype: unknown = Object.getPrototypeOf(error); prototype instanceof Error; prototype = Object.getPrototypeOf(prototype)) {
     if (names.has(prototype.constructor.name)) return true
@@ -177,37 +188,97 @@ function isOfClass(error: Error, names: ReadonlySet<string>): boolean {
   return false
 }
 
-/** The handshake failed because of who we are: the driver takes that for an error of the network now and then. */
+/** True if the handshake failed because of the login, which the driver sometimes reports as a network error. */
 function isMissingLogin(error: Error): boolean {
   return isErrorOf(error.cause, 13, 18)
 }
 
-/** What a row's error means that is not about what the row holds. */
+/** Converts a row's error that is not about the row's content. */
 export function rowFailure({ code, errmsg }: WriteError, what: string): SinkError {
   const errorClass = meaningOf(code) === 'transient' ? 'transient' : 'systemic'
-  const help = errorClass === 'systemic' && advice[code] !== undefined ? `: ${advice[code]}` : ''
-  return new SinkError(errorClass, `${what} (code ${code}): ${errmsg}${help}`)
+  const advice = rowOf(code)?.advice
+  return new SinkError(errorClass, `${what} (code ${code}): ${errmsg}${advice === undefined ? '' : `: ${advice}`}`)
 }
 
-const url = named('store.url', 'SVC_DOCUMENT_URL')
-/** Where a person says who comes. */
-export const login = `user, password and authSource in ${url}, or ${named('store.user')} and ${named('store.password')}`
-
-const advice: Readonly<Record<number, string>> = {
-  11: `the server does not know the user: correct ${login}`,
-  13: `grant the writer's user the \`readWrite\` role on the database, or name another user in ${login}`,
-  18: `the server does not let the user in: correct ${login}`,
-  79: `the replica set knows no write concern of this name: correct ${named('store.write_concern')}`,
-  100: `the replica set has not as many members that hold data as ${named('store.write_concern')} asks for: lower it, or add members`,
-  166: 'one of the collections is a view: the store needs a database of its own',
-}
-
-/** What stops the writer with what to do about it; every other error as it is. */
+/** Adds to a systemic error what to do about it; returns every other error unchanged. */
 export function explained(error: unknown): unknown {
   const answer = isServerError(error) ? error : isServerError((error as Error | undefined)?.cause) ? (error as Error).cause : undefined
   if (!isServerError(answer) || classify(error) !== 'systemic') return error
-  const what = advice[answer.code] ?? 'no retry can mend this'
-  return new SinkError('systemic', `MongoDB refuses (code ${answer.code}): ${answer.message.replaceAll(/\s+/g, ' ')}: ${what}`, {
+  const what = rowOf(answer.code)?.advice ?? 'retrying does not help'
+  return new SinkError('systemic', `MongoDB refused (code ${answer.code}): ${answer.message.replaceAll(/\s+/g, ' ')}: ${what}`, {
     cause: error,
   })
+}
+
+/** Why MongoDB can never store a row, which is found before anything is sent, and what to do about it. */
+export type Refusal = Omit<Rejection, 'message' | 'record'>
+
+/** MongoDB's `maxBsonObjectSize`: 16 MiB, in every version and deployment. */
+export const documentBytesMax = 16 * 1024 * 1024
+
+/** MongoDB, "Limits and Thresholds": levels of nesting in a document, which itself is the first. */
+export const levelsMax = 100
+
+/**
+ * Most bytes of channel, publisher and format together. Since version 4.2 MongoDB does not limit index entries, so without this limit each row of a
+ * device with long ids would have two long ones. The limit is the one that other stores need.
+ */
+export const identifiersBytesMax = 2048
+
+/** Thrown while a payload is being encoded. */
+export class Unwritable extends Error {
+  override readonly name = 'Unwritable'
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal) {
+    super(refusal.reason)
+    this.refusal = refusal
+  }
+}
+
+export const tooLarge: Refusal = {
+  rule: 'store-refused',
+  reason: `its row has more than ${documentBytesMax} bytes, the most that a document of MongoDB can hold`,
+  hint: 'send it in several messages',
+}
+
+export const tooDeep: Refusal = {
+  rule: 'store-refused',
+  reason: `its row has more than ${levelsMax} levels of nesting, the most that MongoDB accepts`,
+  hint: 'send it with fewer levels',
+}
+
+export const nulInKey: Refusal = {
+  rule: 'store-refused',
+  reason: 'a key contains a NUL, which ends names in BSON',
+  hint: 'send the key without U+0000',
+}
+
+export const notFinite: Refusal = {
+  rule: 'store-refused',
+  reason: 'a number is larger than the largest double',
+  hint: 'send it as a text',
+}
+
+export const beyondInt64: Refusal = {
+  rule: 'store-refused',
+  reason: 'its time does not fit into an int64 of nanoseconds, which covers 1677 to 2262',
+  hint: 'check the clock of the device, or the format of the time field',
+}
+
+/** @param what names the text: `the channel` */
+export function halfPair(what: string): Refusal {
+  return {
+    rule: 'store-refused',
+    reason: `${what} contains half a surrogate pair, which MongoDB cannot store`,
+    hint: 'send text that is valid Unicode',
+  }
+}
+
+export function longIdentifiers(bytes: number): Refusal {
+  return {
+    rule: 'identifier-length',
+    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes hold at most ${identifiersBytesMax}`,
+    hint: 'use shorter ids and subtopics',
+  }
 }

@@ -1,43 +1,57 @@
-// What the store has to have: its version, and the indexes of its collections, made by whoever opens it first.
+// The store's schema: its version and the indexes of its collections, created by the first process that opens it; and the retention.
 
-import type { Collection, Db, Document, IndexDescription } from 'mongodb'
+import type { Collection, Db, Document, Filter, IndexDescription } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { isErrorOf } from './errors.ts'
-import { makeIndexes, noneOfMissing, rowIndexes } from './indexes.ts'
 import type { SinkOptions } from './options.ts'
-import { deleteBefore } from './retention.ts'
+import { makeIndexes, noneOfMissing, readFormats, rowIndexes } from './registry.ts'
 
-/** Of the documents and of the registries; a store of a later one is not touched. */
+/** Of the documents and the registries. A store with a later version is not opened. */
 const version = 1
 
 const formatNumberIndex: IndexDescription = { key: { number: 1 }, name: 'number_1', unique: true }
 
 /**
- * Makes what is missing; any number of processes may at once.
+ * Creates what is missing; several processes may call it at once.
  *
- * @param onNotice told what the user may not make, and what then happens
- * @throws SinkError (systemic) where the database is not a store of ours, or one of a later version
+ * @param onNotice called with a sentence for what the user may not create, with its consequence
+ * @throws SinkError (systemic) if the database is not a store of sluice, or one of a later version
  */
 export async function prepareStore(connection: Connection, onNotice: (sentence: string) => void): Promise<void> {
   await connection.connect()
   await checkKind(connection)
   await checkVersion(connection)
   const wanted: [string, IndexDescription[], string][] = [
-    ['sluice.formats', [formatNumberIndex], 'two writers that add formats at once may add more than the limit'],
-    [senmlFormat, rowIndexes('timeUs'), 'whoever reads a channel reads all channels'],
+    ['sluice.formats', [formatNumberIndex], 'two writers that add formats at the same time may add more than the limit'],
+    [senmlFormat, rowIndexes('timeUs'), 'a reader of one channel has to read all channels'],
   ]
   for (const [collection, indexes, consequence] of wanted) {
     const missing = await makeIndexes(connection, collection, indexes)
     if (missing.length === 0) continue
     onNotice(
-      `the collection "${collection}" has not the indexes ${missing.join(' and ')}, and they cannot be made: ${consequence}. Make them as sinks/mongodb/README.md lists them, or give the writer's user the right createIndex`,
+      `the collection "${collection}" lacks the indexes ${missing.join(' and ')}, and they cannot be created: ${consequence}. Create them as docs/stores/mongodb.md describes, or grant createIndex to the writer's user`,
     )
   }
 }
 
-/** A collection `messages` that keeps rows otherwise: a view, a time series, one that is cut at a size. */
+/**
+ * Checks the schema and changes nothing.
+ *
+ * @throws SinkError (systemic) if the database is not a store of this version
+ */
+export async function checkStore(connection: Connection): Promise<void> {
+  await connection.connect()
+  const found = await readVersion(connection.database)
+  if (found === version) return
+  throw new SinkError(
+    'systemic',
+    `the store in the database "${connection.database.databaseName}" has schema ${found}, and this version needs ${version}: start its writer of this version first`,
+  )
+}
+
+/** Refuses a collection `messages` that cannot hold rows: a view, a time series, a capped collection. */
 async function checkKind({ database }: Connection): Promise<void> {
   const found = await database.listCollections({ name: senmlFormat }).toArray().catch(noneOfMissing)
   const [one] = found as { type?: string; options?: Document }[]
@@ -47,11 +61,11 @@ async function checkKind({ database }: Connection): Promise<void> {
   if (kind === undefined) return
   throw new SinkError(
     'systemic',
-    `"${senmlFormat}" in the database "${database.databaseName}" is a ${kind} and not a collection that rows can be kept in: give the store a database of its own`,
+    `"${senmlFormat}" in the database "${database.databaseName}" is a ${kind}, in which rows cannot be stored: use a database of its own for the store`,
   )
 }
 
-/** The document is also what an insert is tried with that is known to be harmless. */
+/** The document is also what `probe` inserts. */
 async function checkVersion({ database }: Connection): Promise<void> {
   if ((await readVersion(database)) === version) return
   await versionsOf(database)
@@ -62,9 +76,9 @@ async function checkVersion({ database }: Connection): Promise<void> {
 }
 
 /**
- * The version of the store; 0 where nobody has made it yet.
+ * The version of the store; 0 if it was not created yet.
  *
- * @throws SinkError (systemic) for a later version than this one knows
+ * @throws SinkError (systemic) for a later version than this one
  */
 export async function readVersion(database: Db, signal?: AbortSignal): Promise<number> {
   const newest = { sort: { _id: -1 }, limit: 1, ...(signal === undefined ? {} : { signal }) } as const
@@ -72,7 +86,7 @@ export async function readVersion(database: Db, signal?: AbortSignal): Promise<n
   if (latest <= version) return latest
   throw new SinkError(
     'systemic',
-    `the store in the database "${database.databaseName}" was made by a later version of sluice (schema ${latest}, and this one knows ${version}): start that version`,
+    `the store in the database "${database.databaseName}" was created by a later version of sluice (schema ${latest}, and this version knows ${version}): start that version`,
   )
 }
 
@@ -80,25 +94,62 @@ function versionsOf(database: Db): Collection<{ _id: number; createdAt: Date }> 
   return database.collection<{ _id: number; createdAt: Date }>('sluice.schema')
 }
 
-/** `{ _id: 1 }` in BSON: it is in `sluice.schema` already. */
+/** `{ _id: 1 }` in BSON, a document that `sluice.schema` already has. */
 const known = Uint8Array.of(14, 0, 0, 0, 0x10, 0x5f, 0x69, 0x64, 0, version, 0, 0, 0, 0)
 
 /**
- * Resolves where the store takes inserts with our write concern.
+ * Resolves if the store accepts inserts with our write concern.
  *
- * @throws the driver's errors: then what was refused before was not refused for what it held
+ * @throws the driver's errors: a previous refusal was then not about a row's content
  */
 export async function probe(connection: Connection, signal: AbortSignal): Promise<void> {
   await connection.insert('sluice.schema', known, signal)
 }
 
 /**
- * Deletes what is older than the option `retention_days` allows. To be called at the start of a process and every few hours; several processes may.
+ * Deletes what is older than the option `retention_days` allows. Called when a process starts and every few hours; several processes may call it at
+ * once.
  *
- * @throws the driver's errors: the next call goes on
+ * @throws the driver's errors; the next call continues
  */
 export async function maintain(connection: Connection, { retentionDays }: SinkOptions, now = new Date()): Promise<void> {
   if (retentionDays === 0) return
   await connection.connect()
   await deleteBefore(connection, new Date(now.getTime() - retentionDays * 86_400_000))
+}
+
+/** Rows that one statement deletes, so that none runs for long. */
+const rowsAtOnce = 1_000
+/** Reads locally, so that rows that were deleted with a smaller write concern than a majority are not found again. */
+const local = { readConcern: { level: 'local' } } as const
+
+/**
+ * Deletes every record whose time is earlier, and every document that was created earlier, channel by channel. The registries stay.
+ *
+ * There is no index by time alone, which every row would have to pay for. The index that readers use begins with the channel: so the next channel is
+ * one seek away, and the old rows of a channel are together at its end.
+ */
+async function deleteBefore(connection: Connection, keep: Date): Promise<void> {
+  const keepUs = BigInt(keep.getTime()) * 1000n
+  await deleteRows(connection, senmlFormat, 'timeUs', keepUs)
+  for (const { collection } of await readFormats(connection.database)) await deleteRows(connection, collection, 'created', keepUs * 1000n)
+}
+
+async function deleteRows(connection: Connection, collection: string, time: 'timeUs' | 'created', before: bigint): Promise<void> {
+  const rows = connection.database.collection(collection)
+  for (let channel = await channelBehind(undefined); channel !== undefined; channel = await channelBehind(channel)) {
+    for (;;) {
+      const old: Filter<Document> = { channel, [time]: { $lt: before } }
+      const found = await rows.find(old, { ...local, projection: { _id: 1 }, sort: { [time]: 1, _id: 1 }, limit: rowsAtOnce }).toArray()
+      const rowIds = found.map(({ _id }) => _id as unknown as Uint8Array)
+      if (rowIds.length > 0) await connection.remove(collection, rowIds)
+      if (rowIds.length < rowsAtOnce) break
+    }
+  }
+
+  async function channelBehind(channel: string | undefined): Promise<string | undefined> {
+    const behind: Filter<Document> = { channel: channel === undefined ? { $gte: '' } : { $gt: channel } }
+    const [next] = await rows.find(behind, { projection: { _id: 0, channel: 1 }, sort: { channel: 1 }, limit: 1 }).toArray()
+    return next?.['channel'] as string | undefined
+  }
 }

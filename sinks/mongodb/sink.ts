@@ -1,130 +1,105 @@
-// The MongoDB sink: rows keyed by their position, by the protocol in README.md.
+// The MongoDB sink: writes rows whose `_id` is made of their position, by the protocol in README.md.
 
-import { setMaxListeners } from 'node:events'
-import { Outcome, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
-import { countMessages } from '../counts.ts'
-import type { LogIdentity } from '../log-registry.ts'
-import type { MessageCounts, Reject, Sink } from '../sink.ts'
+import { senmlFormat } from '../../transformers/record-batch.ts'
+import { openFormats } from '../formats.ts'
+import { openKeyedReplay } from '../keyed-replay.ts'
+import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'
+import { openLogRegistry, openLogs, type SinkLogs } from '../logs.ts'
+import { rejectFormats } from '../rejections.ts'
+import type { ReplaySink } from '../replay.ts'
+import type { LogNumbers, Sink } from '../sink.ts'
 import type { Connection } from './connection.ts'
-import { encode } from './encode.ts'
-import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
+import { type EncodedBatch, type EncodedTable, encode } from './encode.ts'
 import { classify, explained } from './errors.ts'
-import { openFormats } from './formats.ts'
-import { insertRows, type Target } from './insert.ts'
-import { registerLog } from './logs.ts'
+import { insertRows, outcomeOf, type Target } from './insert.ts'
 import type { SinkOptions } from './options.ts'
-import { acknowledge, removeLeftovers } from './rejections.ts'
-import { noteReplays } from './replays.ts'
-import { prepareStore, probe } from './schema.ts'
-import { settle } from './settle.ts'
-import { checkReplays } from './taken-rows.ts'
+import { formatAdder, openLogTable, openReplays, physicalName } from './registry.ts'
+import { checkStore, prepareStore, probe } from './schema.ts'
 
 export { classify } from './errors.ts'
 
-export interface MongoSinkOptions extends LogIdentity {
-  /** Opened by the caller, who closes it after the sink. */
+export interface MongoSinkOptions extends SinkLogs {
+  /** The caller opens it, and closes it after the sink. */
   readonly connection: Connection
   readonly options: SinkOptions
-  /** Told what the user may not make, and what then happens; the sink works without. */
+  /** Called with a sentence for what the user may not create, with its consequence; the sink works all the same. */
   readonly onNotice?: (sentence: string) => void
 }
 
+export type MongoReplayOptions = Pick<MongoSinkOptions, 'connection' | 'options'> & { readonly logNumber: number }
+
 /**
- * Opens a sink: makes the indexes that are missing where it can, and registers the log.
+ * Opens a sink: creates the missing indexes if it can, and checks the logs.
  *
- * @throws SinkError (systemic) where the store belongs to another writer or to another log of this name, or is none of ours
+ * @throws SinkError (systemic) if a log belongs to another writer or is another one of this name, or if it is not a store of sluice
  * @throws the driver's errors; `classify` says what they mean
  */
-export async function openSink({
-  connection,
-  options,
-  onNotice = () => undefined,
-  ...identity
-}: MongoSinkOptions): Promise<Sink<EncodedBatch>> {
-  let logNumber: number
+export async function openSink({ connection, options, onNotice = () => undefined, logs }: MongoSinkOptions): Promise<Sink<EncodedBatch>> {
   try {
     await prepareStore(connection, onNotice)
-    logNumber = await registerLog(connection, identity)
+    const opened = await openLogs(logs, openLogRegistry(openLogTable(connection)))
+    return openKeyedSink(openStore(connection, options, opened.logNumbers), opened)
   } catch (error) {
     throw explained(error)
   }
-  const formats = openFormats(connection, options)
-  let underWay: Promise<unknown> = Promise.resolve()
-  let closed = false
+}
 
-  async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
-    const { messages, ranges, rejected, originals } = encoded
-    const targets = await resolveTargets(encoded, signal)
-    await acknowledge(encoded, reject, signal)
-    const { writesInFlight } = options
-    const inserting = { connection, targets, writesInFlight, probe: (signal: AbortSignal) => probe(connection, signal), signal }
-    await removeLeftovers(encoded, inserting)
-    const errors = await insertRows({ ...inserting, leftOut: rejected })
-    const { duplicates, rejections } = await settle(connection, targets, errors, rejected, signal)
-    if (rejections.length > 0) {
-      for (const rejection of rejections) {
-        rejected.set(rejection.message, rejection)
-        encoded.leftovers.add(rejection.message)
-      }
-      await acknowledge(encoded, reject, signal)
-      await removeLeftovers(encoded, inserting)
-    }
-    if (originals !== undefined) {
-      const has = (message: number): boolean =>
-        originals.has(message) && messages.outcome[message] === Outcome.stored && !rejected.has(message)
-      await noteReplays(connection, originals, has, signal)
-      await checkReplays(inserting, has)
-    }
-    return countMessages(messages, ranges, rejected, undefined, duplicates)
+/**
+ * Opens a sink for replays, which creates and registers nothing.
+ *
+ * @throws SinkError (systemic) if the database is not a store of this version
+ * @throws the driver's errors
+ */
+export async function openReplaySink({ connection, options, logNumber }: MongoReplayOptions): Promise<ReplaySink> {
+  try {
+    await checkStore(connection)
+  } catch (error) {
+    throw explained(error)
   }
+  return openKeyedReplay(openStore(connection, options, [logNumber]), openReplays(connection), logNumber)
+}
 
-  /** The collections of the batch that have rows to be stored, or to be deleted. Messages whose format gets none are rejected. */
-  async function resolveTargets({ tables, rejected, leftovers }: EncodedBatch, signal: AbortSignal): Promise<Target[]> {
-    const isWanted = ({ format, rowMessage }: EncodedTable): boolean =>
-      format !== senmlFormat && rowMessage.some(message => !rejected.has(message) || leftovers.has(message))
-    const { names, refused } = await formats.resolve(tables.filter(isWanted), signal)
-    const targets: Target[] = []
-    for (const table of tables) {
-      const collection = table.format === senmlFormat ? senmlFormat : names.get(table.format)
-      if (collection !== undefined) targets.push({ table, collection })
-      const refusal = refused.get(table.format)
-      if (refusal === undefined) continue
-      for (const message of table.rowMessage) if (!rejected.has(message)) rejected.set(message, { message, ...refusal })
-    }
-    return targets
-  }
-
-  /** Every request of the write has a signal of its own to listen to: the caller's may be shared by many. */
-  async function writeAbortably(encoded: EncodedBatch, reject: Reject, signal: AbortSignal): Promise<MessageCounts[]> {
-    signal.throwIfAborted()
-    const aborted = new AbortController()
-    setMaxListeners(0, aborted.signal)
-    const onAbort = (): void => aborted.abort(signal.reason)
-    signal.addEventListener('abort', onAbort)
-    try {
-      return await write(encoded, reject, aborted.signal)
-    } catch (error) {
-      formats.forget()
-      signal.throwIfAborted()
-      throw explained(error)
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-    }
-  }
-
+function openStore(connection: Connection, options: SinkOptions, logNumbers: LogNumbers): KeyedStore<EncodedBatch, readonly Target[]> {
+  const formats = openFormats(formatAdder(connection, options))
   return {
-    logNumber,
-    encode: (batch: RecordBatch) => encode(batch, logNumber),
-    async write(encoded, reject, signal) {
-      if (closed) throw new Error('the sink is closed')
-      const writing = writeAbortably(encoded, reject, signal)
-      underWay = writing.catch(() => undefined)
-      return await writing
+    encode: batch => encode(batch, logNumbers),
+
+    /** Returns the collections for the batch's rows, and rejects messages whose format gets none. */
+    async prepare(encoded, signal) {
+      const { tables, rejected } = encoded
+      const isWanted = ({ format, rowMessage }: EncodedTable): boolean =>
+        format !== senmlFormat && rowMessage.some(message => !rejected.has(message))
+      const refused = await formats.resolve(tables.filter(isWanted), signal)
+      rejectFormats(
+        encoded,
+        tables.map(({ format, rowMessage }) => ({ format, messages: rowMessage })),
+        refused,
+      )
+      return tables.flatMap(table => {
+        if (refused.has(table.format)) return []
+        return [{ table, collection: table.format === senmlFormat ? senmlFormat : physicalName(table.format) }]
+      })
+    },
+
+    async insert({ rejected }, targets, signal) {
+      const { writesInFlight } = options
+      const errors = await insertRows({
+        connection,
+        targets,
+        leftOut: rejected,
+        writesInFlight,
+        probe: signal => probe(connection, signal),
+        signal,
+      })
+      const { duplicates, rejections } = await outcomeOf(connection, targets, errors, rejected, signal)
+      for (const rejection of rejections) rejected.set(rejection.message, rejection)
+      return duplicates
+    },
+
+    async failed(error) {
+      formats.forget()
+      throw explained(error)
     },
     classify,
-    async close() {
-      closed = true
-      await underWay
-    },
   }
 }

@@ -1,28 +1,20 @@
-// The audit of a PostgreSQL store: what its tables hold of a log, in the order of positions, which no index has.
+// The audit of a PostgreSQL store: lists the rows of a log in the order of positions, for which there is no index.
 //
-// So a server sorts, on its disk where it must, and hands the rows out through a cursor, a page at a time; that is one transaction for
-// as long as the comparison takes. The embedded database runs one transaction at a time and has others to serve, so it is asked for small
-// ranges, each of which reads its tables: right for the sizes that it is made for.
+// So a server sorts them, on disk if necessary, and returns them through a cursor, a page at a time, in one transaction that lasts as long as the
+// comparison. The embedded database runs one transaction at a time and has to serve others, so it is queried by small ranges, each of which reads its
+// tables: good enough for the sizes it is made for.
 
-import type { Database, Queries } from '../../config/postgres/database.ts'
+import type { Database, Queries } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit, Whereabouts } from '../audit.ts'
-import { positionHigh, positionLow } from '../sink.ts'
+import { packedPosition } from '../sink.ts'
+import { hasRows, physicalName, readLogs, rowTables, tableExists } from './registry.ts'
 
 const pageRows = 5_000
 const embeddedRangeOffsets = 50_000
-/** A registered format whose table was dropped has no rows until it gets the table anew. */
-const isThere = `to_regclass(format('formats.%I', table_name)) IS NOT NULL`
 
-/** @param database stays the caller's; one that is a server's is opened without a statement timeout, since a sort may take its time */
+/** @param database the caller closes it; opened without a statement timeout where it is a server, since a sort may take long */
 export function openAudit(database: Database): StoreAudit {
-  async function tables(): Promise<string[]> {
-    const formats = await database.query<{ table_name: string }>(
-      `SELECT table_name FROM sluice.formats WHERE ${isThere} ORDER BY table_name`,
-    )
-    return ['public.messages', ...formats.map(({ table_name }) => `formats.${quoted(table_name)}`)]
-  }
-
   async function* inRanges(
     tables: readonly string[],
     log: number,
@@ -32,29 +24,33 @@ export function openAudit(database: Database): StoreAudit {
   ): AsyncGenerator<AuditedMessage> {
     for (let start = from; start < to; start += embeddedRangeOffsets) {
       const end = Math.min(start + embeddedRangeOffsets, to)
-      const rows = await database.query<MessageRow>(messagesSql(tables, packed(log, partition, start), packed(log, partition, end)))
+      const rows = await database.query<MessageRow>(
+        messagesSql(tables, packedPosition(log, partition, start), packedPosition(log, partition, end)),
+      )
       yield* rows.map(messageOf)
     }
   }
 
   return {
     async logs() {
-      const rows = await database.query<LogRow>('SELECT number, name, id, writer FROM sluice.logs ORDER BY accepted_at DESC, number DESC')
+      const logs = await readLogs(database)
       const partitions = await database.query<PartitionRow>('SELECT * FROM sluice.offsets ORDER BY partition')
-      return rows.map(({ number, name, id, writer }): AuditedLog => {
-        const own = partitions.filter(row => row.log === number && row.writer === writer)
-        return { number, name, id, writer, partitions: new Map(own.map(row => [row.partition, partitionOf(row)])) }
+      return logs.map((log): AuditedLog => {
+        const own = partitions.filter(row => row.log === log.number && row.writer === log.writer)
+        return { ...log, partitions: new Map(own.map(row => [row.partition, partitionOf(row)])) }
       })
     },
 
     async *messages(log, partition, from, to) {
-      const all = await tables()
+      const all = await rowTables(database)
       if (database.kind === 'embedded') yield* inRanges(all, log, partition, from, to)
-      else yield* byCursor(database, messagesSql(all, packed(log, partition, from), packed(log, partition, to)))
+      else yield* byCursor(database, messagesSql(all, packedPosition(log, partition, from), packedPosition(log, partition, to)))
     },
 
+    hasRows: log => hasRows(database, log),
+
     async rowsOf(log, partition, offset, { channel, format, earliestUs, latestUs }: Whereabouts) {
-      const position = packed(log, partition, offset)
+      const position = packedPosition(log, partition, offset)
       if (channel.includes('\0')) return 0
       if (format === senmlFormat) {
         const sql = `SELECT count(*) AS rows FROM public.messages WHERE channel = $1 AND position = $2
@@ -62,17 +58,40 @@ export function openAudit(database: Database): StoreAudit {
         return countOf(await database.query(sql, [channel, position, earliestUs, latestUs]))
       }
       if (format.includes('\0')) return 0
-      const sqlOfTable = `SELECT table_name FROM sluice.formats WHERE format = $1 AND ${isThere}`
+      const sqlOfTable = `SELECT table_name FROM sluice.formats WHERE format = $1 AND ${tableExists}`
       const [table] = await database.query<{ table_name: string }>(sqlOfTable, [format])
       if (table === undefined) return 0
       const sql = `SELECT count(*) AS rows FROM formats.${quoted(table.table_name)}
         WHERE channel = $1 AND position = $2 AND created BETWEEN $3 AND $4`
       return countOf(await database.query(sql, [channel, position, BigInt(earliestUs) * 1000n, BigInt(latestUs) * 1000n + 999n]))
     },
+
+    statementOf(log, partition, offset, { channel, format, earliestUs, latestUs }) {
+      const [table, times] =
+        format === senmlFormat
+          ? ['public.messages', `time BETWEEN '${isoTime(earliestUs)}' AND '${isoTime(latestUs)}'`]
+          : [`formats.${quoted(physicalName(format))}`, `created BETWEEN ${earliestUs}000 AND ${latestUs}999`]
+      return `SELECT * FROM ${table} WHERE channel = ${literal(channel)} AND ${times} AND position = ${packedPosition(log, partition, offset)};`
+    },
   }
 }
 
-/** Rows of a message lie in one table, and would be found in more. The positions stand in it as they are, since a cursor takes no values. */
+/** As people read it, to the microsecond. */
+function isoTime(us: number): string {
+  const ms = Math.floor(us / 1000)
+  return new Date(ms).toISOString().replace('Z', `${String(us - ms * 1000).padStart(3, '0')}Z`)
+}
+
+const unprintable = /[\p{C}\p{Zl}\p{Zp}]/u
+
+/** A text as it is typed, on one line: control characters are escaped. */
+function literal(text: string): string {
+  const doubled = text.replaceAll("'", "''")
+  if (!unprintable.test(text) && !text.includes('\\')) return `'${doubled}'`
+  return `E'${doubled.replaceAll('\\', '\\\\').replace(new RegExp(unprintable, 'gu'), character => `\\U${character.codePointAt(0)!.toString(16).padStart(8, '0')}`)}'`
+}
+
+/** A message's rows are in one table, but the statement would also find them in several. The positions are literals, since a cursor takes no parameters. */
 function messagesSql(tables: readonly string[], from: bigint, to: bigint): string {
   const rows = tables.map(table => `SELECT position, index FROM ${table} WHERE position >= ${from} AND position < ${to}`)
   return `
@@ -86,7 +105,7 @@ function messagesSql(tables: readonly string[], from: bigint, to: bigint): strin
     ORDER BY found.position`
 }
 
-/** Page after page out of one transaction, which ends with the last page or when the caller does. */
+/** Yields page after page from one transaction, which ends with the last page or when the caller stops. */
 async function* byCursor(database: Database, sql: string): AsyncGenerator<AuditedMessage> {
   const pages = openHandover<MessageRow[]>()
   const reading = database.transaction(async transaction => {
@@ -110,7 +129,7 @@ function fetchPage(transaction: Queries): Promise<MessageRow[]> {
 }
 
 interface Handover<Item> {
-  /** Resolves when the item has been worked on and the next one is asked for; false where nobody will. */
+  /** Resolves when the consumer has processed the item and asks for the next; false if it has stopped. */
   readonly give: (item: Item) => Promise<boolean>
   readonly end: () => void
   readonly fail: (reason: unknown) => void
@@ -118,7 +137,7 @@ interface Handover<Item> {
   readonly taken: AsyncIterable<Item>
 }
 
-/** From one who gives, inside a transaction, to one who takes: one item at a time. */
+/** Hands items one at a time from a producer inside a transaction to a consumer outside of it. */
 function openHandover<Item>(): Handover<Item> {
   let offered = Promise.withResolvers<{ item: Item } | undefined>()
   let asked = Promise.withResolvers<boolean>()
@@ -132,7 +151,7 @@ function openHandover<Item>(): Handover<Item> {
     fail(reason) {
       const last = offered
       last.reject(reason)
-      // Whoever stopped taking does not wait for it.
+      // The consumer may have stopped, and then does not handle a rejection.
       last.promise.catch(() => undefined)
     },
     stop: () => asked.resolve(false),
@@ -152,7 +171,6 @@ function openHandover<Item>(): Handover<Item> {
   }
 }
 
-type LogRow = Record<string, number | string> & { number: number; name: string; id: string; writer: string }
 type PartitionRow = Record<string, number | string | bigint> & {
   writer: string
   log: number
@@ -178,10 +196,6 @@ function partitionOf(row: PartitionRow): AuditedPartition {
 
 function messageOf({ position, rows, doubled, replayed }: MessageRow): AuditedMessage {
   return { offset: Number(position & 0xfff_ffff_ffffn), rows: Number(rows), doubled: Number(doubled), replayed }
-}
-
-function packed(log: number, partition: number, offset: number): bigint {
-  return (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset))
 }
 
 function countOf(rows: readonly Record<string, unknown>[]): number {

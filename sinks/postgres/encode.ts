@@ -1,23 +1,29 @@
-// Encodes a record batch as the bytes of binary COPYs, one for each table it goes to. Pure, and the sink's hot path.
-//
-// Longer than most files: the fields of a row, shared and its own, stand together in the order of their columns.
+// Encodes a record batch as binary COPY files, one for each table. Pure, and the sink's hot path.
 
+import { jsonText } from '../../transformers/json/json-text.ts'
 import {
   type DocumentColumns,
-  type JsonObject,
   type MessageColumns,
   Outcome,
+  type Range,
   type RecordBatch,
   type RecordColumns,
   senmlFormat,
   ValueKind,
 } from '../../transformers/record-batch.ts'
-import { positionHigh, positionLow, type Rejection } from '../sink.ts'
-import { CopyBytes } from './copy-bytes.ts'
-import type { EncodedBatch, EncodedTable } from './encoded-batch.ts'
-import { replaysOf } from './replays.ts'
+import type { CountedMessages } from '../counts.ts'
+import type { Rejections } from '../rejections.ts'
+import { type LogNumbers, positionHighAt, positionLow, type Rejection } from '../sink.ts'
+import { CopyBytes, type EncodedTable } from './copy.ts'
 
-// What is the same for all rows of a message stands first, in one piece that can be copied.
+/** What `write` needs of a batch, without its strings, and what earlier attempts have found out, for the next one. */
+export interface EncodedBatch extends Rejections {
+  readonly messages: CountedMessages
+  readonly ranges: readonly Range[]
+  readonly tables: readonly EncodedTable[]
+}
+
+// The columns that are the same for all rows of a message come first, so that they can be copied in one piece.
 export const recordColumns =
   '(channel, subtopic, publisher, protocol, position, time, name, unit, value, string_value, bool_value, data_value, sum, update_time, index)'
 export const documentColumns = '(channel, subtopic, publisher, protocol, position, created, payload, index)'
@@ -28,8 +34,8 @@ const documentFields = 8
 const postgresEpochUs = 946_684_800_000_000
 
 /**
- * Bytes of channel, publisher and format together: the channel is a part of an index row, which holds 2,704 bytes, and the format's name one of
- * another.
+ * Most bytes of channel, publisher and format together. The channel is part of an index row, which holds at most 2,704 bytes, and so is the format's
+ * name, in another index.
  */
 const identifiersBytesMax = 2048
 
@@ -43,7 +49,7 @@ class TableRows {
   readonly unitRow: number[] = []
   readonly unitByte: number[] = []
   readonly recordIndex: number[] = []
-  // The message written last, and where the part that its rows share lies.
+  // The message written last, and where the part is that its rows share.
   message = -1
   sharedStart = 0
   sharedEnd = 0
@@ -55,25 +61,24 @@ class TableRows {
   }
 }
 
-export function encode(batch: RecordBatch, logNumber: number): EncodedBatch {
+export function encode(batch: RecordBatch, logNumbers: LogNumbers): EncodedBatch {
   const { messages, records, documents } = batch
   const encoded = {
-    messages: { length: messages.length, partition: messages.partition, offset: messages.offset, outcome: messages.outcome },
+    messages: { length: messages.length, at: messages.at, offset: messages.offset, outcome: messages.outcome },
     ranges: batch.ranges.map(range => ({ ...range })),
     tables: [] as EncodedTable[],
-    replays: replaysOf(batch),
     rejected: new Map<number, Rejection>(),
     acknowledged: new Set<number>(),
   }
   if (records.length > 0) {
     const table = new TableRows(senmlFormat, records.length * 320)
     for (let at = 0; at < records.length; at++) {
-      if (beginRow(table, batch, records.message[at]!, recordFields, logNumber, encoded.rejected)) encodeRecord(table, records, at)
+      if (beginRow(table, batch, records.message[at]!, recordFields, logNumbers, encoded.rejected)) encodeRecord(table, records, at)
     }
     if (table.rows > 0) encoded.tables.push(finish(table))
   }
   if (documents.length > 0) {
-    for (const table of encodeDocuments(batch, logNumber, encoded.rejected)) encoded.tables.push(finish(table))
+    for (const table of encodeDocuments(batch, logNumbers, encoded.rejected)) encoded.tables.push(finish(table))
   }
   return encoded
 }
@@ -85,7 +90,7 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number): voi
   const unit = records.unit[at]
   const content = records.content[at]
   const contentBytesMax = content === undefined ? 0 : typeof content === 'string' ? content.length * 3 : content.length
-  // Every field has its length (10 × 4), and the fixed ones their bytes: time, two numbers, a value, the index (5 × 8).
+  // Every field has a length (10 × 4), and the fixed-size ones have their bytes: time, two numbers, a value, the index (5 × 8).
   copy.reserve(80 + name.length * 3 + (unit === undefined ? 0 : unit.length * 3) + contentBytesMax)
 
   const timeUs = records.timeUs[at]!
@@ -116,7 +121,7 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number): voi
   table.rows++
 }
 
-function encodeDocuments(batch: RecordBatch, logNumber: number, rejected: Map<number, Rejection>): TableRows[] {
+function encodeDocuments(batch: RecordBatch, logNumbers: LogNumbers, rejected: Map<number, Rejection>): TableRows[] {
   const { documents } = batch
   const tables = new Map<string, TableRows>()
   const holdsRecords = new Set(batch.records.message.subarray(0, batch.records.length))
@@ -135,20 +140,20 @@ function encodeDocuments(batch: RecordBatch, logNumber: number, rejected: Map<nu
     }
     let table = tables.get(format)
     if (table === undefined) tables.set(format, (table = new TableRows(format, 1024)))
-    if (beginRow(table, batch, message, documentFields, logNumber, rejected)) encodeDocument(table, documents, at)
+    if (beginRow(table, batch, message, documentFields, logNumbers, rejected)) encodeDocument(table, documents, at)
   }
   return [...tables.values()].filter(table => table.rows > 0)
 }
 
-/** A refused row takes its whole message with it, which this sink does within one table only. */
+/** A refused row rejects its whole message, and this sink handles that within one table only. */
 function twoTables(message: number): RangeError {
   return new RangeError(`message ${message} has rows for two tables: a transformer gives all rows of a message one format`)
 }
 
-/** False where the nanoseconds at which a document was created are more than the column holds. */
+/** False if the document's creation time in nanoseconds does not fit into the column. */
 function isInt64({ createdUs, createdRestNs }: DocumentColumns, at: number): boolean {
   const us = createdUs[at]!
-  // It ends a little beyond, where it takes the exact number to tell.
+  // The range of int64 reaches a little further, and there the exact number decides.
   if (Number.isSafeInteger(us)) return true
   const ns = BigInt(us) * 1000n + BigInt(createdRestNs[at]!)
   return BigInt.asIntN(64, ns) === ns
@@ -156,7 +161,7 @@ function isInt64({ createdUs, createdRestNs }: DocumentColumns, at: number): boo
 
 const beyondInt64: Omit<Rejection, 'message'> = {
   rule: 'store-refused',
-  reason: 'its time is more than a bigint of nanoseconds holds, which is from 1677 to 2262',
+  reason: 'its time does not fit into a bigint of nanoseconds, which covers 1677 to 2262',
   hint: 'check the clock of the device, or the format of the time field',
 }
 
@@ -165,11 +170,11 @@ function encodeDocument(table: TableRows, documents: DocumentColumns, at: number
   const copy = table.copy
   const createdUs = documents.createdUs[at]!
   copy.reserve(12)
-  // Nanoseconds as an int64, by halves: us × 1000 + rest, where the lower half carries into the upper one.
+  // Nanoseconds as an int64, in two halves: us × 1000 + rest, where the lower half carries into the upper one.
   const high = Math.floor(createdUs / 0x1_0000_0000)
   const low = (createdUs - high * 0x1_0000_0000) * 1000 + documents.createdRestNs[at]!
   copy.int64(high * 1000 + Math.floor(low / 0x1_0000_0000), low >>> 0)
-  copy.json(payloadText(documents.payload[at]!))
+  copy.json(jsonText(documents.payload[at]!))
   copy.reserve(8)
   copy.int32(documents.index[at]!)
   table.recordIndex.push(documents.index[at]!)
@@ -177,16 +182,16 @@ function encodeDocument(table: TableRows, documents: DocumentColumns, at: number
 }
 
 /**
- * Begins a row with what all rows of its message share, which is encoded once.
+ * Starts a row with the columns that all rows of its message share, which are encoded once.
  *
- * @returns false where the message has been refused
+ * @returns false if the message is refused
  */
 function beginRow(
   table: TableRows,
-  { messages, originals }: RecordBatch,
+  { messages }: RecordBatch,
   message: number,
   fields: number,
-  logNumber: number,
+  logNumbers: LogNumbers,
   rejected: Map<number, Rejection>,
 ): boolean {
   const copy = table.copy
@@ -224,13 +229,8 @@ function beginRow(
   copy.text(subtopic)
   copy.text(publisher)
   copy.text(protocol)
-  const original = originals?.get(message)
-  if (original === undefined) {
-    const offset = messages.offset[message]!
-    copy.int64(positionHigh(logNumber, messages.partition[message]!, offset), positionLow(offset))
-  } else {
-    copy.int64(positionHigh(original.log, original.partition, original.offset), positionLow(original.offset))
-  }
+  const offset = messages.offset[message]!
+  copy.int64(positionHighAt(logNumbers, messages.at[message]!, offset), positionLow(offset))
   table.sharedEnd = copy.at
   return true
 }
@@ -241,7 +241,7 @@ function refuseIdentifiers(format: string, messages: MessageColumns, message: nu
   rejected.set(message, {
     message,
     rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes hold ${identifiersBytesMax}`,
+    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes hold at most ${identifiersBytesMax}`,
     hint: 'use shorter ids and subtopics',
   })
   return true
@@ -250,19 +250,4 @@ function refuseIdentifiers(format: string, messages: MessageColumns, message: nu
 function finish(table: TableRows): EncodedTable {
   const { format, channels, rows, unitMessage, unitRow, unitByte, recordIndex } = table
   return { format, channels, rows, bytes: table.copy.finish(), unitMessage, unitRow, unitByte, recordIndex }
-}
-
-/** JSON text with every digit: bigints, which JSON.stringify refuses, are rare enough to try without a replacer first. */
-function payloadText(payload: JsonObject): string {
-  try {
-    return JSON.stringify(payload)
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error
-    return JSON.stringify(payload, (_key, value: unknown) => (typeof value === 'bigint' ? rawJson(value) : value))
-  }
-}
-
-/** Node has `JSON.rawJSON`, the library's types do not yet. */
-function rawJson(value: bigint): unknown {
-  return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(value))
 }

@@ -1,60 +1,89 @@
-// The store's schema: its migrations, and the months that the table `messages` is divided into.
+// The store's schema: its migrations, the monthly partitions of the table `messages`, what happens if the role may not create them, and the retention.
 
 import { fileURLToPath } from 'node:url'
-import { type Database, DatabaseError, type Transaction } from '../../config/postgres/database.ts'
-import { migrate } from '../../config/postgres/migrate.ts'
-import { publisherKey } from './publisher-key.ts'
-import { attachedMonths, dropBefore, monthStart } from './retention.ts'
+import { type Database, DatabaseError, type Queries, type Transaction } from '../../database/database.ts'
+import { type MigrateOptions, migrate, pendingMigrations } from '../../database/migrate.ts'
+import { SinkError } from '../sink-error.ts'
+import { denied, isAnswer } from './errors.ts'
 
 const monthsBack = 2
 const monthsAhead = 3
-/** How long a month waits while another process makes one; nobody waits behind it meanwhile. */
+/** How long the creation of a month waits for another process that creates one; nothing else waits behind it. */
 const turnTimeoutMs = 5_000
-/** Whoever inserts, or reads the default partition, waits behind a month that waits to be attached, so that one does not wait for long. */
+/** Short, since inserts, and reads of the default partition or an old month, wait behind a month that waits to be attached or dropped. */
 const lockTimeoutMs = 2_000
 
-/** Brings the store to this version's schema. */
-export async function migrateStore(database: Database): Promise<void> {
-  await migrate(database, { folder: fileURLToPath(new URL('migrations', import.meta.url)), schema: 'sluice', table: 'migrations' })
+const migrations: MigrateOptions = {
+  folder: fileURLToPath(new URL('migrations', import.meta.url)),
+  schema: 'sluice',
+  table: 'migrations',
 }
 
-export interface Maintenance {
-  /** Months of messages that are kept beside the current one; 0 keeps all. */
+/** Migrates the store to this version's schema. */
+export async function migrateStore(database: Database): Promise<void> {
+  await migrate(database, migrations)
+}
+
+/**
+ * Checks the schema and changes nothing.
+ *
+ * @throws SinkError (systemic) if the store does not have this version's schema
+ */
+export async function checkStore(database: Database): Promise<void> {
+  const pending = await pendingMigrations(database, migrations)
+  if (pending.length === 0) return
+  throw new SinkError(
+    'systemic',
+    `the store lacks the migrations ${pending.join(', ')}: start its writer of this version first, which applies them`,
+  )
+}
+
+interface Maintenance {
+  /** Months of messages to keep besides the current one; 0 keeps all. */
   readonly retentionMonths?: number
+  /** Whether to index `messages` by name. An index that exists stays, whatever this says. */
+  readonly nameIndex?: boolean
   readonly now?: Date
 }
 
 /**
- * Makes the months and deletes what is older than the retention allows; where one thing fails, the others are done all the same. To be called at the start of a
- * process and daily; several processes may.
+ * Creates the months, deletes what is older than the retention allows, and creates the index by name if it is wanted; if one part fails, the others are
+ * done all the same. Called when a process starts and daily; several processes may call it at once.
  *
- * @returns the names of the partitions made
- * @throws DatabaseError, AggregateError of several: transient where a lock was not had in time, and the next call goes on; 42501 where the role
- * may not, and then it is for the owner of the tables to call
+ * @param unhurried the same database without time limits, where it is a server: an index may take hours
+ * @returns the names of the partitions created
+ * @throws DatabaseError, AggregateError of several: transient if a lock timed out, and the next call continues; 42501 if the role lacks the
+ * permission: the owner of the tables has to call it
  */
-export async function maintain(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<string[]> {
+export async function maintain(
+  database: Database,
+  { retentionMonths = 0, nameIndex = false, now = new Date() }: Maintenance = {},
+  unhurried = database,
+): Promise<string[]> {
   const { made, failure } = await makeMonths(database, { retentionMonths, now })
   const failures = failure === undefined ? [] : [failure]
+  const attempt = failuresInto(failures)
   if (retentionMonths > 0) failures.push(...(await dropBefore(database, now, retentionMonths)))
+  if (nameIndex) await attempt(makeNameIndex(unhurried))
   if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join('; '))
   if (failures[0] !== undefined) throw failures[0]
   return made
 }
 
-export interface MadeMonths {
-  /** The names of the partitions made. */
+interface MadeMonths {
+  /** The names of the partitions created. */
   readonly made: string[]
-  /** Why not all were. */
+  /** Why not all were created. */
   readonly failure: DatabaseError | undefined
 }
 
 /**
- * Makes the partitions of the months from two back to three ahead (UTC) that are not there yet and that the retention keeps, each in a
- * transaction of its own, until one fails. Rows of other times lie in the default partition, and what a new month finds of its own there moves over.
+ * Creates the missing partitions from two months back to three months ahead (UTC) that the retention keeps, each in a transaction of its own, until
+ * one fails. Rows of other times are in the default partition; a new month takes over its rows from there.
  *
- * @throws DatabaseError where the table `messages` is missing
+ * @throws DatabaseError if the table `messages` is missing
  */
-export async function makeMonths(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<MadeMonths> {
+async function makeMonths(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<MadeMonths> {
   const attached = new Set(await attachedMonths(database))
   const made: string[] = []
   try {
@@ -89,10 +118,10 @@ function monthsAround(now: Date, back: number): Month[] {
 }
 
 /**
- * Returns false where another process was faster.
+ * Returns false if another process was faster.
  *
- * What lies in the default partition may be much, so it is moved before anybody has to wait, and what came meanwhile under the lock. Only then
- * PostgreSQL reads the rest of the default partition, to see that nothing of the month is left in it. The CHECK spares it reading the month too.
+ * The default partition may hold many rows of the month, so most are moved before the lock is taken, and only those that came meanwhile under it.
+ * PostgreSQL then reads the rest of the default partition to verify that no row of the month is left. The CHECK saves it from reading the month too.
  */
 async function attachMonth(transaction: Transaction, { table, start, end }: Month): Promise<boolean> {
   await transaction.execute(
@@ -109,11 +138,12 @@ async function attachMonth(transaction: Transaction, { table, start, end }: Mont
      CREATE TABLE sluice.${table} (LIKE public.messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT of_month CHECK (${ofMonth}));
      ${move}
      CREATE INDEX ${table}_channel_time ON sluice.${table} (channel, time DESC);
-     CREATE INDEX ${table}_publisher_time ON sluice.${table} (${publisherKey()}, time DESC)`,
+     CREATE INDEX ${table}_publisher_time ON sluice.${table} (${publisherKey()}, time DESC);
+     ${(await hasNameIndex(transaction)) ? `CREATE INDEX ${table}_name_time ON sluice.${table} ${nameKey}` : ''}`,
     { unhurried: true },
   )
-  // No insert may be under way: one that had chosen the default partition before this month was attached would fail there
-  // after it (23514). So they wait at the parent, and choose when they hold it.
+  // No insert may be in progress: one that chose the default partition before this month was attached would fail there afterwards (23514). So inserts
+  // wait for the parent table, and choose their partition after that.
   await transaction.execute(
     `LOCK TABLE ONLY public.messages IN SHARE ROW EXCLUSIVE MODE;
      ${move}
@@ -122,4 +152,166 @@ async function attachMonth(transaction: Transaction, { table, start, end }: Mont
     { unhurried: true },
   )
   return true
+}
+
+const nameKey = '(channel, name, time DESC)'
+
+async function hasNameIndex(queries: Queries): Promise<boolean> {
+  const [found] = await queries.query<{ exists: boolean }>(`SELECT to_regclass('public.messages_name_time') IS NOT NULL AS exists`)
+  return found?.exists === true
+}
+
+/**
+ * Indexes each partition while it is written to, and then adds its index to that of the table, whose future partitions get one as well. Continues what an
+ * earlier call left. Embedded, where nothing runs beside a statement, it is one statement.
+ */
+async function makeNameIndex(database: Database): Promise<void> {
+  if (database.kind === 'embedded') return database.execute(`CREATE INDEX IF NOT EXISTS messages_name_time ON public.messages ${nameKey}`)
+  const briefly = (sql: string): Promise<void> =>
+    database.transaction(transaction => transaction.execute(`SET LOCAL lock_timeout = ${lockTimeoutMs}; ${sql}`))
+  if (!(await hasNameIndex(database))) await briefly(`CREATE INDEX IF NOT EXISTS messages_name_time ON ONLY public.messages ${nameKey}`)
+  const partitions = await database.query<{ name: string; isInvalid: boolean }>(
+    `SELECT child.relname AS name, own.indisvalid IS FALSE AS "isInvalid"
+     FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
+     LEFT JOIN pg_index AS own ON own.indexrelid = to_regclass(format('sluice.%I', child.relname || '_name_time'))
+     WHERE inhparent = 'public.messages'::regclass
+       AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index AS building WHERE building.relid = child.oid)
+       AND NOT EXISTS (
+         SELECT FROM pg_inherits AS attached JOIN pg_index AS part ON part.indexrelid = attached.inhrelid
+         WHERE attached.inhparent = 'public.messages_name_time'::regclass AND part.indrelid = child.oid)
+     ORDER BY 1`,
+  )
+  for (const { name, isInvalid } of partitions) {
+    const index = `sluice.${name}_name_time`
+    // A process that was stopped leaves an index that is not used.
+    if (isInvalid) await briefly(`DROP INDEX IF EXISTS ${index}`)
+    await database.execute(`CREATE INDEX CONCURRENTLY IF NOT EXISTS ${name}_name_time ON sluice.${name} ${nameKey}`)
+    await briefly(`ALTER INDEX public.messages_name_time ATTACH PARTITION ${index}`)
+  }
+}
+
+/**
+ * Creates the missing months, if the role may and nothing (such as a dump) holds a lock. Until they exist, their rows go to the default partition, so
+ * no writer waits for a month.
+ *
+ * @returns a sentence for each thing that cannot be done, with its consequence
+ * @throws DatabaseError if the table `messages` is missing or the server is down
+ */
+export async function shortcomings(database: Database, retentionMonths: number): Promise<string[]> {
+  const sentences: string[] = []
+  const { failure } = await makeMonths(database, { retentionMonths })
+  if (failure !== undefined) {
+    const until = isAnswer(failure, denied)
+      ? 'the owner of the table starts a writer or creates them as docs/stores/postgres.md describes'
+      : 'they are created, which is retried daily and when a writer starts'
+    sentences.push(
+      `partitions of the table messages cannot be created (${failure.message}): their rows go to sluice.messages_default until ${until}`,
+    )
+  }
+  const [right] = await database.query<{ create: boolean; role: string }>(
+    `SELECT has_schema_privilege('formats', 'CREATE') AS create, current_user::text AS role`,
+  )
+  if (right?.create !== true) {
+    sentences.push(
+      `the role "${right?.role}" may not create tables for JSON formats: messages of new formats become dead letters (rule format-not-allowed). To allow it, run GRANT CREATE ON SCHEMA formats TO "${right?.role}"`,
+    )
+  }
+  return sentences
+}
+
+/** How many pages of a table one statement reads, 2 MB, so that none runs or holds its locks for long. */
+const pagesAtOnce = 256
+/** Matches the names of partitions. */
+const monthName = /^messages_(\d{4})_(\d{2})$/
+
+/** The first instant (UTC) of the month that is `distance` months after that of `now`. */
+function monthStart(now: Date, distance: number): Date {
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + distance))
+}
+
+/** The first instant of the oldest month that is kept. */
+function oldestKept(now: Date, retentionMonths: number): Date {
+  return monthStart(now, -retentionMonths)
+}
+
+/**
+ * Deletes everything before the oldest month that is kept: months of `messages`, rows with odd clocks in its default partition, and documents by
+ * their creation time. If one part fails, the others are still deleted.
+ *
+ * @returns what failed; the next call continues
+ */
+async function dropBefore(database: Database, now: Date, retentionMonths: number): Promise<DatabaseError[]> {
+  const keep = oldestKept(now, retentionMonths)
+  const failures: DatabaseError[] = []
+  const attempt = failuresInto(failures)
+  await attempt(dropMonths(database, keep))
+  await attempt(deleteRows(database, 'sluice.messages_default', `time < '${keep.toISOString()}'`))
+  const formats = await database.query<{ name: string }>(
+    `SELECT format('formats.%I', table_name) AS name FROM sluice.formats WHERE to_regclass(format('formats.%I', table_name)) IS NOT NULL`,
+  )
+  for (const { name } of formats) await attempt(deleteRows(database, name, `created < ${BigInt(keep.getTime()) * 1_000_000n}`))
+  return failures
+}
+
+function failuresInto(failures: DatabaseError[]): (work: Promise<unknown>) => Promise<void> {
+  return async work => {
+    try {
+      await work
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error
+      failures.push(error)
+    }
+  }
+}
+
+async function dropMonths(database: Database, keep: Date): Promise<void> {
+  for (const table of await attachedMonths(database)) {
+    const [, year, month] = monthName.exec(table)!
+    if (Date.UTC(Number(year), Number(month) - 1) >= keep.getTime()) continue
+    await database.transaction(async transaction => {
+      // Not while a month is being created: the two would deadlock.
+      await transaction.execute(
+        `SET LOCAL lock_timeout = ${lockTimeoutMs}; SELECT pg_advisory_xact_lock(hashtextextended('sluice.partitions', 0));
+         DROP TABLE IF EXISTS sluice.${table}`,
+      )
+    })
+  }
+}
+
+/** The monthly partitions of `messages` at present, without the default partition. */
+async function attachedMonths(database: Database): Promise<string[]> {
+  const rows = await database.query<{ name: string }>(
+    `SELECT child.relname AS name FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
+     WHERE inhparent = 'public.messages'::regclass ORDER BY 1`,
+  )
+  return rows.map(row => row.name).filter(name => monthName.test(name))
+}
+
+/**
+ * Reads the table once, page by page: there is no index for these conditions, and a search for the next rows to delete would pass over all those
+ * already deleted. Rows that are written meanwhile are left to the next call.
+ */
+async function deleteRows(database: Database, table: string, condition: string): Promise<void> {
+  const [size] = await database.query<{ pages: number }>(
+    `SELECT (pg_relation_size('${table.replaceAll("'", "''")}') / current_setting('block_size')::int)::float8 AS pages`,
+  )
+  for (let page = 0; page < (size?.pages ?? 0); page += pagesAtOnce) {
+    await database.transaction(async transaction => {
+      // One process at a time: two that delete the same rows in different orders would deadlock.
+      await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.retention', 0))`)
+      await transaction.execute(
+        `DELETE FROM ${table} WHERE ctid >= '(${page},0)'::tid AND ctid < '(${page + pagesAtOnce},0)'::tid AND ${condition}`,
+      )
+    })
+  }
+}
+
+/**
+ * The key by which the rows of one publisher in one channel are indexed: an eight-byte hash of both texts, which costs the index half of what the
+ * texts would. A search by it compares the texts too.
+ *
+ * Returned as SQL, of columns or values. PostgreSQL never changes this hash function, since its own hash partitions depend on it.
+ */
+export function publisherKey(publisher = 'publisher', channel = 'channel'): string {
+  return `hashtextextended(${publisher}, hashtextextended(${channel}, 0))`
 }

@@ -1,94 +1,104 @@
-// The PostgreSQL sink: rows and offsets in one transaction, by the protocol in README.md.
+// The PostgreSQL sink: writes rows and offsets in one transaction, by the protocol in README.md.
 
-import { type Database, DatabaseError } from '../../config/postgres/database.ts'
-import { type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
-import type { LogIdentity } from '../log-registry.ts'
-import type { ErrorClass, MessageCounts, Reject, Sink } from '../sink.ts'
-import { SinkError } from '../sink-error.ts'
-import { storeBatch } from './batch-transaction.ts'
-import { abandonable, connectionNames } from './connections.ts'
-import { encode } from './encode.ts'
-import type { EncodedBatch } from './encoded-batch.ts'
-import { type FormatTables, openFormats } from './formats.ts'
-import { registerLog } from './logs.ts'
-import { isLockTimeout, openOffsets } from './offsets.ts'
+import { type Database, DatabaseError, type Step, type Transaction } from '../../database/database.ts'
+import { partitionOf } from '../../transformers/log-partition.ts'
+import { Outcome, type Range, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
+import { countMessages } from '../counts.ts'
+import { openFormats } from '../formats.ts'
+import { checkNumbers, openLogs, type SinkLogs } from '../logs.ts'
+import { acknowledge } from '../rejections.ts'
+import type { ReplayOutcome, ReplaySink } from '../replay.ts'
+import { type MessageCounts, type Positions, packedPosition, type Reject, type Sink } from '../sink.ts'
+import { abortable, connectionNames, replayName } from './connection.ts'
+import { copyTable } from './copy.ts'
+import { type EncodedBatch, encode } from './encode.ts'
+import { classify, isAnswer, isDataError, lockTimeout, missingTable } from './errors.ts'
+import { type Offsets, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
-import { shortcomings } from './rights.ts'
-import { migrateStore } from './schema.ts'
-import { meaningOf } from './sql-states.ts'
+import { formatAdder, openLogRegistry, readLogs, refuseFormats, tableOf, targetOf } from './registry.ts'
+import { checkStore, migrateStore, shortcomings } from './schema.ts'
 
-export interface PostgresSinkOptions extends LogIdentity {
+export { classify } from './errors.ts'
+
+export interface PostgresSinkOptions extends SinkLogs {
   /**
-   * Opened by the caller, who closes it after the sink. A server is to be opened with two connections or more, since a write that is given
-   * up is ended from another one, and with a statement timeout, without which a half-open connection keeps it for a quarter of an hour.
+   * The caller opens it, and closes it after the sink. A server needs two connections or more, since an aborted write is terminated from another one,
+   * and a statement timeout, without which a half-open connection blocks it for a quarter of an hour.
    */
   readonly database: Database
   readonly options: SinkOptions
-  /** Told which months cannot be made, what the role may not do, and what to do about it; the sink works without. */
+  /** Called with a sentence for each month that cannot be created and each permission that the role lacks, with what to do; the sink works all the same. */
   readonly onNotice?: (sentence: string) => void
 }
 
 /**
- * Opens a sink: brings the schema to this version, makes the months that are missing where it can, and registers the log.
+ * Opens a sink: migrates the schema to this version, creates the missing months if it can, and checks the logs.
  *
- * @throws SinkError (systemic) where the store belongs to another writer or to another log of this name
+ * @throws SinkError (systemic) if the store belongs to another writer or to another log of this name
  * @throws DatabaseError; `classify` says what it means
  */
-export async function openSink({ database, options, onNotice, ...identity }: PostgresSinkOptions): Promise<Sink<EncodedBatch>> {
+export async function openSink({ database, options, onNotice, logs }: PostgresSinkOptions): Promise<Sink<EncodedBatch>> {
   await migrateStore(database)
   for (const sentence of await shortcomings(database, options.retentionMonths)) onNotice?.(sentence)
-  const logNumber = await registerLog(database, identity)
-  const formats = openFormats(database, options)
-  const names = connectionNames(identity.writer, logNumber)
-  const offsets = openOffsets(database, { writer: identity.writer, log: logNumber, names, lockTimeoutMs: options.lockTimeoutMs })
+  const opened = await openLogs(logs, openLogRegistry(database))
+  const { logNumbers, takeNumbers } = opened
+  const { writer } = logs[0]!
+  const logNames = logs.map(({ logName }) => logName)
+  const formats = openFormats(formatAdder(database, options))
+  const names = connectionNames(writer)
+  const offsets = openOffsets(database, { writer, logNumbers, logNames, names, lockTimeoutMs: options.lockTimeoutMs })
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
-  /** A connection that nobody reads any more may hold the partitions for hours: one of this writer's own is ended. */
-  async function unheld({ ranges }: EncodedBatch, cause: DatabaseError): Promise<DatabaseError> {
+  /** A connection whose client is gone may hold the partitions for hours: this terminates such connections of the same writer. */
+  async function unheld(ranges: readonly Range[], cause: DatabaseError): Promise<DatabaseError> {
     const ended = database.kind === 'server' ? await offsets.endHolders(ranges) : 0
     return new DatabaseError(
-      `a lock was not had within ${options.lockTimeoutMs} ms (${cause.message}); of this writer's own connections that held the batch's partitions, ${ended} were ended`,
+      `a lock timed out after ${options.lockTimeoutMs} ms (${cause.message}); terminated ${ended} of this writer's own connections, which held the batch's partitions`,
       { sqlState: cause.sqlState, cause },
     )
   }
 
-  async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal, cut: AbortSignal): Promise<MessageCounts[]> {
+  async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal, abort: AbortSignal): Promise<MessageCounts[]> {
     for (let attempt = 1; ; attempt++) {
-      const tables = await resolveTables(encoded, cut)
+      const refused = await refuseFormats(formats, encoded, abort)
+      // A log may get its number between two attempts.
+      const kept = offsets.kept(encoded.ranges)
+      if (kept.length === 0) return passed(encoded, kept, countMessages(encoded.messages, encoded.ranges, encoded.rejected))
       try {
-        await offsets.prepare(encoded.ranges, cut)
-        return await storeBatch(database, offsets, { encoded, tables, reject, signal, cut })
+        await offsets.prepare(kept, abort)
+        return passed(encoded, kept, await storeBatch(database, offsets, { encoded, kept, refused, reject, signal, abort }))
       } catch (error) {
-        // Whatever was taken for known may be what failed. Not so the partitions: a row of theirs that is gone is fenced, not begun anew.
+        // The failure may come from stale cached formats. Partitions stay cached: a missing row of theirs has to fence the batch, not to be added again.
         formats.forget()
-        if (isLockTimeout(error)) throw await unheld(encoded, error)
-        if (attempt > 1 || tables.names.size === 0 || !isMissingTable(error)) throw error
+        if (isAnswer(error, lockTimeout)) throw await unheld(kept, error)
+        if (attempt > 1 || encoded.tables.every(({ format }) => format === senmlFormat) || !isAnswer(error, missingTable)) throw error
       }
     }
   }
 
-  /** The tables of the batch's formats. Messages whose format gets none are rejected. */
-  async function resolveTables(encoded: EncodedBatch, cut: AbortSignal): Promise<FormatTables> {
-    const tables = await formats.resolve(
-      encoded.tables.filter(({ format }) => format !== senmlFormat),
-      cut,
-    )
-    for (const { format, unitMessage } of encoded.tables) {
-      const refusal = tables.refused.get(format)
-      if (refusal === undefined) continue
-      for (const message of unitMessage) encoded.rejected.set(message, { message, ...refusal })
-    }
-    return tables
+  /** Remembers the counts of the ranges that are not kept. */
+  function passed({ ranges }: EncodedBatch, kept: readonly Range[], counts: MessageCounts[]): MessageCounts[] {
+    if (kept.length < ranges.length)
+      for (const [nth, range] of ranges.entries()) if (!kept.includes(range)) offsets.pass(range, counts[nth]!)
+    return counts
   }
 
   return {
-    logNumber,
-    positions: partitions => offsets.positions(partitions),
-    encode: (batch: RecordBatch) => encode(batch, logNumber),
+    logNumbers,
+    takeNumbers,
+    async positions(of) {
+      // Another worker of this writer may have taken a number, and stored offsets of partitions that are this sink's now; or an operator has freed one.
+      opened.lookUp(await readLogs(database))
+      return await offsets.positions(of)
+    },
+    encode(batch: RecordBatch) {
+      checkNumbers(logNumbers, batch)
+      return encode(batch, logNumbers)
+    },
     async write(encoded, reject, signal) {
       if (closed) throw new Error('the sink is closed')
-      const writing = abandonable(database, names.sink, signal, cut => write(encoded, reject, signal, cut))
+      const writing = abortable(database, names.sink, signal, abort => write(encoded, reject, signal, abort))
       underWay = writing.catch(() => undefined)
       return await writing
     },
@@ -100,15 +110,225 @@ export async function openSink({ database, options, onNotice, ...identity }: Pos
   }
 }
 
-/** What an error of `openSink` and of `write` means. */
-export function classify(error: unknown): ErrorClass {
-  if (error instanceof SinkError) return error.errorClass
-  if (error instanceof DatabaseError) return meaningOf(error.sqlState) === 'transient' ? 'transient' : 'systemic'
-  // Ended by the caller's signal: nothing is wrong with the store.
-  if (error instanceof Error && error.name === 'AbortError') return 'transient'
-  return 'systemic'
+interface BatchParts {
+  readonly encoded: EncodedBatch
+  /** The ranges of logs with a number; the others have neither rows nor offsets. */
+  readonly kept: readonly Range[]
+  /** Formats without a table: all their messages are rejected. */
+  readonly refused: { has(format: string): boolean }
+  readonly reject: Reject
+  /** Aborts when the caller no longer waits for the batch. */
+  readonly signal: AbortSignal
+  /** Aborts when the connection has to be closed. */
+  readonly abort: AbortSignal
 }
 
-function isMissingTable(error: unknown): boolean {
-  return error instanceof DatabaseError && error.sqlState === '42P01'
+/**
+ * Runs the transaction of a batch: in one exchange if nothing is expected to go wrong, else step by step. Unless it resolves, the outcome is unknown.
+ *
+ * In one exchange the server locks the partitions, compares and advances their offsets, COPYs and commits without waiting for the client, which
+ * decodes the next batch meanwhile. It fails as a whole if the store's offsets differ or it refuses a row; nothing is stored then, and the
+ * step-by-step way finds the cause.
+ */
+async function storeBatch(database: Database, offsets: Offsets, parts: BatchParts): Promise<MessageCounts[]> {
+  if (isPlain(parts.encoded)) {
+    try {
+      return await storeAtOnce(database, offsets, parts)
+    } catch (error) {
+      if (!isDataError(error)) throw error
+    }
+  }
+  return await database.transaction(transaction => storeStepwise(transaction, offsets, parts), parts.abort)
+}
+
+/** True if no step of the batch has to wait for an answer, of the store or of the dead letters. */
+function isPlain({ rejected }: EncodedBatch): boolean {
+  return rejected.size === 0
+}
+
+async function storeAtOnce(database: Database, offsets: Offsets, { encoded, kept, refused, abort }: BatchParts): Promise<MessageCounts[]> {
+  const counts = countMessages(encoded.messages, encoded.ranges, encoded.rejected)
+  const steps: Step[] = offsets.steps(kept, countsOf(kept, encoded, counts))
+  for (const table of encoded.tables) steps.push({ target: targetOf(table.format, refused)!, binary: table.bytes })
+  await database.run(steps, abort)
+  return counts
+}
+
+async function storeStepwise(transaction: Transaction, offsets: Offsets, parts: BatchParts): Promise<MessageCounts[]> {
+  const { encoded, kept, refused } = parts
+  const { messages, ranges, rejected } = encoded
+  const next = await offsets.lock(transaction, kept)
+  const settled = settledMessages(encoded, next)
+  const leftOut = new Set([...settled, ...rejected.keys()])
+  for (const table of encoded.tables) {
+    const target = targetOf(table.format, refused)
+    if (target === undefined) continue
+    for (const rejection of await copyTable(transaction, target, table, leftOut)) rejected.set(rejection.message, rejection)
+  }
+  const isSettled = (message: number): boolean => messages.offset[message]! < (next.get(messages.at[message]!) ?? 0)
+  await acknowledge(encoded, parts.reject, parts.signal, isSettled)
+  const counts = countMessages(messages, ranges, rejected, next)
+  await offsets.advance(transaction, kept, countsOf(kept, encoded, counts))
+  return counts
+}
+
+/** The counts of some ranges of a batch. */
+function countsOf(some: readonly Range[], { ranges }: EncodedBatch, counts: readonly MessageCounts[]): readonly MessageCounts[] {
+  return some.length === ranges.length ? counts : some.map(range => counts[ranges.indexOf(range)]!)
+}
+
+/** The messages that were stored or dead-lettered before, by their index. */
+function settledMessages({ messages, ranges }: EncodedBatch, next: Positions): Set<number> {
+  const settled = new Set<number>()
+  if (ranges.every(({ at, from }) => from === next.get(at))) return settled
+  for (let message = 0; message < messages.length; message++) {
+    if (messages.offset[message]! < (next.get(messages.at[message]!) ?? 0)) settled.add(message)
+  }
+  return settled
+}
+
+/** A message to store. */
+interface Replay {
+  readonly message: number
+  readonly position: bigint
+  readonly format: string
+  readonly channel: string
+  /** The time of its first row: microseconds for a record, nanoseconds for a document. */
+  readonly time: bigint
+}
+
+interface PostgresReplayOptions {
+  /** The caller opens and closes it. */
+  readonly database: Database
+  readonly options: SinkOptions
+  readonly writer: string
+  readonly logNumber: number
+}
+
+/** For a lock that another replay or a schema change holds. A person waits for the replay, and can start it again. */
+const replayLockTimeoutMs = 10_000
+
+/**
+ * Opens a sink for replays, which creates and registers nothing. Each message is stored once, in a transaction of the replay's own, however often it
+ * is replayed, and not at all if it is stored already. `sluice.replayed` holds the positions that were replayed before. A message may also have been
+ * stored although it has a dead letter (the letter is durable before the batch is, and a crash may come in between): that shows in its first row,
+ * which is found by channel and time.
+ *
+ * @throws SinkError (systemic) if the schema does not have this version
+ * @throws DatabaseError
+ */
+export async function openReplaySink({ database, options, writer, logNumber }: PostgresReplayOptions): Promise<ReplaySink> {
+  await checkStore(database)
+  const formats = openFormats(formatAdder(database, options))
+  const name = replayName(writer)
+
+  return {
+    write: (batch, _partial, signal) =>
+      abortable(database, name, signal, async abort => {
+        const encoded = encode(batch, [logNumber])
+        const refusedFormats = await refuseFormats(formats, encoded, abort)
+        const replays = replaysOf(batch, logNumber)
+        const { rejected } = encoded
+
+        return await database.transaction(async (transaction): Promise<ReplayOutcome> => {
+          await beginReplay(transaction, name)
+          // Must come first: every later statement then sees what the writer has stored below its offset.
+          const notPassed = await notPassedBy(transaction, batch, writer, logNumber)
+          const open = replays.filter(({ message }) => !notPassed.has(message) && !rejected.has(message))
+          const stored = await storedBefore(transaction, open, refusedFormats)
+          const leftOut = new Set([...notPassed, ...rejected.keys(), ...stored])
+          for (const table of encoded.tables) {
+            const target = targetOf(table.format, refusedFormats)
+            if (target === undefined) continue
+            for (const rejection of await copyTable(transaction, target, table, leftOut)) rejected.set(rejection.message, rejection)
+          }
+          const added = open.filter(({ message }) => !stored.has(message) && !rejected.has(message))
+          if (added.length > 0) {
+            await transaction.query('INSERT INTO sluice.replayed (position) SELECT unnest($1::bigint[])', [
+              added.map(({ position }) => position),
+            ])
+          }
+          return { refused: rejected, notPassed }
+        }, abort)
+      }),
+  }
+}
+
+/** Waits for other replays to end: they are rare, and two must not store the same message. */
+async function beginReplay(transaction: Transaction, name: string): Promise<void> {
+  await transaction.query(`SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true)`, [
+    String(replayLockTimeoutMs),
+    name,
+  ])
+  await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.replayed', 0))`)
+}
+
+/**
+ * The messages at or above the writer's next offset. A writer that crashed between a dead letter and its commit reads the message again, and may then
+ * find it valid and store it a second time. It never reads below its offset again, so no lock is needed.
+ */
+async function notPassedBy(transaction: Transaction, { messages }: RecordBatch, writer: string, log: number): Promise<Set<number>> {
+  const partitions = Array.from({ length: messages.length }, (_, message) => partitionOf(messages.at[message]!))
+  const rows = await transaction.query<{ partition: number; next_offset: bigint }>(
+    'SELECT partition, next_offset FROM sluice.offsets WHERE writer = $1 AND log = $2 AND partition = ANY ($3::int[])',
+    [writer, log, [...new Set(partitions)]],
+  )
+  const next = new Map(rows.map(row => [row.partition, Number(row.next_offset)]))
+  const notPassed = new Set<number>()
+  for (let message = 0; message < messages.length; message++) {
+    if (messages.offset[message]! >= (next.get(partitions[message]!) ?? 0)) notPassed.add(message)
+  }
+  return notPassed
+}
+
+function replaysOf({ messages, records, documents }: RecordBatch, log: number): Replay[] {
+  const replays = new Map<number, Replay>()
+  const add = (message: number, format: string, time: () => bigint): void => {
+    if (replays.has(message) || messages.outcome[message] !== Outcome.stored) return
+    const position = packedPosition(log, partitionOf(messages.at[message]!), messages.offset[message]!)
+    replays.set(message, { message, position, format, channel: messages.channel[message]!, time: time() })
+  }
+  for (let at = 0; at < records.length; at++) add(records.message[at]!, senmlFormat, () => BigInt(records.timeUs[at]!))
+  for (let at = 0; at < documents.length; at++) {
+    add(
+      documents.message[at]!,
+      documents.format[at]!,
+      () => BigInt(documents.createdUs[at]!) * 1000n + BigInt(documents.createdRestNs[at]!),
+    )
+  }
+  return [...replays.values()]
+}
+
+/** The messages that were stored before: by a replay, or by the writer after their dead letter. */
+async function storedBefore(
+  transaction: Transaction,
+  replays: readonly Replay[],
+  refused: { has(format: string): boolean },
+): Promise<Set<number>> {
+  const stored = new Set<number>()
+  const byPosition = new Map(replays.map(replay => [replay.position, replay]))
+  const before = await transaction.query<{ position: bigint }>('SELECT position FROM sluice.replayed WHERE position = ANY ($1::bigint[])', [
+    [...byPosition.keys()],
+  ])
+  for (const { position } of before) stored.add(byPosition.get(position)!.message)
+  // No row has a channel with a NUL, and no parameter can contain one.
+  const open = replays.filter(({ message, channel }) => !stored.has(message) && !channel.includes('\0'))
+  for (const [format, some] of Map.groupBy(open, replay => replay.format)) {
+    const table = format === senmlFormat ? 'public.messages' : refused.has(format) ? undefined : tableOf(format)
+    if (table === undefined) continue
+    for (const { position } of await storedAmong(transaction, table, format, some)) stored.add(byPosition.get(position)!.message)
+  }
+  return stored
+}
+
+function storedAmong(transaction: Transaction, table: string, format: string, replays: readonly Replay[]): Promise<{ position: bigint }[]> {
+  const sameTime =
+    format === senmlFormat ? `stored.time = timestamptz 'epoch' + replay.time * interval '1 microsecond'` : 'stored.created = replay.time'
+  return transaction.query<{ position: bigint }>(
+    `SELECT position FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS replay (channel, time, position)
+     WHERE EXISTS (
+       SELECT FROM ${table} AS stored WHERE stored.channel = replay.channel AND ${sameTime} AND stored.position = replay.position
+     )`,
+    [replays.map(({ channel }) => channel), replays.map(({ time }) => time), replays.map(({ position }) => position)],
+  )
 }

@@ -1,4 +1,4 @@
-// The help of the tools: found from the top, and with an example for every command.
+// The help of the tools: reachable from the top, and with an example for every command.
 
 import { expect, test } from 'vitest'
 import { outputOf, sluice } from './command.ts'
@@ -19,16 +19,16 @@ test('sluice --help names the tools, and each of them its commands', async () =>
 })
 
 test.each(Object.entries(commands).flatMap(([tool, names]) => names.map(name => [tool, name])))(
-  'sluice %s %s --help shows an example of it',
+  'sluice %s %s --help shows an example',
   async (tool, name) => {
     const help = (await outputOf([tool, name, '--help'])).toString()
     const [, examples] = help.split(/^Examples?:$/m)
-    expect(examples).toContain(`sluice ${tool} ${name}`)
+    expect(examples).toContain(`./sluice ${tool} ${name}`)
   },
 )
 
 test('a tool without a command shows its help and fails', async () => {
   const { code, errors } = await sluice(['senml'])
   expect(code).toBe(1)
-  expect(errors).toMatch(/^Usage: sluice senml/)
+  expect(errors).toMatch(/^Usage: \.\/sluice senml/)
 })

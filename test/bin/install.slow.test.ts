@@ -1,4 +1,4 @@
-// Installing what is missing, with a stand-in for npm that notes how it was called and takes a while.
+// Installs missing packages, with a slow stand-in for npm that records its calls.
 
 import { spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { temporaryFolder } from '../temporary-folder.ts'
 
 const source = fileURLToPath(new URL('../../bin/install.js', import.meta.url))
 const modules = fileURLToPath(new URL('../../node_modules/', import.meta.url))
-/** The package that holds Node for this system. */
+/** The package with Node for this system. */
 const nodePackage = readdirSync(modules).find(name => /^node-(bin-)?/.test(name) && name.endsWith(`${process.platform}-${process.arch}`))!
 
 const lock = {
@@ -22,7 +22,7 @@ const lock = {
   },
 }
 
-/** Installs as npm does: everything away, some time, then the list of what is there. */
+/** Installs like npm: removes everything, takes some time, then writes the list of packages. */
 const npm = `
 import { appendFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
@@ -79,7 +79,7 @@ function newProject(): Project {
   }
 }
 
-test('what is missing is installed once, in one line, and the second time nothing is done or said', async () => {
+test('missing packages are installed once, with one line of output; the second time nothing is done or printed', async () => {
   const project = newProject()
   const first = await project.run('production')
   expect(first.code).toBe(0)
@@ -88,7 +88,7 @@ test('what is missing is installed once, in one line, and the second time nothin
   expect(project.calls().map(({ flags }) => flags.slice(0, 2))).toEqual([['ci', '--omit=dev']])
 })
 
-test('a development install is a production one, and not the other way round', async () => {
+test('a development install counts as a production one, and not the other way round', async () => {
   const project = newProject()
   await project.run('production')
   await project.run('development')
@@ -97,7 +97,7 @@ test('a development install is a production one, and not the other way round', a
   expect(project.calls().map(({ flags }) => flags[1])).toEqual(['--omit=dev', '--include=dev'])
 })
 
-test.each(['pg', 'node-here'])('an install that lacks %s, or has it in another version, is done again', async name => {
+test.each(['pg', 'node-here'])('an install without %s, or with another version of it, is repeated', async name => {
   const project = newProject()
   await project.run('production')
   const path = join(project.root, 'node_modules', '.package-lock.json')
@@ -111,7 +111,7 @@ test.each(['pg', 'node-here'])('an install that lacks %s, or has it in another v
   expect(project.calls()).toHaveLength(3)
 })
 
-test('dependencies that the lock file does not have yet are npm’s to complain about', async () => {
+test('dependencies that the lock file lacks are left to npm’s own error', async () => {
   const project = newProject()
   await project.run('production')
   writeFileSync(join(project.root, 'package.json'), JSON.stringify({ type: 'module', dependencies: { pg: '9.0.0' } }))
@@ -119,7 +119,7 @@ test('dependencies that the lock file does not have yet are npm’s to complain 
   expect(project.calls()).toHaveLength(2)
 })
 
-test('what was said to the outer npm does not change the install; where npm fetches from does', async () => {
+test('settings of the outer npm do not change the install, except for npm’s registry', async () => {
   const project = newProject()
   await project.run('development', {
     NODE_ENV: 'production',
@@ -145,13 +145,13 @@ test('each Node that package.json names has a sha256 constant, which SECURITY.md
   for (const [, name, sum] of constants) expect(told).toContain(`| \`${name}\` | \`${sum}\` |`)
 })
 
-test('the Node that was installed passes', async () => {
+test('an intact installed Node passes the check', async () => {
   const project = newProject()
   symlinkSync(join(modules, nodePackage, 'bin', 'node'), join(project.root, 'node-here'))
   expect((await project.run('production')).code).toBe(0)
 })
 
-test('a Node with other bytes fails the install, is deleted without being run, and is fetched again by the next one', async () => {
+test('a Node with other bytes fails the install, is deleted without being run, and is fetched again next time', async () => {
   const project = newProject()
   writeFileSync(join(project.root, 'node-here'), '#!/bin/sh\ntouch was-run\n', { mode: 0o755 })
   const failed = await project.run('production')
@@ -165,7 +165,7 @@ test('a Node with other bytes fails the install, is deleted without being run, a
   expect(project.calls()).toHaveLength(2)
 })
 
-test('no script of a package is run by an install, which comes before its Node is checked', async () => {
+test('an install runs no package’s scripts, because its Node is checked later', async () => {
   const project = newProject()
   await project.run('development', { npm_config_ignore_scripts: 'false' })
   const { flags, environment } = project.calls()[0]!
@@ -173,7 +173,7 @@ test('no script of a package is run by an install, which comes before its Node i
   expect(environment).not.toHaveProperty('npm_config_ignore_scripts')
 })
 
-test('two at once install once', async () => {
+test('two concurrent processes install once', async () => {
   const project = newProject()
   const both = await Promise.all([project.run('development'), project.run('production')])
   expect(both.map(({ code }) => code)).toEqual([0, 0])
@@ -208,6 +208,6 @@ test.each([
   expect((await project.run('production')).code).toBe(0)
 })
 
-test('a kind that is none is told', async () => {
+test('an unknown kind is an error', async () => {
   expect(await newProject().run('constructor')).toEqual({ code: 1, output: 'sluice: say node bin/install.js production, or development\n' })
 })

@@ -1,4 +1,4 @@
-// SIGKILL for each process between a person and the platform: none leaves the platform behind, and the next start succeeds.
+// SIGKILL for each process between the user and the platform: none leaves the platform behind, and the next start succeeds.
 
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,12 +6,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { freePort } from '../servers/free-port.ts'
+import { freePort } from '../servers/process/free-port.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The process and all that it started, outermost first. */
+/** The process and its descendants, outermost first. */
 function chainOf(pid: number): number[] {
   const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n')
   const pairs = lines.map(line => line.trim().split(/\s+/).map(Number) as [pid: number, parent: number])

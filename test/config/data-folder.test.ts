@@ -1,4 +1,4 @@
-// The data folder: one process at a time, however the last one ended, and what is known of that end.
+// The data folder: used by one process at a time, and how the last process ended.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -33,7 +33,7 @@ async function kill(child: ChildProcess): Promise<void> {
 const modeOf = (path: string) => statSync(path).mode & 0o777
 const isRoot = process.getuid?.() === 0
 
-/** What a process of the user "nobody" says, that cannot open the folder. */
+/** The error of a process that runs as the user "nobody" and cannot open the folder. */
 async function refusalElsewhere(path: string): Promise<string> {
   const child = spawn(process.execPath, [script, path], { uid: 65534, gid: 65534, stdio: ['ignore', 'ignore', 'pipe'] })
   children.push(child)
@@ -45,7 +45,7 @@ async function refusalElsewhere(path: string): Promise<string> {
   return said
 }
 
-test('a new folder is made for its owner only, and a clean stop is known as one', async () => {
+test('a new folder is private to its owner, and a clean stop is recorded', async () => {
   const path = newPath()
   const first = await openDataFolder(path)
   expect(first).toMatchObject({ path, lastStop: 'first' })
@@ -58,13 +58,13 @@ test('a new folder is made for its owner only, and a clean stop is known as one'
   await second.close()
 })
 
-test('a second process is refused with a sentence that names the folder, the process and what to do', async () => {
+test('a second process is refused with an error that names the folder, the process and what to do', async () => {
   const path = newPath()
   const { child } = await openElsewhere(path)
   const refused = await openDataFolder(path).catch((error: unknown) => error)
   expect(refused).toBeInstanceOf(DataFolderInUseError)
   expect((refused as Error).message).toBe(
-    `the data folder ${path} is in use by process ${child.pid}: stop that one, or give another folder with --data`,
+    `the data folder ${path} is in use by process ${child.pid}: stop it, or use another folder with --data`,
   )
 })
 
@@ -76,7 +76,7 @@ test('SIGKILL leaves no lock behind, and the next start knows that the process w
   expect(next.lastStop).toBe('killed')
 })
 
-test('a process ending while the lock is waited for by nobody else gives it to exactly one of many', async () => {
+test('when a process ends, exactly one of many waiting ones gets the lock', async () => {
   const path = newPath()
   const opened = await Promise.allSettled(Array.from({ length: 5 }, () => openDataFolder(path)))
   const won = opened.filter(result => result.status === 'fulfilled')
@@ -84,14 +84,14 @@ test('a process ending while the lock is waited for by nobody else gives it to e
   await won[0]!.value.close()
 })
 
-test('an unclean stop before another boot of the machine is a power cut', async () => {
+test('an unclean stop before a reboot of the machine is a power cut', async () => {
   const path = newPath()
   const folder = await openDataFolder(path)
   await folder.close()
   const statePath = join(path, 'state.json')
   const state = JSON.parse(readFileSync(statePath, 'utf8')) as object
   writeFileSync(statePath, JSON.stringify({ ...state, boot: 'another' }))
-  // As long as nobody has noted that what is there is whole, also a start that is killed in its check is followed by another.
+  // Until the data was checked, a start that is killed during its check is followed by another one.
   for (let round = 0; round < 2; round++) {
     const next = await openDataFolder(path)
     expect(next.lastStop).toBe('power-cut')
@@ -105,7 +105,7 @@ test('an unclean stop before another boot of the machine is a power cut', async 
   await after.close()
 })
 
-test('a folder of a newer release is refused, and stays as it is', async () => {
+test('a folder of a newer release is refused, and not changed', async () => {
   const path = newPath()
   await (await openDataFolder(path)).close()
   const statePath = join(path, 'state.json')
@@ -117,7 +117,7 @@ test('a folder of a newer release is refused, and stays as it is', async () => {
   await (await openDataFolder(path)).close()
 })
 
-test('a damaged state file, and a path that is a file, are told in a sentence', async () => {
+test('a damaged state file, and a path that is a file, are clear errors', async () => {
   const path = newPath()
   await (await openDataFolder(path)).close()
   writeFileSync(join(path, 'state.json'), '{"format":')
@@ -125,7 +125,7 @@ test('a damaged state file, and a path that is a file, are told in a sentence', 
   await expect(openDataFolder(join(path, 'state.json', 'inner'))).rejects.toThrow('a part of the path is a file')
 })
 
-test('a folder that was there before is closed to others where it is empty or a data folder', async () => {
+test('an existing folder is made private if it is empty or a data folder', async () => {
   const path = newPath()
   mkdirSync(join(path, 'lost+found'), { recursive: true })
   chmodSync(path, 0o755)
@@ -138,12 +138,12 @@ test('a folder that was there before is closed to others where it is empty or a 
   expect([modeOf(path), modeOf(join(path, 'lock.db'))]).toEqual([0o700, 0o600])
 })
 
-test('a folder of other files that others can enter is refused with what to do, and stays as it is', async () => {
+test('a folder with other files that others can enter is refused with what to do, and not changed', async () => {
   const path = newPath()
   mkdirSync(join(path, 'photos'), { recursive: true })
   chmodSync(path, 0o755)
   await expect(openDataFolder(path)).rejects.toThrow(
-    `the data folder ${path} has mode 0755, so that others can enter it, and holds other files, which may be meant for them: run chmod 700 ${path} as its owner, or give a new folder inside it with --data`,
+    `the data folder ${path} has mode 0755, so others can enter it, and it holds other files, which may be shared on purpose: run chmod 700 ${path} as its owner, or use a new folder inside it with --data`,
   )
   expect(modeOf(path)).toBe(0o755)
   const inner = await openDataFolder(join(path, 'data'))
@@ -151,34 +151,36 @@ test('a folder of other files that others can enter is refused with what to do, 
   await inner.close()
 })
 
-test.skipIf(!isRoot)('a folder of somebody else that others can enter is refused with what to do', async () => {
+test.skipIf(!isRoot)("another user's folder that others can enter is refused with what to do", async () => {
   const path = newPath()
   mkdirSync(path)
   chmodSync(join(path, '..'), 0o755)
   chmodSync(path, 0o777)
   expect(await refusalElsewhere(path)).toContain(
-    `DataFolderError: the data folder ${path} has mode 0777, so that others can enter it, and this user may not change that: run chmod 700 ${path}`,
+    `DataFolderError: the data folder ${path} has mode 0777, so others can enter it, and this user cannot change that: run chmod 700 ${path}`,
   )
 })
 
-test('folders above that are missing are made too, for the owner only', async () => {
+test('missing parent folders are created too, for the owner only', async () => {
   const path = newPath()
   await (await openDataFolder(join(path, 'a', 'b'))).close()
   expect([modeOf(path), modeOf(join(path, 'a')), modeOf(join(path, 'a', 'b'))]).toEqual([0o700, 0o700, 0o700])
 })
 
-test.skipIf(process.platform !== 'linux')('a place where no folder can be made is told in a sentence', async () => {
+test.skipIf(process.platform !== 'linux')('a place in which no folder can be created is a clear error', async () => {
   await expect(openDataFolder('/proc/nope/inner')).rejects.toThrow(
-    'the data folder /proc/nope/inner cannot be made: the system takes no folder there; give another one with --data',
+    'the data folder /proc/nope/inner cannot be created: the system allows no folder there; use another one with --data',
   )
 })
 
-test('a state file that cannot be read, and one that cannot be written, are told in a sentence', async () => {
+test('a state file that cannot be read, and one that cannot be written, are clear errors', async () => {
   const unreadable = newPath()
   mkdirSync(join(unreadable, 'state.json'), { recursive: true })
   const refused = await openDataFolder(unreadable).catch((error: unknown) => error)
   expect(refused).toBeInstanceOf(DataFolderError)
-  expect((refused as Error).message).toMatch(/state\.json cannot be read \(EISDIR\): give this user the data folder and its files/)
+  expect((refused as Error).message).toMatch(
+    /state\.json cannot be read \(EISDIR\): make this user the owner of the data folder and its files/,
+  )
 
   const path = newPath()
   const folder = await openDataFolder(path)

@@ -1,27 +1,27 @@
-// The log: its form, and that no secret and no row reaches it.
+// The log: its format, without secrets and rows.
 
 import { PassThrough } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { createLogger } from '../../config/logger.ts'
-import { DatabaseError } from '../../config/postgres/database.ts'
+import { DatabaseError } from '../../database/database.ts'
 
 async function logged(pretty: boolean, write: (logger: ReturnType<typeof createLogger>) => void): Promise<string> {
   const stream = new PassThrough()
   write(createLogger({ level: 'info', pretty }, stream))
-  // The readable form passes through a stream of its own, which needs a turn.
+  // The pretty stream needs a turn of the event loop.
   await setImmediate()
   return (stream.read() as Buffer | null)?.toString() ?? ''
 }
 
-test('a line is one JSON object with level, time and message, and nothing of the machine', async () => {
+test('a line is one JSON object with level, time and message, and nothing about the machine', async () => {
   const line = JSON.parse(await logged(false, logger => logger.info({ rows: 3 }, 'batch stored'))) as Record<string, unknown>
   expect(Object.keys(line)).toEqual(['level', 'time', 'rows', 'msg'])
   expect(line).toMatchObject({ level: 'info', rows: 3, msg: 'batch stored' })
   expect(new Date(line['time'] as string).getTime()).toBeGreaterThan(Date.now() - 60_000)
 })
 
-test.each([false, true])('secrets are masked at every level that a line may have (pretty: %s)', async pretty => {
+test.each([false, true])('secrets are redacted on both levels of a line (pretty: %s)', async pretty => {
   const text = await logged(pretty, logger => {
     logger.info(
       { authorization: 'hidden1', password: 'hidden2', thing: { key: 'hidden3' }, req: { headers: { authorization: 'hidden4' } } },
@@ -33,7 +33,7 @@ test.each([false, true])('secrets are masked at every level that a line may have
   expect(text.match(/\*\*\*/g)?.length).toBeGreaterThanOrEqual(4)
 })
 
-test('an error is logged with its causes and code, and without what a driver hung on it', async () => {
+test("an error is logged with its causes and code, and without a driver's other properties", async () => {
   const driver = Object.assign(new Error('duplicate key'), { code: '23505', detail: 'Key (email)=(hidden@example.com) already exists.' })
   const error = new DatabaseError('insert failed', { sqlState: '23505', detail: 'hidden', cause: driver })
   const line = JSON.parse(await logged(false, logger => logger.error({ err: error }, 'request failed'))) as { err: Record<string, unknown> }
@@ -46,7 +46,7 @@ test('an error is logged with its causes and code, and without what a driver hun
   expect(JSON.stringify(line)).not.toContain('hidden')
 })
 
-test('an error that is its own cause is logged all the same', async () => {
+test('an error that is its own cause is logged', async () => {
   const error = new Error('round')
   error.cause = error
   expect(await logged(false, logger => logger.error({ err: error }, 'x'))).toContain('round')

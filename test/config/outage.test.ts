@@ -1,9 +1,9 @@
-// Outages: their lines by a clock that the test moves, their gauge, and what a line says of an error.
+// Outages: their log lines with a clock that the test moves, their gauge, and errors as text.
 
 import { Registry } from 'prom-client'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { factOf, openOutage, openOutages, watchDependency } from '../../config/outage.ts'
-import { recordingLogger } from '../pipeline/workers/recording-logger.ts'
+import { recordingLogger } from '../pipeline/writer/workers/recording-logger.ts'
 
 beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2026, 10, 23, 12), toFake: ['performance', 'Date', 'setTimeout', 'clearTimeout'] }))
 afterEach(() => void vi.useRealTimers())
@@ -16,7 +16,7 @@ function open(patienceMs = 0) {
   return { report, lines, sentences: () => lines().map(({ msg }) => msg) }
 }
 
-test('an outage is one line when it begins, one a minute while it lasts, and one at its end with what waited', () => {
+test('an outage logs one line when it begins, one a minute while it lasts, and one at its end with the waiting messages', () => {
   const { report, lines } = open()
   const store = report()
   for (let second = 0; second < 150; second += 10) {
@@ -46,7 +46,7 @@ test('an outage is one line when it begins, one a minute while it lasts, and one
   expect(JSON.stringify(lines())).not.toMatch(/"err"|"stack"| {4}at /)
 })
 
-test('what newly waits for it is logged at once, and once: a start, or another reason not to be ready', () => {
+test('new consequences are logged immediately, once: a waiting start, or another reason not to be ready', () => {
   const { report, sentences } = open()
   const [start, changes] = [report(), report()]
   for (let second = 0; second < 30; second++) {
@@ -62,7 +62,7 @@ test('what newly waits for it is logged at once, and once: a start, or another r
   ])
 })
 
-test('what comes and goes every second for an hour is two lines a minute, which count the others', () => {
+test('short outages every second for an hour log two lines a minute, which count the others', () => {
   const { report, sentences } = open()
   const store = report()
   for (let second = 0; second < 3600; second++) {
@@ -76,7 +76,7 @@ test('what comes and goes every second for an hour is two lines a minute, which 
   expect(sentences().at(-1)).toBe('PostgreSQL is back after 0.5 s')
 })
 
-test('an outage that begins among many short ones is logged within a minute, with when it began', () => {
+test('an outage that begins among many short ones is logged within a minute, with its start', () => {
   const { report, sentences } = open()
   const store = report()
   for (let second = 0; second < 10; second++) {
@@ -92,7 +92,7 @@ test('an outage that begins among many short ones is logged within a minute, wit
   expect(sentences().slice(before)).toEqual([expect.stringContaining('is away since 2026-11-23T12:00:10.000Z (')])
 })
 
-test('parts that meet the same outage are one: it begins with the first, ends with the last, and what waits adds up', () => {
+test('components that report the same outage share it: it begins with the first, ends with the last, and waiting messages add up', () => {
   const { report, sentences } = open()
   const [messages, replays, closed] = [report(), report(), report()]
   for (const part of [messages, replays, closed]) part.failed(refused)
@@ -103,7 +103,7 @@ test('parts that meet the same outage are one: it begins with the first, ends wi
   expect(sentences().slice(1)).toEqual(['PostgreSQL is back after 0.0 s: 23 messages waited'])
 })
 
-test('what is over before the patience ends is not logged', () => {
+test('an outage that ends before the patience is not logged', () => {
   const { report, sentences } = open(10_000)
   const broker = report()
   for (const ms of [9_000, 11_000]) {
@@ -118,7 +118,7 @@ test('what is over before the patience ends is not logged', () => {
   ])
 })
 
-test('the gauge has each dependency from the start, and is 1 while one is away', async () => {
+test('the gauge contains each dependency from the start, and is 1 during an outage', async () => {
   const registry = new Registry()
   const outages = openOutages(recordingLogger().logger, registry, 'reader', { store: 'PostgreSQL', control_plane: 'the control plane' })
   const values = async () =>
@@ -136,7 +136,7 @@ test('the gauge has each dependency from the start, and is 1 while one is away',
   expect(await values()).toEqual({ store: 0, control_plane: 0 })
 })
 
-test('a dependency that is watched is away while its check gives no answer or fails, also without requests', async () => {
+test('a watched dependency is away while its check hangs or fails, also without requests', async () => {
   vi.useRealTimers()
   const { report, sentences } = open()
   const stop = new AbortController()
@@ -172,4 +172,4 @@ test.each([
   ['a URL', new Error('cannot open postgres://sluice:hidden@db:5432/x'), 'cannot open postgres://***@db:5432/x'],
   ['a password that is not escaped', new Error('cannot open postgres://sluice:hid@d/en@db:5432/x'), 'cannot open postgres://***@db:5432/x'],
   ['no error', 'gone', 'gone'],
-])('%s is a fact of a few words', (_name, error, fact) => expect(factOf(error)).toBe(fact))
+])('%s becomes a short text', (_name, error, fact) => expect(factOf(error)).toBe(fact))

@@ -1,4 +1,4 @@
-// Publicly known secrets: which they are, and that only production refuses them.
+// Publicly known secrets, which only production refuses.
 
 import { expect, test } from 'vitest'
 import { isKnownSecret, knownSecretFaults } from '../../config/production.ts'
@@ -23,7 +23,7 @@ test.each(['x7kq2-m3p4d-9w8vh-t5z6n', 'f3a9c1e07b5d', 'a-token-that-processes-sh
   expect(isKnownSecret(secret)).toBe(false),
 )
 
-test('only production refuses them, all at once and without showing them', () => {
+test('only production refuses them, all together and without showing them', () => {
   const secrets = { 'admin.password': 'password1', 'internal.token': undefined, 'database.url': 'x7kq2-m3p4d', master_key: 'A'.repeat(43) }
   expect(knownSecretFaults('development', secrets)).toEqual([])
   const faults = knownSecretFaults('production', secrets)

@@ -1,9 +1,9 @@
-// Waiting for what a start needs: it ends with the signal, also in the middle of an attempt, and what opens too late is closed.
+// Waiting for dependencies at a start: the signal ends it, also during an attempt, and whatever opens later is closed.
 
 import { expect, test } from 'vitest'
 import { openOutage } from '../../config/outage.ts'
 import { openWhenThere, type Waiting } from '../../config/run-process.ts'
-import { recordingLogger } from '../pipeline/workers/recording-logger.ts'
+import { recordingLogger } from '../pipeline/writer/workers/recording-logger.ts'
 
 class AwayError extends Error {}
 
@@ -16,7 +16,7 @@ function waiting<Part>(parts: Pick<Waiting<Part>, 'open'> & Partial<Waiting<Part
   }
 }
 
-test('what is away is opened again until it is there', async () => {
+test('opening is retried while the dependency is away', async () => {
   let attempts = 0
   const open = async (): Promise<string> => {
     if (++attempts === 1) throw new AwayError('away')
@@ -26,12 +26,12 @@ test('what is away is opened again until it is there', async () => {
   expect(attempts).toBe(2)
 })
 
-test('what no waiting mends is thrown at once', async () => {
+test('a permanent error is thrown immediately', async () => {
   const open = (): Promise<string> => Promise.reject(new Error('a wrong password'))
   await expect(openWhenThere(waiting({ open }))).rejects.toThrow('a wrong password')
 })
 
-test('the signal ends the wait in the middle of an attempt, and a part that opens later is closed', async () => {
+test('the signal ends the wait during an attempt, and a part that opens later is closed', async () => {
   const stop = new AbortController()
   const opening = Promise.withResolvers<string>()
   const closed = Promise.withResolvers<string>()
@@ -44,7 +44,7 @@ test('the signal ends the wait in the middle of an attempt, and a part that open
   expect(await closed.promise).toBe('too late')
 })
 
-test('an attempt that fails after the signal, and a late part that does not close, are nobody’s fault', async () => {
+test('an attempt that fails after the signal, and a late part that does not close, are ignored', async () => {
   for (const ending of ['opening', 'closing']) {
     const stop = new AbortController()
     const opening = Promise.withResolvers<string>()

@@ -1,10 +1,10 @@
-// A process for the test of signals: says `ready`, and what it does with the first one, by its argument.
+// A process for the test of signals: prints `ready`, and handles the first signal as its argument says.
 
 import { stopOnSignals } from '../../config/signals.ts'
 
 const [, , behaviour] = process.argv
 const stop = stopOnSignals({
-  deadlineMs: 700,
+  deadlineMs: 3_000,
   onStop: signal => console.log(`stopping on ${signal}`),
   onDeadline: () => console.log('too slow'),
 })

@@ -1,4 +1,4 @@
-// Stopping by signals, shown with real processes.
+// Stopping by signals, with real processes.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -38,7 +38,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)('%s aborts, and a process that drains 
 test.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
-] as const)('another signal, %s, ends it at once with %i', async (second, code) => {
+] as const)('another signal, %s, ends it immediately with %i', async (second, code) => {
   const { child, ended, seen } = await start('hangs')
   child.kill(second === 'SIGINT' ? 'SIGTERM' : 'SIGINT')
   await seen('stopping')
@@ -46,7 +46,7 @@ test.each([
   expect(await ended).toBe(code)
 })
 
-test('the same signal again within half a second is the same one, later it is a second one', async () => {
+test('the same signal within half a second counts once, later it is a second one', async () => {
   const { child, ended, seen, output } = await start('hangs')
   child.kill('SIGINT')
   await seen('stopping')
@@ -58,7 +58,7 @@ test('the same signal again within half a second is the same one, later it is a 
   expect(output()).not.toContain('too slow')
 })
 
-test('what does not drain in time is ended with 1', async () => {
+test('a process that does not drain in time is ended with 1', async () => {
   const { child, ended, output } = await start('hangs')
   child.kill('SIGTERM')
   expect(await ended).toBe(1)

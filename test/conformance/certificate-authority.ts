@@ -1,4 +1,4 @@
-// What every certificate authority promises (control-plane/certificates/authority.ts), to be run against each.
+// The contract of every certificate authority (control-plane/certificates/authorities/authority.ts).
 
 import { createPublicKey, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
@@ -6,23 +6,23 @@ import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer } from 'node:tls'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { Database } from '../../config/postgres/database.ts'
-import type { Authority, SignedCertificate } from '../../control-plane/certificates/authority.ts'
+import type { Authority, SignedCertificate, SigningRequest } from '../../control-plane/certificates/authorities/authority.ts'
 import { openNewCsrs } from '../../control-plane/certificates/csr.ts'
 import { newThingId, newUserId, type ThingId } from '../../control-plane/ids.ts'
 import { itself } from '../../control-plane/writes.ts'
+import type { Database } from '../../database/database.ts'
 import { crlPem, makeCsr, readCrl, verify } from '../control-plane/certificates/openssl.ts'
 
 export interface OpenedAuthority {
   readonly authority: Authority
   readonly database: Database
-  /** PEM of the root that is trusted. */
+  /** PEM of the trusted root. */
   readonly root: () => Promise<string>
-  /** DER of CRLs of those that stand above what signs, which name nothing. */
+  /** CRLs of the authorities above the signing one, as DER, which list nothing. */
   readonly upperCrls?: readonly Buffer[]
-  /** Keeps a certificate as the store of certificates does. */
+  /** Stores a certificate like the store of certificates. */
   readonly keep: (thing: ThingId, signed: SignedCertificate) => Promise<void>
-  /** Revokes in a transaction as that store does. */
+  /** Revokes in a transaction like that store. */
   readonly revoke: (...serials: readonly string[]) => Promise<void>
 }
 
@@ -30,7 +30,7 @@ const hour = 3600
 const newCsrs = openNewCsrs()
 const caller = { ...itself, user: newUserId() }
 
-/** @param open asked in hooks, with whatever is in it from before */
+/** @param open called in hooks; data of earlier tests may be in it */
 export function certificateAuthorityConformance(open: () => OpenedAuthority | Promise<OpenedAuthority>): void {
   describe('certificate authority', () => {
     let opened: OpenedAuthority
@@ -40,7 +40,7 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       thing = newThingId()
     })
 
-    async function sign(given?: { readonly csr: string; readonly publicKey: Buffer }, ttlSeconds = hour) {
+    async function sign(given?: Pick<SigningRequest, 'csr' | 'publicKey'>, ttlSeconds = hour) {
       const made = given === undefined ? await newCsrs.make(caller, thing, { type: 'ec' }) : undefined
       const { csr, publicKey } = given ?? made!
       const signed = await opened.authority.sign({ thing, csr, publicKey, ttlSeconds })
@@ -59,8 +59,8 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       ['P-256', ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256']],
       ['P-384', ['ec', '-pkeyopt', 'ec_paramgen_curve:P-384']],
       ['RSA', ['rsa:2048']],
-    ])('a certificate is for the key of the request, of %s, and for the thing as a client of TLS alone', async (_name, kind) => {
-      const { key, ...request } = await makeCsr(`/CN=${thing}`, kind)
+    ])('a certificate is for the key of the request, of %s, and for the thing as a TLS client only', async (_name, kind) => {
+      const { key, request } = await makeCsr(`/CN=${thing}`, kind)
       const signed = await sign(request)
       expect([await check(signed, false), await check(signed)]).toEqual(['OK', 'OK'])
       const { subject, ca, publicKey, keyUsage } = signed.parsed
@@ -71,13 +71,13 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       expect(new X509Certificate(signed.certificate).checkIssued(new X509Certificate(signed.issuingCa))).toBe(true)
     })
 
-    test('serials are positive, of 64 bits at least and 20 octets at most, and never the same (RFC 5280 §4.1.2.2)', async () => {
+    test('serials are positive, unique, and have at least 64 bits and at most 20 octets (RFC 5280 §4.1.2.2)', async () => {
       const serials = await Promise.all(Array.from({ length: 20 }, async () => (await sign()).serial))
       for (const serial of serials) expect(serial).toMatch(/^[0-9a-f]{16,40}$/)
       expect(new Set(serials).size).toBe(20)
     })
 
-    test('a certificate lives as long as asked', async () => {
+    test('a certificate is valid for the requested time', async () => {
       const { parsed } = await sign(undefined, 5 * hour)
       expect(Math.abs(parsed.validToDate.getTime() - Date.now() - 5 * hour * 1000)).toBeLessThan(120_000)
     })
@@ -87,8 +87,8 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       ['more of a subject', '/O=Other/CN=somebody else', []],
       ['another alternative name', '/', ['-addext', 'subjectAltName=DNS:other.example']],
       ['the rights of an authority', '/', ['-addext', 'basicConstraints=critical,CA:TRUE']],
-    ])('a CSR with %s is refused, or that is not taken over', async (_name, subject, more) => {
-      const request = await makeCsr(subject, undefined, more)
+    ])('a CSR with %s is refused, or that part is ignored', async (_name, subject, more) => {
+      const { request } = await makeCsr(subject, undefined, more)
       const signed = await sign(request).catch((error: unknown) => error)
       if (signed instanceof Error)
         return expect(signed).toMatchObject({ code: 'malformed_request', message: expect.stringContaining('refuses') })
@@ -97,7 +97,7 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       expect([undefined, `DNS:${thing}`]).toContain(parsed.subjectAltName)
     })
 
-    test('what is revoked is in the CRL at once, and OpenSSL refuses it; all else stays', async () => {
+    test('a revoked certificate is immediately in the CRL, and OpenSSL refuses it; others stay valid', async () => {
       const [kept, revoked] = [await sign(), await sign()]
       await opened.revoke(revoked.serial)
       const { serials } = await readCrl(await opened.authority.crl())
@@ -105,7 +105,7 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       expect([await check(kept), await check(revoked), await check(revoked, false)]).toEqual(['OK', 'certificate revoked', 'OK'])
     })
 
-    test('a server of Node.js with this CRL lets in a client until its certificate is revoked', async () => {
+    test('a Node.js server with this CRL accepts a client until its certificate is revoked', async () => {
       const [kept, revoked] = [await sign(), await sign()]
       await opened.revoke(revoked.serial)
       const crl = [await opened.authority.crl(), ...(opened.upperCrls ?? [])].map(crlPem)
@@ -123,7 +123,7 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       expect([await enter(kept), await enter(revoked)]).toEqual(['in', 'CERT_REVOKED'])
     })
 
-    test('many are revoked at once, and some of them again', async () => {
+    test('many can be revoked together, and some of them again', async () => {
       const signed = await Promise.all(Array.from({ length: 10 }, () => sign()))
       const serials = signed.map(({ serial }) => serial)
       await opened.revoke(...serials.slice(0, 3))
@@ -133,7 +133,7 @@ export function certificateAuthorityConformance(open: () => OpenedAuthority | Pr
       expect(named.filter(serial => serial === serials[0])).toHaveLength(1)
     })
 
-    test('each CRL has a greater number than the one before (RFC 5280 §5.2.3)', async () => {
+    test('each CRL has a greater number than the previous one (RFC 5280 §5.2.3)', async () => {
       const numbers: bigint[] = []
       for (let nth = 0; nth < 3; nth++) {
         await opened.revoke((await sign()).serial)

@@ -1,11 +1,11 @@
-// The suite of the database port: what a server and the embedded database both have to do (config/postgres/database.ts).
-// Longer than most files: one contract, whose behaviours share one table and are read as a list.
+// The conformance suite of the database interface, for a server and the embedded database (database/database.ts).
+// Longer than most files: one contract, whose tests share one table and are read as a list.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type Database, DatabaseError } from '../../config/postgres/database.ts'
+import { type Database, DatabaseError } from '../../database/database.ts'
 import { binaryRows, int4, text } from './binary-rows.ts'
 
-/** @param open a database of its own for this suite, which closes it */
+/** @param open opens a separate database for this suite, which closes it */
 export function databaseConformance(name: string, open: () => Promise<Database>): void {
   describe(name, () => {
     let database: Database
@@ -58,12 +58,12 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         ['int4[]', [1, -2]],
         ['float8[]', [1.5, -0]],
         ['text[]', []],
-      ])('%s %o comes back as it went', async (type, value) => {
+      ])('%s %o is returned unchanged', async (type, value) => {
         const [row] = await database.query(`SELECT $1::${type} AS value`, [value])
         expect(row?.['value']).toStrictEqual(value)
       })
 
-      test('bytes come back as they went, and as bytes', async () => {
+      test('bytes are returned unchanged, and as bytes', async () => {
         const bytes = Uint8Array.from({ length: 256 }, (_, index) => index)
         const [row = {}] = await database.query('SELECT $1::bytea AS all, $2::bytea AS part, $3::bytea AS none', [
           bytes,
@@ -82,13 +82,13 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(rows).toEqual([{ id: 1 }, { id: 3 }])
       })
 
-      test('times are printed in UTC whatever the zone of the machine', async () => {
+      test("times are printed in UTC whatever the machine's zone", async () => {
         expect(await database.query(`SELECT timestamptz '2026-07-01 12:00:00+02' AS time`)).toEqual([{ time: '2026-07-01 10:00:00+00' }])
       })
     })
 
     describe('transactions', () => {
-      test('what was written is there after the commit', async () => {
+      test('committed rows are there afterwards', async () => {
         const result = await database.transaction(async transaction => {
           await transaction.query('INSERT INTO plants VALUES ($1, $2)', [1, 'fern'])
           return 'the result of the work'
@@ -97,7 +97,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toEqual(['fern'])
       })
 
-      test('an error of the work rolls back and goes on as it is', async () => {
+      test('an error of the work rolls back and is thrown unchanged', async () => {
         const thrown = new Error('changed its mind')
         const work = database.transaction(async transaction => {
           await transaction.query('INSERT INTO plants VALUES ($1, $2)', [1, 'fern'])
@@ -107,7 +107,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toEqual([])
       })
 
-      test('a failed statement rolls back all, and the database goes on', async () => {
+      test('a failed statement rolls back everything, and the database stays usable', async () => {
         const error = await failureOf(
           database.transaction(async transaction => {
             await transaction.execute(`INSERT INTO plants VALUES (1, 'fern')`)
@@ -118,7 +118,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toEqual([])
       })
 
-      test('a failed statement that the work swallows is an error at the commit, since nothing is stored', async () => {
+      test('a failed statement whose error the work ignores is an error at the commit, because nothing is stored', async () => {
         const error = await failureOf(
           database.transaction(async transaction => {
             await transaction.execute(`INSERT INTO plants VALUES (1, 'fern')`)
@@ -129,7 +129,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toEqual([])
       })
 
-      test('after a failed statement a savepoint takes back its part only', async () => {
+      test('after a failed statement a savepoint rolls back only its part', async () => {
         await database.transaction(async transaction => {
           await transaction.execute(`INSERT INTO plants VALUES (1, 'fern'); SAVEPOINT part`)
           const error = await failureOf(transaction.execute(`INSERT INTO plants VALUES (2, 'weed')`))
@@ -139,7 +139,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toEqual(['fern', 'oak'])
       })
 
-      test('statements that are not awaited one by one run in the order in which they were asked', async () => {
+      test('statements that are not awaited one by one run in the order of their calls', async () => {
         await database.transaction(async transaction => {
           await Promise.all(
             ['fern', 'moss', 'oak'].map((plant, at) => transaction.query('INSERT INTO plants VALUES ($1, $2)', [at, plant])),
@@ -148,7 +148,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toEqual(['fern', 'moss', 'oak'])
       })
 
-      test('a transaction that has ended takes nothing more', async () => {
+      test('an ended transaction accepts nothing more', async () => {
         let kept: { query(sql: string): Promise<unknown> } | undefined
         await database.transaction(async transaction => {
           kept = transaction
@@ -156,7 +156,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         await expect(kept?.query('SELECT 1')).rejects.toThrow(/transaction/i)
       })
 
-      test('transactions at the same time do not mix', async () => {
+      test('concurrent transactions do not mix', async () => {
         const insert = (id: number): Promise<void> =>
           database.transaction(async transaction => {
             await transaction.query('INSERT INTO plants VALUES ($1, $2)', [id, `plant ${id}`])
@@ -178,7 +178,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await database.query('SELECT count(*), min(id), max(id) FROM plants')).toEqual([{ count: 20_000n, min: 1, max: 20_000 }])
       })
 
-      test('no rows are no error', async () => {
+      test('no rows are not an error', async () => {
         expect(await database.transaction(transaction => transaction.copy(target, rows(0)))).toBe(0)
       })
 
@@ -188,7 +188,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toEqual([])
       })
 
-      test('the error of a row that a constraint refuses names it', async () => {
+      test('the error of a row that violates a constraint names it', async () => {
         const error = await failureOf(
           database.transaction(transaction =>
             transaction.copy(
@@ -204,13 +204,13 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(error).toMatchObject({ sqlState: '23514', line: 2 })
       })
 
-      test('the error of a table whose name looks like a line number names the row', async () => {
+      test('the error for a table whose name looks like a line number names the row', async () => {
         await database.execute('CREATE TABLE IF NOT EXISTS "x, line 77" (id int4, name text)')
         const error = await failureOf(database.transaction(transaction => transaction.copy('"x, line 77"', rows(5, 4))))
         expect(error.line).toBe(4)
       })
 
-      test('after a COPY that failed, a savepoint and another COPY work', async () => {
+      test('after a failed COPY, a savepoint and another COPY work', async () => {
         await database.transaction(async transaction => {
           await transaction.execute('SAVEPOINT batch')
           await failureOf(transaction.copy(target, rows(100, 50)))
@@ -220,7 +220,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toHaveLength(49)
       })
 
-      test('20 MB with an error in the first row fail as quietly as few do', async () => {
+      test('20 MB with an error in the first row fail like a few rows', async () => {
         const long = 'x'.repeat(1_000)
         const many = binaryRows(Array.from({ length: 20_000 }, (_, at) => [int4(at), text(at === 0 ? '\0' : long)]))
         const error = await failureOf(database.transaction(transaction => transaction.copy(target, many)))
@@ -228,13 +228,13 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
       })
 
-      test('bytes that are no COPY data are an error', async () => {
+      test('invalid COPY data is an error', async () => {
         const error = await failureOf(database.transaction(transaction => transaction.copy(target, new Uint8Array([1, 2, 3]))))
         expect(error.sqlState).toMatch(/^22P0/)
       })
     })
 
-    describe('steps known beforehand', () => {
+    describe('known steps', () => {
       const insert = (id: number, name: string) => ({ sql: 'INSERT INTO plants VALUES ($1, $2)', values: [id, name] })
       const target = '"plants" ("id", "name")'
       const copy = (...plants: [id: number, name: string][]) => ({
@@ -242,7 +242,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         binary: binaryRows(plants.map(([id, name]) => [int4(id), text(name)])),
       })
 
-      test('are run in order, as one transaction', async () => {
+      test('run in order, as one transaction', async () => {
         await database.run([
           insert(1, 'fern'),
           copy([2, 'moss'], [3, 'oak']),
@@ -263,14 +263,14 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
           { sqlState: '22012' },
         ],
         ['a COPY into nowhere', () => [insert(1, 'fern'), { ...copy([1, 'x']), target: 'nowhere' }], { sqlState: '42P01' }],
-      ])('where one fails nothing is stored, and the database goes on: %s', async (_which, steps, expected) => {
+      ])('if one fails nothing is stored, and the database stays usable: %s', async (_which, steps, expected) => {
         expect(await failureOf(database.run(steps()))).toMatchObject(expected)
         expect(await names()).toEqual([])
         await database.run([insert(1, 'fern')])
         expect(await names()).toEqual(['fern'])
       })
 
-      test('20 MB behind a statement that fails are passed over', async () => {
+      test('20 MB after a failed statement are skipped', async () => {
         const long = 'x'.repeat(1_000)
         const many = binaryRows(Array.from({ length: 20_000 }, (_, at) => [int4(at), text(long)]))
         expect(
@@ -285,7 +285,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(await names()).toHaveLength(20_000)
       })
 
-      test('with a signal that has aborted, nothing is begun', async () => {
+      test('with an aborted signal nothing is begun', async () => {
         const reason = new Error('not any more')
         await expect(database.run([insert(1, 'fern')], AbortSignal.abort(reason))).rejects.toBe(reason)
         await expect(database.transaction(async () => 'begun', AbortSignal.abort(reason))).rejects.toBe(reason)
@@ -319,7 +319,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         expect(asQuery.cause).toBeInstanceOf(Error)
       })
 
-      test('the detail tells more than the message', async () => {
+      test('the detail says more than the message', async () => {
         await database.execute(`INSERT INTO plants VALUES (7, 'fern')`)
         const error = await failureOf(database.execute(`INSERT INTO plants VALUES (7, 'fern')`))
         expect(error.detail).toBe('Key (id)=(7) already exists.')
@@ -327,7 +327,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
     })
   })
 
-  test(`${name}: close waits for what has begun, and refuses what comes later`, { timeout: 60_000 }, async () => {
+  test(`${name}: close waits for running work, and refuses later work`, { timeout: 60_000 }, async () => {
     const database = await open()
     const slow = database.transaction(async transaction => {
       await transaction.query('SELECT pg_sleep(0.2)::text')

@@ -1,17 +1,17 @@
-// What every Log keeps, run against the fake and the real ones.
+// The contract of every Log, for the fake and the real ones.
 
 import { describe, expect, test } from 'vitest'
 import { type Log, LogUnavailableError, type OutgoingMessage } from '../../pipeline/log.ts'
 import { outgoing } from '../pipeline/message.ts'
 
-/** A log with a way to look into it and to take its disk or broker away. */
+/** A log whose messages can be read, and whose disk or broker can be taken away. */
 export interface LogUnderTest {
   readonly log: Log
-  /** Every message in the log with its offset, in the order of the log. */
+  /** Every message in the log with its offset, in order. */
   read(): Promise<{ offset: number; message: OutgoingMessage }[]>
   /** Closes the log and opens the same one again. */
   reopen(): Promise<Log>
-  /** From now on, until `mend`, the log cannot be written. */
+  /** The log cannot be written from now on, until `mend`. */
   break(): void
   mend(): void
   dispose(): Promise<void>
@@ -30,8 +30,8 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
     (await under.read()).map(({ message }) => new TextDecoder().decode(message.payload))
   const text = (payload: string): OutgoingMessage => outgoing({ payload: new TextEncoder().encode(payload) })
 
-  describe(`${name} keeps the contract of a log`, () => {
-    test('an append resolves with the positions in the order given', () =>
+  describe(`${name} fulfils the contract of a log`, () => {
+    test('an append resolves with the positions in the given order', () =>
       withLog(async under => {
         const positions = await under.log.append([text('a'), text('b'), text('c')])
         expect(positions).toEqual([
@@ -48,7 +48,7 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(await under.read()).toEqual([])
       }))
 
-    test('appends at once each get their own positions, and order is kept between them', () =>
+    test('concurrent appends each get their own positions, and are kept in order', () =>
       withLog(async under => {
         const sent = Array.from({ length: 200 }, (_, at) => `message ${at}`)
         const positions = await Promise.all(sent.map(payload => under.log.append([text(payload)])))
@@ -58,7 +58,7 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(await payloads(under)).toEqual(sent)
       }))
 
-    test('a message comes back as it was given, with every part of its envelope and its headers', () =>
+    test('a message is stored unchanged, with every part of its envelope and its headers', () =>
       withLog(async under => {
         const message = outgoing({
           channel: 'chännel',
@@ -81,7 +81,7 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(second!.message).toEqual({ ...bare, headers: [] })
       }))
 
-    test('what was acknowledged is there after the log is opened again, under the same id, and offsets go on', () =>
+    test('acknowledged messages are there after the log is reopened, under the same id, and offsets continue', () =>
       withLog(async under => {
         const { id } = under.log
         await under.log.append([text('before')])
@@ -91,7 +91,7 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(await payloads(under)).toEqual(['before', 'after'])
       }))
 
-    test('while it cannot be written, messages are refused with LogUnavailableError, none is kept, and no offset is skipped', () =>
+    test('while the log cannot be written, messages are refused with LogUnavailableError, none is stored, and no offset is skipped', () =>
       withLog(async under => {
         await under.log.append([text('before')])
         under.break()
@@ -105,7 +105,7 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(await payloads(under)).toEqual(['before', 'after'])
       }))
 
-    test('close waits for appends under way and refuses what comes after; a second close does nothing', () =>
+    test('close waits for running appends and refuses later ones; a second close does nothing', () =>
       withLog(async under => {
         const underWay = under.log.append([text('last')])
         await under.log.close()

@@ -1,16 +1,16 @@
-// What every policy store promises (control-plane/policies/policy-store.ts), to be run against each.
+// The contract of every policy store (control-plane/policies/policy-store.ts).
 
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Database } from '../../config/postgres/database.ts'
 import { type GroupId, newGroupId, newThingId, newUserId, type ThingId, type UserId } from '../../control-plane/ids.ts'
 import { membersOf, type Policy, type PolicyStore, relations } from '../../control-plane/policies/policy-store.ts'
+import type { Database } from '../../database/database.ts'
 
 interface Opened {
   readonly store: PolicyStore
   readonly database: Database
 }
 
-/** @param open the store, and the database whose transactions it is given; asked in hooks, with whatever is in it from before */
+/** @param open the store, and the database of its transactions; called in hooks, and data of earlier tests may be in it */
 export function policyStoreConformance(open: () => Opened | Promise<Opened>): void {
   describe('policy store', () => {
     let store: PolicyStore
@@ -42,31 +42,31 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.allows(user, 'read', newThingId())).toBe(false)
     })
 
-    test('a policy for everybody allows every user, and who is nobody', async () => {
+    test('a policy for everyone allows every user, and callers without a token', async () => {
       await add({ subject: '*', relation: 'read', object: thing })
       expect(await store.allows(user, 'read', thing)).toBe(true)
       expect(await store.allows('*', 'read', thing)).toBe(true)
       expect(await store.allows(user, 'write', thing)).toBe(false)
     })
 
-    test('a policy for the members of a group allows them and nobody else (SPEC §5, rule 6)', async () => {
+    test('a policy for the members of a group allows only them (SPEC §5, rule 6)', async () => {
       await add({ subject: membersOf(group), relation: 'write', object: thing }, { subject: user, relation: 'member', object: group })
       expect(await store.allows(user, 'write', thing)).toBe(true)
       expect(await store.allows(other, 'write', thing)).toBe(false)
     })
 
-    test('another relation on a group than member gives nothing of what its members have', async () => {
+    test('a relation on a group other than member does not give the access of its members', async () => {
       await add({ subject: membersOf(group), relation: 'write', object: thing }, { subject: user, relation: 'read', object: group })
       expect(await store.allows(user, 'write', thing)).toBe(false)
     })
 
-    test('a group that is made a member of itself changes nothing, and holds up no change behind it', async () => {
+    test('making a group a member of itself changes nothing, and blocks no later change', async () => {
       await add({ subject: membersOf(group), relation: 'member', object: group }, { subject: user, relation: 'member', object: group })
       await remove({ subject: user, relation: 'member', object: group })
       expect(await store.allows(user, 'member', group)).toBe(false)
     })
 
-    test('the members of a group that is a member of another have what that one has (SPEC §5, rule 7)', async () => {
+    test('the members of a group that is a member of another have the access of that one (SPEC §5, rule 7)', async () => {
       const usersGroup = newGroupId()
       await add(
         { subject: user, relation: 'member', object: usersGroup },
@@ -77,7 +77,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.allows(other, 'delete', thing)).toBe(false)
     })
 
-    test('all policies of an object, or that name a subject, are removed at once, and no others', async () => {
+    test('all policies of an object, or that name a subject, are removed together, and no others', async () => {
       const policies: Policy[] = [
         { subject: user, relation: 'read', object: thing },
         { subject: other, relation: 'write', object: thing },
@@ -93,7 +93,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       await store.transaction((_, changes) => changes.removeAll({ object: thing }))
     })
 
-    test('the objects of a subject are what it has the relation on, by itself, through groups, and as everybody has', async () => {
+    test('the objects of a subject are those on which it has the relation, directly, through groups, and as everyone does', async () => {
       const [own, ofGroup, ofAll, written, ofOther] = Array.from({ length: 5 }, newThingId) as [ThingId, ThingId, ThingId, ThingId, ThingId]
       await add(
         { subject: user, relation: 'read', object: own },
@@ -108,7 +108,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       for (const object of [written, ofOther]) expect(found).not.toContain(object)
     })
 
-    test('more than a hundred policies are added, listed and removed at once', async () => {
+    test('more than a hundred policies can be added, listed and removed together', async () => {
       const policies = Array.from({ length: 250 }, (): Policy => ({ subject: newUserId(), relation: 'read', object: thing }))
       await add(...policies, policies[0]!)
       expect(await store.list({ object: thing })).toHaveLength(250)
@@ -116,7 +116,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.list({ object: thing })).toEqual([policies[0]])
     })
 
-    test('a transaction that fails changes no policies', async () => {
+    test('a failed transaction changes no policies', async () => {
       const kept: Policy = { subject: user, relation: 'read', object: thing }
       await add(kept)
       const failed = store.transaction(async (_, changes) => {
@@ -134,7 +134,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await database.transaction(transaction => store.list({ object: thing }, transaction))).toEqual([policy])
     })
 
-    test('groups that hold each other answer, deny who is in neither, and give who is in them no more than they have', async () => {
+    test('groups that contain each other are answered, deny non-members, and give members no additional access', async () => {
       const second = newGroupId()
       await add(
         { subject: membersOf(second), relation: 'member', object: group },
@@ -148,7 +148,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.allows(other, 'read', thing)).toBe(false)
     })
 
-    test('a removed policy is denied from then on (SPEC §5, rule 9), also what it gave through a group (rule 8)', async () => {
+    test('a removed policy is denied from then on (SPEC §5, rule 9), also the access that it gave through a group (rule 8)', async () => {
       const membership: Policy = { subject: user, relation: 'member', object: group }
       const direct: Policy = { subject: user, relation: 'read', object: thing }
       await add(membership, direct, { subject: membersOf(group), relation: 'write', object: thing })
@@ -159,7 +159,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.allows(user, 'write', thing)).toBe(false)
     })
 
-    test('adding what is there and removing what is not are no errors', async () => {
+    test('adding existing and removing missing policies are not errors', async () => {
       const policy: Policy = { subject: user, relation: 'read', object: thing }
       await add(policy, policy)
       await add(policy)
@@ -175,7 +175,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.list({ object: thing })).toEqual([])
     })
 
-    test('lists give the policies of an object, and those that name a subject, without what groups add', async () => {
+    test('lists return the policies of an object, and those that name a subject, without those gained through groups', async () => {
       const onThing: Policy[] = [
         { subject: user, relation: 'read', object: thing },
         { subject: membersOf(group), relation: 'read', object: thing },
@@ -187,7 +187,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.list({ subject: membersOf(group) })).toEqual([onThing[1]])
     })
 
-    test('lists give those alone that have all of what is asked for', async () => {
+    test('lists return only policies that match all conditions', async () => {
       const policies: Policy[] = [
         { subject: user, relation: 'read', object: thing },
         { subject: user, relation: 'write', object: thing },
@@ -201,7 +201,7 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       expect(await store.list({ subject: other, relation: 'write', object: thing })).toEqual([])
     })
 
-    test('ten thousand policies in one call are all there', async () => {
+    test('ten thousand policies in one call are all added', async () => {
       const things = Array.from({ length: 10_000 }, () => newThingId())
       await add(...things.map((object): Policy => ({ subject: user, relation: 'read', object })))
       expect(await store.allows(user, 'read', things.at(-1)!)).toBe(true)

@@ -1,67 +1,69 @@
-// What every Source keeps, run against the fake and the real ones.
+// The contract of every Source, for the fake and the real ones.
 //
-// Longer than most files: one contract, told in one piece.
+// Longer than most files: one contract.
 
 import { describe, expect, test } from 'vitest'
 import { envelopeHeaderNames } from '../../pipeline/envelope-headers.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
-import type { RawRun, Source, StartAt } from '../../pipeline/source.ts'
+import type { RawChunk, Source, StartAt } from '../../pipeline/source.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
+import { type LogPartition, logPartition } from '../../transformers/log-partition.ts'
 import { outgoing } from '../pipeline/message.ts'
+import { positionsOf } from '../pipeline/positions.ts'
 
 export interface SourceSettings {
   readonly consumer?: string
   readonly startAt?: StartAt
-  readonly runMessagesMax?: number
-  readonly runBytesMax?: number
+  readonly chunkMessagesMax?: number
+  readonly chunkBytesMax?: number
   readonly acceptLost?: boolean
-  readonly onLost?: (partition: number, messages: number) => void
+  readonly onLost?: (at: LogPartition, messages: number) => void
 }
 
-/** A log of one partition with the way to open sources of it. A source of a consumer is closed before the next one of it is used. */
+/** A log of one partition, with a way to open its sources. A consumer's source is closed before its next one is used. */
 export interface SourceUnderTest {
   append(messages: readonly OutgoingMessage[]): Promise<unknown>
   open(settings?: SourceSettings): Source
-  /** The log deletes what lies below the offset. */
+  /** Deletes the log's messages below the offset. */
   deleteBelow(offset: number): void | Promise<void>
-  /** Closes what is open. */
+  /** Closes everything that is open. */
   dispose(): Promise<void>
 }
 
 const partition = 0
 const asked =
   (offset: number): StartAt =>
-  async partitions =>
-    new Map(partitions.map(partition => [partition, offset]))
+  async of =>
+    new Map(of.map(at => [at, offset]))
 
 function message(payload: string): OutgoingMessage {
   return outgoing({ payload: new TextEncoder().encode(payload) })
 }
 
-function payloadsOf(run: RawRun): string[] {
-  const cursor = run.cursor()
+function payloadsOf(chunk: RawChunk): string[] {
+  const cursor = chunk.cursor()
   const payloads: string[] = []
   while (cursor.next()) payloads.push(new TextDecoder().decode(cursor.message.payload))
   return payloads
 }
 
-/** Takes runs until they hold so many messages, then ends. */
-async function take(source: Source, count: number): Promise<RawRun[]> {
+/** Reads chunks until they contain this many messages, then ends. */
+async function take(source: Source, count: number): Promise<RawChunk[]> {
   const ending = new AbortController()
-  const runs: RawRun[] = []
+  const chunks: RawChunk[] = []
   let messages = 0
-  if (count === 0) return runs
-  for await (const run of source.runs(ending.signal)) {
-    runs.push(run)
-    messages += payloadsOf(run).length
+  if (count === 0) return chunks
+  for await (const chunk of source.chunks(ending.signal)) {
+    chunks.push(chunk)
+    messages += payloadsOf(chunk).length
     if (messages >= count) break
   }
   ending.abort()
-  return runs
+  return chunks
 }
 
-/** As `take`, from a source that is not used again. */
-async function takeAll(source: Source, count: number): Promise<RawRun[]> {
+/** Like `take`, for a source that is not used again. */
+async function takeAll(source: Source, count: number): Promise<RawChunk[]> {
   try {
     return await take(source, count)
   } finally {
@@ -69,7 +71,7 @@ async function takeAll(source: Source, count: number): Promise<RawRun[]> {
   }
 }
 
-/** A group may have to be joined before anything comes. */
+/** Joining a group may come first. */
 const soon = { timeout: 10_000 }
 
 export function sourceConformance(name: string, open: () => Promise<SourceUnderTest>): void {
@@ -83,31 +85,31 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
   }
   const five = ['a', 'b', 'c', 'd', 'e']
 
-  describe(`${name} keeps the contract of a source`, () => {
-    test('hands out every message in order, in runs that touch and hold no more than they may', () =>
+  describe(`${name} fulfils the contract of a source`, () => {
+    test('returns every message in order, in contiguous chunks within their limits', () =>
       withLog(async under => {
         await under.append(five.map(message))
-        const runs = await takeAll(under.open({ runMessagesMax: 2 }), 5)
-        expect(runs.map(({ from, to }) => [from, to])).toEqual([
+        const chunks = await takeAll(under.open({ chunkMessagesMax: 2 }), 5)
+        expect(chunks.map(({ from, to }) => [from, to])).toEqual([
           [0, 2],
           [2, 4],
           [4, 5],
         ])
-        expect(runs.flatMap(payloadsOf)).toEqual(five)
+        expect(chunks.flatMap(payloadsOf)).toEqual(five)
       }))
 
-    test('a run ends with the message that reaches its bytes', () =>
+    test('a chunk ends with the message that reaches its size', () =>
       withLog(async under => {
         await under.append(Array.from({ length: 4 }, () => message('x'.repeat(3000))))
-        const runs = await takeAll(under.open({ runBytesMax: 5000 }), 4)
-        expect(runs.map(({ from, to }) => [from, to])).toEqual([
+        const chunks = await takeAll(under.open({ chunkBytesMax: 5000 }), 4)
+        expect(chunks.map(({ from, to }) => [from, to])).toEqual([
           [0, 2],
           [2, 4],
         ])
-        expect(runs[0]!.byteLength).toBeGreaterThanOrEqual(6000)
+        expect(chunks[0]!.byteLength).toBeGreaterThanOrEqual(6000)
       }))
 
-    test('a run can be walked again, and gives every header, those of the envelope too', () =>
+    test('a chunk can be read again, and returns every header, including those of the envelope', () =>
       withLog(async under => {
         await under.append([
           outgoing({
@@ -122,9 +124,9 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
           }),
           outgoing({ channel: '', subtopic: '' }),
         ])
-        const [run] = await takeAll(under.open(), 2)
-        expect(payloadsOf(run!)).toEqual(payloadsOf(run!))
-        const cursor = run!.cursor()
+        const [chunk] = await takeAll(under.open(), 2)
+        expect(payloadsOf(chunk!)).toEqual(payloadsOf(chunk!))
+        const cursor = chunk!.cursor()
         cursor.next()
         expect(cursor.message).toMatchObject({
           offset: 0,
@@ -133,7 +135,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
           createdUs: 1_700_000_000_000_001,
           createdRestNs: 2,
         })
-        // Those of the envelope and those of the sender may come in either order, each in its own.
+        // The envelope's headers and the sender's may be in either order, each in its own.
         const headers = cursor.headers()
         const [ofEnvelope, ofSender] = [true, false].map(is => headers.filter(({ key }) => envelopeHeaderNames.has(key) === is))
         expect(ofEnvelope).toEqual([
@@ -153,7 +155,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         expect(cursor.next()).toBe(false)
       }))
 
-    test('waits at the end of the log and goes on as soon as a message is there', () =>
+    test('waits at the end of the log and continues as soon as there is a message', () =>
       withLog(async under => {
         const source = under.open()
         const taken = take(source, 1)
@@ -161,58 +163,60 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         expect((await taken).flatMap(payloadsOf)).toEqual(['late'])
       }))
 
-    test('ends when its signal aborts while it waits, and at once when it has aborted before', () =>
+    test('ends when its signal aborts while it waits, and immediately if it was aborted before', () =>
       withLog(async under => {
         await under.append([message('a')])
         const source = under.open({ startAt: asked(1) })
         const ending = new AbortController()
-        const next = source.runs(ending.signal)[Symbol.asyncIterator]().next()
+        const next = source.chunks(ending.signal)[Symbol.asyncIterator]().next()
         ending.abort()
         expect((await next).done).toBe(true)
-        expect((await source.runs(AbortSignal.abort())[Symbol.asyncIterator]().next()).done).toBe(true)
+        expect((await source.chunks(AbortSignal.abort())[Symbol.asyncIterator]().next()).done).toBe(true)
       }))
 
-    test('a store that keeps positions and knows none begins at the start of the log, whatever was committed', () =>
+    test('a store with positions that has none yet begins at the start of the log, whatever was committed', () =>
       withLog(async under => {
         await under.append(five.map(message))
         const committing = under.open({ consumer: 'w' })
-        await committing.commit(new Map([[partition, 3]]))
+        await committing.commit(positionsOf({ [partition]: 3 }))
         await committing.close()
         expect((await takeAll(under.open({ consumer: 'w', startAt: async () => new Map() }), 5)).flatMap(payloadsOf)).toEqual(five)
       }))
 
-    test("the store's position wins over the committed one, which wins over the start of the log", () =>
+    test("the store's position takes precedence over the committed one, and that over the start of the log", () =>
       withLog(async under => {
         await under.append(five.map(message))
         expect((await takeAll(under.open({ consumer: 'w' }), 5))[0]!.from).toBe(0)
         const source = under.open({ consumer: 'w' })
-        await source.commit(new Map([[partition, 3]]))
+        await source.commit(positionsOf({ [partition]: 3 }))
         expect((await takeAll(source, 2)).flatMap(payloadsOf)).toEqual(['d', 'e'])
         expect((await takeAll(under.open({ consumer: 'w', startAt: asked(1) }), 4)).flatMap(payloadsOf)).toEqual(['b', 'c', 'd', 'e'])
         expect((await takeAll(under.open({ consumer: 'other' }), 5)).flatMap(payloadsOf)).toEqual(five)
       }))
 
-    test('a commit is there for the next source of the same consumer, and never goes back', () =>
+    test('a commit applies to the next source of the same consumer, and never goes back', () =>
       withLog(async under => {
         await under.append(five.map(message))
         const source = under.open({ consumer: 'w' })
-        await source.commit(new Map([[partition, 4]]))
-        await source.commit(new Map([[partition, 2]]))
+        await source.commit(positionsOf({ [partition]: 4 }))
+        await source.commit(positionsOf({ [partition]: 2 }))
         await source.close()
         expect((await takeAll(under.open({ consumer: 'w' }), 1)).flatMap(payloadsOf)).toEqual(['e'])
       }))
 
-    test('asks for the positions anew each time, and says where it goes on before the first run', () =>
+    test('requests the positions each time, and reports where it resumes before the first chunk', () =>
       withLog(async under => {
         await under.append(five.map(message))
         const positions = [1, 4]
-        const source = under.open({ startAt: async () => new Map([[partition, positions.shift()!]]) })
+        const source = under.open({ startAt: async () => positionsOf({ [partition]: positions.shift()! }) })
         expect((await take(source, 1))[0]!.from).toBe(1)
         expect((await takeAll(source, 1))[0]!.from).toBe(4)
 
         const started: number[] = []
         const ending = new AbortController()
-        const waiting = under.open({ startAt: asked(5) }).runs(ending.signal, starts => started.push(starts.get(partition)!))
+        const waiting = under
+          .open({ startAt: asked(5) })
+          .chunks(ending.signal, starts => started.push(starts.get(logPartition(0, partition))!))
         const next = waiting[Symbol.asyncIterator]().next()
         await expect.poll(() => started, soon).toEqual([5])
         ending.abort()
@@ -226,30 +230,30 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         await expect(take(source, 1)).rejects.toBe(away)
       }))
 
-    test('bounds are the first offset kept and the one that comes next', () =>
+    test('bounds are the first existing offset and the next one', () =>
       withLog(async under => {
         await under.append(five.map(message))
         const source = under.open()
-        expect(await source.bounds(partition)).toEqual({ start: 0, end: 5 })
+        expect(await source.bounds(logPartition(0, partition))).toEqual({ start: 0, end: 5 })
         await under.deleteBelow(2)
-        expect(await source.bounds(partition)).toEqual({ start: 2, end: 5 })
+        expect(await source.bounds(logPartition(0, partition))).toEqual({ start: 2, end: 5 })
       }))
 
-    test('a source says where the log ends: when a share begins, and when it is asked, also behind what was read', () =>
+    test('a source reports the end of the log when a share begins and on request, also beyond what was read', () =>
       withLog(async under => {
         await under.append(five.map(message))
         const ending = new AbortController()
         const source = under.open({ startAt: asked(2) })
         const begun: unknown[] = []
-        const runs = source.runs(ending.signal, (_positions, _revoked, ends) => begun.push(ends))[Symbol.asyncIterator]()
-        await runs.next()
+        const chunks = source.chunks(ending.signal, (_positions, _revoked, ends) => begun.push(ends))[Symbol.asyncIterator]()
+        await chunks.next()
         expect(begun).toEqual([new Map([[partition, 5]])])
         await under.append(['f', 'g'].map(message))
         expect(await source.ends()).toEqual(new Map([[partition, 7]]))
         ending.abort()
       }))
 
-    test('a log that ends below the position stops the source: it was truncated or made anew', () =>
+    test('a log that ends below the position stops the source: it was truncated or recreated', () =>
       withLog(async under => {
         await under.append(five.map(message))
         const failing = take(under.open({ startAt: asked(9) }), 1)
@@ -257,7 +261,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         await expect(failing).rejects.toThrow(/ends at offset 5, but the store goes on at 9/)
       }))
 
-    test('messages deleted unread stop the source, which says how many', () =>
+    test('messages deleted unread stop the source, and the error says how many', () =>
       withLog(async under => {
         await under.append(five.map(message))
         await under.deleteBelow(3)
@@ -266,7 +270,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         await expect(failing).rejects.toThrow(/2 messages were deleted unread/)
       }))
 
-    test('by option it goes on behind them: they are told, and a gap in the first run', () =>
+    test('by option it continues after them: they are reported, and are a gap in the first chunk', () =>
       withLog(async under => {
         await under.append(five.map(message))
         await under.deleteBelow(3)
@@ -276,8 +280,8 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
           acceptLost: true,
           onLost: (partition, messages) => lost.push([partition, messages]),
         })
-        const [run] = await take(source, 2)
-        expect([run!.from, run!.to, run!.lost, payloadsOf(run!)]).toEqual([1, 5, 2, ['d', 'e']])
+        const [chunk] = await take(source, 2)
+        expect([chunk!.from, chunk!.to, chunk!.lost, payloadsOf(chunk!)]).toEqual([1, 5, 2, ['d', 'e']])
         expect(lost).toEqual([[0, 2]])
       }))
   })

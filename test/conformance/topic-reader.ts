@@ -1,12 +1,12 @@
-// What every TopicReader keeps, run against the fake and the real ones.
+// The contract of every TopicReader, for the fake and the real ones.
 
 import { describe, expect, test } from 'vitest'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
-import type { RawRun } from '../../pipeline/source.ts'
+import type { RawChunk } from '../../pipeline/source.ts'
 import type { TopicReader } from '../../pipeline/topic-reader.ts'
 import { outgoing } from '../pipeline/message.ts'
 
-/** A topic of one partition, with a way to fill it and to delete from its beginning. */
+/** A topic of one partition, with a way to fill it and to delete from its start. */
 export interface TopicUnderTest {
   readonly reader: TopicReader
   readonly append: (messages: readonly OutgoingMessage[]) => Promise<void>
@@ -26,14 +26,14 @@ export function topicReaderConformance(name: string, open: () => Promise<TopicUn
   const numbered = (count: number, bytes = 1): OutgoingMessage[] =>
     Array.from({ length: count }, (_, at) => outgoing({ payload: new TextEncoder().encode(`${at}`.padEnd(bytes)) }))
 
-  describe(`${name} keeps the contract of a topic reader`, () => {
-    test('an empty topic has its bounds, and nothing to read', () =>
+  describe(`${name} fulfils the contract of a topic reader`, () => {
+    test('an empty topic has bounds and no messages', () =>
       withTopic(async ({ reader }) => {
         expect([...(await reader.bounds())]).toEqual([[0, { start: 0, end: 0 }]])
-        expect(await runsOf(reader, 0, 0)).toEqual([])
+        expect(await chunksOf(reader, 0, 0)).toEqual([])
       }))
 
-    test('reads exactly the messages of a range, in runs that join and end with it', () =>
+    test('reads exactly the messages of a range, in contiguous chunks that end with it', () =>
       withTopic(async ({ reader, append }) => {
         for (let at = 0; at < 5; at++) await append(numbered(7))
         expect([...(await reader.bounds())]).toEqual([[0, { start: 0, end: 35 }]])
@@ -45,18 +45,18 @@ export function topicReaderConformance(name: string, open: () => Promise<TopicUn
           [7, 14],
           [12, 12],
         ] as const) {
-          const runs = await runsOf(reader, from, to)
-          expect(offsetsOf(runs)).toEqual(Array.from({ length: to - from }, (_, at) => from + at))
+          const chunks = await chunksOf(reader, from, to)
+          expect(offsetsOf(chunks)).toEqual(Array.from({ length: to - from }, (_, at) => from + at))
           let at: number = from
-          for (const run of runs) {
-            expect(run.from).toBe(at)
-            at = run.to
+          for (const chunk of chunks) {
+            expect(chunk.from).toBe(at)
+            at = chunk.to
           }
           expect(at).toBe(to)
         }
       }))
 
-    test('a message is as it was appended, with headers that are no text', () =>
+    test('a message is returned as it was appended, with headers that are not text', () =>
       withTopic(async ({ reader, append }) => {
         const message = outgoing({
           headers: [
@@ -66,8 +66,8 @@ export function topicReaderConformance(name: string, open: () => Promise<TopicUn
           createdRestNs: 7,
         })
         await append([message])
-        const [run] = await runsOf(reader, 0, 1)
-        const cursor = run!.cursor()
+        const [chunk] = await chunksOf(reader, 0, 1)
+        const cursor = chunk!.cursor()
         expect(cursor.next()).toBe(true)
         const { headers, ...envelope } = message
         expect({ ...cursor.message, payload: new Uint8Array(cursor.message.payload) }).toMatchObject(envelope)
@@ -75,45 +75,45 @@ export function topicReaderConformance(name: string, open: () => Promise<TopicUn
         expect(cursor.next()).toBe(false)
       }))
 
-    test('more than is fetched at once', () =>
+    test('more than one fetch', () =>
       withTopic(async ({ reader, append }) => {
         for (let at = 0; at < 6; at++) await append(numbered(500, 1000))
-        expect(offsetsOf(await runsOf(reader, 0, 3000))).toEqual(Array.from({ length: 3000 }, (_, at) => at))
+        expect(offsetsOf(await chunksOf(reader, 0, 3000))).toEqual(Array.from({ length: 3000 }, (_, at) => at))
       }))
 
-    test('what is deleted while it is read is passed over, and the next run says so', () =>
+    test('messages that are deleted during the read are skipped, and the next chunk says so', () =>
       withTopic(async ({ reader, append, deleteBelow }) => {
         for (let at = 0; at < 6; at++) await append(numbered(500, 1000))
-        const runs: RawRun[] = []
-        for await (const run of reader.read(0, 0, 3000)) {
-          runs.push(run)
-          if (runs.length === 1) await deleteBelow(2900)
+        const chunks: RawChunk[] = []
+        for await (const chunk of reader.read(0, 0, 3000)) {
+          chunks.push(chunk)
+          if (chunks.length === 1) await deleteBelow(2900)
         }
-        expect(runs.at(-1)!.to).toBe(3000)
-        const offsets = offsetsOf(runs)
+        expect(chunks.at(-1)!.to).toBe(3000)
+        const offsets = offsetsOf(chunks)
         expect(offsets).toEqual(expect.arrayContaining([0, 2900, 2999]))
         expect(offsets).toEqual(offsets.toSorted((one, other) => one - other))
       }))
 
-    test('two readings of one topic do not disturb each other', () =>
+    test('two concurrent reads of a topic do not affect each other', () =>
       withTopic(async ({ reader, append }) => {
         await append(numbered(20))
-        const [one, other] = await Promise.all([runsOf(reader, 0, 20), runsOf(reader, 5, 20)])
+        const [one, other] = await Promise.all([chunksOf(reader, 0, 20), chunksOf(reader, 5, 20)])
         expect([offsetsOf(one).length, offsetsOf(other).length]).toEqual([20, 15])
       }))
   })
 }
 
-async function runsOf(reader: TopicReader, from: number, to: number): Promise<RawRun[]> {
-  const runs: RawRun[] = []
-  for await (const run of reader.read(0, from, to)) runs.push(run)
-  return runs
+async function chunksOf(reader: TopicReader, from: number, to: number): Promise<RawChunk[]> {
+  const chunks: RawChunk[] = []
+  for await (const chunk of reader.read(0, from, to)) chunks.push(chunk)
+  return chunks
 }
 
-function offsetsOf(runs: readonly RawRun[]): number[] {
-  return runs.flatMap(run => {
+function offsetsOf(chunks: readonly RawChunk[]): number[] {
+  return chunks.flatMap(chunk => {
     const offsets: number[] = []
-    const cursor = run.cursor()
+    const cursor = chunk.cursor()
     while (cursor.next()) offsets.push(cursor.message.offset)
     return offsets
   })

@@ -1,8 +1,9 @@
-// What every transformer promises (transformers/transformer.ts). Run against each of them.
+// The contract of every transformer (transformers/transformer.ts).
 
 import { describe, expect, test } from 'vitest'
 import { DecodeError } from '../../transformers/decode-error.ts'
 import type { Envelope } from '../../transformers/envelope.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { type MessageOrigin, Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
 
@@ -10,18 +11,25 @@ export interface TransformerUnderTest {
   transformer: Transformer
   /** Of messages with these payloads. */
   envelope: Envelope
-  /** At least one row each. */
+  /** Payloads with at least one row each. */
   accepted: readonly Uint8Array[]
-  /** Right, and without a row; empty where the format has none. */
+  /** Valid payloads without rows; empty if the format has none. */
   empty: readonly Uint8Array[]
   refused: readonly Uint8Array[]
-  /** Right in its first rows and refused later. */
+  /** Valid in its first rows and refused later. */
   refusedHalfWay: Uint8Array
 }
 
-const origin: MessageOrigin = { partition: 3, offset: 41, channel: 'channel', subtopic: 'room', publisher: 'thing', protocol: 'mqtt' }
+const origin: MessageOrigin = {
+  at: logPartition(0, 3),
+  offset: 41,
+  channel: 'channel',
+  subtopic: 'room',
+  publisher: 'thing',
+  protocol: 'mqtt',
+}
 
-/** The columns of all rows, cut to their length. */
+/** The columns of all rows, without spare capacity. */
 function rowsOf(batch: RecordBatch): unknown {
   return [batch.records, batch.documents].map(columns =>
     Object.entries(columns).map(([name, column]) => [name, typeof column === 'number' ? column : column.slice(0, columns.length)]),
@@ -40,7 +48,7 @@ function faultOf(transformer: Transformer, payload: Uint8Array, envelope: Envelo
 
 /** Declares the tests of the contract for one transformer. */
 export function transformerConformance(name: string, open: () => TransformerUnderTest): void {
-  describe(`${name} keeps the contract of a transformer`, () => {
+  describe(`${name} fulfils the contract of a transformer`, () => {
     test('the rows of a payload belong to the message begun last', () => {
       const { transformer, envelope, accepted } = open()
       const batch = new RecordBatch()
@@ -65,7 +73,7 @@ export function transformerConformance(name: string, open: () => TransformerUnde
       expect(new Set(messages).size).toBe(accepted.length)
     })
 
-    test('appending nothing is valid: the message is empty', () => {
+    test('a payload without rows is valid: the message is empty', () => {
       const { transformer, envelope, empty } = open()
       for (const payload of empty) {
         const batch = new RecordBatch()
@@ -90,7 +98,7 @@ export function transformerConformance(name: string, open: () => TransformerUnde
       }
     })
 
-    test('no bytes whatever throw anything but a DecodeError', () => {
+    test('any bytes throw nothing but a DecodeError', () => {
       const { transformer, envelope, accepted } = open()
       const hostile = [
         new Uint8Array(0),
@@ -109,7 +117,7 @@ export function transformerConformance(name: string, open: () => TransformerUnde
       }
     })
 
-    test('a payload refused half-way leaves nothing once its rows are dropped', () => {
+    test('a payload refused after some rows leaves nothing once its rows are dropped', () => {
       const { transformer, envelope, accepted, refusedHalfWay } = open()
       const batch = new RecordBatch()
       expect(faultOf(transformer, accepted[0]!, envelope, batch)).toBeUndefined()
@@ -120,7 +128,7 @@ export function transformerConformance(name: string, open: () => TransformerUnde
       expect(rowsOf(batch)).toEqual(before)
     })
 
-    test('a payload decodes the same after one that was refused', () => {
+    test('a payload decodes the same after a refused one', () => {
       const { transformer, envelope, accepted, refusedHalfWay } = open()
       const fresh = new RecordBatch()
       faultOf(transformer, accepted[0]!, envelope, fresh)
@@ -130,7 +138,7 @@ export function transformerConformance(name: string, open: () => TransformerUnde
       expect(rowsOf(after)).toEqual(rowsOf(fresh))
     })
 
-    test('the payload is neither changed nor kept', () => {
+    test('the payload is neither changed nor referenced', () => {
       const { transformer, envelope, accepted, refused } = open()
       for (const payload of [...accepted, ...refused]) {
         const lent = Uint8Array.from(payload)
@@ -143,7 +151,7 @@ export function transformerConformance(name: string, open: () => TransformerUnde
       }
     })
 
-    test('a payload may be a view into a larger buffer, of a Buffer or a Uint8Array', () => {
+    test('a payload may be a view of a larger buffer, as a Buffer or a Uint8Array', () => {
       const { transformer, envelope, accepted } = open()
       for (const payload of accepted) {
         const large = new Uint8Array(payload.length + 20).fill(0x5d)

@@ -1,4 +1,4 @@
-// An access control whose answers a test gives, with what it was asked.
+// An access control whose answers a test gives, and which records its requests.
 
 import { randomUUID } from 'node:crypto'
 import type { Access, AccessChange, AccessControl, AccessRequest } from '../../control-plane/client.ts'

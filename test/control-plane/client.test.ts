@@ -1,4 +1,4 @@
-// How a request's credential and channel are read.
+// How a request's credential and channel are parsed.
 
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -24,7 +24,7 @@ test.each(headers)('the Authorization header %j is read as %o', (header, credent
   expect(parseCredential(header)).toEqual(credential)
 })
 
-test('a channel is compared in lower case, and what is no UUID is none', () => {
+test('a channel is compared in lower case, and a text that is not a UUID is not a channel', () => {
   expect(parseChannel('A1B2C3D4-0000-4000-8000-00000000000F')).toBe('a1b2c3d4-0000-4000-8000-00000000000f')
   for (const text of ['', 'my-channel', 'a1b2c3d4000040008000000000000000', `${channel} `, `${channel}\n`, "' or 1=1"]) {
     expect(parseChannel(text)).toBeUndefined()

@@ -1,6 +1,6 @@
 // Invariants of the control plane's tables after concurrent requests: nothing refers to deleted rows, and rows and policies agree.
 
-import type { Database } from '../../config/postgres/database.ts'
+import type { Database } from '../../database/database.ts'
 
 /** One line for each fault. Policies of the relational store. */
 const sql = `

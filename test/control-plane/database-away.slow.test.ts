@@ -1,12 +1,12 @@
-// With the database away, requests are told to come again, and nothing is guessed.
+// While the database is away, requests get 503 with Retry-After, and no access is guessed.
 
 import { expect, test } from 'vitest'
-import { openServer } from '../../config/postgres/server.ts'
+import { openServer } from '../../database/server.ts'
 import { describeWithPostgres, startPostgres } from '../servers/postgres.ts'
 import { call, makeSite } from '../up/operator.ts'
 import { openPlatform } from './platform.ts'
 
-// The suite's own server only says that there is one to be had: this test stops another.
+// The suite's own server only shows that PostgreSQL is installed: this test stops a separate one.
 describeWithPostgres('database away', () => {
   test('every request is 503 with Retry-After, access is neither granted nor refused, and the check fails', async () => {
     const postgres = await startPostgres()
@@ -29,7 +29,7 @@ describeWithPostgres('database away', () => {
         expect([answer.status, answer.json?.code, answer.headers.get('retry-after')]).toEqual([503, 'unavailable', '1'])
         expect(answer.text).not.toMatch(/postgres|connect/i)
       }
-      // A forged token is known to be forged without the database.
+      // A forged token is detected without the database.
       expect((await call(platform.url, 'GET', '/things', { authorization: `${owner}x` })).status).toBe(401)
       const asked = platform.plane.access.authorize({ credential: { scheme: 'Thing', secret: 'x' }, channel, action: 'publish' })
       await expect(asked).rejects.toMatchObject({ name: 'AccessUnavailableError' })

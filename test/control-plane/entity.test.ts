@@ -1,4 +1,4 @@
-// The limits of metadata that no schema can say.
+// The limits of metadata that a schema cannot express.
 
 import { expect, test } from 'vitest'
 import { metadataFault as faultOf, type Metadata, parseMetadataFilter } from '../../control-plane/entity.ts'
@@ -6,34 +6,34 @@ import { metadataFault as faultOf, type Metadata, parseMetadataFilter } from '..
 const metadataFault = (metadata: Metadata): string | undefined => faultOf(metadata, '/body/metadata')?.detail
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`)
 
-test('sixteen levels are taken and seventeen are not, in objects and in lists', () => {
+test('sixteen levels are accepted and seventeen are not, in objects and in lists', () => {
   expect(metadataFault(nested(16))).toBeUndefined()
   expect(metadataFault(nested(17))).toContain('16 levels')
   expect(metadataFault({ a: JSON.parse(`${'['.repeat(15)}${']'.repeat(15)}`) })).toBeUndefined()
   expect(metadataFault({ a: JSON.parse(`${'['.repeat(16)}${']'.repeat(16)}`) })).toContain('16 levels')
 })
 
-test('65,536 bytes as JSON are taken and one more is not, counted in UTF-8', () => {
+test('65,536 bytes as JSON are accepted and one more is not, counted in UTF-8', () => {
   const bytesAround = Buffer.byteLength('{"a":""}')
   expect(metadataFault({ a: 'x'.repeat(65_536 - bytesAround) })).toBeUndefined()
   expect(metadataFault({ a: 'x'.repeat(65_537 - bytesAround) })).toContain('65537 bytes')
   expect(metadataFault({ a: 'é'.repeat(32_768) })).toContain('bytes')
 })
 
-test('numbers count as they are written out', () => {
+test('numbers count with their written-out length', () => {
   expect(metadataFault({ a: Array(200).fill(1e-300) })).toBeUndefined()
   expect(metadataFault({ a: Array(220).fill(1e-300) })).toContain('bytes')
 })
 
 test('a number that JSON cannot hold, NUL and half of a surrogate pair are faults, in keys too', () => {
-  expect(metadataFault({ a: [Number.POSITIVE_INFINITY] })).toContain('too large to be kept')
+  expect(metadataFault({ a: [Number.POSITIVE_INFINITY] })).toContain('too large to keep')
   expect(metadataFault({ a: { b: 'x\0' } })).toContain('NUL')
   expect(metadataFault({ a: { 'b\0': 1 } })).toContain('NUL')
   expect(metadataFault({ a: ['\ud800'] })).toContain('surrogate')
   expect(metadataFault({ a: ['😀', null, true, ''] })).toBeUndefined()
 })
 
-test('whole numbers are taken up to 2^53 - 1, and the place of one beyond is told', () => {
+test('whole numbers are accepted up to 2^53 - 1, and the fault gives the place of a larger one', () => {
   expect(metadataFault({ a: [9_007_199_254_740_991, -9_007_199_254_740_991, 0.1, 1e-300] })).toBeUndefined()
   for (const number of [9_007_199_254_740_992, -9_007_199_254_740_992, 1e21]) {
     expect(faultOf({ a: ['', { 'b/c': number }] }, '/body/0/metadata')).toEqual({

@@ -1,13 +1,20 @@
 // Starting: the first time, again, at the same time, under another master key, and with or without an administrator.
 
-import { readFile } from 'node:fs/promises'
+import { cp, readdir, readFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type ControlPlane, ControlPlaneStartError, isInstalled, openControlPlane } from '../../control-plane/index.ts'
+import { migrations } from '../../control-plane/installation.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
+import { migrate } from '../../database/migrate.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
 import { type Answer, call } from '../up/operator.ts'
+import { startVaultStandIn } from './certificates/authorities/vault-stand-in.ts'
 import { ownCertificates } from './certificates/certificates-options.ts'
-import { describeOnDatabases, masterKey, openPlatform, ownPolicies, recordingLogger } from './platform.ts'
+import { describeOnDatabases, masterKey, openPlatform, ownPolicies, type Platform, recordingLogger } from './platform.ts'
+import { fullLayout } from './provisioning/steps.ts'
+import { certificatesOf } from './provisioning/vault.ts'
 
 const options = {
   users: { allowSelfRegister: true },
@@ -28,7 +35,7 @@ describeOnDatabases('start', database => {
   const open = (key = masterKey): Promise<ControlPlane> =>
     openControlPlane({ database: database(), masterKeys: [key], options, logger: recordingLogger().logger })
 
-  test('four instances that start at once on an empty database all start, and everybody may register', async () => {
+  test('four instances that start at once on an empty database all start, and everyone may register', async () => {
     const planes = await Promise.all([open(), open(), open(), open()])
     for (const plane of planes) await plane.check()
     expect(await openRelationalPolicies(database()).list({ object: 'users' })).toEqual([
@@ -47,7 +54,7 @@ describeOnDatabases('start', database => {
     await (await open()).check()
   })
 
-  test('a database of the first release is brought up to date with all that it holds', async () => {
+  test('a database of the first release is migrated with everything in it', async () => {
     await database().execute(await readFile(firstRelease, 'utf8'))
     const platform = await openPlatform(database())
     const { url, plane } = platform
@@ -62,14 +69,41 @@ describeOnDatabases('start', database => {
       plane.access.authorize({ credential: { scheme: 'Thing', secret }, channel: channel!.id, action: 'publish' })
     expect([await access(sensor!.key), await access(things[0]!.key)]).toMatchObject([{ allowed: true }, { allowed: false }])
     expect((await get(`/things/${sensor!.id}`)).headers.get('etag')).toBe('"1"')
-    // By an instance of the first release that still runs.
+    // By an instance of the first release that is still running.
     await database().query(`
       INSERT INTO control_plane.channels (id, owner, name) SELECT gen_random_uuid(), owner, 'Late Comer' FROM control_plane.channels LIMIT 1`)
     expect((await get('/channels?name=late')).json).toMatchObject({ channels: [{ name: 'Late Comer' }] })
     await platform.close()
   })
 
-  test('a database tells before its key is asked for whether it was installed under one, and nothing is written by that', async () => {
+  test('a start of this version keeps the issuer of the certificates of a mapping', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const options = { provisioning: { layout: fullLayout, externalKeyBytesMin: 8 }, certificates: certificatesOf(vault) }
+    const body = { external_id: 'gateway', external_key: 'external key' }
+    const map = async (on: Platform) => (await call(on.url, 'POST', '/mapping', { authorization: await on.administrator(), body })).json
+    const before = await openPlatform(database(), options)
+    await map(before)
+    const found = await map(before)
+    await before.close()
+    const names = (await readdir(migrations.folder)).map(name => basename(name, '.sql')).filter(name => name >= '0032')
+    for (const name of names.toSorted().toReversed()) {
+      const [, down = ''] = (await readFile(join(migrations.folder, `${name}.sql`), 'utf8')).split('-- Down Migration')
+      await database().execute(down.replaceAll('ALTER TABLE ', 'ALTER TABLE control_plane.'))
+      await database().query('DELETE FROM control_plane.migrations WHERE name = $1', [name])
+    }
+    // As it was stored before: the whole answer to a repeated request.
+    const { certificates, client_cert, ca_cert } = found!
+    await database().query('UPDATE control_plane.mappings SET certificates = $1::json', [
+      JSON.stringify({ certificates, client_cert, ca_cert }),
+    ])
+    const after = await openPlatform(database(), options)
+    expect(found).toHaveProperty('certificates')
+    expect(await map(after)).toEqual(found)
+    await after.close()
+  })
+
+  test('whether a database was installed under a key is known before the key is needed, and nothing is written', async () => {
     expect(await isInstalled(database())).toBe(false)
     expect(await isInstalled(database())).toBe(false)
     await open()
@@ -78,7 +112,7 @@ describeOnDatabases('start', database => {
     expect(await isInstalled(database())).toBe(false)
   })
 
-  test('the administrator is made once, a member of users and authorities, and a second email changes nothing', async () => {
+  test('the administrator is created once, as a member of users and authorities, and a second email changes nothing', async () => {
     const plane = await open()
     expect(await plane.ensureAdministrator(credentials)).toBe('created')
     expect(await plane.hasAdministrator()).toBe(true)
@@ -92,7 +126,7 @@ describeOnDatabases('start', database => {
     )
   })
 
-  test('of instances that make the administrator at once, one does', async () => {
+  test('of several instances at once, one creates the administrator', async () => {
     const plane = await open()
     const outcomes = await Promise.all([1, 2, 3].map(() => plane.ensureAdministrator(credentials)))
     expect(outcomes.sort()).toEqual(['created', 'exists', 'exists'])
@@ -115,7 +149,25 @@ describeOnDatabases('start', database => {
     const policies = openRelationalPolicies(database())
     const [user] = await database().query<{ id: string }>('SELECT id FROM control_plane.users')
     await policies.transaction((_, changes) => changes.remove([{ subject: user!.id as never, relation: 'member', object: 'authorities' }]))
-    await expect(plane.ensureAdministrator(credentials)).rejects.toThrow(/belongs to a user who is not one/)
+    await expect(plane.ensureAdministrator(credentials)).rejects.toThrow(/belongs to a plain user/)
     expect(await plane.hasAdministrator()).toBe(false)
+  })
+
+  test('a migration counts earlier certificates for the owners of their things', async () => {
+    const folder = `${temporaryFolder()}/migrations`
+    const isEarlier = (path: string): boolean => path === migrations.folder || basename(path) < '0031'
+    await cp(migrations.folder, folder, { recursive: true, filter: isEarlier })
+    await migrate(database(), { ...migrations, folder })
+    const [owner, kept, deleted] = [1, 2, 3].map(nth => `00000000-0000-4000-8000-00000000000${nth}`)
+    await database().execute(`
+      INSERT INTO control_plane.users (id, email, password_hash) VALUES ('${owner}', '', '');
+      INSERT INTO control_plane.things (id, owner, name, name_folded, key_ciphertext, key_lookup) VALUES ('${kept}', '${owner}', '', '', '', '');
+      INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
+        SELECT thing, thing, 'builtin', '', now() FROM unnest(ARRAY['${kept}', '${deleted}']::uuid[]) AS thing`)
+    await migrate(database(), migrations)
+    expect(await database().query('SELECT thing, owner FROM control_plane.certificates ORDER BY thing')).toEqual([
+      { thing: kept, owner },
+      { thing: deleted, owner: null },
+    ])
   })
 })

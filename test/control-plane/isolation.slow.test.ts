@@ -1,4 +1,4 @@
-// No caller sees or changes another user's entities: every route of the control plane, asked by every kind of caller (SPEC §5).
+// No caller can see or change another user's entities: every route of the control plane, called by every kind of caller (SPEC §5).
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Asker, openAsker } from './isolation/asker.ts'
@@ -7,11 +7,11 @@ import { nameOf } from './isolation/row.ts'
 import { controlPlaneRows, routesOf } from './isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from './isolation/secrets.ts'
 import { openWorld, type World } from './isolation/world.ts'
-import { administrator, describePlatform, masterKey } from './platform.ts'
+import { administrator, describePlatformOnServer, masterKey } from './platform.ts'
 
 const rows = controlPlaneRows.map(row => ({ name: nameOf(row), row }))
 
-describePlatform('isolation', platform => {
+describePlatformOnServer('isolation', platform => {
   let asker: Asker
   let world: World
   let snapshot: Snapshot
@@ -35,7 +35,7 @@ describePlatform('isolation', platform => {
     })
   })
 
-  describe('an absent id and a foreign one give the same answer to all but the administrator, and change nothing', () => {
+  describe("an absent id and another user's return the same answer to everyone but the administrator, and change nothing", () => {
     const named = rows.filter(({ row }) => /\{|connect|search|polic|certs/.test(row.route))
     test.each(named)('$name', async ({ row }) => {
       const { site } = world
@@ -53,7 +53,7 @@ describePlatform('isolation', platform => {
     })
   })
 
-  describe('a request with an absent or foreign id in a list changes nothing', () => {
+  describe("a request with an absent id or another user's in a list changes nothing", () => {
     const mixed = rows.filter(({ row }) => /connect|share|members|policies/.test(row.route) && row.changes === 'site')
     test.each(mixed)('$name', async ({ row }) => {
       const { caller, requests } = mixturesOf(world, row)
@@ -69,7 +69,7 @@ describePlatform('isolation', platform => {
     })
   })
 
-  test('nothing secret of all this is in the log, in a refusal or in the audit log', async () => {
+  test('no secret of these requests is in the log, in a refusal or in the audit log', async () => {
     await askWithHiddenSecrets(asker)
     const audit = await platform().database.query<{ line: string }>('SELECT audit::text AS line FROM control_plane.audit AS audit')
     const texts = { log: platform().logged(), refusals: asker.refusals.join('\n'), audit: audit.map(({ line }) => line).join('\n') }

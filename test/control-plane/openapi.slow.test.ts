@@ -1,13 +1,13 @@
-// The description of the interface: every route is in it, with its answers and what it needs.
+// The description of the API: every route is in it, with its answers and its security.
 
 import { expect, onTestFinished, test } from 'vitest'
-import { openapiRoutes } from '../../config/http/openapi.ts'
-import { createServer } from '../../config/http/server.ts'
-import { type Document, resolved } from '../config/http/document-faults.ts'
+import { openapiRoutes } from '../../http/openapi/openapi.ts'
+import { createServer } from '../../http/server.ts'
+import { type Document, resolved } from '../http/document-faults.ts'
 import { routesOf } from './isolation/rows.ts'
-import { describePlatform, openPlatform, recordingLogger } from './platform.ts'
+import { describePlatformOnServer, openPlatform, recordingLogger } from './platform.ts'
 
-describePlatform('openapi', platform => {
+describePlatformOnServer('openapi', platform => {
   test('each endpoint has a tag, a summary, its security and its answers; the deprecated ones are marked', async () => {
     const app = createServer({ logger: recordingLogger().logger })
     openapiRoutes(app, { version: '0' })
@@ -59,7 +59,7 @@ describePlatform('openapi', platform => {
       'POST /certs': '200 201 400 401 403 404 409 413 415 429 431 503',
       'POST /certs/{serial}/renew': '200 201 400 401 403 404 409 413 415 429 431 503',
       'GET /certs/{serial}': '200 400 401 403 404 429 431 503',
-      'GET /certs/crl': '200 400 409 431 503',
+      'GET /certs/crl': '200 304 400 409 431 503',
       'GET /serials/{thing}': '200 400 401 403 404 429 431 503',
       'DELETE /certs/revoke': '200 400 401 403 404 409 413 415 429 431 503',
       'DELETE /certs/{thing}': '200 400 401 403 404 409 429 431 503',
@@ -96,6 +96,7 @@ describePlatform('openapi', platform => {
       'DELETE /things/configs/{thing}': '204 400 401 403 404 412 413 415 429 431 503',
       'GET /things/bootstrap/{external_id}': '200 304 400 401 403 429 431 503',
       'POST /things/bootstrap/{external_id}/ack': '204 400 401 403 413 415 429 431 503',
+      'POST /things/bootstrap/{external_id}/csr': '201 400 401 403 409 413 415 429 431 503',
     })
     for (const { operation } of operations) {
       expect(operation).toMatchObject({ tags: [expect.any(String)], summary: expect.any(String), security: expect.any(Array) })
@@ -108,11 +109,11 @@ describePlatform('openapi', platform => {
     ])
     expect(
       operations.filter(({ operation }) => operation.security!.every(one => 'user' in one) && operation.security!.length > 0),
-    ).toHaveLength(operations.length - 5)
+    ).toHaveLength(operations.length - 6)
     expect(paths['/users']?.post?.responses['201']?.headers).toHaveProperty('Location')
   })
 
-  test('the services that are chosen have their routes, and the others none', async () => {
+  test('only the chosen services have routes', async () => {
     const chosen = await openPlatform(platform().database, { services: ['provision', 'bootstrap'] })
     onTestFinished(() => chosen.close())
     const routes = await routesOf(chosen.plane.routes)

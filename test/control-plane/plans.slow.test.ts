@@ -1,13 +1,13 @@
-// No statement of the control plane reads a whole large table: the plans of all that its routes send, with a million things.
+// No statement of the control plane reads a whole large table: the plans of all statements of its routes, with a million things.
 //
-// Every route of the description is called by an owner like most and by one with a tenth of all things. What is sent meanwhile is explained: for its values,
-// and as it is planned once for all of them.
+// Every route of the description is called by an average owner and by one with a tenth of all things. The statements sent meanwhile are explained: for
+// their values, and as PostgreSQL plans them once for all values.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Database } from '../../config/postgres/database.ts'
-import { openServer } from '../../config/postgres/server.ts'
 import { countedMax } from '../../control-plane/audit/store.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
+import type { Database } from '../../database/database.ts'
+import { openServer } from '../../database/server.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { call, expectStatus } from '../up/operator.ts'
 import { openAsker } from './isolation/asker.ts'
@@ -31,21 +31,21 @@ import {
   usersGroupAt,
 } from './population.ts'
 
-/** Reading so many rows takes milliseconds, and more with each that comes. */
+/** Reading that many rows takes milliseconds, and more as the table grows. */
 const largeRows = 10_000
-/** So that users, groups and API keys are as many too. */
+/** So that users, groups and API keys are large tables too. With 200,000 things PostgreSQL plans some statements otherwise. */
 const population = { ...populationOf(1_000_000), owners: 10_000 }
-/** What a request asks for at most. */
+/** The largest page of a request. */
 const pageRowsMax = 100
 const auditLines = 300_000
-/** What of others one may read. */
+/** How many things of others a user may read. */
 const sharedRowsMax = 10_000
 /** The owner of a tenth of the things, and one with a hundred. */
 const owners = [0, 2]
 
 /**
- * What asks for a whole table: the administrator's list of users tells how many they are, and finds a part of an email; a start counts, once, the
- * external keys that need a master key which is not given.
+ * Statements that may read a whole table: the administrator's list counts all users, and finds a part of an email; a start counts, once, the
+ * external keys that need a master key that is not given.
  */
 const wholeTables: readonly { readonly route: string; readonly table: string }[] = [
   { route: 'GET /users', table: 'users' },
@@ -77,7 +77,7 @@ describe('what reads a whole table', () => {
 })
 
 describeWithPostgres(
-  'the control plane with a million things',
+  'the control plane with many things',
   postgres => {
     let database: Database
     let platform: Platform
@@ -103,7 +103,7 @@ describeWithPostgres(
         SELECT now() - n * interval '100 seconds', owner, CASE WHEN n % 1000 = 0 THEN 'key.issue' ELSE 'thing.update' END, ARRAY[id::text], '{}'
         FROM (SELECT row_number() OVER () AS n, id, owner FROM control_plane.things LIMIT ${auditLines}) AS lines`)
       await database.execute('VACUUM ANALYZE')
-    })
+    }, 600_000)
     afterAll(async () => {
       await platform?.close()
       await withTwoKeys?.close()
@@ -146,7 +146,7 @@ describeWithPostgres(
       }
     }
 
-    test('every route is asked, and what accesses of things and users ask', async () => {
+    test('every route is called, and every access of things and users', async () => {
       for (const owner of owners) {
         const world = await worldOf(owner)
         for (const row of controlPlaneRows) {
@@ -186,12 +186,12 @@ describeWithPostgres(
       expect([...asked].sort()).toEqual(await routesOf(platform.plane.routes))
     })
 
-    test('no statement answers more than a page has, whoever asks', () => {
+    test('no statement returns more rows than a page has, for any caller', () => {
       const longer = sent.filter(({ rows, sql }) => rows > (sql.includes('DISTINCT object') ? sharedRowsMax : pageRowsMax))
       expect([...new Set(longer.map(({ route: of, rows, sql }) => `${of}: ${rows} rows of ${oneLine(sql)}`))]).toEqual([])
     })
 
-    test('a check looks up whom its subject leads to, and not all who have the relation', async () => {
+    test('a check looks up the groups of its subject, and not all subjects with the relation', async () => {
       const checks = sent.filter(({ sql, values }) => sql.includes('RECURSIVE') && values.includes('users'))
       expect(checks).not.toEqual([])
       for (const check of checks) {
@@ -199,7 +199,7 @@ describeWithPostgres(
       }
     })
 
-    test('a page of the audit log reads the rows that it shows, and by an object the rows of that', async () => {
+    test('a page of the audit log reads only the rows that it shows, and by object only the rows of that object', async () => {
       const pages = sent.filter(({ route: of, sql }) => of === 'GET /audit' && sql.includes('matching'))
       expect(pages.filter(({ sql }) => sql.includes('objects @>'))).not.toEqual([])
       for (const page of pages) {

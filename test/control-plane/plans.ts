@@ -1,7 +1,7 @@
-// The statements that a database is sent, and what PostgreSQL would read for them: recorded while they run, explained afterwards.
+// The statements that are sent to a database, and what PostgreSQL would read for them: recorded while they run, explained afterwards.
 
-import type { Database, Queries, SqlValue, Transaction } from '../../config/postgres/database.ts'
-import { encodeValue } from '../../config/postgres/values.ts'
+import type { Database, Queries, SqlValue, Transaction } from '../../database/database.ts'
+import { encodeValue } from '../../database/values.ts'
 
 export interface Statement {
   readonly sql: string
@@ -13,7 +13,12 @@ export interface Answered extends Statement {
   readonly rows: number
 }
 
-/** The database, of which `note` hears each statement with values when it is answered, those of transactions too. */
+const timeLimit = 'SET LOCAL statement_timeout'
+
+/**
+ * The database, which calls `note` with each statement and its values when it is answered, also in transactions. Statements are not limited in time: what
+ * they read is judged by their plans, and a busy machine may take longer for it.
+ */
 export function recording(database: Database, note: (statement: Answered) => void): Database {
   const noted = (queries: Queries): Queries['query'] => {
     return async (sql, values = []) => {
@@ -26,7 +31,12 @@ export function recording(database: Database, note: (statement: Answered) => voi
     ...database,
     query: noted(database),
     transaction: (work, signal) =>
-      database.transaction(transaction => work({ ...transaction, query: noted(transaction) } satisfies Transaction), signal),
+      database.transaction(transaction => {
+        const execute: Transaction['execute'] = async sql => {
+          if (!sql.startsWith(timeLimit)) await transaction.execute(sql)
+        }
+        return work({ ...transaction, query: noted(transaction), execute } satisfies Transaction)
+      }, signal),
   }
 }
 
@@ -36,24 +46,24 @@ export interface Plan {
   readonly 'Relation Name'?: string
   readonly 'Index Name'?: string
   readonly 'Index Cond'?: string
-  /** Where the statement was run: the rows of one of its loops. */
+  /** If the statement was run: the rows of one of its loops. */
   readonly 'Actual Rows'?: number
   readonly 'Actual Loops'?: number
-  /** Of one loop, too: read, and not given on. */
+  /** Also of one loop: rows that were read and filtered out. */
   readonly 'Rows Removed by Filter'?: number
   readonly Plans?: readonly Plan[]
 }
 
-/** Planned for the values of the statement, or once for all values, as a prepared one may be. */
+/** Planned for the values of the statement, or once for all values, as for a prepared statement. */
 export const plannedFor = ['its values', 'all values'] as const
 type PlannedFor = (typeof plannedFor)[number]
 
-/** Nothing is run. */
+/** Does not run the statement. */
 export function planOf(database: Database, statement: Statement, planned: PlannedFor): Promise<Plan> {
   return explain(database, statement, planned, '')
 }
 
-/** Runs a SELECT. @returns how many rows the scans of a table looked at */
+/** Runs a SELECT. @returns how many rows the scans of a table read */
 export async function rowsRead(database: Database, statement: Statement, planned: PlannedFor, table: string): Promise<number> {
   const rowsOf = (plan: Plan): number => {
     const ofLoop = plan['Actual Rows']! + (plan['Rows Removed by Filter'] ?? 0)
@@ -79,7 +89,7 @@ async function explain(database: Database, { sql, values }: Statement, planned: 
 /** Tables by name, each with its indexes by name and the column that an index begins with. */
 export type Tables = ReadonlyMap<string, ReadonlyMap<string, string>>
 
-/** The tables of the control plane that have so many rows, as of the last ANALYZE. */
+/** The tables of the control plane with at least that many rows, as of the last ANALYZE. */
 export async function largeTables(database: Database, rowsMin: number): Promise<Tables> {
   const rows = await database.query<{ table_name: string; index_name: string; column_name: string }>(
     `SELECT tables.relname::text AS table_name, indexes.relname::text AS index_name, pg_get_indexdef(indexrelid, 1, true) AS column_name
@@ -94,7 +104,7 @@ export async function largeTables(database: Database, rowsMin: number): Promise<
   return tables
 }
 
-/** Which of the tables a plan reads from end to end: itself, or an index without a condition on the column that it begins with. */
+/** Which of the tables a plan reads from end to end: the table itself, or an index without a condition on its first column. */
 export function tablesReadWhole(plan: Plan, tables: Tables): string[] {
   const found = new Set<string>()
   collect(plan, undefined, tables, found)
@@ -102,7 +112,7 @@ export function tablesReadWhole(plan: Plan, tables: Tables): string[] {
 }
 
 function collect(plan: Plan, above: string | undefined, tables: Tables, found: Set<string>): void {
-  // A scan of an index for a bitmap does not name its table: the scan by the bitmap above it does.
+  // The index scan of a bitmap does not name its table: the bitmap scan above it does.
   const table = plan['Relation Name'] ?? above
   const columnOf = tables.get(table ?? '')
   if (table !== undefined && columnOf !== undefined) {

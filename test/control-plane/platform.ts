@@ -1,49 +1,67 @@
 // A control plane behind a real HTTP server, on the embedded database and on a PostgreSQL server: the same suite on both.
 
+import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { Writable } from 'node:stream'
 import { afterAll, beforeAll, describe } from 'vitest'
-import type { Compatibility } from '../../config/http/older-clients.ts'
-import { createServer, type HttpServer } from '../../config/http/server.ts'
 import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
-import type { Database } from '../../config/postgres/database.ts'
-import { openServer } from '../../config/postgres/server.ts'
 import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
+import { type FailedAttempts, openFailedAttempts } from '../../control-plane/access/failed-attempts.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import type { CertificatesOptions } from '../../control-plane/certificates/options.ts'
 import { type Changes, openChanges } from '../../control-plane/changes.ts'
-import { type FailedAttempts, openFailedAttempts } from '../../control-plane/failed-attempts.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
+import { migrations } from '../../control-plane/installation.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
+import type { Database } from '../../database/database.ts'
+import { migrate } from '../../database/migrate.ts'
+import { openServer } from '../../database/server.ts'
+import type { Compatibility } from '../../http/older-clients.ts'
+import { createServer, type HttpServer } from '../../http/server.ts'
+import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
-import { describeWithPostgres } from '../servers/postgres.ts'
+import { missingPostgres } from '../servers/install/postgres.ts'
+import { createDatabase, describeWithPostgres } from '../servers/postgres.ts'
+import { requestServer } from '../servers/server-request.ts'
 import { call } from '../up/operator.ts'
 import { ownCertificates } from './certificates/certificates-options.ts'
 
 export const masterKey = Buffer.alloc(32, 7)
 export const absentId = '00000000-0000-4000-8000-000000000000'
 
-/** Runs the suite on a fresh embedded database and on a fresh database of a real server; `database` may be asked in hooks and tests. */
-export function describeOnDatabases(name: string, suite: (database: () => Database) => void): void {
-  describe(`${name}, embedded database`, () => {
+/**
+ * Runs the suite on a fresh embedded database and on a fresh database of a real server; `database` may be used in hooks and tests.
+ * Quick suites take turns on each: see `vitest.config.ts`.
+ *
+ * @param isMigrated whether it has the schema of the control plane already, if that is quicker than creating it
+ * @param wanted `embedded`, or `server` for the one that the run shares; by default both, with a separate server
+ */
+export function describeOnDatabases(
+  name: string,
+  suite: (database: () => Database) => void,
+  isMigrated = false,
+  wanted = process.env['TEST_DATABASES'],
+): void {
+  const suiteOn = (open: () => Promise<Database>): void => {
     let database: Database | undefined
     beforeAll(async () => {
-      database = await openFreshEmbedded()
+      database = await open()
     }, 60_000)
     afterAll(() => database?.close())
     suite(() => database!)
-  })
-  describeWithPostgres(`${name}, PostgreSQL server`, postgres => {
-    let database: Database | undefined
-    beforeAll(async () => {
-      database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
-    }, 60_000)
-    afterAll(() => database?.close())
-    suite(() => database!)
-  })
+  }
+  const onServer = async (url: Promise<string>): Promise<Database> =>
+    openServer({ url: await url, applicationName: 'sluice-test', connectionsMax: 8 })
+  // A machine without PostgreSQL runs the quick suites embedded.
+  if (wanted !== 'server' || missingPostgres() !== undefined)
+    describe(`${name}, embedded database`, () => suiteOn(isMigrated ? openMigratedEmbedded : openFreshEmbedded))
+  const named = `${name}, PostgreSQL server`
+  if (wanted === 'server') describeUnlessMissing(named, missingPostgres(), () => suiteOn(() => onServer(sharedDatabase(isMigrated))))
+  // These end connections and check waiting ones, so each has a separate server.
+  if (wanted === undefined) describeWithPostgres(named, postgres => suiteOn(() => onServer(postgres.createDatabase())))
 }
 
 export interface User {
@@ -59,7 +77,7 @@ export interface Platform {
   readonly app: HttpServer
   readonly url: string
   readonly database: Database
-  /** All that was logged so far. */
+  /** Everything that was logged so far. */
   logged(): string
   /** Registers a fresh user and signs them in. */
   user(): Promise<User>
@@ -70,13 +88,13 @@ export interface Platform {
   close(): Promise<void>
 }
 
-/** Counts as many sign-ins that failed as the platform does, without the delays of real ones. @param what the account, and the client's network or nothing */
+/** Counts failed sign-ins like the platform, without the delays of real ones. @param what the account, and the client's network or nothing */
 export async function failSignIns(database: Database, times: number, ...what: string[]): Promise<void> {
   const failed = signInFailures(database)
   for (let nth = 0; nth < times; nth++) await failed.note([failed.keyOf('sign-in', ...what)])
 }
 
-/** How many sign-ins failed within the minute. */
+/** How many sign-ins failed within the last minute. */
 export async function failedSignIns(database: Database, ...what: string[]): Promise<number> {
   const failed = signInFailures(database)
   return (await failed.count([failed.keyOf('sign-in', ...what)]))[0]!
@@ -84,12 +102,12 @@ export async function failedSignIns(database: Database, ...what: string[]): Prom
 
 const signInFailures = (database: Database): FailedAttempts => openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
 
-/** For stores that are opened by themselves. @param changes who hears of what ends */
+/** For stores that are opened alone. @param changes announces ended accesses */
 export function writesOn(database: Database, changes: Changes = openChanges(recordingLogger().logger)): Writes {
   return openWrites({ policies: openRelationalPolicies(database), audit: openAuditLog(database, { retentionDays: 365 }), changes })
 }
 
-/** For a client of it. */
+/** For a client of the platform. */
 export function controlPlaneOutage(logger: Logger): OutageReport {
   return openOutage({ logger, dependency: 'control_plane', name: 'the control plane' })()
 }
@@ -135,7 +153,7 @@ export async function openPlatform(
     logger,
   })
   await plane.ensureAdministrator(administrator)
-  // So that a test may come from any address.
+  // So that a test can send from any address.
   const app = createServer({ logger, trustedProxies: ['127.0.0.1'], compatibility })
   await app.register(plane.routes)
   await app.listen({ port: 0, host: '127.0.0.1' })
@@ -167,15 +185,36 @@ export async function openPlatform(
   }
 }
 
-/** A platform that lives as long as the tests of one `describeOnDatabases`. */
-export function describePlatform(name: string, suite: (platform: () => Platform) => void): void {
-  describeOnDatabases(name, database => {
+/** A platform that runs during the tests of one `describeOnDatabases`. @param wanted as there */
+export function describePlatform(name: string, suite: (platform: () => Platform) => void, wanted?: 'server'): void {
+  const onPlatform = (database: () => Database): void => {
     let platform: Platform | undefined
     beforeAll(async () => {
       platform = await openPlatform(database())
     }, 60_000)
     afterAll(() => platform?.close())
     suite(() => platform!)
+  }
+  describeOnDatabases(name, onPlatform, true, wanted)
+}
+
+/** The same, only on a server: for tests that do not depend on the database, such as rights and the description of routes. */
+export function describePlatformOnServer(name: string, suite: (platform: () => Platform) => void): void {
+  describePlatform(name, suite, 'server')
+}
+
+/** On the server that the quick suites of a run share. */
+async function sharedDatabase(isMigrated: boolean): Promise<string> {
+  const { url, migrated } = (await requestServer('control-plane-databases')) as { url: string; migrated: string }
+  return createDatabase(url, `test_${randomUUID().replaceAll('-', '')}`, isMigrated ? migrated : 'template1')
+}
+
+/** With the schema of the control plane, which takes seconds to create. */
+function openMigratedEmbedded(): Promise<Database> {
+  return openFreshEmbedded({
+    name: 'control-plane',
+    folder: migrations.folder,
+    make: async database => void (await migrate(database, migrations)),
   })
 }
 

@@ -1,17 +1,16 @@
-// A control plane with many owners, things, channels, groups and policies: made by SQL within seconds, for tests of plans and for benchmarks.
+// A control plane with many owners, things, channels, groups and policies: created by SQL within seconds, for tests of plans and for benchmarks.
 //
-//   things     a tenth belongs to owner 0, the rest to the others alike, about 900 each; an owner made them by the hundred
+//   things     a tenth belongs to owner 0, the rest evenly to the others, about 900 each; an owner created them by the hundred
 //   channels   a tenth of the things, ten for each hundred; a thing is connected to one
 //   devices    every tenth thing has a bootstrap configuration and a mapping
 //   certificates   of a tenth of the things, one each
 //   groups     two for each owner: of users, with the five owners that follow, and of things, with a tenth of the things of each hundred.
 //              The first is shared with the second, so the five read those things through two groups
-//   policies   what the product writes for all of these, and `read` on every twentieth thing for the seventh owner that follows
+//   policies   those that the product writes for all of these, and `read` on every twentieth thing for the seventh owner that follows
 //
-// Ids follow from a number, so that any of them is known without a question.
+// Ids are derived from a number, so that any of them is known without a request.
 
 import { hash } from 'node:crypto'
-import type { Database } from '../../config/postgres/database.ts'
 import {
   type ChannelId,
   type GroupId,
@@ -23,6 +22,7 @@ import {
   type UserId,
 } from '../../control-plane/ids.ts'
 import type { ThingKeys } from '../../control-plane/things/keys.ts'
+import type { Database } from '../../database/database.ts'
 
 const thingsOfBlock = 100
 const channelsOfBlock = 10
@@ -56,7 +56,7 @@ export function ownerOfThing({ owners }: Population, thing: number): number {
   return block % 10 === 0 ? 0 : 1 + (block % (owners - 1))
 }
 
-/** The first hundred things of an owner are those of this number: `thingAt(100 * block)`; its channels are `channelAt(10 * block)`. */
+/** The number of an owner's first hundred things: `thingAt(100 * block)`; its channels are `channelAt(10 * block)`. */
 export function firstBlockOf(population: Population, owner: number): number {
   let block = 0
   while (ownerOfThing(population, block * thingsOfBlock) !== owner) block++
@@ -75,7 +75,7 @@ const blockOwner = (block: string): string => `CASE WHEN ${block} % 10 = 0 THEN 
 const thingOwner = blockOwner(`(n / ${thingsOfBlock})`)
 const rights = `unnest(ARRAY['read', 'write', 'delete']) AS relation`
 
-/** `$things`, `$channels` and `$owners` stand for the numbers. Policies come sorted, which an index takes several times faster. */
+/** `$things`, `$channels` and `$owners` are replaced by the numbers. Policies are sorted, because an index accepts sorted rows several times faster. */
 const steps: readonly { readonly what: string; readonly sql: string }[] = [
   {
     what: 'users',
@@ -124,8 +124,8 @@ const steps: readonly { readonly what: string; readonly sql: string }[] = [
   },
   {
     what: 'certificates',
-    sql: `INSERT INTO certificates (serial, thing, authority, certificate, expires_at, revoked_at)
-          SELECT md5('certificate ' || n), ${sqlId('thing', 'n')}, 'builtin', 'none', now() + n % 100 * interval '1 day', CASE WHEN n % 100000 = 4 THEN now() END
+    sql: `INSERT INTO certificates (serial, thing, owner, authority, certificate, expires_at, revoked_at)
+          SELECT md5('certificate ' || n), ${sqlId('thing', 'n')}, ${sqlId('owner', `(${thingOwner})`)}, 'builtin', 'none', now() + n % 100 * interval '1 day', CASE WHEN n % 100000 = 4 THEN now() END
           FROM generate_series(4, $things - 1, 10) AS n`,
   },
   {
@@ -147,9 +147,9 @@ const steps: readonly { readonly what: string; readonly sql: string }[] = [
 ]
 
 /**
- * Fills the tables of a control plane that has started. Passwords open nothing, and thing keys are none: `giveKeys` makes those of things that are shown.
+ * Fills the tables of a control plane that has started. Passwords and thing keys are not valid: `giveKeys` generates keys for things that are shown.
  *
- * @param progress called before each step, with what is made in it
+ * @param progress called before each step, with what it creates
  */
 export async function populate(
   database: Database,
@@ -159,7 +159,7 @@ export async function populate(
   for (const { what, sql } of steps) {
     progress(what)
     const numbered = sql.replaceAll('$things', `${things}`).replaceAll('$channels', `${channels}`).replaceAll('$owners', `${owners}`)
-    // Replicas do not look whether what a row names is there, which takes as long again as the rows.
+    // As a replica, PostgreSQL does not check foreign keys, which would take as long again as the rows.
     await database.execute(
       `BEGIN; SET LOCAL search_path TO control_plane; SET LOCAL session_replication_role TO replica; ${numbered}; COMMIT`,
     )
@@ -168,12 +168,12 @@ export async function populate(
   await settle(database)
 }
 
-/** As autovacuum leaves the tables. */
+/** Leaves the tables as autovacuum does. */
 export async function settle(database: Database): Promise<void> {
   await database.execute('VACUUM ANALYZE')
 }
 
-/** Gives each thing a key that opens with the master key, as lists and views show it. */
+/** Gives each thing a key that the master key decrypts, for lists and views. */
 export async function giveKeys(database: Database, keys: ThingKeys, things: readonly ThingId[]): Promise<void> {
   const hex = things.map(thing => keys.issue(thing).ciphertext.toString('hex'))
   const sql = `UPDATE control_plane.things SET key_ciphertext = decode(hex, 'hex')

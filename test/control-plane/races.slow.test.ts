@@ -1,13 +1,13 @@
-// What happens at once ends as if it had happened one after the other: all of a request or nothing, and nothing is left of what is gone.
+// Concurrent requests end as if they had run one after the other: all of a request or nothing, and nothing is left of deleted entities.
 
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Database } from '../../config/postgres/database.ts'
+import type { Database } from '../../database/database.ts'
 import { type Answer, call } from '../up/operator.ts'
 import { inconsistencies } from './consistency.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from './platform.ts'
 
-/** Enough to see each order, on a server; the embedded database does one thing after the other anyway. */
+/** Enough to see each order, on a server; the embedded database runs one transaction after the other anyway. */
 const rounds = 10
 
 describeOnDatabases('races', database => {
@@ -32,7 +32,7 @@ describeOnDatabases('races', database => {
   const thing = () => made('/things')
   const channel = () => made('/channels')
   const group = () => made('/groups')
-  /** Their statuses. The first goes first in even rounds, and the last in odd ones. */
+  /** The statuses of the requests. The first is sent first in even rounds, and the last in odd ones. */
   async function atOnce(round: number, ...asking: (() => Promise<Answer>)[]): Promise<number[]> {
     const started = (round % 2 === 0 ? asking : asking.toReversed()).map(one => one())
     const answers = await Promise.all(started)
@@ -41,7 +41,7 @@ describeOnDatabases('races', database => {
   const policiesOf = (object: string, subject: string) =>
     database().query('SELECT relation FROM control_plane.tuples WHERE object = $1 AND subject = $2', [object, subject])
 
-  test('sharing a thing and taking it back: both rights or none, as access has it', async () => {
+  test('sharing and unsharing a thing: both rights or none, in policies and in access', async () => {
     const both = { user_ids: [friend.id, other.id], policies: ['read', 'write'] }
     const reversed = { user_ids: [other.id, friend.id], policies: ['write', 'read'] }
     const shared = await thing()
@@ -79,7 +79,7 @@ describeOnDatabases('races', database => {
     expect(await inconsistencies(database())).toEqual([])
   })
 
-  test('creations of one name: each makes all of its own', async () => {
+  test('creations with the same name: each creates all of its entities', async () => {
     for (let round = 0; round < 5; round++) {
       const by = await platform.user()
       const bodies = Array.from({ length: 20 }, () => ({ name: 'the same' }))
@@ -93,7 +93,7 @@ describeOnDatabases('races', database => {
     ['id of a thing', '/things', () => ({ id: randomUUID() })],
     ['key of a thing', '/things', () => ({ key: `burnt-in:${randomUUID()}` })],
     ['id of a channel', '/channels', () => ({ id: randomUUID() })],
-  ])('creations of one given %s: one has it, and the other nothing', async (_name, path, give) => {
+  ])('creations with the same given %s: one gets it, and the other creates nothing', async (_name, path, give) => {
     const both = [await platform.user(), await platform.user()]
     const totals = [0, 0]
     for (let round = 0; round < rounds; round++) {
@@ -107,7 +107,7 @@ describeOnDatabases('races', database => {
     expect(await inconsistencies(database())).toEqual([])
   })
 
-  test('rotating a key and giving the old one to another thing: it never opens both', async () => {
+  test('rotating a key and giving the old one to another thing: it never belongs to both', async () => {
     for (let round = 0; round < rounds; round++) {
       const key = `burnt-in:${randomUUID()}`
       const { headers } = await ask('POST', '/things', { key })
@@ -147,11 +147,11 @@ describeOnDatabases('races', database => {
 
   test.each<[string, string, (at: Made) => string, (at: Made) => Promise<Answer>]>([
     ['a group', 'users become members', groupOf, at => members(at, 'users', [friend.id, other.id])],
-    ['a group', 'a thing is put into it', groupOf, at => members(at, 'things', [at.thing])],
+    ['a group', 'a thing is added to it', groupOf, at => members(at, 'things', [at.thing])],
     ['a group', 'it is shared', groupOf, at => ask('POST', `/groups/${at.users}/share`, { thing_group_id: at.things })],
     ['a group', 'another is shared with it', groupOf, at => ask('POST', `/groups/${at.things}/share`, { thing_group_id: at.users })],
     ['a group', 'the administrator adds a member', groupOf, at => policy(at.things)],
-    ['a thing', 'it is put into a group', thingOf, at => members(at, 'things', [at.thing])],
+    ['a thing', 'it is added to a group', thingOf, at => members(at, 'things', [at.thing])],
     ['a thing', 'it is shared', thingOf, at => ask('POST', `/things/${at.thing}/share`, { user_ids: [friend.id], policies: ['read'] })],
     ['a thing', 'the administrator gives rights on it', thingOf, at => policy(at.thing)],
   ])('%s is deleted while %s: nothing is left of it', async (_name, _what, pathOf, change) => {
@@ -168,7 +168,7 @@ describeOnDatabases('races', database => {
     expect(await inconsistencies(database())).toEqual([])
   })
 
-  test('a thing is put into a group and taken out: its members have all rights on it or none', async () => {
+  test('a thing is added to a group and removed: its members have all rights on it or none', async () => {
     const [id, of] = [await thing(), await group()]
     const body = { type: 'things', members: [id] }
     for (let round = 0; round < 2 * rounds; round++) {
@@ -184,7 +184,7 @@ describeOnDatabases('races', database => {
     }
   })
 
-  test('users become members and are taken out: all of them or none', async () => {
+  test('users become members and are removed: all of them or none', async () => {
     const of = await group()
     for (let round = 0; round < rounds; round++) {
       const path = `/groups/${of}/members`
@@ -214,7 +214,7 @@ describeOnDatabases('races', database => {
     }
   })
 
-  test('a user is disabled while they create things: none of their keys opens anything', async () => {
+  test('a user is disabled while they create things: none of their keys is accepted', async () => {
     for (let round = 0; round < 5; round++) {
       const user = await platform.user()
       const site = await made('/channels', user)
@@ -238,8 +238,8 @@ describeOnDatabases('races', database => {
     }
   })
 
-  describe('of a change that another one overtakes in its middle', () => {
-    /** Runs the first up to its first policy of the right to write, the second as far as it comes meanwhile, and both to their ends. */
+  describe('a change that another one overtakes half-way', () => {
+    /** Runs the first up to its first policy with the right to write, the second as far as it gets meanwhile, and then both to their ends. */
     async function overtaken(first: () => Promise<Answer>, second: () => Promise<Answer>): Promise<number[]> {
       if (database().kind === 'embedded') return [(await first()).status, (await second()).status]
       const begun: Promise<Answer>[] = []
@@ -262,7 +262,7 @@ describeOnDatabases('races', database => {
     )
     afterAll(() => database().execute('DROP FUNCTION control_plane.pause CASCADE'))
 
-    test('a thing that is in a group is put there again and taken out', async () => {
+    test('a thing in a group is added again and removed', async () => {
       const [id, of] = [await thing(), await group()]
       const [path, body] = [`/groups/${of}/members`, { type: 'things', members: [id] }]
       expect((await ask('POST', path, body)).status).toBe(200)
@@ -276,9 +276,9 @@ describeOnDatabases('races', database => {
     })
 
     test.each<[string, (id: string, body: object) => readonly [string, string, object, string?]]>([
-      ['by who shared it', (id, body) => ['DELETE', `/things/${id}/share`, { user_ids: [friend.id], ...body }]],
+      ['by the user who shared it', (id, body) => ['DELETE', `/things/${id}/share`, { user_ids: [friend.id], ...body }]],
       ['by the administrator', (id, body) => ['PUT', '/policies', { subjects: [friend.id], object: id, ...body }, administrator]],
-    ])('a thing that is shared is shared again, and all of it taken back %s', async (_name, take) => {
+    ])('a shared thing is shared again, and all rights are removed %s', async (_name, take) => {
       const id = await thing()
       const rights = { policies: ['read', 'write', 'delete'] }
       const share = () => ask('POST', `/things/${id}/share`, { user_ids: [friend.id], ...rights })
@@ -288,24 +288,24 @@ describeOnDatabases('races', database => {
     })
   })
 
-  test('a change whose locks end in a deadlock is done all the same', async () => {
+  test('a change whose locks deadlock succeeds all the same', async () => {
     const [connected, on] = [await thing(), await channel()]
     const connect = () => ask('POST', '/connect', { channel_ids: [on], thing_ids: [connected] })
     let begun: Promise<Answer> | undefined
     await database().transaction(async holding => {
-      // One connection has no one to wait for.
+      // The embedded database has one connection, which cannot deadlock.
       if (database().kind === 'embedded') return
       await holding.query('SELECT FROM control_plane.things WHERE id = $1 FOR UPDATE', [connected])
       begun = connect()
       await lockWaiters(database(), 1)
-      // Who finds the circle is undone: the request, which looks for one after a second.
+      // The transaction that detects the deadlock is rolled back: that of the request, which checks for one after a second.
       await holding.query("SET LOCAL deadlock_timeout = '30s'")
       await holding.query('SELECT FROM control_plane.channels WHERE id = $1 FOR UPDATE', [on])
     })
     expect((await (begun ?? connect())).status).toBe(200)
   })
 
-  test('many changes of few things, channels and groups: each is done or refused, and what is left agrees', async () => {
+  test('many changes of few things, channels and groups: each is done or refused, and the tables are consistent', async () => {
     const random = openRandom(7)
     const pick = <Item>(items: readonly Item[]): Item => items[random(items.length)]!
     /** Some of them, in any order. */
@@ -318,7 +318,7 @@ describeOnDatabases('races', database => {
     const shared = () => ({ user_ids: some([friend.id, other.id]), policies: some(['read', 'write', 'delete']) })
     const member = (type: string, members: readonly string[]) => ({ type, members: some(members) })
     const policies = () => ({ subjects: some([friend.id, other.id]), object: pick(things), policies: some(['read', 'delete']) })
-    /** The new one is there first, so that others name few that are gone. */
+    /** The new one is created first, so that others rarely name deleted ones. */
     async function replace(ids: string[], path: string): Promise<Answer> {
       const [nth, fresh] = [random(ids.length), await made(path)]
       const [old] = ids.splice(nth, 1, fresh)
@@ -351,13 +351,13 @@ describeOnDatabases('races', database => {
     }
     await Promise.all(Array.from({ length: 20 }, work))
     expect(answers.filter(({ status }) => ![200, 201, 204, 403, 404].includes(status)).map(({ text }) => text)).toEqual([])
-    // Else nothing would have waited for them.
+    // Otherwise nothing would have waited for them.
     expect(answers.filter(({ status }) => status < 300).length).toBeGreaterThan(answers.length / 2)
     expect(await inconsistencies(database())).toEqual([])
   })
 })
 
-/** Resolves when so many statements wait for a lock. */
+/** Resolves when that many statements wait for a lock. */
 async function lockWaiters(database: Database, count: number, isOver = () => false): Promise<void> {
   const sql = `SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
   while (!isOver() && (await database.query<{ n: bigint }>(sql))[0]!.n < BigInt(count)) await new Promise(resolve => setTimeout(resolve, 5))

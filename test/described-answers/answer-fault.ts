@@ -1,13 +1,13 @@
-// What is wrong with an answer by the schema of its route: its status, headers, content type, body, and what its handler sent in vain.
+// Compares an answer with the schema of its route: status, headers, content type, body, and properties that the serializer dropped.
 
 import { gunzipSync } from 'node:zlib'
 import { Ajv, type ValidateFunction } from 'ajv'
 import addFormats from 'ajv-formats'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { errorAnswers } from '../../config/http/error-schema.ts'
-import { type ErrorCode, errors } from '../../config/http/errors.ts'
+import { type ErrorCode, errors } from '../../http/errors.ts'
+import { errorAnswers } from '../../http/openapi/error-schema.ts'
 
-/** An answer as a route's schema has it: with a schema for each content type, or with one schema and `produces` beside it. */
+/** An answer in a route's schema: with a schema for each content type, or with one schema and `produces`. */
 interface Described {
   readonly type?: string
   readonly headers?: Readonly<Record<string, { readonly optional?: true }>>
@@ -20,21 +20,21 @@ interface RouteSchema {
   readonly response?: Readonly<Record<string, Described>>
 }
 
-/** Paths without a route have no schema, and answer errors as all others do. */
+/** Paths without a route have no schema, and answer errors in the usual format. */
 const ofNoRoute: RouteSchema = { response: errorAnswers(...(Object.keys(errors) as ErrorCode[])) as Record<string, Described> }
 
-/** A 500 in the shape of all errors: nothing describes one. */
+/** A 500 in the format of all errors: no route describes one. */
 export const defect = 'it is a defect, which the log tells'
 
-// Not strict: schemas hold keywords of descriptions.
+// Not strict, because schemas contain keywords of descriptions.
 const ajv = new Ajv({ strict: false })
 addFormats.default(ajv)
 const validators = new WeakMap<object, ValidateFunction>()
 
 /**
- * @param payload as it goes out: a text, bytes, a stream, or nothing
- * @param sent what the handler gave to the serializer; undefined where it wrote the text itself
- * @returns undefined for an answer that is as described, and for one of a hidden route or of a route that describes no answers
+ * @param payload as it is sent: text, bytes, a stream, or nothing
+ * @param sent what the handler passed to the serializer; undefined if it wrote the text itself
+ * @returns undefined if the answer matches its description, and for a hidden route or one that describes no answers
  */
 export function answerFault(request: FastifyRequest, reply: FastifyReply, payload: unknown, sent: unknown): string | undefined {
   const route: RouteSchema = request.is404 ? ofNoRoute : ((request.routeOptions.schema ?? {}) as RouteSchema)
@@ -78,12 +78,12 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What a serializer without a schema would make of it. */
+/** What a serializer without a schema would return. */
 function asJson(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (_key, one: unknown) => (typeof one === 'bigint' ? Number(one) : one)))
 }
 
-/** The pointer to the first value that is not in `kept` as it is in `whole`. */
+/** The pointer to the first value of `whole` that is not the same in `kept`. */
 function lostPlace(whole: unknown, kept: unknown, pointer = ''): string | undefined {
   if (typeof whole !== 'object' || whole === null) return Object.is(whole, kept) ? undefined : pointer || 'the whole'
   for (const [key, value] of Object.entries(whole)) {

@@ -1,13 +1,13 @@
-// Faults of answers, written down until they fail a test: one file for the test's process and those that it starts.
+// Faults of answers, stored until they fail a test: one file for the test's process and the processes it starts.
 
 import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Names the file, in the environment: processes that a test starts inherit it. */
+/** The environment variable with the file's path, which started processes inherit. */
 const variable = 'DESCRIBED_ANSWERS'
 
-/** From here on faults of this process, and of those that it starts with `describedAnswers`, are kept in a file of its own. */
+/** From here on, faults of this process and of those that it starts with `describedAnswers` are stored in a new file. */
 export function keepFaults(): void {
   process.env[variable] ??= join(tmpdir(), `sluice-described-answers-${process.pid}`)
 }
@@ -16,7 +16,7 @@ export function noteFault(fault: string): void {
   appendFileSync(process.env[variable]!, `${fault}\n`)
 }
 
-/** Those that were noted since the last call. */
+/** The faults since the last call. */
 export function takeFaults(): string[] {
   const file = process.env[variable]!
   if (!existsSync(file)) return []
@@ -25,7 +25,7 @@ export function takeFaults(): string[] {
   return faults
 }
 
-/** What a process gets in its environment so that its answers are held to their description; nothing outside of tests. */
+/** The environment with which a started process checks its answers; empty outside of tests. */
 export function describedAnswers(): Readonly<Record<string, string>> {
   if (process.env[variable] === undefined) return {}
   return { NODE_OPTIONS: `--import ${new URL('subscribe.ts', import.meta.url).href}` }

@@ -1,13 +1,13 @@
-// Fails the test during which a server answered otherwise than described: in this process, or in one that the test started.
+// Fails the test during which an answer did not match its description, in this process or in one that the test started.
 
 import { afterAll, afterEach } from 'vitest'
 import { keepFaults, takeFaults } from './faults.ts'
 
 keepFaults()
-// Once in a process: it is a module like any other.
+// Once in a process, because it is a cached module.
 await import('./subscribe.ts')
 afterEach(failForFaults)
-// Of hooks, and of processes that ended behind the last test.
+// For faults in hooks, and in processes that ended after the last test.
 afterAll(failForFaults)
 
 function failForFaults(): void {

@@ -1,6 +1,6 @@
-// Holds the answers of every server that this process makes to the schemas of their routes, which /openapi.json is made from: import it.
+// Importing this checks the answers of every server in this process against the schemas of their routes, from which /openapi.json is generated.
 //
-// A fault makes the answer a 500 that says what is wrong, and is noted for the test (faults.ts).
+// A fault turns the answer into a 500 that describes it, and is stored for the test (faults.ts).
 
 import { subscribe } from 'node:diagnostics_channel'
 import { createRequire } from 'node:module'
@@ -11,9 +11,9 @@ import { noteFault } from './faults.ts'
 subscribe('fastify.initialization', message => holdAnswers((message as { readonly fastify: FastifyInstance }).fastify))
 
 function holdAnswers(app: FastifyInstance): void {
-  // Only where there is a server, since most commands have none and start sooner; and at once, so that no answer comes later than it would.
+  // Loaded only with a server, because most commands have none and start faster; and synchronously, so that answers are not delayed.
   const { answerFault, defect } = createRequire(import.meta.url)('./answer-fault.ts') as typeof AnswerFault
-  /** What a handler sent, before the serializer leaves out what the schema does not name. */
+  /** What a handler sent, before the serializer drops properties that the schema does not name. */
   const sent = new WeakMap<FastifyReply, unknown>()
   app.addHook('preSerialization', (_request, reply, payload, done) => {
     sent.set(reply, payload)
@@ -24,7 +24,7 @@ function holdAnswers(app: FastifyInstance): void {
     if (fault === undefined) return done(null, payload)
     const text = `${request.method} ${request.routeOptions.url ?? request.url} answers ${reply.statusCode} otherwise than described: ${fault}`
     noteFault(text)
-    // What a test breaks on purpose is answered all the same, and the test takes the fault.
+    // An answer that a test breaks on purpose is sent unchanged, and the test takes the fault.
     if (fault === defect) return done(null, payload)
     reply.removeHeader('content-encoding').code(500).type('text/plain')
     done(null, text)

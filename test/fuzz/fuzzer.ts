@@ -1,4 +1,4 @@
-// Runs cases: makes inputs of each kind in turn and holds every property that they must have against them.
+// Runs cases: creates inputs of each kind in turn and checks every property that applies to them.
 
 import type { Kind } from './kind.ts'
 import { openProperties } from './properties.ts'
@@ -6,10 +6,10 @@ import type { Property } from './property.ts'
 import { openRandom, type Random } from './random.ts'
 import { shrink } from './shrink.ts'
 
-/** One case: with the seed, all that is needed to make it again. */
+/** One case: with the seed, everything needed to repeat it. */
 export interface Case {
   readonly kind: Kind
-  /** Among those of its kind, from 0. */
+  /** Its number among the cases of its kind, from 0. */
   readonly ordinal: number
 }
 
@@ -19,7 +19,7 @@ export interface Failure {
   readonly property: string
   readonly error: Error
   readonly input: Uint8Array
-  /** The shortest input that was found to fail the same property; undefined where it fails only after the cases before it. */
+  /** The shortest input found that fails the same property; undefined if it fails only after earlier cases. */
   readonly shortest: Uint8Array | undefined
 }
 
@@ -29,7 +29,7 @@ export interface Progress {
 }
 
 export interface Run {
-  /** How many cases of each kind there were. */
+  /** How many cases of each kind ran. */
   readonly cases: ReadonlyMap<string, number>
   readonly elapsedMs: number
   readonly failure: Failure | undefined
@@ -38,23 +38,23 @@ export interface Run {
 export interface FuzzOptions {
   readonly seed: number
   readonly kinds: readonly Kind[]
-  /** The run ends after so many cases or so many milliseconds, whichever comes first, or with the first failure. */
+  /** The run ends after this many cases or milliseconds, whichever comes first, or at the first failure. */
   readonly casesMax?: number
   readonly elapsedMsMax?: number
-  /** Only this one of each kind. */
+  /** Only the case with this number, of each kind. */
   readonly ordinal?: number
   readonly properties?: ReturnType<typeof openProperties>
-  /** Told before each case. */
+  /** Called before each case. */
   readonly onCase?: (one: Case) => void
-  /** Told a few times a second. */
+  /** Called a few times a second. */
   readonly onProgress?: (progress: Progress) => void
 }
 
-/** How many cases lie between two looks at the clock. */
+/** Number of cases between two checks of the clock. */
 const casesBetweenLooks = 64
 const progressMs = 200
 
-/** Runs until something fails, or enough has been done. */
+/** Runs until a failure or a limit. */
 export function fuzz(options: FuzzOptions): Run {
   const { seed, kinds, casesMax = Number.POSITIVE_INFINITY, elapsedMsMax = Number.POSITIVE_INFINITY, ordinal, onCase, onProgress } = options
   const properties = options.properties ?? openProperties()
@@ -88,13 +88,13 @@ export function fuzz(options: FuzzOptions): Run {
   return { cases, elapsedMs: performance.now() - startedMs, failure }
 }
 
-/** The input of a case: the same one whenever it is asked for. */
+/** The input of a case, which is always the same. */
 export function inputOf(seed: number, { kind, ordinal }: Case): Uint8Array {
   const random = openRandom(seed, kind.name, ordinal)
   return kind.make(random, kind.bytes ?? lengthOf(random))
 }
 
-/** Mostly some hundred bytes, where each of them counts; seldom as much as a payload may have. */
+/** Usually some hundred bytes, rarely the maximum size of a payload. */
 function lengthOf(random: Random): number {
   if (random.oneIn(20_000)) return 2 ** 18
   if (random.oneIn(200)) return 512 + random.mostlySmall(16_384)
@@ -120,7 +120,7 @@ function errorOf(property: Property, input: Uint8Array, seed: number, { kind, or
 }
 
 function failureOf(property: Property, error: Error, input: Uint8Array, seed: number, one: Case): Failure {
-  // Properties of their own, which no case before this one has left anything in. What a module keeps, they share.
+  // Separate properties, without state of earlier cases except for what modules cache.
   const { [one.kind.target]: fresh } = openProperties()
   const same = fresh.find(({ name }) => name === property.name) ?? property
   const fails = (candidate: Uint8Array): boolean => errorOf(same, candidate, seed, one) !== undefined

@@ -1,36 +1,37 @@
-// What hostile input takes of the heap: how much is alive at once while it is decoded, and how much is allocated in all.
+// Heap use of hostile input: how much is alive at a time while it is decoded, and how much is allocated in total.
 //
-// Run in a process of its own, whose heap is capped: `node <liveFlags> heap.ts live <seed> <bytes> <each>`, `node <allocatedFlags> heap.ts
-// allocated …` or `… hold <bytes>`. It prints a line of JSON for each input. Where a payload is refused, all that its decode holds is alive
-// when the error is made; where it is taken, when its last row is appended. Both are places where everything else can be collected and
-// what is left be counted, to the byte.
+// Runs in a separate process with a limited heap: `node <liveFlags> heap.ts live <seed> <bytes> <each>`, `node <allocatedFlags> heap.ts
+// allocated …` or `… hold <bytes>`. It prints a line of JSON for each input. The live heap is measured when a refused payload's error is
+// created, or when an accepted payload's last row is appended: then everything that the decode needs is alive, and everything else can be
+// collected.
 
 import { DecodeError } from '../../transformers/decode-error.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
+import { origin } from '../transformers/json/rows.ts'
 import { hostileInputs, openTransformers } from './hostile.ts'
-import { envelope, origin } from './properties/slate.ts'
+import { envelope } from './properties/slate.ts'
 
 const mebibyte = 2 ** 20
 
-/** A heap that holds the process itself, with making the inputs, and little more; what does not fit, ends it. */
+/** A heap that is just large enough for the process and the creation of inputs; more ends it. */
 export const liveFlags: readonly string[] = ['--expose-gc', '--max-old-space-size=48', '--max-semi-space-size=1']
 /** A young generation so large that nothing is collected during a decode. */
 export const allocatedFlags: readonly string[] = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64']
 
 export interface HeapLine {
   readonly name: string
-  /** Of the input. */
+  /** Size of the input. */
   readonly bytes: number
-  /** The rule that it was refused by, or `taken`. */
+  /** The rule that refused it, or `taken`. */
   readonly outcome: string
-  /** Bytes on the heap and in array buffers: the most that was alive at once, or all that was allocated. */
+  /** Bytes on the heap and in array buffers: the most alive at a time, or the total allocated. */
   readonly heap: number
   readonly buffers: number
 }
 
-/** What an input may take while it is decoded. */
-export function roomOf(bytes: number): number {
+/** How much an input may use while it is decoded. */
+export function heapBytesOf(bytes: number): number {
   return 8 * bytes + mebibyte
 }
 
@@ -46,10 +47,10 @@ function used(): Bytes {
   return { heap: heapUsed, buffers: arrayBuffers }
 }
 
-/** Called where an error is made or the last row is appended. */
+/** Called when an error is created or the last row is appended. */
 let probe: () => void = () => undefined
 
-/** From now on each DecodeError calls the probe when it is made, before anything that led to it has ended. */
+/** From now on each DecodeError calls the probe when it is created, while all its callers are still running. */
 function watchErrors(): void {
   class WatchedError extends Error {
     constructor(message?: string, options?: ErrorOptions) {
@@ -86,20 +87,20 @@ function watchedBatch(rows: number): RecordBatch {
   return batch
 }
 
-/** Collects all garbage. Once more, as array buffers found to be garbage are let go of only when the next collection begins. */
+/** Collects all garbage. Twice, because unreferenced array buffers are released only by the next collection. */
 function collectAll(): void {
   collect()
   collect()
 }
 
-/** What comes of an input, and how many rows. */
+/** The outcome of an input, and its number of rows. */
 function outcomeOf(transformer: Transformer, input: Uint8Array): { outcome: string; rows: number } {
   const batch = new RecordBatch()
   const outcome = decode(transformer, input, batch)
   return { outcome, rows: outcome === 'taken' ? batch.rowCount : Number.NaN }
 }
 
-/** The most that is alive at once of what a decode makes. What is kept for later messages, as texts seen before, was kept already. */
+/** The most that a decode has alive at a time. Caches for later messages were filled before. */
 function liveOf(transformer: Transformer, input: Uint8Array): Bytes & { outcome: string } {
   const { outcome, rows } = outcomeOf(transformer, input)
   const batch = watchedBatch(rows)
@@ -118,7 +119,7 @@ function liveOf(transformer: Transformer, input: Uint8Array): Bytes & { outcome:
   return { ...most, outcome }
 }
 
-/** All that a decode allocates, alive or not, once the engine has compiled what it runs. */
+/** Everything that a decode allocates, alive or not, after warm-up. */
 function allocatedOf(transformer: Transformer, input: Uint8Array): Bytes & { outcome: string } {
   for (let turn = 0; turn < 10; turn++) decode(transformer, input, new RecordBatch())
   const batch = new RecordBatch()
@@ -129,12 +130,12 @@ function allocatedOf(transformer: Transformer, input: Uint8Array): Bytes & { out
   return { outcome, heap: after.heap - before.heap, buffers: Math.max(after.buffers - before.buffers, 0) }
 }
 
-/** As a check of the measure itself: a transformer that holds so many bytes of small arrays when it refuses. */
+/** To check the measurement: a transformer that holds this many bytes of small arrays when it refuses. */
 function hoarder(bytes: number): Transformer {
   return {
     decode() {
       const held: unknown[] = []
-      // Each takes 80: itself 32, its elements 48; and 8 in the array that holds it.
+      // Each takes 80 bytes: 32 for itself, 48 for its elements; and 8 in the array that holds it.
       for (let taken = 0; taken < bytes; taken += 88) held.push([taken, 1, 2, 3])
       const error = new DecodeError('hoard', `${held.length} are held`)
       held.push(error)

@@ -1,7 +1,7 @@
-// Every hostile input there is, of one size: some of each kind of the fuzzer, and the dearest that are known.
+// All hostile inputs of one size: some of each kind of the fuzzer, and the most expensive known ones.
 
 import { openJsonDocuments } from '../../transformers/json/documents.ts'
-import { openSenmlCbor } from '../../transformers/senml/cbor.ts'
+import { openSenmlCbor } from '../../transformers/senml/cbor/cbor.ts'
 import { openSenmlJson } from '../../transformers/senml/json.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
 import { timeFields } from './inputs/documents.ts'
@@ -13,14 +13,14 @@ export const formats = ['senml-json', 'senml-cbor', 'json'] as const
 export type Format = (typeof formats)[number]
 
 export interface Hostile {
-  /** Of the kind, or of the worst. */
+  /** Of the kind, or of the worst case. */
   readonly name: string
   readonly format: Format
-  /** Made when it is asked for: all of them together take much memory. */
+  /** Created on demand, because all of them together take much memory. */
   readonly make: () => Uint8Array
 }
 
-/** The transformers as a writer opens them, but for fields of time, which documents of the fuzzer have in each format. */
+/** The transformers as a writer opens them, with time fields that the fuzzer's documents have in each format. */
 export function openTransformers(): Readonly<Record<Format, Transformer>> {
   return { 'senml-json': openSenmlJson(), 'senml-cbor': openSenmlCbor(), json: openJsonDocuments({ timeFields }) }
 }
@@ -30,8 +30,8 @@ function isFormat(target: string): target is Format {
 }
 
 /**
- * @param bytes how long each is at most
- * @param each how many of a kind
+ * @param bytes maximum size of each
+ * @param each inputs of each kind
  */
 export function hostileInputs(seed: number, bytes: number, each: number): Hostile[] {
   const ofKinds = kinds.flatMap(kind =>

@@ -1,22 +1,22 @@
-// A kind of hostile input: what the fuzzer, the measurement of memory and the benchmark are made of.
+// A kind of hostile input, for the fuzzer, the measurement of memory and the benchmark.
 
 import type { Random } from './random.ts'
 
-/** What an input is given to. `any` is given to each of the three transformers. */
+/** Where an input is used. `any` is decoded by each of the three transformers. */
 export type Target = 'any' | 'senml-json' | 'senml-cbor' | 'json' | 'flatten' | 'unflatten'
 
 export interface Kind {
-  /** As `--kind` takes it: `senml-cbor-lengths`. */
+  /** The value of `--kind`: `senml-cbor-lengths`. */
   readonly name: string
   readonly target: Target
-  /** Has its turn in one of so many rounds; 1 unless its inputs take long. */
+  /** Runs in one of this many rounds; 1 unless its inputs take long. */
   readonly every: number
-  /** How long its inputs are when the fuzzer asks for one; undefined where they have any length. */
+  /** The size of its inputs in the fuzzer; undefined for any size. */
   readonly bytes: number | undefined
   /**
-   * Makes an input; the same one for the same `random`.
+   * Creates an input; the same one for the same `random`.
    *
-   * @param bytes how long it may be at most. What is made of many parts comes near it, and what cannot be as long is shorter
+   * @param bytes maximum size. Inputs of many parts come close to it, and those that cannot be as long are shorter
    */
   readonly make: (random: Random, bytes: number) => Uint8Array
 }

@@ -1,4 +1,4 @@
-// Every kind of hostile input that there is, by its name.
+// Every kind of hostile input, by its name.
 
 import { badTextCbor, badTextJson } from './inputs/bad-text.ts'
 import { documentJson, documentsJson } from './inputs/documents.ts'
@@ -17,7 +17,7 @@ import type { Random } from './random.ts'
 
 type Make = (random: Random, bytes: number) => Uint8Array
 
-/** One in how many of the rights that are mutated is wrong to begin with: few, or the mutation would hide behind it. */
+/** One in this many mutated inputs is invalid to begin with: few, because that would hide the mutation. */
 const oddOneIn = 40
 
 const formats: readonly (readonly [target: Target, right: Make, words: readonly Uint8Array[]])[] = [
@@ -61,13 +61,13 @@ export const kinds: readonly Kind[] = [
   kind('json-times', 'json', timesJson),
   kind('flatten-documents', 'flatten', (random, bytes) => Buffer.from(documentJson(random, bytes))),
   kind('flatten-nesting', 'flatten', nestedJson),
-  // Deep enough for what calls itself in the engine.
+  // Deep enough to overflow recursion in the engine.
   { name: 'flatten-levels', target: 'flatten', every: 40, bytes: 40_000, make: nestedJson },
   kind('flatten-keys', 'flatten', keysJson),
   kind('unflatten-fields', 'unflatten', fieldsJson),
 ]
 
-/** The kinds whose names hold this; all for ''. */
+/** The kinds whose names contain this; all for ''. */
 export function kindsNamed(part: string): Kind[] {
   return kinds.filter(({ name }) => name.includes(part))
 }

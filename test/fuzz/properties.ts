@@ -1,7 +1,7 @@
-// Which properties an input must have, by what it is given to.
+// The properties of an input, by where it is used.
 
 import { openJsonDocuments } from '../../transformers/json/documents.ts'
-import { openSenmlCbor } from '../../transformers/senml/cbor.ts'
+import { openSenmlCbor } from '../../transformers/senml/cbor/cbor.ts'
 import { openSenmlJson } from '../../transformers/senml/json.ts'
 import { resolvedVersionOfCbor, resolvedVersionOfJson } from '../../transformers/senml/resolved-version.ts'
 import { timeFields } from './inputs/documents.ts'
@@ -11,16 +11,17 @@ import { anyFieldsComeBack, anyJsonComesBack, documentsComeBack } from './proper
 import { refusals } from './properties/refusals.ts'
 import { resolvesToItself } from './properties/resolved.ts'
 import { rightDocuments, rightPacksOfCbor, rightPacksOfJson } from './properties/right.ts'
+import { readByRoot } from './properties/root.ts'
 import { storableRecords } from './properties/rows.ts'
 import { timesAreExact } from './properties/times.ts'
 import { bothWays } from './properties/ways.ts'
 import { cborAsJson, jsonAsCbor } from './properties/wire-formats.ts'
 import type { Property } from './property.ts'
 
-/** So that also the longest inputs are read, and not refused for their length. */
+/** So that the longest inputs are decoded too, and not refused for their size. */
 const payloadBytesMax = 2 ** 26
 
-/** Opens the properties. Each keeps a batch, which it uses again for every input. */
+/** Opens the properties. Each has a batch, which it reuses for every input. */
 export function openProperties(): Readonly<Record<Target, readonly Property[]>> {
   const openJson = () => openJsonDocuments({ timeFields, payloadBytesMax })
   const openPlainJson = () => openJsonDocuments({ payloadBytesMax })
@@ -28,6 +29,7 @@ export function openProperties(): Readonly<Record<Target, readonly Property[]>> 
     refusals(openSenmlJson, rightPacksOfJson),
     storableRecords(openSenmlJson()),
     bothWays(openSenmlJson()),
+    readByRoot(payloadBytesMax),
     jsonAsCbor(openSenmlJson(), openSenmlCbor()),
     resolvesToItself(openSenmlJson(), resolvedVersionOfJson, openSenmlJson()),
   ]
@@ -43,6 +45,7 @@ export function openProperties(): Readonly<Record<Target, readonly Property[]>> 
     timesAreExact(openJson()),
     asWritten(openPlainJson()),
     documentsComeBack(openPlainJson()),
+    readByRoot(payloadBytesMax),
   ]
   return {
     any: [...senmlJson, ...senmlCbor, ...json],

@@ -1,24 +1,24 @@
-// A property: something that holds for every input whatever, and how it says that it does not.
+// A property: something that holds for every input, and how a violation is reported.
 
 import type { Random } from './random.ts'
 
 export interface Property {
-  /** What holds, in a few words: `only a DecodeError is thrown, and it leaves nothing`. */
+  /** A short description: `only a DecodeError is thrown, and it leaves nothing`. */
   readonly name: string
   /**
    * @param input is not changed
-   * @param random for what the property chooses by itself; the same one for the same case
-   * @throws whatever, where it does not hold
+   * @param random for choices of the property; the same for the same case
+   * @throws any error if it does not hold
    */
   holds(input: Uint8Array, random: Random): void
 }
 
-/** @throws Error with the sentence, where there is one: what a comparison found */
+/** @throws Error with the difference that a comparison found, if there is one */
 export function must(found: string | undefined): void {
   if (found !== undefined) throw new Error(found)
 }
 
-/** Two values as a comparison shows them, cut where they are long. */
+/** Describes two different values; long ones are cut. */
 export function differ(what: string, one: unknown, other: unknown): string {
   return `${what}: ${shown(one)} against ${shown(other)}`
 }

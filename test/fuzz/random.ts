@@ -1,19 +1,18 @@
-// Random numbers from a seed. Each case of a run has its own, so that one can be made again without those before it.
+// Random numbers from a seed. Each case of a run has its own, so that it can be repeated without the earlier ones.
 
 export interface Random {
   /** A whole number from 0 to below `limit`, which is at most 2^32. */
   below(limit: number): number
-  /** A number from 0 to below `limit`, mostly a small one. */
+  /** A number from 0 to below `limit`, usually a small one. */
   mostlySmall(limit: number): number
-  /** true once in so many times. */
+  /** True once in this many times. */
   oneIn(times: number): boolean
   pick<T>(from: readonly T[]): T
   bytes(length: number): Uint8Array
 }
 
 /**
- * Opens the generator of one case: Marsaglia's xorshift128 (Journal of Statistical Software 8, 2003). Any of the three numbers makes
- * another sequence of it.
+ * Opens the generator of one case: Marsaglia's xorshift128 (Journal of Statistical Software 8, 2003). It depends on all three parameters.
  *
  * @param seed of the run
  * @param kind of the case
@@ -54,7 +53,7 @@ export function openRandom(seed: number, kind: string, ordinal: number): Random 
   }
 }
 
-/** The finalizer of MurmurHash3: seeds in a row give sequences that have nothing in common. */
+/** The finalizer of MurmurHash3, so that consecutive seeds give unrelated sequences. */
 function mixed(number: number): number {
   let hash = number | 0
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)

@@ -1,11 +1,11 @@
-// What a run says of itself: its progress, its figures, and what failed, with all that is needed to see it again.
+// The report of a run: progress, figures, and a failure with everything needed to repeat it.
 
 import type { Case, Failure, Progress, Run } from './fuzzer.ts'
 
-/** An input of more bytes is shown only at its beginning and its end: the command makes all of it again. */
+/** A longer input is shown only at its start and end: the command recreates it. */
 const shownBytesMax = 4096
 
-/** Where a failing input came from, what it is, and the command that runs this one case again. */
+/** Where a failing input came from, its content, and the command that repeats this case. */
 export function failureText({ seed, case: one, property, error, input, shortest }: Failure): string {
   const { kind, ordinal } = one
   const lines = [
@@ -24,7 +24,7 @@ export function failureText({ seed, case: one, property, error, input, shortest 
   return lines.join('\n')
 }
 
-/** What runs one case again. */
+/** The command that repeats one case. */
 export function commandText(seed: number, { kind, ordinal }: Case): string {
   return `npm run fuzz -- --seed ${seed} --kind ${kind.name} --case ${ordinal}`
 }
@@ -41,7 +41,7 @@ export function bytesText(bytes: Uint8Array): string {
   return `${bytes.length} bytes${text}\n           base64 ${base64}`
 }
 
-/** Cases of each kind, all of them, and how many in a second. */
+/** Cases of each kind, in total, and per second. */
 export function runText({ cases, elapsedMs }: Run, seed: number): string {
   const width = Math.max(...[...cases.keys()].map(name => name.length))
   const total = [...cases.values()].reduce((sum, count) => sum + count, 0)
@@ -50,7 +50,7 @@ export function runText({ cases, elapsedMs }: Run, seed: number): string {
   return `${lines.join('\n')}\nseed ${seed}: ${total} cases in ${(elapsedMs / 1000).toFixed(1)} s, ${perSecond.toLocaleString('en')}/s`
 }
 
-/** A line with a bar, for a terminal. @param share of the run that is done, 0 to 1 */
+/** A progress bar for a terminal. @param share of the run that is done, 0 to 1 */
 export function progressLine({ cases, elapsedMs }: Progress, share: number): string {
   const width = 30
   const done = Math.round(Math.min(share, 1) * width)

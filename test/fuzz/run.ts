@@ -1,4 +1,4 @@
-// `npm run fuzz`: gives hostile input to the transformers until something fails, or for a while.
+// `npm run fuzz`: decodes hostile input with the transformers until a failure or a time limit.
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
@@ -76,7 +76,7 @@ async function main(): Promise<number> {
     return 0
   }
   const { seed, kind, casesMax, elapsedMsMax, ordinal, endlessSeconds } = options
-  // The name of one kind may be the beginning of another's.
+  // One kind's name may be the start of another's.
   const chosen = kinds.some(({ name }) => name === kind) ? kinds.filter(({ name }) => name === kind) : kindsNamed(kind)
   if (chosen.length === 0) throw new Misuse(`no kind has ${JSON.stringify(kind)} in its name: --kinds lists them`)
   console.log(`seed ${seed}`)

@@ -1,10 +1,10 @@
-// Makes a failing input shorter, as long as it still fails: what is left shows what is wrong.
+// Shortens a failing input while it still fails: the rest shows the fault.
 
 /**
- * Takes pieces of an input away, large ones first, for as long as what is left still fails; then sets what it can to one plain byte.
+ * Removes pieces of an input, large ones first, while the rest still fails; then replaces bytes with one plain byte.
  *
- * @param fails whether an input fails in the same manner; of the one given it is known
- * @param triesMax how often that is asked
+ * @param fails whether an input fails in the same way, which the given one does
+ * @param triesMax maximum number of calls
  */
 export function shrink(input: Uint8Array, fails: (candidate: Uint8Array) => boolean, triesMax = 4000): Uint8Array {
   let best = input

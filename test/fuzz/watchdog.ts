@@ -1,4 +1,4 @@
-// Notices a case that never ends: a thread of its own looks at which case is running, and ends the process when it is the same for too long.
+// Detects a case that never ends: a separate thread checks which case is running, and ends the process if it is the same for too long.
 
 import { writeSync } from 'node:fs'
 import { isMainThread, Worker, workerData } from 'node:worker_threads'
@@ -6,10 +6,10 @@ import { type Case, inputOf } from './fuzzer.ts'
 import { kinds } from './kinds.ts'
 import { bytesText, commandText } from './report.ts'
 
-/** Far more than the dearest case takes on a busy machine, in seconds. */
+/** Much longer than the most expensive case on a busy machine, in seconds. */
 export const endlessSecondsDefault = 60
 
-/** Where the running case stands in the memory that both threads see: how many there were, which kind, and its number. */
+/** Indexes in the shared memory of both threads: the number of cases, the current kind, and its case number. */
 const Place = { count: 0, kind: 1, ordinal: 2 } as const
 const places = 3
 
@@ -20,13 +20,13 @@ interface Watched {
 }
 
 export interface Watchdog {
-  /** Says which case runs next. */
+  /** Records which case runs next. */
   readonly begin: (one: Case) => void
-  /** Resolves when nothing is watched any more. */
+  /** Resolves when watching has stopped. */
   readonly close: () => Promise<void>
 }
 
-/** Watches a run. A case that takes longer is told on standard error, with what repeats it, and the process ends by SIGKILL. */
+/** Watches a run. A case that takes longer is printed on standard error with the command that repeats it, and the process ends by SIGKILL. */
 export function openWatchdog(seed: number, endlessSeconds = endlessSecondsDefault): Watchdog {
   const memory = new SharedArrayBuffer(places * Int32Array.BYTES_PER_ELEMENT)
   const running = new Int32Array(memory)
@@ -61,7 +61,7 @@ function watch({ memory, seed, endlessSeconds }: Watched): void {
       `  input    ${bytesText(inputOf(seed, one))}`,
       `  again    ${commandText(seed, one)}`,
     ]
-    // The other thread answers to nothing any more, so that what it would print never comes.
+    // The other thread is blocked, so it would print nothing.
     writeSync(2, `${lines.join('\n')}\n`)
     process.kill(process.pid, 'SIGKILL')
   }, 1000)

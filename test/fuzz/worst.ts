@@ -1,4 +1,4 @@
-// The dearest payloads that anybody could think of, for each transformer: what no generator comes upon by chance.
+// The most expensive known payloads for each transformer, which no generator finds by chance.
 
 import type { Target } from './kind.ts'
 import { worstDocuments } from './worst/json.ts'
@@ -8,13 +8,13 @@ import { worstPacksOfJson } from './worst/senml-json.ts'
 export interface Worst {
   readonly name: string
   readonly target: Target
-  /** The rule by which it is refused, or `taken`. */
+  /** The rule that refuses it, or `taken`. */
   readonly outcome: string
-  /** @param bytes how long it may be at most */
+  /** @param bytes maximum size */
   readonly make: (bytes: number) => Uint8Array
 }
 
-/** A line of a table of the worst: its name, its outcome, and how it is made. */
+/** A row in a table of worst cases: its name, its outcome, and its generator. */
 export type WorstCase = readonly [name: string, outcome: string, make: (bytes: number) => string | Uint8Array]
 
 function all(target: Target, cases: readonly WorstCase[]): Worst[] {

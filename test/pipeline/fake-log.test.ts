@@ -1,4 +1,4 @@
-// The fakes keep the contracts that the real ones keep.
+// The fakes fulfil the same contracts as the real ones.
 
 import { LogUnavailableError } from '../../pipeline/log.ts'
 import { logConformance } from '../conformance/log.ts'

@@ -1,9 +1,9 @@
-// A log in memory, for tests of what stands on a log. It passes the conformance suite.
+// A log in memory for tests. It passes the conformance suite.
 
 import { type Log, LogUnavailableError, type OutgoingMessage } from '../../pipeline/log.ts'
 
 export interface FakeLog extends Log {
-  /** What was appended, from offset `start` on. */
+  /** The messages from offset `start` on. */
   readonly messages: OutgoingMessage[]
   start: number
   /** Appends fail with it until it is undefined again. */
@@ -12,7 +12,7 @@ export interface FakeLog extends Log {
   readonly committed: Map<string, number>
   onAppend(listener: () => void): () => void
   deleteBelow(offset: number): void
-  /** The same log after the process that had it open has gone. */
+  /** The same log after the process that had it open has ended. */
   reopened(): void
 }
 

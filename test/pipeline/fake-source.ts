@@ -2,37 +2,40 @@
 
 import { envelopeHeaders } from '../../pipeline/envelope-headers.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
-import { noKey, type RawCursor, type RawMessage, type RawRun, type Source } from '../../pipeline/source.ts'
-import { startOffset } from '../../pipeline/start-offset.ts'
+import { noKey, type RawChunk, type RawCursor, type RawMessage, type Source } from '../../pipeline/source.ts'
+import { startOffset } from '../../pipeline/writer/start-offset.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import type { SourceSettings } from '../conformance/source.ts'
 import type { FakeLog } from './fake-log.ts'
+import { positionsOf } from './positions.ts'
 
 const partition = 0
+const at = logPartition(0, partition)
 
 export interface FakeSource extends Source {
-  /** Messages handed out so far. */
+  /** Number of messages returned so far. */
   readonly handedOut: number
-  /** Takes the partition away from who reads now; with a reason where it was lost by a failure. */
+  /** Revokes the partition from its current reader; with a reason if a failure caused it. */
   revoke(reason?: Error): void
 }
 
 export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): FakeSource {
-  const { consumer = 'writer', startAt, runMessagesMax = 1000, runBytesMax = Infinity } = settings
+  const { consumer = 'writer', startAt, chunkMessagesMax = 1000, chunkBytesMax = Infinity } = settings
   const closing = new AbortController()
   const end = (): number => log.start + log.messages.length
   let handedOut = 0
   let revocation = new AbortController()
 
-  function read(from: number, next: number): RawRun | undefined {
+  function read(from: number, next: number): RawChunk | undefined {
     const messages: OutgoingMessage[] = []
     let byteLength = 0
-    for (let at = next - log.start; at < log.messages.length && messages.length < runMessagesMax && byteLength < runBytesMax; at++) {
+    for (let at = next - log.start; at < log.messages.length && messages.length < chunkMessagesMax && byteLength < chunkBytesMax; at++) {
       messages.push(log.messages[at]!)
       byteLength += log.messages[at]!.payload.byteLength
     }
     if (messages.length === 0) return undefined
     handedOut += messages.length
-    return { partition, from, to: next + messages.length, lost: next - from, byteLength, cursor: () => openCursor(messages, next) }
+    return { at, from, to: next + messages.length, lost: next - from, byteLength, cursor: () => openCursor(messages, next) }
   }
 
   return {
@@ -40,11 +43,11 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
       return handedOut
     },
     revoke: reason => revocation.abort(reason),
-    async *runs(signal, onStart, onShare) {
+    async *chunks(signal, onStart, onShare) {
       let ending = AbortSignal.any([signal, closing.signal])
       if (ending.aborted) return
-      onShare?.(new Map([[partition, log.committed.get(consumer) ?? log.start]]), revocation.signal)
-      const stored = (await startAt?.([partition]))?.get(partition)
+      onShare?.(positionsOf({ [partition]: log.committed.get(consumer) ?? log.start }), revocation.signal)
+      const stored = (await startAt?.([at]))?.get(at)
       const committed = startAt === undefined ? log.committed.get(consumer) : undefined
       const answer = startOffset({
         log: log.name,
@@ -55,27 +58,27 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
         end: end(),
         acceptLost: settings.acceptLost ?? false,
       })
-      if (answer.lost > 0) settings.onLost?.(partition, answer.lost)
+      if (answer.lost > 0) settings.onLost?.(at, answer.lost)
       revocation = new AbortController()
       ending = AbortSignal.any([ending, revocation.signal])
-      onStart?.(new Map([[partition, answer.from]]), revocation.signal, new Map([[partition, end()]]))
+      onStart?.(positionsOf({ [partition]: answer.from }), revocation.signal, positionsOf({ [partition]: end() }))
       let { from, next } = answer
       while (!ending.aborted) {
-        const run = read(from, next)
-        if (run === undefined) {
+        const chunk = read(from, next)
+        if (chunk === undefined) {
           await appended(log, ending)
           continue
         }
-        from = next = run.to
-        yield run
+        from = next = chunk.to
+        yield chunk
       }
     },
     async bounds() {
       return { start: log.start, end: end() }
     },
-    ends: async () => new Map([[partition, end()]]),
+    ends: async () => positionsOf({ [partition]: end() }),
     async commit(positions) {
-      const offset = positions.get(partition)
+      const offset = positions.get(at)
       if (offset !== undefined && offset > (log.committed.get(consumer) ?? -1)) log.committed.set(consumer, offset)
     },
     async close() {

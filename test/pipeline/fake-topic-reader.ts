@@ -1,8 +1,9 @@
 // A topic reader of the fake log. It passes the conformance suite.
 
-import { runBelow, type TopicReader } from '../../pipeline/topic-reader.ts'
+import { chunkBelow, type TopicReader } from '../../pipeline/topic-reader.ts'
 import type { FakeLog } from './fake-log.ts'
 import { openFakeSource } from './fake-source.ts'
+import { positionsOf } from './positions.ts'
 
 export function openFakeTopicReader(log: FakeLog): TopicReader {
   return {
@@ -14,14 +15,14 @@ export function openFakeTopicReader(log: FakeLog): TopicReader {
       let next = Math.max(from, log.start)
       while (next < to) {
         const ending = new AbortController()
-        const source = openFakeSource(log, { startAt: async () => new Map([[0, next]]), runMessagesMax: 3 })
-        for await (const run of source.runs(ending.signal)) {
-          yield runBelow(run, to)
-          next = run.to
+        const source = openFakeSource(log, { startAt: async () => positionsOf({ 0: next }), chunkMessagesMax: 3 })
+        for await (const chunk of source.chunks(ending.signal)) {
+          yield chunkBelow(chunk, to)
+          next = chunk.to
           break
         }
         ending.abort()
-        // What was deleted meanwhile is passed over.
+        // Skip messages that were deleted in the meantime.
         next = Math.max(next, log.start)
       }
     },

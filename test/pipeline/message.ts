@@ -1,4 +1,4 @@
-// A message for tests, apart from the suites so that a process without vitest can load it.
+// A message for tests, separate from the suites so that a process without vitest can load it.
 
 import type { OutgoingMessage } from '../../pipeline/log.ts'
 

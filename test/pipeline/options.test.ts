@@ -1,17 +1,9 @@
-// The memory of queues and batches is a sum that is asserted at start.
+// The memory of queues and batches is a sum that is checked at the start.
 
 import { Value } from 'typebox/value'
 import { expect, test } from 'vitest'
-import {
-  assertMemory,
-  batchOptions,
-  logOptions,
-  type MemoryParts,
-  memoryBytesMax,
-  messageOptions,
-  subscriberOptions,
-  workersOptions,
-} from '../../pipeline/options.ts'
+import { assertMemory, type MemoryParts, memoryBytesMax } from '../../pipeline/memory.ts'
+import { batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from '../../pipeline/options.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -24,7 +16,7 @@ function parts() {
   }
 }
 
-test('the defaults are valid and fit into the memory they are given', () => {
+test('the defaults are valid and fit into the given memory', () => {
   const { batch, message, log, workers } = parts()
   expect(Value.Check(batchOptions, batch)).toBe(true)
   expect(Value.Check(messageOptions, message)).toBe(true)
@@ -34,7 +26,7 @@ test('the defaults are valid and fit into the memory they are given', () => {
   expect(assertMemory(parts())).toBeLessThan(64 * mebibyte)
 })
 
-test('every bound is in the sum', () => {
+test('every limit is in the sum', () => {
   const sum = memoryBytesMax(parts())
   const larger = (change: (parts: MemoryParts) => void): number => {
     const changed = structuredClone(parts())
@@ -48,7 +40,7 @@ test('every bound is in the sum', () => {
   expect(larger(({ message }) => (message.payloadBytes += mebibyte))).toBeGreaterThan(mebibyte)
 })
 
-test('a sum above the bound stops the start and names what to change', () => {
+test('a sum above the limit stops the start and names the options to change', () => {
   const large = parts()
   large.batch.bytes = 64 * mebibyte
   expect(() => assertMemory(large)).toThrow(/add up to 5\d\d MiB, above workers.memory_bytes of 512 MiB: lower .*batch.bytes/)

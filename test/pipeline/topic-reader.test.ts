@@ -1,4 +1,4 @@
-// The topic readers of the fake and of the embedded log keep the contract.
+// The topic readers of the fake and of the embedded log fulfil the contract.
 
 import { openEmbeddedTopicReader } from '../../pipeline/embedded-log/topic-reader.ts'
 import { topicReaderConformance } from '../conformance/topic-reader.ts'
@@ -23,7 +23,7 @@ topicReaderConformance('the embedded topic reader', async () => {
     reader: openEmbeddedTopicReader(log),
     append: async messages => void (await log.append(messages)),
     deleteBelow: async offset => {
-      // As retention does.
+      // Like the retention.
       log.file.database.prepare('DELETE FROM messages WHERE "offset" < ?').run(offset)
       log.file.database.prepare('UPDATE log SET start = ?').run(offset)
       log.file.start = offset

@@ -1,12 +1,12 @@
-// The options of a writer's transformer: what is wrong is told where it stands, and what loads opens.
+// The options of a writer's transformer: every fault is reported with its place, and valid options can be opened.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Type } from 'typebox'
 import { expect, test } from 'vitest'
-import { loadOptions, type OptionSources, OptionsError } from '../../config/options.ts'
+import { loadOptions, type OptionSources, OptionsError } from '../../config/options/options.ts'
 import { type TransformerOptions, transformerOptions } from '../../pipeline/transformer-options.ts'
-import { layoutNames } from '../../transformers/json/layout.ts'
+import { layoutNames } from '../../transformers/json/times/layout.ts'
 import { openTransformer } from '../../transformers/select.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
@@ -34,11 +34,11 @@ function fileOf(text: string): string {
 
 const fields = (...entries: object[]): Partial<OptionSources> => ({ environment: { SVC_TRANSFORMER_TIME_FIELDS: JSON.stringify(entries) } })
 
-test('without any, messages are read by their content type, and have the time at which they were received', () => {
-  expect(load({})).toEqual({ format: 'auto', contentType: 'application/senml+json', timeFields: [] })
+test('by default messages are decoded by their content type or their root, with the time of receipt', () => {
+  expect(load({})).toEqual({ format: 'auto', timeFields: [] })
 })
 
-test('a configuration of SenML that also has time fields, as writers are shipped with, is taken as it is', () => {
+test('a SenML configuration that also has time fields, as shipped with writers, is accepted', () => {
   const file = fileOf(`[transformer]
 # SenML or JSON
 format = "senml"
@@ -63,7 +63,7 @@ time_fields = [{ field_name = "seconds_key", field_format = "unix",    location 
   expect(() => openTransformer(options)).not.toThrow()
 })
 
-test('every named layout in whatever case, a layout of its own and a zone load, and open', () => {
+test('named layouts in any case, a custom layout and a zone load, and open', () => {
   const formats = [...layoutNames, 'RFC3339', '2006-01-02 15:04:05']
   const entries = formats.map(field_format => ({ field_name: 'at', field_format, location: 'America/New_York' }))
   const options = load(fields(...entries, { field_name: 'at', field_format: 'unix', location: '' }))
@@ -71,7 +71,7 @@ test('every named layout in whatever case, a layout of its own and a zone load, 
   expect(() => openTransformer({ ...options, format: 'json' })).not.toThrow()
 })
 
-test('each fault of a time field is told with its line: an empty name, a format that is none, an unknown zone, what is missing', () => {
+test('each fault of a time field is reported with its line: an empty name, an invalid format, an unknown zone, missing keys', () => {
   const file = fileOf(`[transformer]
 format = "json"
 
@@ -95,16 +95,36 @@ field_format = 5
     `${file}:5: transformer.time_fields[0].field_name is empty: give text that is not empty`,
     `${file}:6: transformer.time_fields[0].field_format is "unix_s": give ${allowed}`,
     `${file}:7: transformer.time_fields[0].location is "Europe/Bern": give ${zone}`,
-    `${file}:11: there is no option transformer.time_fields[1].field_fromat: did you mean transformer.time_fields[1].field_format?`,
+    `${file}:11: unknown option transformer.time_fields[1].field_fromat: did you mean transformer.time_fields[1].field_format?`,
     `${file}:9: transformer.time_fields[1].field_format is missing: give ${allowed}`,
     `${file}:12: transformer.time_fields[1].location is 1: give ${zone}`,
     `${file}:16: transformer.time_fields[2].field_format is 5: give ${allowed}`,
   ])
 })
 
-test('a format and a content type that there are not are faults', () => {
+test('an unknown format and an unknown content type are faults', () => {
   expect(faultsOf({ environment: { SVC_TRANSFORMER_FORMAT: 'SenML', SVC_TRANSFORMER_CONTENT_TYPE: 'application/json' } })).toEqual([
     'SVC_TRANSFORMER_FORMAT: transformer.format is "SenML": give one of auto, senml, json',
     'SVC_TRANSFORMER_CONTENT_TYPE: transformer.content_type is "application/json": give one of application/senml+json, application/senml+cbor',
   ])
+})
+
+test.each(['events', 'Room-1', '7_days', 'a'.repeat(100)])('%s may be the default format', defaultFormat => {
+  expect(load({ environment: { SVC_TRANSFORMER_DEFAULT_FORMAT: defaultFormat } })).toMatchObject({ defaultFormat })
+})
+
+test.each(['messages', 'a.b', '_a', 'a b', 'ä', '', 'a'.repeat(101)])('"%s" may not be the default format', defaultFormat => {
+  const [fault, ...others] = faultsOf({ environment: { SVC_TRANSFORMER_DEFAULT_FORMAT: defaultFormat } })
+  expect(others).toEqual([])
+  expect(fault).toMatch(
+    /^SVC_TRANSFORMER_DEFAULT_FORMAT: transformer\.default_format is .*: give up to 100 letters, digits, _ and -, beginning with a letter or digit, but not messages, which holds SenML$/,
+  )
+})
+
+test('a list of content types has known ones, and an empty variable is not an empty list', () => {
+  const taken = (text: string): Partial<OptionSources> => ({ environment: { SVC_TRANSFORMER_CONTENT_TYPES: text } })
+  expect(load(taken('application/json, application/senml+cbor')).contentTypes).toEqual(['application/json', 'application/senml+cbor'])
+  expect(load(taken('other')).contentTypes).toEqual(['other'])
+  expect(faultsOf(taken('text/plain'))).toEqual([expect.stringMatching(/CONTENT_TYPES.*application\/senml\+json.*other/)])
+  expect(faultsOf(taken(''))).toHaveLength(1)
 })

@@ -24,7 +24,7 @@ async function serveLogged(read: Read) {
   return { ...served, lines, messages: `${served.url}/channels/${channel}/messages` }
 }
 
-test('what a store throws of its own is an outage of it, with the cause in the log', async () => {
+test('an error that a store throws is an outage of it, with the cause in the log', async () => {
   const { app, messages, lines } = await serveLogged(() => Promise.reject(new Error('password authentication failed for user "reader"')))
   const answer = await fetch(messages, { headers: owner })
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
@@ -37,7 +37,7 @@ test('what a store throws of its own is an outage of it, with the cause in the l
   await app.close()
 })
 
-test.each([TypeError, RangeError, ReferenceError, SyntaxError])('a mistake of ours is none of the store: %o', async kind => {
+test.each([TypeError, RangeError, ReferenceError, SyntaxError])('a programming error is not an outage of the store: %o', async kind => {
   const { app, messages, lines } = await serveLogged(() => Promise.reject(new kind('a is not b')))
   expect((await fetch(messages, { headers: owner })).status).toBe(500)
   expect(takeFaults()).toEqual([expect.stringContaining('answers 500')])
@@ -51,7 +51,7 @@ test.each([
   ['', owner],
   ['?limit=all', owner],
   ['?limit=all', gzip],
-])('of a client that went away nothing is logged: %s %j', async (query, headers) => {
+])('nothing is logged for a client that disconnected: %s %j', async (query, headers) => {
   const reading = Promise.withResolvers<AbortSignal>()
   const many = Array.from({ length: 1000 }, () => records.rows[0]!)
   let asked = 0

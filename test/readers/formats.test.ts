@@ -1,10 +1,9 @@
-// The formats of a channel over HTTP: who is told of which, and what a wrong question is answered.
+// The formats of a channel over HTTP: who is told of which, and what a wrong request is answered.
 
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Access, AccessControl } from '../../control-plane/client.ts'
-import type { FormatsQuery } from '../../readers/query.ts'
-import { type FoundFormat, QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
+import { type FormatsQuery, type FoundFormat, QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
 import { channel, dayUs, formats, publishers, startUs } from '../conformance/reader/fixture.ts'
 import { access, looseKey, options, owner, serve, serveFixture, thing, unused } from './served.ts'
 
@@ -35,7 +34,7 @@ const documents = ['Weather', formats[4], 'room-1', 'weather', '温度'].map(for
   more: false,
 }))
 
-test("the channel's owner is told every format of the last days, with its subtopics and when each came last", async () => {
+test("the channel's owner gets every format of the last days, with its subtopics and their last times", async () => {
   atRest()
   const answer = await ask(served.url)
   expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -56,7 +55,7 @@ test("the channel's owner is told every format of the last days, with its subtop
   }
 })
 
-test('a connected thing is told what it published itself, and of fewer days less', async () => {
+test('a connected thing gets what it published itself, and of fewer days less', async () => {
   atRest()
   const subtopics = async (query: string) => {
     const { formats: found } = JSON.parse((await ask(served.url, query, thing)).text) as { formats: (typeof documents)[number][] }
@@ -69,29 +68,30 @@ test('a connected thing is told what it published itself, and of fewer days less
 
 type Refusal = [what: string, status: number, sentence: RegExp, query: string, headers: Record<string, string>, of: string]
 const refusals: Refusal[] = [
-  ['nobody', 401, /Authorization: Thing <key>/, '', {}, channel],
-  ['a key that is none, with a wrong question', 401, /unknown thing key/, '?days=x', { authorization: `Thing ${randomUUID()}` }, channel],
+  ['a request without a credential', 401, /Authorization: Thing <key>/, '', {}, channel],
+  ['an unknown key, with a wrong request', 401, /unknown thing key/, '?days=x', { authorization: `Thing ${randomUUID()}` }, channel],
   ['a thing that is not connected', 403, /authorization over the entity/, '', { authorization: `Thing ${looseKey}` }, channel],
   ['another user', 403, /authorization over the entity/, '', { authorization: 'Bearer stranger.s.token' }, channel],
-  ['another user with a wrong question', 400, /days/, '?days=0', { authorization: 'Bearer stranger.s.token' }, channel],
+  ['another user with a wrong request', 400, /days/, '?days=0', { authorization: 'Bearer stranger.s.token' }, channel],
   ['a channel that does not exist', 403, /authorization over the entity/, '', owner, randomUUID()],
-  ['a channel that is no UUID', 400, /\/path\/channel/, '', owner, 'my-channel'],
+  ['a channel that is no UUID', 403, /authorization over the entity/, '', owner, 'my-channel'],
+  ['a channel with a NUL', 400, /\/path\/channel/, '', owner, 'a%00b'],
   ...['0', '31', '-1', '1.5', 'x', ''].map(
     (days): Refusal => [`days=${days}`, 400, /\/query\/days.*a whole number from 1 to 30/, `?days=${days}`, owner, channel],
   ),
   ['days given twice', 400, /\/query\/days/, '?days=1&days=2', owner, channel],
   ['a parameter of pages', 400, /\/query\/format/, '?format=weather', owner, channel],
-  ['a % that begins no character', 400, /no character/, '?days=%', owner, channel],
+  ['a % that begins no character', 400, /does not start a UTF-8 character/, '?days=%', owner, channel],
   ['another form', 406, /give application\/json/, '', { ...owner, accept: 'text/csv' }, channel],
 ]
 
-test.each(refusals)('%s is answered %i, with a sentence that names what is wrong', async (_what, status, sentence, query, headers, of) => {
+test.each(refusals)('%s is answered %i, with an error that names the problem', async (_what, status, sentence, query, headers, of) => {
   const answer = await ask(served.url, query, headers, of)
   expect(answer.status).toBe(status)
   expect(answer.text).toMatch(sentence)
 })
 
-test('JSON is given to who takes it behind another form, and in gzip', async () => {
+test('a client that prefers another format gets JSON, and gzip', async () => {
   atRest()
   const url = await serveFound(async () => many)
   const headers = { ...owner, accept: 'text/csv, application/json;q=0.1', 'accept-encoding': 'gzip' }
@@ -100,7 +100,7 @@ test('JSON is given to who takes it behind another form, and in gzip', async () 
   expect(answer.text).toBe((await ask(url, '', { ...owner, 'accept-encoding': 'identity' })).text)
 })
 
-test('the work of a store is bounded, and what is left out is said', async () => {
+test('the work of a store is limited, and the answer says if something is left out', async () => {
   atRest()
   const asked: FormatsQuery[] = []
   const url = await serveFound(async query => {
@@ -121,8 +121,8 @@ test('the work of a store is bounded, and what is left out is said', async () =>
 })
 
 test.each([
-  [new StoreUnavailableError('away'), 503, /the store cannot answer now/],
-  [new Error('password authentication failed'), 503, /the store cannot answer now/],
+  [new StoreUnavailableError('away'), 503, /the store is unavailable/],
+  [new Error('password authentication failed'), 503, /the store is unavailable/],
   [new QueryTooLargeError('ask for less by name'), 422, /query_too_large.*give fewer days/],
 ])('%o of a store is answered %i', async (thrown, status, sentence) => {
   const answer = await ask(await serveFound(() => Promise.reject(thrown)))
@@ -130,7 +130,7 @@ test.each([
   expect(answer.headers.has('retry-after')).toBe(status === 503)
 })
 
-test('they are among the queries of one user that are bounded', async () => {
+test('they count among the limited queries of one user', async () => {
   const ending = Promise.withResolvers<FoundFormat[]>()
   const begun = Promise.withResolvers<void>()
   const found: Reader['formats'] = () => {
@@ -147,7 +147,7 @@ test('they are among the queries of one user that are bounded', async () => {
   await expect.poll(async () => (await ask(url)).status).toBe(200)
 })
 
-test('what took long is given only to who may still read it, and the store is told of a client that goes away', async () => {
+test('a slow answer is sent only to those who may still read it, and the store is aborted if the client disconnects', async () => {
   let answer: Access = { allowed: true, publisher: publishers[0], owner: 'user' }
   const now = performance.now.bind(performance)
   onTestFinished(() => void vi.restoreAllMocks())

@@ -3,7 +3,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { aggregateRows, bucketOrder, firstOfEach, groupKey } from '../../readers/groups.ts'
-import { mergeBuckets, mergeSeries } from '../../readers/postgres/merge.ts'
+import { mergeBuckets, mergeSeries } from '../../readers/postgres/embedded-queries.ts'
 import { QueryTooLargeError, type SenmlRow } from '../../readers/reader.ts'
 import { aggregateQuery, pageQuery } from '../conformance/reader/index.ts'
 
@@ -16,7 +16,7 @@ const text = fc.string({
   maxLength: 4,
 })
 
-test('names are in the order of their bytes', () => {
+test('names are ordered by their bytes', () => {
   fc.assert(
     fc.property(text, text, (one, other) => {
       const expected = Buffer.compare(Buffer.from(one), Buffer.from(other))
@@ -27,13 +27,13 @@ test('names are in the order of their bytes', () => {
   )
 })
 
-test('time goes before every text, and no unit before every other', () => {
+test('time comes before every text, and a missing unit before every other', () => {
   const later = { ...bucket, timeUs: 1, name: 'a' }
   expect([bucketOrder('desc')(bucket, later), bucketOrder('asc')(bucket, later)].map(sign)).toEqual([1, -1])
   expect(sign(bucketOrder('desc')(bucket, { ...bucket, unit: 'A' }))).toBe(-1)
 })
 
-test('long names of one length do not make a map slow', { timeout: 5_000 }, () => {
+test('long names of the same length do not make a map slow', { timeout: 5_000 }, () => {
   const prefix = 'x'.repeat(20_000)
   const groups = new Map<string, number>()
   for (let nth = 10_000; nth < 17_000; nth++) groups.set(groupKey(['p', '', `${prefix}${nth}`]), nth)
@@ -42,12 +42,12 @@ test('long names of one length do not make a map slow', { timeout: 5_000 }, () =
   expect(groups.get(groupKey(['p', '', `${prefix}16999`]))).toBe(16_999)
 })
 
-describe('groups whose names are too many characters in all are refused', () => {
+describe('groups with too many characters in their names are refused', () => {
   const nameCharacters = 1024 * 1024
   const names = Array.from({ length: 17 }, (_, nth) => String(nth).padEnd(nameCharacters, 'x'))
   const refused = (what: string): QueryTooLargeError =>
     new QueryTooLargeError(
-      `the names of the ${what} that the question makes have more than 16777216 characters: ask for less by name, publisher, from and to`,
+      `the names of the ${what} have more than 16777216 characters in total: narrow it with name, publisher, from or to`,
     )
   async function* rows(): AsyncGenerator<SenmlRow> {
     for (const name of names) {
@@ -58,12 +58,12 @@ describe('groups whose names are too many characters in all are refused', () => 
     }
   }
 
-  test('made of rows', async () => {
+  test('from rows', async () => {
     await expect(firstOfEach(rows())).rejects.toThrow(refused('series'))
     await expect(aggregateRows(rows(), aggregateQuery({ channel: 'c' }))).rejects.toThrow(refused('buckets'))
   })
 
-  test('merged of pieces', () => {
+  test('merged from pieces', () => {
     const series = mergeSeries(pageQuery({ channel: 'c' }), 1n)
     const buckets = mergeBuckets(aggregateQuery({ channel: 'c' }))
     const addSeries = (name: string): void => series.add([{ series: ['', '', name], time: '0', position: '0', index: 0 }])

@@ -6,7 +6,7 @@ import { bucketsOf, formatsOf, latestOf, pageOf, type StoredRow, selected } from
 export function openOracleReader(stored: readonly StoredRow[]): Reader {
   return {
     read: async query => pageOf(selected(stored, query), query),
-    count: async (selection, max) => Math.min(selected(stored, selection).length, max + 1),
+    count: async (filter, max) => Math.min(selected(stored, filter).length, max + 1),
     async latest(query) {
       const newest = latestOf(selected(stored, query))
       return { groups: pageOf(newest, query), total: newest.length }

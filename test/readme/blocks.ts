@@ -1,4 +1,4 @@
-// The README's code blocks, taken out of it and run: what a newcomer pastes is what a test has run.
+// Extracts and runs the README's code blocks, so that a test has run what newcomers paste.
 
 import { spawn } from 'node:child_process'
 
@@ -10,9 +10,9 @@ export interface Block {
 }
 
 /**
- * The blocks under a marker `<!-- run:NAME -->`, each marker for the next block below it, in their order.
+ * The blocks under a marker `<!-- run:NAME -->`, each marker for the next block below it, in order.
  *
- * @throws Error when there is none, or a marker without a block: a test of nothing would pass
+ * @throws Error if there is none, or for a marker without a block: a test of nothing would pass
  */
 export function extractBlocks(markdown: string, name: string): Block[] {
   const blocks: Block[] = []
@@ -20,7 +20,7 @@ export function extractBlocks(markdown: string, name: string): Block[] {
   for (let at = 0; at < lines.length; at++) {
     if (lines[at]!.trim() !== `<!-- run:${name} -->`) continue
     const start = lines.findIndex((line, index) => index > at && line.trim() !== '')
-    const fence = /^(`{3,}|~{3,})(\w+)?/.exec(lines[start] ?? '')
+    const fence = /^\s*(`{3,}|~{3,})(\w+)?/.exec(lines[start] ?? '')
     const end = lines.findIndex((line, index) => index > start && line.trim() === fence?.[1])
     if (fence === null || end === -1) throw new Error(`line ${at + 1}: <!-- run:${name} --> is not followed by a block of code`)
     blocks.push({ line: start + 2, language: fence[2] ?? '', text: lines.slice(start + 1, end).join('\n') })
@@ -33,18 +33,18 @@ export function extractBlocks(markdown: string, name: string): Block[] {
 export interface RunOptions {
   readonly cwd: string
   readonly environment?: Readonly<Record<string, string | undefined>>
-  /** Texts to put in the place of others, for instance the port of a test: `{ 'http://127.0.0.1:8080': url }`. */
+  /** Replacements, for instance of the port: `{ 'http://127.0.0.1:8080': url }`. */
   readonly replace?: Readonly<Record<string, string>>
-  /** What the output of the block with this number, from 0, must hold. */
+  /** The expected output of the block with this number, from 0. */
   readonly expected?: Readonly<Record<number, string | RegExp>>
   readonly timeoutMs?: number
 }
 
 /**
- * Runs the blocks in one bash, so that variables of one stand in the next, with `set -euo pipefail`.
+ * Runs the blocks in one bash, so that they share variables, with `set -euo pipefail`.
  *
- * @returns the output of each block, standard output and errors as they came
- * @throws Error when a command fails, takes too long, or the output is not what is expected; it names the block's line in the document
+ * @returns the output of each block, standard output and errors interleaved
+ * @throws Error if a command fails, takes too long, or has unexpected output; it names the block's line in the document
  */
 export async function runBlocks(blocks: readonly Block[], options: RunOptions): Promise<string[]> {
   const { cwd, environment = {}, replace = {}, expected = {}, timeoutMs = 60_000 } = options
@@ -67,7 +67,7 @@ function replaced(text: string, replace: Readonly<Record<string, string>>): stri
   return Object.entries(replace).reduce((current, [from, to]) => current.replaceAll(from, to), text)
 }
 
-/** Runs a script with nothing to read, and ends everything it has started when the time is over. */
+/** Runs a script without input, and ends all its processes after the time limit. */
 async function bash(
   script: string,
   cwd: string,
@@ -86,7 +86,7 @@ async function bash(
   let late = false
   const timer = setTimeout(() => {
     late = true
-    // The whole group: what bash has started must not outlive it.
+    // The whole group, so that no process started by bash remains.
     process.kill(-child.pid!, 'SIGKILL')
   }, timeoutMs)
   const code = await new Promise<number | string>((resolve, reject) => {

@@ -1,13 +1,14 @@
-// The control plane and two ingests as processes of their own: what changes in the one takes effect in the others.
+// The control plane and two ingests as separate processes: changes in one take effect in the others.
 
 import { expect, test } from 'vitest'
 import { describeWithPostgres } from '../servers/postgres.ts'
+import { undocumentedMetrics } from '../tidy/metrics.ts'
 import { call, expectStatus, makeSite, publish, type Site } from '../up/operator.ts'
 import { administrator, startApi, startIngest, token, untilHealth } from './processes.ts'
 
 const pack = [{ n: 'count', v: 1 }]
 
-/** Milliseconds until the publish of the site is answered with that status. */
+/** Milliseconds until a publish of the site is answered with that status. */
 async function untilStatus(url: string, site: Site, status: number): Promise<number> {
   const startedMs = performance.now()
   for (;;) {
@@ -16,7 +17,7 @@ async function untilStatus(url: string, site: Site, status: number): Promise<num
   }
 }
 
-describeWithPostgres('processes apart', postgres => {
+describeWithPostgres('separate processes', postgres => {
   test('a disconnect is effective within 1 s on two ingests, also on the one that follows another api', async () => {
     const database = await postgres.createDatabase()
     const [first, second] = await Promise.all([startApi(database), startApi(database)])
@@ -35,6 +36,7 @@ describeWithPostgres('processes apart', postgres => {
 
     const metrics = await call(ingests[0].internalUrl, 'GET', '/metrics')
     expect(metrics.text).toMatch(/component_received_events_total\{component_id="ingest",component_kind="source"\} [1-9]/)
+    expect(undocumentedMetrics(metrics.text)).toEqual([])
     expect((await call(ingests[0].url, 'GET', '/metrics')).status).toBe(404)
     for (const role of [first, second, ...ingests]) {
       expect(await role.stop()).toBe(0)

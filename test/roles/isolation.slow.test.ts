@@ -1,8 +1,8 @@
-// A control plane of its own with its policies in OpenFGA: every caller is answered as with any other store, and no secret of the processes leaks.
+// A separate control plane with its policies in OpenFGA: every caller gets the same answers as with other stores, and no secret of the processes leaks.
 
 import { expect, test } from 'vitest'
-import { openServer } from '../../config/postgres/server.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
+import { openServer } from '../../database/server.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
 import { askAll } from '../control-plane/isolation/matrix.ts'
 import { nameOf } from '../control-plane/isolation/row.ts'
@@ -53,7 +53,7 @@ describeWithPostgres('an api', postgres => {
   })
 })
 
-/** What ingest and readers ask, with the token of the processes, with a wrong one and without any. */
+/** Requests of ingest and readers: with the token of the processes, with a wrong one and without any. */
 async function askAsProcess({ internalUrl }: Role, { site }: World): Promise<Asker> {
   const asker = openAsker(internalUrl)
   const body = { scheme: 'Thing', secret: site.thing.key, channel: site.channel, action: 'publish' }

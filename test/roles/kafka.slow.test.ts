@@ -1,4 +1,4 @@
-// `sluice ingest` with `sluice api` and a real Kafka: a message lies in its topic when it is acknowledged, also around an outage of the broker.
+// `sluice ingest` with `sluice api` and a real Kafka: a message is in its topic when it is acknowledged, also around an outage of the broker.
 
 import { expect, test } from 'vitest'
 import { readTopic } from '../pipeline/kafka/stored-messages.ts'
@@ -9,7 +9,7 @@ import { ingestWords, internalAddress, spawnRole, startApi, token, untilHealth, 
 
 describeWithOwnKafka('ingest on Kafka', kafka =>
   describeWithPostgres('with an api', postgres => {
-    test('it waits for a broker, takes messages with the name of the topic in their ids, and answers 503 while it is away', async () => {
+    test("it waits for a broker, returns ids with the topic's name, and answers 503 while the broker is away", async () => {
       const api = await startApi(await postgres.createDatabase())
       const site = await makeSite(api.url)
       const topic = 'field-7.messages'
@@ -27,7 +27,7 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
         SVC_LOG_APPEND_TIMEOUT_MS: '2000',
       })
       await untilPrinted(spawned, /Kafka is away .*: the start waits for it/)
-      // Devices are told to come again, and whoever watches the process what it waits for.
+      // Devices are told to retry, and health says what the process waits for.
       expect((await call(url, 'GET', '/livez')).status).toBe(200)
       expect((await call(url, 'GET', '/readyz')).status).toBe(503)
       const health = await call(url, 'GET', '/health')

@@ -1,4 +1,4 @@
-// `sluice api` and `sluice ingest` with certificates in files: of processes, on an internal listener that other machines reach, and of devices.
+// `sluice api` and `sluice ingest` with certificate files: for processes, on an internal listener that other machines can reach, and for devices.
 
 import { expect, test } from 'vitest'
 import { endsWithinASecond, fixturePath, openDevice } from '../pipeline/ingest/device.ts'
@@ -19,7 +19,7 @@ import {
 
 describeWithKafka('mutual TLS of processes', kafka =>
   describeWithPostgres('with an api', postgres => {
-    test('who shows a certificate of the authority is answered; who shows none, or that of another, is not', async () => {
+    test('a client with a certificate of the authority is answered; one without, or with that of another authority, is not', async () => {
       const { SVC_CONTROL_TOKEN: _, ...withoutToken } = apiEnvironment(await postgres.createDatabase(), {
         SVC_INTERNAL_LISTEN: '0.0.0.0:0',
         SVC_INTERNAL_CERT_FILE: fixturePath('server'),
@@ -62,7 +62,7 @@ describeWithKafka('mutual TLS of processes', kafka =>
 )
 
 describeWithPostgres('certificates of devices', postgres => {
-  test('a device publishes to an ingest of its own with a certificate, until it is revoked: its connection ends within a second', async () => {
+  test('a device publishes to a separate ingest with a certificate, until it is revoked: its connection is closed within a second', async () => {
     const api = await startApi(await postgres.createDatabase())
     const site = await makeSite(api.url)
     const ingest = await startIngest(api.internalUrl, {

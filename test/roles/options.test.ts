@@ -1,11 +1,11 @@
-// The options of the roles `api` and `ingest`: what is right by itself and wrong together, and what they share.
+// The options of the roles `api` and `ingest`: invalid combinations of valid options, and shared variables.
 
 import { expect, test } from 'vitest'
-import { listOptions } from '../../config/option-schema.ts'
-import type { OptionSources } from '../../config/options.ts'
-import { variablesOf } from '../../config/options.ts'
-import { apiOptions, loadApiOptions } from '../../roles/api-options.ts'
-import { ingestRoleOptions, loadIngestOptions } from '../../roles/ingest-options.ts'
+import type { OptionSources } from '../../config/options/options.ts'
+import { variablesOf } from '../../config/options/options.ts'
+import { listOptions } from '../../config/options/schema.ts'
+import { apiOptions, loadApiOptions } from '../../roles/api/options.ts'
+import { ingestRoleOptions, loadIngestOptions } from '../../roles/ingest/options.ts'
 import { loadRoles } from '../tidy/write-readme.ts'
 
 type Environment = Record<string, string>
@@ -27,7 +27,7 @@ const api = (environment: Environment) => faultsOf(loadApiOptions, { ...right, .
 const ingest = (environment: Environment) => faultsOf(loadIngestOptions, environment)
 const aToken = 'a-token-that-processes-share'
 
-test('api needs its database and its key, and ingest nothing', () => {
+test('api requires its database and its key, and ingest nothing', () => {
   expect(api({})).toEqual([])
   expect(ingest({})).toEqual([])
   expect(faultsOf(loadApiOptions, {})).toEqual([
@@ -36,7 +36,7 @@ test('api needs its database and its key, and ingest nothing', () => {
   ])
 })
 
-test('api serves all services, or those that the flag or the variable names', () => {
+test('api serves all services, or those in the flag or variable', () => {
   const services = (environment: Environment, given?: string) =>
     loadApiOptions({ environment: { ...right, ...environment }, overrides: { services: given } }).services
   expect(services({})).toEqual(['core', 'provision', 'bootstrap', 'certs'])
@@ -56,73 +56,78 @@ test('one variable gives both sides their token, and each side its internal addr
   expect(loadApiOptions({ environment: { ...right, SVC_CONTROL_TOKEN: aToken } }).internal.token).toBe(aToken)
 })
 
-test('a listener that other machines reach needs a token or mutual TLS', () => {
+test('a listener that other machines can reach needs a token or mutual TLS', () => {
   const tls = { SVC_INTERNAL_CERT_FILE: 'c.pem', SVC_INTERNAL_KEY_FILE: 'k.pem' }
   for (const listen of ['0.0.0.0:9080', '[::]:9080', '10.0.0.1:9080', 'api:9080']) {
     const needs = [
       expect.stringMatching(
-        /internal\.listen: other machines reach .*set SVC_CONTROL_TOKEN .*internal\.cert_file.*or listen on 127\.0\.0\.1/,
+        /internal\.listen: .*reachable from other machines.*set SVC_CONTROL_TOKEN .*internal\.cert_file.*or listen on 127\.0\.0\.1/,
       ),
     ]
     expect(api({ SVC_INTERNAL_LISTEN: listen })).toEqual(needs)
-    // A certificate of the listener alone says nothing of who asks.
+    // The listener's certificate alone does not authenticate clients.
     expect(api({ SVC_INTERNAL_LISTEN: listen, ...tls })).toEqual(needs)
     expect(api({ SVC_INTERNAL_LISTEN: listen, ...tls, SVC_INTERNAL_CA_FILE: 'ca.pem' })).toEqual([])
     expect(api({ SVC_INTERNAL_LISTEN: listen, SVC_CONTROL_TOKEN: aToken })).toEqual([])
-    // That of ingest has nothing but health and metrics.
+    // The internal listener of ingest serves only health and metrics.
     expect(ingest({ SVC_INTERNAL_LISTEN: listen })).toEqual([])
   }
   for (const listen of ['127.0.0.1:0', '[::1]:9080', 'localhost:9080']) expect(api({ SVC_INTERNAL_LISTEN: listen })).toEqual([])
 })
 
 test.each([
-  ['of a port that is none', api, { SVC_INTERNAL_LISTEN: '127.0.0.1:70000' }, /internal\.listen: .*give host:port/],
-  ['of no address', api, { SVC_INTERNAL_LISTEN: '9080' }, /internal\.listen is "9080": give host:port/],
+  ['of an invalid port', api, { SVC_INTERNAL_LISTEN: '127.0.0.1:70000' }, /internal\.listen: .*give host:port/],
+  ['of a missing address', api, { SVC_INTERNAL_LISTEN: '9080' }, /internal\.listen is "9080": give host:port/],
   [
-    'of a token that no header can hold',
+    'of a token that no header can contain',
     api,
     { SVC_CONTROL_TOKEN: 'a token with spaces' },
-    /internal\.token is set to a text that is not shown: give at least 16/,
+    /internal\.token is set \(value not shown\): give at least 16/,
   ],
-  ['of a second token that is short', api, { SVC_CONTROL_TOKEN: `${aToken},short` }, /internal\.token is set .* several divided by commas/],
+  [
+    'of a second token that is short',
+    api,
+    { SVC_CONTROL_TOKEN: `${aToken},short` },
+    /internal\.token is set .* several separated by commas/,
+  ],
   [
     'of a token that is missing',
     ingest,
     { SVC_CONTROL_TOKEN: `${aToken},` },
-    /control\.token is set to a text that is not shown: give at least 16/,
+    /control\.token is set \(value not shown\): give at least 16/,
   ],
-  ['of a short token', ingest, { SVC_CONTROL_TOKEN: 'short' }, /control\.token is set to a text that is not shown: give at least 16/],
+  ['of a short token', ingest, { SVC_CONTROL_TOKEN: 'short' }, /control\.token is set \(value not shown\): give at least 16/],
   [
     'of policies elsewhere with one connection',
     api,
     { SVC_POLICIES_STORE: 'openfga', SVC_DATABASE_CONNECTIONS_MAX: '1' },
     /database\.connections_max: with policies\.store = openfga at least 2/,
   ],
-  ['of a certificate of the port without its key', ingest, { SVC_HTTP_CERT_FILE: 'c.pem' }, /http\.cert_file: a certificate needs its key/],
+  [
+    'of a certificate of the port without its key',
+    ingest,
+    { SVC_HTTP_CERT_FILE: 'c.pem' },
+    /http\.cert_file: http\.cert_file and http\.key_file belong together/,
+  ],
   [
     'of certificates of devices without TLS',
     ingest,
     { SVC_INGEST_CLIENT_CERTIFICATES: 'tls' },
-    /ingest\.client_certificates: .*over TLS only: give http\.cert_file/,
+    /ingest\.client_certificates: this needs TLS: also set http\.cert_file/,
   ],
   [
     'of certificates of devices without a proxy',
     ingest,
     { SVC_INGEST_CLIENT_CERTIFICATES: 'header' },
-    /ingest\.client_certificates: .*name them in http\.trusted_proxies/,
+    /ingest\.client_certificates: .*list them in http\.trusted_proxies/,
   ],
   ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: a certificate needs its key/],
+  ['of an authority without a certificate', api, { SVC_INTERNAL_CA_FILE: 'c.pem' }, /internal\.ca_file: client certificates need TLS/],
   [
-    'of an authority without a certificate',
-    api,
-    { SVC_INTERNAL_CA_FILE: 'c.pem' },
-    /internal\.ca_file: clients show certificates over TLS only/,
-  ],
-  [
-    'of a database that is none',
+    'of another kind of database',
     api,
     { SVC_DATABASE_URL: 'mysql://x/y' },
-    /database\.url is set to a text that is not shown: give a URL such as postgres:/,
+    /database\.url is set \(value not shown\): give a URL such as postgres:/,
   ],
   ['of a database URL that cannot be read', api, { SVC_DATABASE_URL: 'postgres://x:y@[/z' }, /database\.url: cannot be read/],
   [
@@ -131,7 +136,7 @@ test.each([
     { SVC_DATABASE_URL: 'postgres://x:hidden%@db/z' },
     /database\.url: its password holds a % that is not an escape: write %25/,
   ],
-  ['of a master key that is none', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not hold a master key/],
+  ['of an invalid master key', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not hold a master key/],
   [
     'of an invalid second master key',
     api,
@@ -142,18 +147,18 @@ test.each([
     'of a master key that is given twice',
     api,
     { SVC_MASTER_KEY: `${right.SVC_MASTER_KEY}\n${right.SVC_MASTER_KEY}` },
-    /master_key: SVC_MASTER_KEY holds one master key twice/,
+    /master_key: SVC_MASTER_KEY contains a master key twice/,
   ],
   ["of an administrator's email", api, { SVC_ADMIN_EMAIL: 'nonsense' }, /admin\.email: is not an email/],
-  ['of a control plane that is no URL', ingest, { SVC_CONTROL_URL: 'api:9080' }, /control\.url: is no address of an HTTP server/],
-  ['of a control plane with a query', ingest, { SVC_CONTROL_URL: 'http://api/?x' }, /control\.url: is no address of an HTTP server/],
+  ['of a control plane that is not a URL', ingest, { SVC_CONTROL_URL: 'api:9080' }, /control\.url: is not the address of an HTTP server/],
+  ['of a control plane with a query', ingest, { SVC_CONTROL_URL: 'http://api/?x' }, /control\.url: is not the address of an HTTP server/],
   [
     'of a password in the URL',
     ingest,
     { SVC_CONTROL_URL: 'http://me:hidden@api' },
     /control\.url: holds a user or a password: give the token/,
   ],
-  ['of certificates without TLS', ingest, { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' }, /control\.url: is without TLS/],
+  ['of certificates without TLS', ingest, { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' }, /control\.url: has no TLS/],
   [
     'of a key without its certificate',
     ingest,
@@ -161,7 +166,7 @@ test.each([
     /control\.cert_file: a certificate needs its key/,
   ],
   [
-    'of a trusted proxy that is no address',
+    'of a trusted proxy that is not an address',
     api,
     { SVC_HTTP_TRUSTED_PROXIES: '10.0.0.0/8,proxy.example' },
     /http\.trusted_proxies: "proxy\.example" is neither an address nor a network/,
@@ -171,7 +176,7 @@ test.each([
     'of a layout file',
     api,
     { SVC_PROVISION_CONFIG_PATH: '/nowhere/layout.toml' },
-    /layout\.toml \(SVC_PROVISION_CONFIG_PATH\): there is no such/,
+    /layout\.toml \(SVC_PROVISION_CONFIG_PATH\): file not found/,
   ],
   [
     'of credentials for mappings that other machines may use',
@@ -180,7 +185,7 @@ test.each([
     /provision\.open: other machines reach http\.host/,
   ],
   ['of a topic that Kafka refuses', ingest, { SVC_LOG_TOPIC: 'a topic' }, /log\.topic/],
-] as const)('a fault %s is told with what to do', (_name, faults, environment, text) => {
+] as const)('a fault %s is reported with what to do', (_name, faults, environment, text) => {
   const found = faults(environment)
   expect(found).toEqual([expect.stringMatching(text)])
   expect(found.join()).not.toMatch(/hidden|a token with|x{42}/)
@@ -188,12 +193,12 @@ test.each([
 
 test('a key alone is for TLS, too', () => {
   expect(ingest({ SVC_CONTROL_URL: 'http://api', SVC_CONTROL_KEY_FILE: 'k.pem' })).toEqual([
-    expect.stringMatching(/control\.url: is without TLS, .*leave control\.cert_file, control\.key_file and control\.ca_file out/),
+    expect.stringMatching(/control\.url: has no TLS, .*leave control\.cert_file, control\.key_file and control\.ca_file out/),
     expect.stringMatching(/control\.cert_file: a certificate needs its key/),
   ])
 })
 
-test('known secrets are faults in production alone', () => {
+test('known secrets are faults only in production', () => {
   const known = { SVC_CONTROL_TOKEN: 'changeme-changeme', SVC_ADMIN_PASSWORD: 'password1' }
   expect(api(known)).toEqual([])
   expect(api({ ...known, SVC_ENV: 'production' })).toHaveLength(2)
@@ -201,7 +206,7 @@ test('known secrets are faults in production alone', () => {
     expect.stringMatching(/control\.token: with env = production/),
   ])
   expect(api({ SVC_ENV: 'production', SVC_CONTROL_TOKEN: aToken })).toEqual([])
-  // Of several, each is looked at.
+  // Each one in a list is checked.
   const lists = { SVC_CONTROL_TOKEN: `${aToken},changeme-changeme`, SVC_MASTER_KEY: `${right.SVC_MASTER_KEY},${'A'.repeat(43)}` }
   expect([api(lists), api({ ...lists, SVC_ENV: 'production' }).length]).toEqual([[], 2])
   expect(ingest({ SVC_CONTROL_TOKEN: lists.SVC_CONTROL_TOKEN, SVC_ENV: 'production' })).toHaveLength(1)
@@ -210,7 +215,7 @@ test('known secrets are faults in production alone', () => {
   }
 })
 
-test('what several roles have in one variable takes the same in each, so that one environment serves all processes', async () => {
+test('a variable shared by several roles accepts the same in each, so that one environment serves all processes', async () => {
   const found = new Map<string, Set<string>>()
   for (const schema of Object.values(await loadRoles())) {
     for (const { variable, kind, allowed } of listOptions(schema)) {

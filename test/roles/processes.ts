@@ -1,4 +1,4 @@
-// The roles `api`, `ingest` and `reader` as processes of their own, with what the tests ask of them.
+// The roles `api`, `ingest` and `reader` as separate processes, with the queries that tests need.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { StoreName } from '../../roles/stores/store.ts'
 import { describedAnswers } from '../described-answers/faults.ts'
-import { freePort } from '../servers/free-port.ts'
+import { freePort } from '../servers/process/free-port.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call } from '../up/operator.ts'
 
@@ -21,7 +21,7 @@ export interface Role {
   readonly url: string
   readonly internalUrl: string
   readonly process: ChildProcess
-  /** All that was printed so far, standard output and standard error. */
+  /** Everything printed so far, on standard output and standard error. */
   printed(): string
   /** Sends the signal and resolves with the exit code, or the signal's name. */
   stop(signal?: NodeJS.Signals): Promise<number | string>
@@ -29,7 +29,7 @@ export interface Role {
 
 type Environment = Readonly<Record<string, string>>
 
-/** The environment of the tests without what would change a role's options. */
+/** The tests' environment without variables that change a role's options. */
 function environmentFor(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
   return { ...Object.fromEntries(kept), ...extra }
@@ -63,7 +63,7 @@ function startRole(words: readonly string[], environment: Environment): Promise<
   return whenReady(spawnRole(words, environment))
 }
 
-/** Resolves when the role takes requests. */
+/** Resolves when the role accepts requests. */
 export async function whenReady({ child, printed, ended }: Spawned): Promise<Role> {
   const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
     const look = (): void => {
@@ -106,19 +106,19 @@ export function startApi(databaseUrl: string, extra: Environment = {}): Promise<
   return startRole(apiWords, apiEnvironment(databaseUrl, extra))
 }
 
-/** An address for an internal listener that is to come back in another process. */
+/** An address for an internal listener that another process will use again. */
 export async function internalAddress(): Promise<string> {
   return `127.0.0.1:${await freePort()}`
 }
 
-/** Over an embedded log of its own. */
+/** With its own embedded log. */
 export function startIngest(controlUrl: string, extra: Environment = {}): Promise<Role> {
   return whenReady(spawnIngest(controlUrl, extra))
 }
 
-/** @param extra what is undefined is left out */
+/** @param extra undefined values are left out */
 export function spawnIngest(controlUrl: string, extra: NodeJS.ProcessEnv = {}): Spawned {
-  return spawnRole([join(root, 'test/roles/ingest-process.ts')], {
+  return spawnRole([join(root, 'test/roles/ingest/ingest-process.ts')], {
     SVC_CONTROL_URL: controlUrl,
     SVC_CONTROL_TOKEN: token,
     SVC_HTTP_PORT: '0',
@@ -144,12 +144,12 @@ export function readerEnvironment(controlUrl: string, storeUrl: string, extra: E
   }
 }
 
-/** Of a relational store. */
+/** With a relational store. */
 export function startReader(controlUrl: string, storeUrl: string, extra: Environment = {}): Promise<Role> {
   return startRole(readerWords, readerEnvironment(controlUrl, storeUrl, extra))
 }
 
-/** Resolves when the check of `/health` is in that state. */
+/** Resolves when the check in `/health` has that state. */
 export async function untilHealth(role: Role, check: string, status: 'pass' | 'fail'): Promise<void> {
   for (;;) {
     const { json } = await call(role.internalUrl, 'GET', '/health')
@@ -164,7 +164,7 @@ export async function untilPrinted({ printed }: Pick<Role, 'printed'>, text: Reg
   while (!text.test(printed())) await new Promise(resolve => setTimeout(resolve, 20))
 }
 
-/** The last line that was printed, which says why a role ended: one of its log, and so JSON. */
+/** The last line that was printed, which says why a role ended: a log line, and so JSON. */
 export function lastLine(printed: string): { level: string; msg: string; err: { type: string; code?: string } } {
   return JSON.parse(printed.trimEnd().split('\n').at(-1)!) as ReturnType<typeof lastLine>
 }

@@ -1,6 +1,7 @@
-// A control plane in a process of its own, and a relational store that the sink has filled, for readers in other processes.
+// A control plane in a separate process, and a relational store that the sink has filled, for readers in other processes.
 
-import { openServer } from '../../config/postgres/server.ts'
+import { openServer } from '../../database/server.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import type { ReaderSite } from '../conformance/reader/index.ts'
 import { openSite, type PostgresSite } from '../readers/postgres/site.ts'
@@ -38,7 +39,7 @@ export async function openReadSite(postgres: Postgres, start: (databaseUrl: stri
 
 let nextOffset = 0
 
-/** Stores `count` records of a publisher on a channel, a second apart: the value is their number, from 0. */
+/** Stores `count` records of a publisher in a channel, a second apart: each value is its number, from 0. */
 export async function fill(
   { store }: { readonly store: Pick<ReaderSite, 'store'> },
   channel: string,
@@ -48,11 +49,11 @@ export async function fill(
   const batch = new RecordBatch()
   const from = nextOffset
   for (let nth = 0; nth < count; nth++) {
-    batch.beginMessage({ partition: 0, offset: nextOffset++, channel, subtopic: '', publisher, protocol: 'http' })
+    batch.beginMessage({ at: logPartition(0, 0), offset: nextOffset++, channel, subtopic: '', publisher, protocol: 'http' })
     batch.appendRecord(0, 'n', undefined, 1_700_000_000_000_000 + nth * 1_000_000, 1, nth, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
   }
-  batch.cover(0, from, nextOffset)
+  batch.cover(logPartition(0, 0), from, nextOffset)
   await store.store(batch)
 }
 

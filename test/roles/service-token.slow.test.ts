@@ -1,4 +1,4 @@
-// The service token is replaced in three steps: in each of them every process is answered, whichever of two steps the others are in.
+// The service token is replaced in three steps: in each of them every process is accepted, as long as they are at most one step apart.
 
 import { expect, test } from 'vitest'
 import type { ControlOptions } from '../../control-plane/remote/options.ts'
@@ -11,7 +11,7 @@ const [before, after] = ['the-token-of-before', 'the-token-of-afterwards']
 const steps = [before, `${before},${after}`, `${after},${before}`, after]
 
 describeWithPostgres('the service token', postgres => {
-  test('a process in the same step as an api, in the one before or the one after, is answered; an unknown token is refused', async () => {
+  test('a process in the same step as an api, in the one before or the one after, is accepted; an unknown token is refused', async () => {
     const url = await postgres.createDatabase()
     for (const [step, token] of steps.entries()) {
       const { internalUrl, logged } = await openInstance(url, { token })
@@ -24,12 +24,12 @@ describeWithPostgres('the service token', postgres => {
   })
 })
 
-/** What the control plane says of an unknown key to a role with this token, or why it cannot be asked. */
+/** The control plane's answer about an unknown key to a role with this token, or why there is none. */
 async function askedWith(url: string, token: string): Promise<string> {
   const { logger } = recordingLogger()
-  const closings: (() => Promise<void>)[] = []
+  const cleanup: (() => Promise<void>)[] = []
   const options: ControlOptions = { url, token, grantSeconds: 60, grantsMax: 10 }
-  const role = await openRoleAccess(options, controlPlaneOutage(logger), close => void closings.push(close))
+  const role = await openRoleAccess(options, controlPlaneOutage(logger), close => void cleanup.push(close))
   try {
     await role.reachFirst(AbortSignal.timeout(10_000))
     const credential = { scheme: 'Thing', secret: 'none' } as const
@@ -38,6 +38,6 @@ async function askedWith(url: string, token: string): Promise<string> {
   } catch (error) {
     return (error as Error).message
   } finally {
-    for (const close of closings.toReversed()) await close()
+    for (const close of cleanup.toReversed()) await close()
   }
 }

@@ -6,11 +6,12 @@ import { createServer as createHttpServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { openServer } from '../../config/postgres/server.ts'
+import { openServer } from '../../database/server.ts'
 import { openSite } from '../readers/postgres/site.ts'
-import { freePort } from '../servers/free-port.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
-import { openProxy } from '../servers/proxy.ts'
+import { freePort } from '../servers/process/free-port.ts'
+import { openProxy } from '../servers/process/proxy.ts'
+import { undocumentedMetrics } from '../tidy/metrics.ts'
 import { call, expectStatus } from '../up/operator.ts'
 import {
   administrator,
@@ -30,10 +31,10 @@ import {
   whenReady,
 } from './processes.ts'
 
-/** How a check that fails is told to strangers. */
+/** A failing check as shown to everyone. */
 const away = expect.objectContaining({ status: 'fail', output: 'see the log' }) as unknown
 
-/** What a start that must fail printed. */
+/** The output of a start that must fail. */
 async function failedStart(words: readonly string[], environment: Readonly<Record<string, string>>): Promise<string> {
   const { ended, printed } = spawnRole(words, environment)
   expect(await ended).toBe(1)
@@ -42,15 +43,15 @@ async function failedStart(words: readonly string[], environment: Readonly<Recor
 }
 
 describeWithPostgres('start of the roles', postgres => {
-  test('four apis start at once on an empty database, and the administrator is made once', async () => {
+  test('four apis that start together on an empty database create the administrator once', async () => {
     const database = await postgres.createDatabase()
     const apis = await Promise.all([1, 2, 3, 4].map(() => startApi(database)))
     for (const { url } of apis) await expectStatus(call(url, 'POST', '/tokens', { body: administrator }), 201)
-    expect(apis.filter(api => api.printed().includes('the administrator was made'))).toHaveLength(1)
+    expect(apis.filter(api => api.printed().includes('created the administrator'))).toHaveLength(1)
     for (const api of apis) expect(await api.stop()).toBe(0)
   })
 
-  test('another master key than the database was written under stops the start, and its text is not shown', async () => {
+  test('another master key than that of the database stops the start, and its text is not shown', async () => {
     const database = await postgres.createDatabase()
     await (await startApi(database)).stop()
     const wrong = Buffer.alloc(32, 8).fill(1, 4).toString('base64url')
@@ -59,7 +60,7 @@ describeWithPostgres('start of the roles', postgres => {
     expect(said).not.toContain(wrong)
   })
 
-  test('an api without a master key or a database names both; with what is no key it names that', async () => {
+  test('an api without a master key or a database names both; an invalid key is named too', async () => {
     const said = await failedStart(apiWords, {})
     expect(said).toMatch(/SVC_MASTER_KEY/)
     expect(said).toMatch(/SVC_DATABASE_URL/)
@@ -68,9 +69,11 @@ describeWithPostgres('start of the roles', postgres => {
     )
   })
 
-  test('an internal listener that other machines reach does not start without token or mutual TLS', async () => {
+  test('an internal listener that other machines can reach does not start without token or mutual TLS', async () => {
     const { SVC_CONTROL_TOKEN: _, ...environment } = apiEnvironment('postgres://127.0.0.1/x', { SVC_INTERNAL_LISTEN: '0.0.0.0:0' })
-    expect(await failedStart(apiWords, environment)).toMatch(/internal\.listen: other machines reach 0\.0\.0\.0:0.*set SVC_CONTROL_TOKEN/)
+    expect(await failedStart(apiWords, environment)).toMatch(
+      /internal\.listen: 0\.0\.0\.0:0 is reachable from other machines.*set SVC_CONTROL_TOKEN/,
+    )
   })
 
   test('in production known secrets are refused', async () => {
@@ -82,17 +85,17 @@ describeWithPostgres('start of the roles', postgres => {
     }
     const said = await failedStart(apiWords, apiEnvironment('postgres://postgres:postgres@127.0.0.1/x', environment))
     for (const name of ['internal.token', 'admin.password', 'master_key', 'database.url']) {
-      expect(said).toMatch(new RegExp(`${name}: with env = production it may not be a publicly known secret`))
+      expect(said).toMatch(new RegExp(`${name}: with env = production it must not be a publicly known secret`))
     }
     expect(said).not.toMatch(/changeme|password1|postgres:postgres/)
   })
 
-  test('a database that does not exist stops the start; one that is away is waited for', async () => {
+  test('a missing database stops the start; one that is away is waited for', async () => {
     const database = new URL(await postgres.createDatabase())
     const absent = new URL(database)
     absent.pathname = '/absent'
     expect(await failedStart(apiWords, apiEnvironment(absent.href))).toMatch(
-      /does not have the database \(SQLSTATE 3D000: .*name another in database\.url \(SVC_DATABASE_URL\)/,
+      /database does not exist \(SQLSTATE 3D000: .*set another one in database\.url \(SVC_DATABASE_URL\)/,
     )
 
     const proxy = await openProxy({ port: Number(database.port) })
@@ -127,10 +130,11 @@ describeWithPostgres('start of the roles', postgres => {
     }
     const refused = await call(`http://${url}`, 'POST', '/tokens', { body: administrator })
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
-    const question = { scheme: 'Thing', secret: 'x', channel: '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11', action: 'publish' }
-    const asked = await call(`http://${internal}`, 'POST', '/internal/authorize', { authorization: `Bearer ${token}`, body: question })
+    const request = { scheme: 'Thing', secret: 'x', channel: '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11', action: 'publish' }
+    const asked = await call(`http://${internal}`, 'POST', '/internal/authorize', { authorization: `Bearer ${token}`, body: request })
     expect([asked.status, asked.headers.get('retry-after')]).toEqual([503, '1'])
-    expect((await call(`http://${internal}`, 'GET', '/metrics')).status).toBe(200)
+    const metrics = await call(`http://${internal}`, 'GET', '/metrics')
+    expect([metrics.status, undocumentedMetrics(metrics.text)]).toEqual([200, []])
     expect(spawned.printed()).not.toMatch(/^ready on /m)
 
     await proxy.heal()
@@ -146,7 +150,7 @@ describeWithPostgres('start of the roles', postgres => {
     ['ingest', ingestWords, (port: number) => ({ SVC_INTERNAL_LISTEN: '127.0.0.1:0', SVC_LOG_BROKERS: `127.0.0.1:${port}` })],
     ['a reader', readerWords, (port: number) => readerEnvironment('http://127.0.0.1:1', `postgres://127.0.0.1:${port}/x`)],
   ] as const)(
-    '%s whose start waits for a server that takes connections and says nothing stops at once',
+    '%s whose start waits for a server that accepts connections and never answers stops immediately',
     async (_role, words, environment) => {
       const connected = Promise.withResolvers<void>()
       const silent = createServer(() => connected.resolve())
@@ -162,7 +166,7 @@ describeWithPostgres('start of the roles', postgres => {
     },
   )
 
-  test('an api that waits for its database stops at once', async () => {
+  test('an api that waits for its database stops immediately', async () => {
     const { child, printed, ended } = spawnRole(apiWords, apiEnvironment(`postgres://127.0.0.1:${await freePort()}/x`))
     await untilPrinted({ printed }, /the start waits for it/)
     child.kill('SIGTERM')
@@ -206,7 +210,7 @@ describeWithPostgres('start of the roles', postgres => {
     await site.close()
   })
 
-  test('a token that is refused, or an address that is not of a control plane, ends the start with a sentence', async () => {
+  test('a refused token, or an address that is not a control plane, stops the start with an error', async () => {
     const api = await startApi(await postgres.createDatabase())
     const answering = async (status: number, body: string): Promise<string> => {
       const server = createHttpServer((_request, response) => void response.writeHead(status, { 'content-type': 'text/html' }).end(body))
@@ -228,7 +232,7 @@ describeWithPostgres('start of the roles', postgres => {
         'no token',
         api.internalUrl,
         { SVC_CONTROL_TOKEN: undefined },
-        /asks for a token, and none is set: set control\.token \(SVC_CONTROL_TOKEN\)/,
+        /requires a token, and none is set: set control\.token \(SVC_CONTROL_TOKEN\)/,
       ],
       ['the public port', api.url, {}, /is not a control plane: it answers 404 to .*control\.url \(SVC_CONTROL_URL\)/],
       [
@@ -273,7 +277,7 @@ describeWithPostgres('start of the roles', postgres => {
     expect(await api.stop()).toBe(0)
   })
 
-  test('a token that is refused later makes ingest not ready, which says why and goes on when it is taken again', async () => {
+  test('a token that is refused later makes ingest not ready, with the reason, until it is accepted again', async () => {
     const database = await postgres.createDatabase()
     const internal = await internalAddress()
     const first = await startApi(database, { SVC_INTERNAL_LISTEN: internal })

@@ -1,4 +1,4 @@
-// How many tests passed, failed and were skipped, and what that means for the run.
+// The number of passed, failed and skipped tests, and the result of the run.
 
 export interface Count {
   readonly passed: number
@@ -13,9 +13,9 @@ export function add(left: Count, right: Count): Count {
 }
 
 /**
- * The last line of a run and whether it is a success. A run in which nothing was executed is none.
+ * The last line of a run, and whether it is a success. A run in which nothing was executed is not.
  *
- * @param strict a skipped test counts as failed: nobody looks at a skip in continuous integration
+ * @param strict a skipped test counts as failed, because skips in continuous integration go unnoticed
  */
 export function resultOf(count: Count, strict: boolean): { line: string; ok: boolean } {
   const { passed, failed, skipped } = strict ? { ...count, failed: count.failed + count.skipped, skipped: 0 } : count

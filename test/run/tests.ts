@@ -1,5 +1,6 @@
-// The tests of one project, run by vitest in this process, so that they are counted from its results and not from its words.
+// Runs the tests of one project with vitest in this process, to count its results and not parse its output.
 
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Reporter, SerializedError, TestModule, TestSuite } from 'vitest/node'
 import { startVitest } from 'vitest/node'
@@ -8,15 +9,16 @@ import type { Count } from './count.ts'
 const projectConfig = fileURLToPath(new URL('../vitest.config.ts', import.meta.url))
 
 /**
- * @param project `quick` or `slow`, with those whose names begin with it
- * @param filters parts of paths; none is all
- * @param config of the project, unless a test says otherwise
+ * @param project `quick` or `slow`, and those whose names begin with it
+ * @param filters parts of paths; none means all
+ * @param config of the project; a test may use another
  */
 export async function runTests(project: string, filters: readonly string[], config = projectConfig): Promise<Count> {
   let count: Count = { passed: 0, failed: 0, skipped: 0 }
   const counter: Reporter = {
     onTestRunEnd(modules, errors) {
       count = countOf(modules, errors)
+      console.log(costsOf(modules.map(module => ({ path: module.relativeModuleId, ms: module.diagnostic().duration }))).join('\n'))
     },
   }
   console.log(`\n${project} tests`)
@@ -32,7 +34,27 @@ export async function runTests(project: string, filters: readonly string[], conf
   return count
 }
 
-/** A module or a suite that failed outside its tests (an import, a hook), and an error that no test caught, is a failed test each. */
+export interface FileCost {
+  /** From the project's root: `test/sinks/postgres/write.test.ts`. */
+  readonly path: string
+  readonly ms: number
+}
+
+/** The total time of each folder, and the ten slowest files, each in seconds. */
+export function costsOf(files: readonly FileCost[]): string[] {
+  const byFolder = Map.groupBy(files, ({ path }) => dirname(path).split('/').slice(0, 3).join('/'))
+  const folders = [...byFolder].map(([path, of]) => ({ path, ms: of.reduce((sum, { ms }) => sum + ms, 0) }))
+  const listed = (some: readonly FileCost[]): string[] =>
+    some
+      .toSorted((left, right) => right.ms - left.ms)
+      .slice(0, listedMax)
+      .map(({ path, ms }) => `${(ms / 1000).toFixed(1).padStart(8)} s  ${path}`)
+  return ['\nThe folders that took longest', ...listed(folders), 'The files that took longest', ...listed(files)]
+}
+
+const listedMax = 10
+
+/** A module or a suite that failed outside its tests (an import, a hook), and an uncaught error, count as a failed test each. */
 export function countOf(modules: readonly TestModule[], errors: readonly SerializedError[]): Count {
   let passed = 0
   let failed = errors.length

@@ -1,4 +1,4 @@
-// The commands of CONTRIBUTING.md that run Schemathesis, with another program in its place that says how it was called.
+// The commands in CONTRIBUTING.md that run Schemathesis, with a stand-in that records how it was called.
 
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { extractBlocks, runBlocks } from '../readme/blocks.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
-import { disposableFolder, startPlatform } from '../up/platform.ts'
+import { startedFolder, startPlatform } from '../up/platform.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Asks what the configuration says, as Schemathesis would: `$2` is the file and `$4` the address of the description. */
+/** Sends requests by the configuration, like Schemathesis: `$2` is the file and `$4` the address of the description. */
 const program = `#!/bin/sh
 echo "called: $*"
 header=$(sed -n 's/^headers = { Authorization = "\\(.*\\)" }/\\1/p' "$2" | head -1)
@@ -18,8 +18,8 @@ curl -s -o /dev/null -w 'audit: %{http_code}\\n' -H "Authorization: $header" "\$
 grep -c '^\\[\\[operations\\]\\]' "$2"
 `
 
-test('both callers sign in, and Schemathesis is called with what they may do, for five minutes', async () => {
-  await using folder = await disposableFolder()
+test('both callers sign in, and Schemathesis is called with their credentials, for five minutes', async () => {
+  await using folder = await startedFolder()
   const environment = { SVC_ADMIN_EMAIL: 'chief@sluice.example', SVC_ADMIN_PASSWORD: 'the chief of them all' }
   const platform = await startPlatform({ data: folder.path, environment })
   const st = join(temporaryFolder(), 'st')

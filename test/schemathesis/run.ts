@@ -1,4 +1,4 @@
-// `npm run schemathesis`: asks a running platform what can be asked by its /openapi.json, right and wrong, and holds the answers to it.
+// `npm run schemathesis`: sends valid and invalid requests from /openapi.json to a running platform, and checks the answers against it.
 
 import { spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -23,11 +23,11 @@ Exit code 0: every answer is as described. 1: one is not, and is printed. 2: it 
 
 const callers = ['administrator', 'user'] as const
 
-/** What would end the run, or change who asks. */
+/** Operations that would end the run, or change the caller. */
 const leftOut = ['changePassword', 'resetPassword', 'followMessages']
 /**
- * What is right by its schema is taken by these. Others have a body, in which no key may be `__proto__` and no number of metadata too large,
- * or filters that contradict each other.
+ * These accept every request that is valid by its schema. Others have rules that a schema cannot express: a body without a key `__proto__` and without
+ * too large numbers in metadata, or filters that do not contradict each other.
  */
 const plainOperations = ['connectOne', 'disconnectOne', 'explainPolicy', 'getHealth', 'getLiveness', 'getReadiness']
 
@@ -99,7 +99,7 @@ const words = ['--config-file', file, 'run', `${url}/openapi.json`, '--max-time'
 const seeded = values.seed === undefined ? [] : ['--seed', values.seed]
 const child = spawn(values.program!, [...words, '--continue-on-failure', '--warnings', 'off', ...seeded], {
   stdio: 'inherit',
-  // It keeps what it found where it runs.
+  // It keeps its results in its working directory.
   cwd: folder,
   env: { ...process.env, SCHEMATHESIS_HOOKS: join(import.meta.dirname, 'serializers.py') },
 })

@@ -1,4 +1,4 @@
-// What a lone Cassandra for tests is told: cassandra.yaml, its logging, and how Java runs it.
+// The configuration of a single Cassandra node for tests: cassandra.yaml, its logging, and Java's options.
 
 import { join } from 'node:path'
 
@@ -11,13 +11,13 @@ export interface CassandraPlaces {
 
 export interface CassandraDurability {
   /**
-   * An answer waits for the disk. Without it, as by default, what was written in the last tenth of a second before a kill of a lone node may be lost: its
-   * commit log is read up to the last mark, and marks are set that often. A cluster has replicas for that.
+   * Answers wait for the disk. Without this, as by default, writes of the last tenth of a second before a kill may be lost on a single node, because its
+   * commit log is replayed up to the last sync mark. A cluster has replicas for that.
    */
   readonly syncsEach?: boolean
 }
 
-/** Small, on loopback, open to everybody. */
+/** Small, on loopback, without authentication. */
 export function cassandraYaml({ folder, port, storagePort }: CassandraPlaces, { syncsEach = false }: CassandraDurability = {}): string {
   const data = (name: string): string => join(folder, name)
   return `cluster_name: tests
@@ -53,14 +53,14 @@ file_cache_size: 64MiB
 `
 }
 
-/** To standard output, from where it is read when the server is ready. */
+/** Logs to standard output, where the ready message is detected. */
 export const logbackXml = `<configuration>
 <appender name="S" class="ch.qos.logback.core.ConsoleAppender"><encoder><pattern>%-5level %logger{0} %msg%n</pattern></encoder></appender>
 <root level="INFO"><appender-ref ref="S"/></root>
 </configuration>
 `
 
-/** What Cassandra 5 reaches into (its conf/jvm17-server.options). */
+/** The internals that Cassandra 5 accesses (its conf/jvm17-server.options). */
 const exported = [
   'java.base/jdk.internal.misc',
   'java.management.rmi/com.sun.jmx.remote.internal.rmi',
@@ -87,7 +87,7 @@ const openedBeside = [
   'jdk.management.jfr/jdk.management.jfr',
 ]
 
-/** @param agent the library that measures objects, without which it does not start */
+/** @param agent the library that measures objects, which is required */
 export function javaFlags(folder: string, agent: string): string[] {
   const conf = join(folder, 'conf')
   const properties = {
@@ -99,7 +99,7 @@ export function javaFlags(folder: string, agent: string): string[] {
     'cassandra.config': `file://${join(conf, 'cassandra.yaml')}`,
     'cassandra.storagedir': folder,
     'logback.configurationFile': join(conf, 'logback.xml'),
-    // A lone node need not wait for others.
+    // A single node need not wait for others.
     'cassandra.ring_delay_ms': '100',
     'cassandra.skip_wait_for_gossip_to_settle': '0',
     'cassandra.superuser_setup_delay_ms': '0',

@@ -1,16 +1,16 @@
-// Starts a real Cassandra for the tests: one node that all suites of a run share, or one of a suite's own to kill and halt.
+// Starts a real Cassandra for the tests: one node shared by all suites of a run, or a separate one to kill and freeze.
 
 import { existsSync, readdirSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
-import { cachePath, makeOnce } from './cache.ts'
 import { type CassandraDurability, type CassandraPlaces, cassandraYaml, javaFlags, logbackXml } from './cassandra-settings.ts'
 import { describeUnlessMissing, whenRunning } from './describe-with.ts'
-import { freePort } from './free-port.ts'
-import { missingJava, runMaven } from './java-install.ts'
-import { type Kept, keep } from './keeper.ts'
+import { cachePath, makeOnce } from './install/cache.ts'
+import { missingJava, runMaven } from './install/java.ts'
+import { freePort } from './process/free-port.ts'
+import { type Kept, keep } from './process/keeper.ts'
 import { requestServer } from './server-request.ts'
 
 const version = '5.0.9'
@@ -21,29 +21,29 @@ export interface Cassandra {
   readonly contactPoint: string
 }
 
-/** A node of one's own. */
+/** A separate node. */
 export interface OwnCassandra extends Cassandra {
-  /** Up again on the same port and data. `KILL` is as if it had crashed. */
+  /** Restarts it on the same port and data. `KILL` simulates a crash. */
   restart(how?: 'TERM' | 'KILL'): Promise<void>
-  /** Ends it as if it had crashed, until `restart`. */
+  /** Simulates a crash, until `restart`. */
   kill(): Promise<void>
   /** Connections stay open, and nothing is answered. */
   pause(): void
   resume(): void
-  /** Ends it and removes its data. It ends too when this process dies, however it dies. */
+  /** Ends it and removes its data. It also ends when this process dies in any way. */
   stop(): Promise<void>
 }
 
-/** Installs Java and Maven where they are missing. Returns why there is no Cassandra after that, with the one command that would help. */
+/** Installs Java and Maven if they are missing. Returns why Cassandra is not available, with the command that would help. */
 export function missingCassandra(): string | undefined {
   return missingJava(!existsSync(libraries()))
 }
 
 /**
- * A `describe` over the node that all suites of a run share: keyspaces of random names keep them apart. Where Java cannot be had the
- * suite is skipped, loudly and with the command that helps; with CI=true that is a failure.
+ * A `describe` with the node shared by all suites of a run: random keyspace names keep them apart. Without Java the suite is skipped, with the
+ * command that helps; with CI=true that is a failure.
  *
- * @param suite is given the node, which runs while tests and hooks do
+ * @param suite gets the node, which runs during tests and hooks
  */
 export function describeWithCassandra(name: string, suite: (cassandra: Cassandra) => void): void {
   describeUnlessMissing(name, missingCassandra(), () => {
@@ -55,7 +55,7 @@ export function describeWithCassandra(name: string, suite: (cassandra: Cassandra
   })
 }
 
-/** The same over a node that this suite alone has, and may do harm to. */
+/** The same with a separate node, which the suite may damage. */
 export function describeWithOwnCassandra(name: string, suite: (cassandra: OwnCassandra) => void): void {
   describeUnlessMissing(name, missingCassandra(), () => {
     let own: OwnCassandra | undefined
@@ -72,7 +72,7 @@ export function installCassandra(): Promise<void> {
   return makeOnce(libraries(), install)
 }
 
-/** Starts a node on loopback, on ports that were free: some 5 s and 1 GB. */
+/** Starts a node on loopback, on free ports: about 5 s and 1 GB. */
 export async function startCassandra(durability: CassandraDurability = {}): Promise<OwnCassandra> {
   const missing = missingCassandra()
   if (missing !== undefined) throw new Error(missing)

@@ -1,11 +1,11 @@
-// A `describe` over a server that this machine may not have.
+// A `describe` with a server that may not be available on this machine.
 
-import { describe, test } from 'vitest'
+import { afterAll, beforeAll, describe, test } from 'vitest'
 
 /**
- * Where the server cannot be had, the suite is skipped, loudly and with the command that helps; with CI=true that is a failure.
+ * If the server is not available, the suite is skipped, with the command that helps; with CI=true that is a failure.
  *
- * @param missing why there is no such server, with that command; undefined where there is one
+ * @param missing why it is not available, with that command; undefined if it is
  */
 export function describeUnlessMissing(name: string, missing: string | undefined, suite: () => void): void {
   if (missing === undefined) return void describe(name, suite)
@@ -14,7 +14,30 @@ export function describeUnlessMissing(name: string, missing: string | undefined,
   describe.skip(name, () => test(missing, () => undefined))
 }
 
-/** Stands for a server that is not there before the first hook has run. */
+/**
+ * A `describe` with a separate server, like `describeUnlessMissing`.
+ *
+ * @param suite gets the server, which runs during tests and hooks
+ * @param startMsMax including its installation
+ */
+export function describeWithServer<Server extends { stop(): Promise<void> }>(
+  name: string,
+  missing: string | undefined,
+  start: () => Promise<Server>,
+  suite: (server: Server) => void,
+  startMsMax = 600_000,
+): void {
+  describeUnlessMissing(name, missing, () => {
+    let server: Server | undefined
+    beforeAll(async () => {
+      server = await start()
+    }, startMsMax)
+    afterAll(() => server?.stop(), 30_000)
+    suite(whenRunning(() => server))
+  })
+}
+
+/** Stands for a server that is started by the first hook. */
 export function whenRunning<Server extends object>(server: () => Server | undefined): Server {
   return new Proxy({} as Server, {
     get: (_, key) => {

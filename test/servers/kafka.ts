@@ -1,50 +1,50 @@
-// Starts real Kafka brokers for the tests: one that the suites of a run share, and one of its own for a suite that harms it.
+// Starts real Kafka brokers for the tests: one shared by the suites of a run, and a separate one for a suite that damages it.
 
 import { readFile, rm } from 'node:fs/promises'
 import { afterAll, beforeAll } from 'vitest'
 import { describeUnlessMissing, whenRunning } from './describe-with.ts'
-import { accessTo, type KafkaAccess, type KafkaAddress } from './kafka-access.ts'
-import { type BrokerTuning, freePorts, freshFolder, launchBroker, type StartableKafka, startableKafka } from './kafka-broker.ts'
-import { missingKafka } from './kafka-install.ts'
-import { type BrokerPorts, credentials } from './kafka-settings.ts'
-import type { Kept } from './keeper.ts'
-import { openProxy, type Proxy } from './proxy.ts'
+import { missingKafka } from './install/kafka.ts'
+import { accessTo, type KafkaAccess, type KafkaAddress } from './kafka/access.ts'
+import { type BrokerTuning, freePorts, freshFolder, launchBroker, type StartableKafka, startableKafka } from './kafka/broker.ts'
+import { type BrokerPorts, credentials } from './kafka/settings.ts'
+import type { Kept } from './process/keeper.ts'
+import { openProxy, type Proxy } from './process/proxy.ts'
 import { requestServer } from './server-request.ts'
 
-export type { KafkaAccess, TopicOptions } from './kafka-access.ts'
+export type { KafkaAccess, TopicOptions } from './kafka/access.ts'
 
-/** A broker of one's own, to be killed, halted and started again. */
+/** A separate broker, to be killed, frozen and restarted. */
 export interface Kafka extends KafkaAccess {
-  /** Of `brokers`. */
+  /** The port in `brokers`. */
   readonly port: number
-  /** Of Java; another one after each restart. */
+  /** Of the Java process; changes with each restart. */
   readonly pid: number
-  /** False after `kill`, and when it ended by itself. */
+  /** False after `kill`, and if it ended by itself. */
   readonly alive: boolean
-  /** Its data and whatever else it writes; removed by `stop`. */
+  /** Its data and other files; removed by `stop`. */
   readonly folder: string
-  /** The way in through `proxy`, not encrypted. The broker tells clients that come here the proxy's address and no other. */
+  /** The addresses through `proxy`, not encrypted. The broker gives clients of this listener only the proxy's address. */
   readonly proxied: readonly string[]
   readonly proxy: Proxy
-  /** Up again on the same ports and data, after an orderly end if it runs: 1 s, and 3 s after `kill`. */
+  /** Restarts it on the same ports and data, after a clean stop if it runs: 1 s, and 3 s after `kill`. */
   restart(): Promise<void>
-  /** SIGKILL. What was acknowledged is there after `restart`. */
+  /** SIGKILL. Acknowledged messages are there after `restart`. */
   kill(): Promise<void>
   /** SIGSTOP: connections stay open, and nothing is answered. */
   pause(): void
   resume(): void
-  /** Ends it and removes its data. It ends too when this process dies, however it dies. */
+  /** Ends it and removes its data. It also ends when this process dies in any way. */
   stop(): Promise<void>
 }
 
-/** An install may be part of a start. */
+/** A start may include the installation. */
 const startMsMax = 300_000
 
 /**
- * A `describe` over the broker that all suites of a run share: it is started for the first that asks, and nobody harms it. Where
- * Java cannot be had the suite is skipped, loudly and with the command that helps; with CI=true that is a failure.
+ * A `describe` with the broker shared by all suites of a run: the first one starts it, and none damages it. Without Java the suite is skipped,
+ * with the command that helps; with CI=true that is a failure.
  *
- * @param suite is given the broker, which runs while tests and hooks do
+ * @param suite gets the broker, which runs during tests and hooks
  */
 export function describeWithKafka(name: string, suite: (kafka: KafkaAccess) => void): void {
   describeUnlessMissing(name, missingKafka(), () => {
@@ -56,7 +56,7 @@ export function describeWithKafka(name: string, suite: (kafka: KafkaAccess) => v
   })
 }
 
-/** As `describeWithKafka`, over a broker of its own, which may be killed and halted: 1 s of a core and 200 MB. */
+/** Like `describeWithKafka`, with a separate broker, which may be killed and frozen: 1 s of a core and 200 MB. */
 export function describeWithOwnKafka(name: string, suite: (kafka: Kafka) => void, tuning: BrokerTuning = {}): void {
   describeUnlessMissing(name, missingKafka(), () => {
     let broker: Kafka | undefined
@@ -68,22 +68,16 @@ export function describeWithOwnKafka(name: string, suite: (kafka: Kafka) => void
   })
 }
 
-/** Starts a broker on loopback, on ports that were free, with a data folder of its own. */
+/** Starts a broker on loopback, on free ports, with its own data folder. */
 export async function startKafka(tuning: BrokerTuning = {}): Promise<Kafka> {
   const missing = missingKafka()
   if (missing !== undefined) throw new Error(missing)
   const program = await startableKafka()
   const folder = await freshFolder(program)
-  const { ports, proxy, first } = await begin(program, folder, tuning)
-    .catch((error: unknown) => {
-      // Another process may take a port between our look and the broker's.
-      if (!String(error).includes('already in use')) throw error
-      return begin(program, folder, tuning)
-    })
-    .catch(async (error: unknown) => {
-      await rm(folder, { recursive: true, force: true })
-      throw error
-    })
+  const { ports, proxy, first } = await begin(program, folder, tuning).catch(async (error: unknown) => {
+    await rm(folder, { recursive: true, force: true })
+    throw error
+  })
   let process = first
   const access = accessTo(await addressOf(program, ports))
   return {

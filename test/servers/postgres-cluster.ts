@@ -1,4 +1,4 @@
-// Keeps the folders of the test servers: one cluster that initdb made, in the cache, and a copy of it for each server.
+// The data folders of the test servers: one cluster from initdb, in the cache, and a copy of it for each server.
 
 import { execFile, execFileSync } from 'node:child_process'
 import { chownSync, mkdirSync, statSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** As whom the server runs: it refuses to be root, and Debian's package makes the user `postgres`. Undefined is as ourselves. */
+/** The user of the server: it refuses to run as root, and Debian's package creates the user `postgres`. Undefined means the current user. */
 export interface Owner {
   uid: number
   gid: number
@@ -21,7 +21,7 @@ export function serverOwner(): Owner | undefined {
   return { uid: idOf('-u'), gid: idOf('-g') }
 }
 
-/** A fresh cluster in a folder of its own, which the caller removes. */
+/** A new cluster in a separate folder, which the caller removes. */
 export async function freshCluster(programs: string, owner: Owner | undefined): Promise<string> {
   const cache = cacheFolder(owner)
   const template = join(cache, `cluster-${versionOf(programs)}`)
@@ -31,7 +31,7 @@ export async function freshCluster(programs: string, owner: Owner | undefined): 
   return folder
 }
 
-/** initdb works beside the template's place, so that whoever sees the template sees a whole one. */
+/** initdb works beside the template's place, so that others only see a complete template. */
 async function makeTemplate(programs: string, owner: Owner | undefined, cache: string, template: string): Promise<void> {
   const folder = await ownFolder(join(cache, 'initdb-'), owner)
   try {
@@ -39,7 +39,7 @@ async function makeTemplate(programs: string, owner: Owner | undefined, cache: s
     await run(join(programs, 'initdb'), options, { ...owner, cwd: folder, env: { LC_ALL: 'C', PATH: process.env['PATH'] ?? '' } })
     await rename(join(folder, 'data'), template)
   } catch (error) {
-    // Another process was first: its cluster is as good.
+    // Another process was first: its cluster is equivalent.
     if (statSync(template, { throwIfNoEntry: false }) === undefined) throw error
   } finally {
     await rm(folder, { recursive: true, force: true })
@@ -53,7 +53,7 @@ async function ownFolder(prefix: string, owner: Owner | undefined): Promise<stri
   return folder
 }
 
-/** The project's cache, or a folder for temporary files where the server's user may not go through every parent (root's home). */
+/** The project's cache, or a temporary folder if the server's user cannot enter every parent (root's home). */
 function cacheFolder(owner: Owner | undefined): string {
   const preferred = join(process.env['SLUICE_CACHE'] ?? join(homedir(), '.cache', 'sluice'), 'postgres')
   const folder = owner === undefined || opensTo(owner, dirname(dirname(preferred))) ? preferred : join(tmpdir(), 'sluice-cache-postgres')
@@ -64,7 +64,7 @@ function cacheFolder(owner: Owner | undefined): string {
   return folder
 }
 
-/** True where the owner may pass through the folder and all its parents; those that do not exist yet will be open. */
+/** True if the owner can enter the folder and all its parents; missing ones will be accessible. */
 function opensTo(owner: Owner, folder: string): boolean {
   const found = statSync(folder, { throwIfNoEntry: false })
   const passable = found === undefined || (found.mode & 0o001) !== 0 || (found.uid === owner.uid && (found.mode & 0o100) !== 0)

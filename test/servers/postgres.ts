@@ -1,44 +1,43 @@
-// Starts real PostgreSQL servers for the tests: one for each caller, so that test files in parallel share nothing.
+// Starts real PostgreSQL servers for the tests: one for each caller, so that parallel test files share nothing.
 
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { describeUnlessMissing, whenRunning } from './describe-with.ts'
-import { freePort } from './free-port.ts'
-import { type Kept, keep } from './keeper.ts'
+import { missingPostgres, postgresPrograms } from './install/postgres.ts'
 import { freshCluster, type Owner, serverOwner } from './postgres-cluster.ts'
-import { missingPostgres, postgresPrograms } from './postgres-install.ts'
+import { freePort } from './process/free-port.ts'
+import { type Kept, keep } from './process/keeper.ts'
 
 export interface Postgres {
   /** As superuser, into the database `postgres`: `postgres://postgres@127.0.0.1:<port>/postgres`. */
   readonly url: string
-  /** Its data and whatever else it writes; removed by `stop`. */
+  /** Its data and other files; removed by `stop`. */
   readonly folder: string
-  /** A fresh, empty database; resolves with its URL. */
+  /** Creates an empty database; resolves with its URL. */
   createDatabase(): Promise<string>
-  /** Up again on the same port and data, after its end if it runs. `immediate` is as if it had crashed. */
+  /** Restarts it on the same port and data. `immediate` simulates a crash. */
   restart(how?: 'fast' | 'immediate'): Promise<void>
-  /** Ends it as if it had crashed, until `restart`. */
+  /** Simulates a crash, until `restart`. */
   kill(): Promise<void>
-  /** Halts the process that takes connections: new ones are not answered, those that are open go on. */
+  /** Freezes the process that accepts connections: new ones are not answered, open ones continue. */
   pause(): void
   resume(): void
-  /** Ends the server and removes its data. It ends too when this process dies, however it dies. */
+  /** Ends the server and removes its data. It also ends when this process dies in any way. */
   stop(): Promise<void>
 }
 
 export interface PostgresOptions {
-  /** On for tests of durability; off, the default, is several times faster. */
+  /** True for tests of durability; false, the default, is several times faster. */
   fsync?: boolean
-  /** More of postgresql.conf: `{ max_connections: '20' }`. */
+  /** Further lines of postgresql.conf: `{ max_connections: '20' }`. */
   settings?: Readonly<Record<string, string>>
 }
 
 /**
- * A `describe` over a server of its own. Where no PostgreSQL can be had it is skipped, loudly and with the command that helps;
- * with CI=true that is a failure.
+ * A `describe` with a separate server. Without PostgreSQL the suite is skipped, with the command that helps; with CI=true that is a failure.
  *
- * @param suite is given the server, which runs while tests and hooks do
+ * @param suite gets the server, which runs during tests and hooks
  */
 export function describeWithPostgres(name: string, suite: (postgres: Postgres) => void, options: PostgresOptions = {}): void {
   describeUnlessMissing(name, missingPostgres(), () => {
@@ -51,7 +50,20 @@ export function describeWithPostgres(name: string, suite: (postgres: Postgres) =
   })
 }
 
-/** Starts a server on loopback, on a port that was free, with a cluster of its own. */
+/** Creates a database on the server of that URL, empty or as a copy of an unused one; resolves with its URL. */
+export async function createDatabase(url: string, name: string, template = 'template1'): Promise<string> {
+  const { default: pg } = await import('pg')
+  const client = new pg.Client(url)
+  await client.connect()
+  try {
+    await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`)
+  } finally {
+    await client.end()
+  }
+  return new URL(name, url).href
+}
+
+/** Starts a server on loopback, on a free port, with its own cluster. */
 export async function startPostgres({ fsync = false, settings = {} }: PostgresOptions = {}): Promise<Postgres> {
   const missing = missingPostgres()
   const programs = postgresPrograms()
@@ -59,38 +71,20 @@ export async function startPostgres({ fsync = false, settings = {} }: PostgresOp
   const owner = serverOwner()
   const folder = await freshCluster(programs, owner)
   const durability = fsync ? 'on' : 'off'
-  // A commit reaches the operating system in either case, so that what was acknowledged survives a crash of the server.
+  // A commit reaches the operating system in either case, so acknowledged data survives a crash of the server.
   const configured = { fsync: durability, full_page_writes: durability, max_connections: '60', ...settings }
-  const start = (port: number): Promise<Kept> => launch(programs, folder, owner, { ...configured, port: String(port) })
-
-  let port = await freePort()
-  let server = await start(port).catch(async (error: unknown) => {
-    // Another process may take the port between our look and the server's.
-    if (!String(error).includes('could not bind')) throw error
-    port = await freePort()
-    return start(port)
-  })
+  const port = await freePort()
+  const start = (): Promise<Kept> => launch(programs, folder, owner, { ...configured, port: String(port) })
+  let server = await start()
   let databases = 0
-  const urlOf = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`
   return {
-    url: urlOf('postgres'),
+    url,
     folder,
-    createDatabase: async () => {
-      databases += 1
-      const name = `test_${databases}`
-      const { default: pg } = await import('pg')
-      const client = new pg.Client(urlOf('postgres'))
-      await client.connect()
-      try {
-        await client.query(`CREATE DATABASE ${name}`)
-      } finally {
-        await client.end()
-      }
-      return urlOf(name)
-    },
+    createDatabase: () => createDatabase(url, `test_${++databases}`),
     restart: async (how = 'fast') => {
       await server.end(how === 'immediate' ? 'QUIT' : 'INT')
-      server = await start(port)
+      server = await start()
     },
     kill: () => server.end('QUIT'),
     pause: () => server.signal('STOP'),
@@ -115,7 +109,7 @@ async function launch(
     owner,
     env: { LC_ALL: 'C' },
     isReady: line => line.includes('database system is ready to accept connections'),
-    // Its other processes and its shared memory end with it, which they do not by KILL.
+    // Its other processes and its shared memory end with it, unlike after KILL.
     lastSignal: 'QUIT',
   })
 }

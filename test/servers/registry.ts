@@ -1,4 +1,4 @@
-// Starts a real schema registry for the tests: Apicurio, which answers as Confluent's does.
+// Starts a real schema registry for the tests: Apicurio, which is compatible with Confluent's.
 
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -7,11 +7,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll } from 'vitest'
-import { cachePath, makeOnce } from './cache.ts'
 import { describeUnlessMissing, whenRunning } from './describe-with.ts'
-import { freePort } from './free-port.ts'
-import { missingJava, runMaven } from './java-install.ts'
-import { type Kept, keep } from './keeper.ts'
+import { cachePath, makeOnce } from './install/cache.ts'
+import { missingJava, runMaven } from './install/java.ts'
+import { freePort } from './process/free-port.ts'
+import { type Kept, keep } from './process/keeper.ts'
 import { requestServer } from './server-request.ts'
 
 const run = promisify(execFile)
@@ -21,30 +21,30 @@ const version = '3.0.9'
 const program = (): string => cachePath('registry', version)
 
 export interface Registry {
-  /** As clients of Confluent's registry take it: `http://127.0.0.1:<port>/apis/ccompat/v7`. */
+  /** For clients of Confluent's registry: `http://127.0.0.1:<port>/apis/ccompat/v7`. */
   readonly url: string
 }
 
-/** A registry of one's own, to be halted and ended. */
+/** A separate registry, to be frozen and ended. */
 export interface OwnRegistry extends Registry {
   readonly pid: number
   /** SIGSTOP: connections stay open, and nothing is answered. */
   pause(): void
   resume(): void
-  /** Ends it and removes its data. It ends too when this process dies, however it dies. */
+  /** Ends it and removes its data. It also ends when this process dies in any way. */
   stop(): Promise<void>
 }
 
-/** Installs Java and Maven where they are missing. Returns why there is no registry after that, with the one command that would help. */
+/** Installs Java and Maven if they are missing. Returns why the registry is not available, with the command that would help. */
 export function missingRegistry(): string | undefined {
   return missingJava(!existsSync(program()))
 }
 
 /**
- * A `describe` over the registry that all suites of a run share: it is started for the first that asks, and subjects of random names
- * keep them apart. Where Java cannot be had the suite is skipped, loudly and with the command that helps; with CI=true that is a failure.
+ * A `describe` with the registry shared by all suites of a run: the first one starts it, and random subject names keep them apart. Without Java
+ * the suite is skipped, with the command that helps; with CI=true that is a failure.
  *
- * @param suite is given the registry, which runs while tests and hooks do
+ * @param suite gets the registry, which runs during tests and hooks
  */
 export function describeWithRegistry(name: string, suite: (registry: Registry) => void): void {
   describeUnlessMissing(name, missingRegistry(), () => {
@@ -56,7 +56,7 @@ export function describeWithRegistry(name: string, suite: (registry: Registry) =
   })
 }
 
-/** Starts a registry on loopback, on a port that was free, which keeps its schemas in memory: 4 s and 240 MB. */
+/** Starts a registry on loopback, on a free port, which keeps its schemas in memory: 4 s and 240 MB. */
 export async function startRegistry(): Promise<OwnRegistry> {
   const missing = missingRegistry()
   if (missing !== undefined) throw new Error(missing)
@@ -79,7 +79,7 @@ export async function startRegistry(): Promise<OwnRegistry> {
   }
 }
 
-/** All of it is one archive; the parts that Maven knows of it are none that runs. */
+/** The program is one archive, because Maven's single artifacts cannot be run. */
 async function install(folder: string): Promise<void> {
   const archive = `io.apicurio:apicurio-registry-app:${version}:tar.gz:all`
   await runMaven(folder, [], ['dependency:copy', `-Dartifact=${archive}`, `-DoutputDirectory=${folder}`, '-Dtransitive=false'])

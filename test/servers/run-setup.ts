@@ -1,4 +1,4 @@
-// Runs the servers that the suites of a run share. Each is started for the first that asks, since most runs need none; all end with the run.
+// Runs the servers shared by the suites of a run. Each is started on first use, because most runs need none; all end with the run.
 
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import type { TestProject } from 'vitest/node'
 
 interface Shared {
-  /** What is told to who asks; plain data. */
+  /** The answer to requests for the server; plain data. */
   readonly address: unknown
   stop(): Promise<void>
 }
@@ -23,6 +23,29 @@ const starts: Readonly<Record<string, () => Promise<Shared>>> = {
     const cassandra = await startCassandra()
     return { address: cassandra.contactPoint, stop: () => cassandra.stop() }
   },
+  // Beside an empty database, one with the schema of the control plane, to be copied: creating it takes longer than most suites.
+  'control-plane-databases': async () => {
+    const [{ createDatabase, startPostgres }, { openServer }, { migrate }, { migrations }] = await Promise.all([
+      import('./postgres.ts'),
+      import('../../database/server.ts'),
+      import('../../database/migrate.ts'),
+      import('../../control-plane/installation.ts'),
+    ])
+    const postgres = await startPostgres({ settings: { max_connections: '200' } })
+    const migrated = 'migrated'
+    const url = await createDatabase(postgres.url, migrated)
+    const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 1 })
+    await migrate(database, migrations)
+    await database.close()
+    return { address: { url: postgres.url, migrated }, stop: () => postgres.stop() }
+  },
+  'data-folder': async () => {
+    const { administrator, disposableFolder, startPlatform } = await import('../up/platform.ts')
+    const folder = await disposableFolder()
+    const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password }
+    await (await startPlatform({ data: folder.path, environment })).stop()
+    return { address: folder.path, stop: async () => folder[Symbol.asyncDispose]() }
+  },
   registry: async () => {
     const { startRegistry } = await import('./registry.ts')
     const registry = await startRegistry()
@@ -30,7 +53,7 @@ const starts: Readonly<Record<string, () => Promise<Shared>>> = {
   },
 }
 
-/** Called by vitest before the first suite; resolves with what it calls after the last. */
+/** Called by vitest before the first suite; vitest calls the returned function after the last. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const running = new Map<string, Promise<Shared>>()
   const answer = async (name: string, response: ServerResponse): Promise<void> => {
@@ -51,7 +74,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     server.close()
     server.closeAllConnections()
-    // One that could not be started has said so to who asked.
+    // A server that could not be started has already reported that.
     const started = (await Promise.allSettled(running.values())).filter(one => one.status === 'fulfilled')
     await Promise.all(started.map(one => one.value.stop()))
   }

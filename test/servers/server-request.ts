@@ -1,18 +1,18 @@
-// Asks for a server that the suites of a run share. It runs in the process that runs the suites (`run-setup.ts`).
+// Requests a server shared by the suites of a run. It runs in the process that runs the suites (`run-setup.ts`).
 
 import { inject } from 'vitest'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Where `run-setup.ts` listens: `http://127.0.0.1:<port>`. */
+    /** The address of `run-setup.ts`: `http://127.0.0.1:<port>`. */
     servers: string
   }
 }
 
 /**
- * Resolves when the server runs, with where it is. The first that asks waits for its start, the others for the same one.
+ * Resolves with the server's address when it runs. The first request starts it, and others wait for the same start.
  *
- * @throws Error with what kept it from starting
+ * @throws Error with the reason if it could not be started
  */
 export async function requestServer(name: string): Promise<unknown> {
   const answer = await fetch(new URL(name, inject('servers')))

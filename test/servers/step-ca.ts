@@ -1,89 +1,51 @@
-// Starts a step-ca server for the tests: an online authority with a root above it, which revokes, and serves a CRL.
+// Starts a step-ca server for the tests: an online authority below a root, which revokes certificates and serves a CRL.
 
 import { generateKeyPairSync, type JsonWebKey, type KeyObject } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll } from 'vitest'
 import { loadX509, nameOf } from '../../control-plane/certificates/csr.ts'
-import { cachePath, makeOnce } from './cache.ts'
-import { describeUnlessMissing, whenRunning } from './describe-with.ts'
-import { freePort } from './free-port.ts'
-import { buildGoProgram, missingGo } from './go-install.ts'
-import { keep } from './keeper.ts'
+import { describeWithServer } from './describe-with.ts'
+import { freePort } from './process/free-port.ts'
+import { keep } from './process/keeper.ts'
+import { goServer, type KeptServer, startKept } from './process/kept-server.ts'
 
-const version = 'v0.30.2'
-const program = (): string => cachePath('step-ca', version, 'step-ca')
+export const stepCaServer = goServer('step-ca', {
+  module: 'github.com/smallstep/certificates',
+  version: 'v0.30.2',
+  main: './cmd/step-ca',
+})
 
-export interface StepCa {
+export interface StepCa extends KeptServer {
   /** `https://127.0.0.1:<port>` */
   readonly url: string
-  /** Path of the root's certificate, which its own HTTPS certificate leads to, too. */
+  /** Path of the root's certificate, which its own HTTPS certificate also leads to. */
   readonly rootFile: string
   /** PEM. */
   readonly root: string
-  /** DER of the root's CRL, which names nothing: the server gives only its own. */
+  /** The root's empty CRL as DER; the server returns only its own. */
   readonly rootCrl: Buffer
   readonly provisioner: string
   /** Its private key. */
   readonly key: JsonWebKey
-  /** Up again on the same port and data. */
-  restart(): Promise<void>
-  /** Ends it as if it had crashed, until `restart`. */
-  kill(): Promise<void>
-  /** Connections stay open, and nothing is answered. */
-  pause(): void
-  resume(): void
-  /** Ends it and removes its data. It ends too when this process dies, however it dies. */
-  stop(): Promise<void>
 }
 
-/** Why there is no such server, with what would help. */
-export function missingStepCa(): string | undefined {
-  return existsSync(program()) ? undefined : missingGo()
-}
-
-/** A `describe` over a server of its own; where none can be built, as `describeWithMongo`. */
+/** A `describe` with a separate server; if it cannot be built, like `describeWithMongo`. */
 export function describeWithStepCa(name: string, suite: (stepCa: StepCa) => void): void {
-  describeUnlessMissing(name, missingStepCa(), () => {
-    let server: StepCa | undefined
-    beforeAll(async () => {
-      server = await startStepCa()
-    }, 600_000)
-    afterAll(() => server?.stop(), 30_000)
-    suite(whenRunning(() => server))
-  })
+  describeWithServer(name, stepCaServer.missing(), startStepCa, suite)
 }
 
-/** Resolves when it is built: a minute or two the first time. */
-export function installStepCa(): Promise<void> {
-  return makeOnce(program(), draft =>
-    buildGoProgram(draft, {
-      module: 'github.com/smallstep/certificates',
-      version,
-      main: './cmd/step-ca',
-      env: { CGO_ENABLED: '0' },
-      flags: ['-ldflags', '-s -w'],
-    }),
-  )
-}
-
-/** Starts a server on loopback, on a port that was free. */
+/** Starts a server on loopback, on a free port. */
 export async function startStepCa(): Promise<StepCa> {
-  const missing = missingStepCa()
-  if (missing !== undefined) throw new Error(missing)
-  await installStepCa()
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-step-ca-'))
+  const folder = await stepCaServer.folder()
   const url = `https://127.0.0.1:${await freePort()}`
   const { provisioner, key, root, rootCrl } = await makeData(folder, url)
   const launch = () =>
-    keep([program(), join(folder, 'ca.json')], {
+    keep([stepCaServer.program(), join(folder, 'ca.json')], {
       folder,
       env: { STEPPATH: folder, HOME: folder },
       isReady: line => line.includes('Serving HTTPS on'),
     })
-  let server = await launch()
+  const server = await startKept(folder, launch)
   return {
     url,
     rootFile: join(folder, 'root.crt'),
@@ -91,17 +53,7 @@ export async function startStepCa(): Promise<StepCa> {
     rootCrl,
     provisioner,
     key,
-    restart: async () => {
-      await server.end('TERM')
-      server = await launch()
-    },
-    kill: () => server.end('KILL'),
-    pause: () => server.signal('STOP'),
-    resume: () => server.signal('CONT'),
-    stop: async () => {
-      await server.end('KILL')
-      await rm(folder, { recursive: true, force: true })
-    },
+    ...server,
   }
 }
 
@@ -133,7 +85,7 @@ async function makeData(folder: string, url: string) {
     })
   const root = (await authority('Test Root', rootPair, 1)).toString('pem')
   const own = (await authority('Test Intermediate', ownPair, 0)).toString('pem')
-  // A server that is given any CRL checks the whole chain.
+  // With any CRL, a server checks the whole chain.
   const rootCrl = await x509.X509CrlGenerator.create({
     issuer: nameOf(x509, 'Test Root'),
     thisUpdate: notBefore,
@@ -147,7 +99,7 @@ async function makeData(folder: string, url: string) {
   const ids = { use: 'sig', kid: 'test', alg: 'ES256' }
   const key = { ...provisionerPair.privateKey.export({ format: 'jwk' }), ...ids }
   const crlUrl = `${url}/1.0/crl`
-  // Its CRL is for certificates that name the same address, and OpenSSL refuses every other: so the template names it.
+  // OpenSSL accepts its CRL only for certificates that name the same address, so the template names it.
   const template = `{"subject": {{ toJson .Subject }}, "sans": {{ toJson .SANs }}, "keyUsage": ["digitalSignature"],
     "extKeyUsage": ["serverAuth", "clientAuth"], "crlDistributionPoints": ["${crlUrl}"]}`
   const settings = {

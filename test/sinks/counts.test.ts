@@ -3,6 +3,7 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { countMessages } from '../../sinks/counts.ts'
+import { positionsOf } from '../pipeline/positions.ts'
 import { batchOf, type TestMessage } from './batches.ts'
 
 const message = fc.record({ gap: fc.nat(2), what: fc.constantFrom('stored', 'empty', 'filtered', 'deadLettered') })
@@ -27,7 +28,7 @@ test('received = stored + empty + filtered + duplicate + dead-lettered, and ever
       const to = offset + tail
       const settled = Math.max(from, next)
       const batch = batchOf(from, to, messages)
-      const [count] = countMessages(batch.messages, batch.ranges, new Set(rejected), new Map([[0, settled]]))
+      const [count] = countMessages(batch.messages, batch.ranges, new Set(rejected), positionsOf({ 0: settled }))
       expect(count!.received).toBe(messages.length)
       expect(count!.stored + count!.empty + count!.filtered + count!.duplicate + count!.deadLettered).toBe(messages.length)
       expect(count!.received - count!.duplicate + count!.skipped).toBe(Math.max(0, to - settled))
@@ -35,7 +36,7 @@ test('received = stored + empty + filtered + duplicate + dead-lettered, and ever
   )
 })
 
-test('a message of a partition that no range covers is a fault of the caller', () => {
+test('a message of a partition that no range covers is an error of the caller', () => {
   const batch = batchOf(0, 1, [{ offset: 0 }])
   expect(() => countMessages(batch.messages, [], new Set())).toThrow(RangeError)
 })

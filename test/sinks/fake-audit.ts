@@ -1,6 +1,7 @@
 // An audit of the fake store. It passes test/conformance/audit.ts.
 
 import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit } from '../../sinks/audit.ts'
+import { currentFirst } from '../../sinks/logs.ts'
 import type { MessageCounts } from '../../sinks/sink.ts'
 import type { FakeStore } from './fake-sink.ts'
 
@@ -13,16 +14,16 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
   })
   return {
     async logs() {
-      const logs = store.logs.map(({ name, id, writer }, at): AuditedLog => {
+      const logs = store.logs.map((known): AuditedLog => {
         const partitions = new Map<number, AuditedPartition>()
         for (const [key, nextOffset] of store.nextOffsets) {
           const [log, partition] = key.split('/').map(Number)
           const none = { received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0, lost: 0 }
-          if (log === at + 1) partitions.set(partition!, { nextOffset, ...none, ...books.get(key) })
+          if (log === known.number) partitions.set(partition!, { nextOffset, ...none, ...books.get(key) })
         }
-        return { number: at + 1, name, id, writer, partitions }
+        return { ...known, partitions }
       })
-      return logs.toReversed()
+      return currentFirst(logs)
     },
 
     async *messages(log, partition, from, to) {
@@ -39,6 +40,8 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
         yield { offset, rows, doubled: rows - indexes.size, replayed: store.replayed.has(position(offset)) } satisfies AuditedMessage
       }
     },
+
+    hasRows: async log => store.rows.some(({ position }) => split(position).log === log),
 
     async rowsOf(log, partition, offset) {
       return store.rows.filter(({ position }) => {

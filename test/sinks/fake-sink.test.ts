@@ -1,23 +1,24 @@
 // The fake sink keeps the contract that the tests of the pipeline rely on, and fails as it is told.
 
 import { expect, test } from 'vitest'
-import type { Sink } from '../../sinks/sink.ts'
 import { type SinkStore, sinkConformance } from '../conformance/sink/index.ts'
 import { noonUs, plainBatch } from './batches.ts'
-import { openFakeKeyedSink } from './fake-keyed-sink.ts'
-import { createFakeStore, type FakeSinkOptions, openFakeSink } from './fake-sink.ts'
+import { openFakeAudit } from './fake-audit.ts'
+import { openFakeReplaySink } from './fake-replays.ts'
+import { createFakeStore, openFakeSink } from './fake-sink.ts'
 
-sinkConformance('the fake', () => fakeStore(openFakeSink))
-sinkConformance('the fake without positions', () => fakeStore(openFakeKeyedSink), { transactional: false })
+sinkConformance('the fake', fakeStore)
 
-async function fakeStore(open: (options: FakeSinkOptions) => Promise<Sink>): Promise<SinkStore> {
+async function fakeStore(): Promise<SinkStore> {
   const store = createFakeStore()
   store.refuses = row => (row.name?.includes('\0') === true ? 'NUL' : undefined)
   return {
-    open: identity => open({ store, ...identity }),
+    open: identity => openFakeSink({ store, ...identity }),
+    replays: { audit: openFakeAudit(store), openSink: async logNumber => openFakeReplaySink(store, logNumber) },
     rows: async () => store.rows.toSorted((a, b) => Number(a.position - b.position) || a.index - b.index),
     poisons: { 'a NUL': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', timeUs: noonUs }] }) },
     readableDuringWrite: true,
+    keepsCounts: false,
     cutConnections: async () => {
       store.cut = true
     },
@@ -27,7 +28,7 @@ async function fakeStore(open: (options: FakeSinkOptions) => Promise<Sink>): Pro
   }
 }
 
-test.each(['transient', 'systemic', 'fenced'] as const)('the fake sink fails once as told: %s', async errorClass => {
+test.each(['transient', 'systemic', 'fenced'] as const)('the fake sink fails once as configured: %s', async errorClass => {
   const sink = await openFakeSink()
   sink.store.failures.push({ errorClass })
   const write = () => sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, new AbortController().signal)

@@ -1,10 +1,20 @@
 // A sink in memory, by the same protocol as the real ones: for tests of what calls a sink. It passes test/conformance/sink/index.ts.
 
 import { countMessages } from '../../sinks/counts.ts'
-import { type MessageCounts, positionHigh, positionLow, type Reject, type Rejection, type Sink } from '../../sinks/sink.ts'
+import { checkNumbers, type LogTable, openLogRegistry, openLogs, type RegisteredLog } from '../../sinks/logs.ts'
+import {
+  type LogNumbers,
+  type MessageCounts,
+  positionHighAt,
+  positionLow,
+  type Reject,
+  type Rejection,
+  type Sink,
+} from '../../sinks/sink.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
+import { type LogPartition, logOf, partitionName, partitionOf } from '../../transformers/log-partition.ts'
 import { type RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
-import type { SinkIdentity, StoredRow } from '../conformance/sink/index.ts'
+import { logsOf, type SinkIdentity, type StoredRow } from '../conformance/sink/fixture.ts'
 
 /** What the next write fails with, at its beginning or with its rows ready and its rejections acknowledged. */
 export interface FakeFailure {
@@ -17,7 +27,7 @@ export interface FakeStore {
   readonly rows: StoredRow[]
   /** By log number and partition, `1/0`. */
   readonly nextOffsets: Map<string, number>
-  readonly logs: { name: string; id: string; writer: string }[]
+  readonly logs: RegisteredLog[]
   readonly formats: Map<string, string>
   /** Positions of messages that were replayed and stored. */
   readonly replayed: Set<bigint>
@@ -60,39 +70,35 @@ export interface FakeEncoded {
 
 export interface FakeSinkOptions extends SinkIdentity {
   store?: FakeStore
-  logName?: string
 }
 
 export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<FakeEncoded> & { readonly store: FakeStore }> {
   const { store = createFakeStore() } = options
-  const logNumber = register(store, options)
-  const key = (partition: number) => `${logNumber}/${partition}`
+  const logs = await openLogs(logsOf(options), openLogRegistry(logTable(store)))
+  const { logNumbers } = logs
+  if (options.unnumbered !== true) await logs.takeNumbers(logNumbers.keys())
+  const key = (at: LogPartition) => `${logNumbers[logOf(at)]}/${partitionOf(at)}`
 
   async function write({ batch, rejected, acknowledged }: FakeEncoded, reject: (some: readonly Rejection[]) => Promise<void>) {
     store.writes++
     const failure = store.failures.shift()
     await store.gate
     if (failure !== undefined && failure.when !== 'commit') throw failed(failure)
-    const next = new Map<number, number>()
-    for (const { partition, from } of batch.ranges) {
-      const settled = store.nextOffsets.get(key(partition)) ?? from
+    const next = new Map<LogPartition, number>()
+    const kept = batch.ranges.filter(({ at }) => logNumbers[logOf(at)] !== undefined)
+    for (const { at, from } of kept) {
+      const settled = store.nextOffsets.get(key(at)) ?? from
       if (from > settled)
-        throw new SinkError('fenced', `partition ${partition}: the batch begins at ${from}, the store goes on at ${settled}`)
-      next.set(partition, settled)
+        throw new SinkError('fenced', `${partitionName(at)}: the batch starts at offset ${from}, but the store expects offset ${settled}`)
+      next.set(at, settled)
     }
-    const isSettled = (message: number) => batch.messages.offset[message]! < next.get(batch.messages.partition[message]!)!
+    const isSettled = (message: number) => batch.messages.offset[message]! < (next.get(batch.messages.at[message]!) ?? 0)
     const rows = new Map<number, StoredRow[]>()
-    const duplicates = duplicatesOf(batch, logNumber, isSettled)
-    for (const [message, row] of rowsOf(batch, logNumber)) {
-      if (isSettled(message) || duplicates.has(message)) continue
+    for (const [message, row] of rowsOf(batch, logNumbers)) {
+      if (isSettled(message)) continue
       const refusal = refusalOf(store, row)
       if (refusal !== undefined && !rejected.has(message)) rejected.set(message, { message, record: row.index, ...refusal })
       rows.set(message, [...(rows.get(message) ?? []), row])
-    }
-    for (const [twin, first] of duplicates) {
-      if (!rejected.has(first)) continue
-      rejected.set(twin, { ...rejected.get(first)!, message: twin })
-      duplicates.delete(twin)
     }
     const fresh = [...rejected.values()].filter(({ message }) => !acknowledged.has(message) && !isSettled(message))
     if (fresh.length > 0) await reject(fresh)
@@ -106,45 +112,35 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
     for (const [message, some] of rows) {
       if (rejected.has(message)) continue
       store.rows.push(...some)
-      if (batch.originals?.has(message) === true) store.replayed.add(some[0]!.position)
     }
-    for (const { partition, to } of batch.ranges) store.nextOffsets.set(key(partition), Math.max(to, next.get(partition)!))
-    return countMessages(batch.messages, batch.ranges, rejected, next, duplicates)
-  }
-
-  /** By replayed message that is in the store or comes again, the one before it in the batch, or itself. Settled ones are no matter of it. */
-  function duplicatesOf(batch: RecordBatch, logNumber: number, isSettled: (message: number) => boolean): Map<number, number> {
-    const duplicates = new Map<number, number>()
-    const firsts = new Map<bigint, number>()
-    for (const [message, { position }] of rowsOf(batch, logNumber)) {
-      if (batch.originals?.has(message) !== true || isSettled(message)) continue
-      const first = firsts.get(position) ?? message
-      firsts.set(position, first)
-      const stored = store.replayed.has(position) || store.rows.some(row => row.position === position)
-      if (first !== message || stored) duplicates.set(message, first)
-    }
-    return duplicates
+    for (const { at, to } of kept) store.nextOffsets.set(key(at), Math.max(to, next.get(at)!))
+    return countMessages(batch.messages, batch.ranges, rejected, next)
   }
 
   return {
-    ...sinkOf(logNumber, write),
+    ...sinkOf(logs, write),
     store,
-    async positions(partitions) {
-      const known = partitions.filter(partition => store.nextOffsets.has(key(partition)))
-      return new Map(known.map(partition => [partition, store.nextOffsets.get(key(partition))!]))
+    async positions(of) {
+      logs.lookUp(store.logs)
+      const known = of.filter(at => store.nextOffsets.has(key(at)))
+      return new Map(known.map(at => [at, store.nextOffsets.get(key(at))!]))
     },
   }
 }
 
 /** A sink without positions whose batches are written by `write`. Closing waits for the write under way. */
 export function sinkOf(
-  logNumber: number,
+  { logNumbers, takeNumbers }: Pick<Sink, 'logNumbers' | 'takeNumbers'>,
   write: (encoded: FakeEncoded, reject: Reject) => Promise<readonly MessageCounts[]>,
 ): Sink<FakeEncoded> {
   let underWay: Promise<unknown> = Promise.resolve()
   return {
-    logNumber,
-    encode: batch => ({ batch, rejected: new Map(), acknowledged: new Set() }),
+    logNumbers,
+    takeNumbers,
+    encode(batch) {
+      checkNumbers(logNumbers, batch)
+      return { batch, rejected: new Map(), acknowledged: new Set() }
+    },
     async write(encoded, reject, signal) {
       signal.throwIfAborted()
       const writing = write(encoded, reject)
@@ -162,17 +158,23 @@ export function failed({ errorClass }: FakeFailure): SinkError {
   return new SinkError(errorClass, `the fake store fails: ${errorClass}`)
 }
 
-/** The number of the log in the store, which belongs to one writer. */
-export function register(store: FakeStore, options: FakeSinkOptions): number {
-  const { logName = 'messages', logId = 'id-1', writer = 'writer-1', acceptNewLog = false } = options
-  const current = store.logs.findLast(({ name }) => name === logName)
-  if (current !== undefined && current.writer !== writer)
-    throw new SinkError('systemic', `"${logName}" belongs to "${current.writer}", not to "${writer}"`)
-  if (current !== undefined && current.id !== logId && !acceptNewLog) {
-    throw new SinkError('systemic', `"${logName}" has the id ${logId}, the store knows ${current.id}: --accept-new-log`)
+export function logTable({ logs, replayed, nextOffsets }: FakeStore): LogTable {
+  const put = (log: RegisteredLog, isThere: boolean): boolean => {
+    const at = logs.findIndex(({ number }) => number === log.number)
+    if (at >= 0 !== isThere) return false
+    logs.splice(isThere ? at : logs.length, isThere ? 1 : 0, log)
+    return true
   }
-  if (current?.id !== logId) store.logs.push({ name: logName, id: logId, writer })
-  return store.logs.findLastIndex(({ name }) => name === logName) + 1
+  return {
+    read: async () => [...logs],
+    add: async log => put(log, false),
+    update: async log => put(log, true),
+    async remove({ number }) {
+      logs.splice(logs.findIndex(log => log.number === number) >>> 0, 1)
+      for (const position of replayed) if (Number(position >> 56n) === number) replayed.delete(position)
+      for (const key of nextOffsets.keys()) if (key.startsWith(`${number}/`)) nextOffsets.delete(key)
+    },
+  }
 }
 
 export function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'message'> | undefined {
@@ -189,20 +191,16 @@ export function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'me
   return undefined
 }
 
-export function* rowsOf(batch: RecordBatch, logNumber: number): Generator<[message: number, row: StoredRow]> {
+export function* rowsOf(batch: RecordBatch, logNumbers: LogNumbers): Generator<[message: number, row: StoredRow]> {
   const { messages, records, documents } = batch
   const origin = (message: number) => {
-    const log = batch.originals?.get(message)?.log ?? logNumber
-    const { partition, offset } = batch.originals?.get(message) ?? {
-      partition: messages.partition[message]!,
-      offset: messages.offset[message]!,
-    }
+    const offset = messages.offset[message]!
     return {
       channel: messages.channel[message]!,
       subtopic: messages.subtopic[message]!,
       publisher: messages.publisher[message]!,
       protocol: messages.protocol[message]!,
-      position: (BigInt(positionHigh(log, partition, offset)) << 32n) | BigInt(positionLow(offset)),
+      position: (BigInt(positionHighAt(logNumbers, messages.at[message]!, offset)) << 32n) | BigInt(positionLow(offset)),
     }
   }
   const finite = (number: number) => (Number.isNaN(number) ? undefined : number)

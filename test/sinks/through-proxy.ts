@@ -1,7 +1,7 @@
 // What a proxy between sinks and their server can do to a store, for the suite of the contract.
 
 import type { SinkStore } from '../conformance/sink/index.ts'
-import type { Proxy } from '../servers/proxy.ts'
+import type { Proxy } from '../servers/process/proxy.ts'
 
 export function throughProxy(proxy: Proxy): Required<Pick<SinkStore, 'cutConnections' | 'delay' | 'pause' | 'resume'>> {
   return {

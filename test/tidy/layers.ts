@@ -1,54 +1,64 @@
-// Who may import whom: the folders are layers, and data flows through them one way.
+// The layers: which folders may import which. Data flows through them one way, and there are no import cycles.
 
 import { posix } from 'node:path'
 import { type Finding, isCode, isProduct, type SourceFile } from './files.ts'
 
-const readersMayImport = ['config/', 'control-plane/client.ts', 'transformers/json/exact-json.ts', 'transformers/json/unflatten.ts']
+const readersMayImport = [
+  'config/',
+  'http/',
+  'database/',
+  'control-plane/client.ts',
+  'transformers/json/exact-json.ts',
+  'transformers/json/unflatten.ts',
+]
 
-/** What the code of a folder may import beside the folder itself: prefixes of paths. The longest prefix of a path is its rule. */
+/** What the code of a folder may import besides the folder itself: prefixes of paths. The longest matching prefix is its rule. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   'config/': [],
-  // What the engine's own parser reads wrongly, wherever foreign JSON comes in.
-  'config/http/': ['transformers/json/exact-json.ts'],
+  'database/': ['config/'],
+  // What the engine's own parser reads wrongly, and why it refuses a text, wherever foreign JSON comes in.
+  'http/': ['config/', 'database/', 'transformers/json/exact-json.ts', 'transformers/excerpt.ts'],
   'transformers/': [],
   'sinks/': [
     'transformers/record-batch.ts',
+    'transformers/log-partition.ts',
     'transformers/json/flatten.ts',
-    'config/postgres/',
+    'transformers/json/json-text.ts',
+    'database/',
     'config/aborting.ts',
     'config/decimal-bytes.ts',
-    'config/option-variable.ts',
+    'config/options/variable.ts',
   ],
   'readers/': readersMayImport,
-  // How a store's rows lie, and how it is connected to, is said once: by its sink.
+  // The layout of a store's rows and its connection are defined once: by its sink.
   'readers/cassandra/': [...readersMayImport, 'sinks/sink-error.ts', 'sinks/cassandra/'],
   'readers/influxdb/': [...readersMayImport, 'sinks/sink-error.ts', 'sinks/influxdb/'],
   'readers/postgres/': [...readersMayImport, 'sinks/postgres/'],
   'readers/mongodb/': [...readersMayImport, 'sinks/sink-error.ts', 'sinks/mongodb/'],
-  // What is not stored yet comes from the log, by one door, in the batches that sinks take.
+  // Messages that are not stored yet come from the log, through one file, in batches like those of sinks.
   'readers/live/': [...readersMayImport, 'pipeline/live/messages.ts', 'transformers/record-batch.ts', 'transformers/json/json-text.ts'],
-  'pipeline/': ['config/', 'transformers/', 'sinks/'],
-  'pipeline/ingest/': ['config/', 'transformers/', 'sinks/', 'pipeline/', 'control-plane/client.ts'],
-  'control-plane/': ['config/'],
-  // Tools of the command line show what the pure parts do.
-  'bin/': ['main.ts', 'config/', 'transformers/'],
+  'pipeline/': ['config/', 'http/', 'database/', 'transformers/', 'sinks/'],
+  'pipeline/ingest/': ['config/', 'http/', 'transformers/', 'sinks/', 'pipeline/', 'control-plane/client.ts'],
+  'control-plane/': ['config/', 'http/', 'database/'],
+  // Command-line tools for the pure parts.
+  'bin/': ['main.ts', 'config/', 'http/', 'transformers/'],
 }
 
-/** These put everything together. */
-const wiring = new Set(['main.ts', 'up.ts', 'up-options.ts'])
+/** These connect all parts. */
+const wiring = new Set(['main.ts', 'commands.ts', 'up.ts', 'up-options.ts'])
 const wiringFolder = 'roles/'
 
-/** The stores' folders know nothing of each other. */
-const stores = /^(sinks|readers)\/([^/]+)\/./
+/** The stores' folders are independent of each other. */
+const stores = /^(sinks|readers)\/(cassandra|influxdb|live|mongodb|postgres)\/./
 
-/** Drivers are loaded when they are needed: who uses one store pays for no other. */
+/** Drivers are loaded on demand: a user of one store does not load the others'. */
 const drivers = [
   'pg',
   'pg-copy-streams',
   '@electric-sql/pglite',
-  'kafkajs',
   '@platformatic/kafka',
   '@platformatic/wasm-utils',
+  'kafkajs',
   '@kafkajs/confluent-schema-registry',
   'cassandra-driver',
   'mongodb',
@@ -58,10 +68,11 @@ const drivers = [
 ]
 
 export interface Import {
-  /** As it is written: `../sink.ts`, `node:fs`, `pg`. */
+  /** As written: `../sink.ts`, `node:fs`, `pg`. */
   readonly specifier: string
   readonly line: number
-  readonly kind: 'static' | 'type' | 'dynamic'
+  /** `dynamic` is `import()`, as a call or as a type; `thread` is the entry file of a worker thread. */
+  readonly kind: 'static' | 'type' | 'dynamic' | 'thread'
 }
 
 /** Everything that a file imports, also by `import()` and by `new URL(…, import.meta.url)`. */
@@ -70,7 +81,7 @@ export function importsOf(text: string): Import[] {
   const patterns: [RegExp, Import['kind'] | undefined][] = [
     [/^(?:import|export)\s(?:[^'";]*?\sfrom\s)?'([^']+)'/gm, undefined],
     [/\bimport\(\s*'([^']+)'/g, 'dynamic'],
-    [/\bnew URL\(\s*'(\.[^']+\.[jt]s)',\s*import\.meta\.url/g, 'dynamic'],
+    [/\bnew URL\(\s*'(\.[^']+\.[jt]s)',\s*import\.meta\.url/g, 'thread'],
   ]
   for (const [pattern, kind] of patterns) {
     for (const match of text.matchAll(pattern)) {
@@ -111,4 +122,47 @@ function problemsOf(path: string, { specifier, line, kind }: Import): Finding[] 
   const own = path.slice(0, path.indexOf('/') + 1)
   if ([own, ...allowed[rule]!].some(prefix => target.startsWith(prefix))) return []
   return finding(`imports ${target}: ${rule} may import ${[own, ...allowed[rule]!].join(', ')}`)
+}
+
+/**
+ * Files that import each other, directly or through others, also for types only or by `import()`: each strongly connected component of the
+ * imports (Tarjan 1972) once. A worker thread loads its own modules, so starting one closes no cycle.
+ */
+export function importCircles(files: readonly SourceFile[]): Finding[] {
+  const code = files.filter(file => isCode(file) && isProduct(file))
+  const paths = new Set(code.map(({ path }) => path))
+  const imports = new Map(
+    code.map(({ path, text }) => [
+      path,
+      importsOf(text)
+        .filter(({ kind, specifier }) => kind !== 'thread' && specifier.startsWith('.'))
+        .map(({ specifier }) => posix.normalize(posix.join(posix.dirname(path), specifier)))
+        .filter(target => paths.has(target)),
+    ]),
+  )
+  const circles: string[][] = []
+  const order = new Map<string, number>()
+  const open: string[] = []
+
+  /** @returns the lowest order of an open file to which this one leads */
+  function visit(path: string): number {
+    const own = order.size
+    order.set(path, own)
+    open.push(path)
+    let lowest = own
+    for (const target of imports.get(path)!) {
+      if (!order.has(target)) lowest = Math.min(lowest, visit(target))
+      else if (open.includes(target)) lowest = Math.min(lowest, order.get(target)!)
+    }
+    if (lowest < own) return lowest
+    const members = open.splice(open.indexOf(path))
+    if (members.length > 1 || imports.get(path)!.includes(path)) circles.push(members)
+    return lowest
+  }
+
+  for (const path of imports.keys()) if (!order.has(path)) visit(path)
+  return circles.map(members => {
+    const sorted = members.toSorted()
+    return `${sorted[0]}: is in a circle of imports with ${sorted.length === 1 ? 'itself' : sorted.slice(1).join(', ')}`
+  })
 }

@@ -1,12 +1,12 @@
-// The tests that READMEs name, as the ones that show a promise: each is there.
+// Documents name the test of each promise: it must exist.
 
 import type { Finding, SourceFile } from './files.ts'
 
-/** Tests that READMEs name and nobody finds. A name may be the end of a path, and hold alternatives: `things/{keys,things}.test.ts`. */
+/** Missing tests that documents name. A name may be the end of a path, and contain alternatives: `things/{keys,things}.test.ts`. */
 export function namedTests(files: readonly SourceFile[]): Finding[] {
   const paths = files.map(({ path }) => `/${path}`)
   return files
-    .filter(({ path }) => path.endsWith('README.md'))
+    .filter(({ path }) => path.endsWith('.md'))
     .flatMap(({ path, text }) =>
       text.split('\n').flatMap((line, index) =>
         namesIn(line)
@@ -16,7 +16,7 @@ export function namedTests(files: readonly SourceFile[]): Finding[] {
     )
 }
 
-/** A pattern with a star is no name. */
+/** A pattern with a star is not a name. */
 function namesIn(line: string): string[] {
   return [...line.matchAll(/[\w./{},*-]+\.test\.ts/g)].flatMap(([name]) => (name.includes('*') ? [] : alternativesOf(name)))
 }

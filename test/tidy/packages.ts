@@ -1,4 +1,4 @@
-// What is installed is what was tried: exact versions, and a lock file that holds everywhere.
+// Installed packages are the tested ones: exact versions, and a lock file that is valid everywhere.
 
 import type { Finding, SourceFile } from './files.ts'
 
@@ -41,10 +41,7 @@ export function lockFile(files: readonly SourceFile[]): Finding[] {
   ]
 }
 
-/**
- * Optional packages that the lock file does not list: packages of other systems, where the registry that npm asked did not have them.
- * `npm ci` refuses such a file.
- */
+/** Optional packages that the lock file does not list: packages of other systems that npm's registry did not have. `npm ci` refuses such a file. */
 export function missingPackages(packages: Readonly<Record<string, Entry>>): { name: string; version: string; of: string }[] {
   return Object.entries(packages).flatMap(([path, entry]) =>
     Object.entries(entry.optionalDependencies ?? {})
@@ -53,7 +50,7 @@ export function missingPackages(packages: Readonly<Record<string, Entry>>): { na
   )
 }
 
-/** Node looks for a package beside the one that asks, and then in each folder above. */
+/** Node looks for a package beside the importing one, and then in each folder above. */
 function isListed(packages: Readonly<Record<string, Entry>>, from: string, name: string): boolean {
   for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('/node_modules/')))) {
     if (Object.hasOwn(packages, `${folder === '' ? '' : `${folder}/`}node_modules/${name}`)) return true

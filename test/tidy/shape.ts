@@ -1,22 +1,21 @@
-// The shape of files and folders: how long, how named, how they open, and that each folder says what it is for.
+// Rules for files and folders: length, names, opening comments, and READMEs.
 
 import { posix } from 'node:path'
 import { type Finding, isCode, isProduct, openingComment, type SourceFile } from './files.ts'
 
-/** Of a file; a test's cases are a table that nobody reads at once. */
-const linesMax = { code: 250, test: 400 }
+/** Maximum lines of a file; a shorter one need not be split. */
+const linesMax = 400
 
-/** What the opening comment of a longer file says before its reason. */
+/** How the opening comment of a longer file begins its reason. */
 const reasonWords = 'Longer than'
 
-/** Names that say nothing of what is inside: everything ends there. */
+/** Names without meaning, in which everything ends up. */
 const drawers = new Set(['utils', 'util', 'helpers', 'helper', 'common', 'types', 'misc', 'lib', 'shared', 'stuff', 'base'])
 
 export function sizes(files: readonly SourceFile[]): Finding[] {
   return files.filter(isCode).flatMap(({ path, text }) => {
     const lines = text.split('\n').length - 1
-    const most = path.endsWith('.test.ts') ? linesMax.test : linesMax.code
-    if (lines <= most || openingComment(text).includes(reasonWords)) return []
+    if (lines <= linesMax || openingComment(text).includes(reasonWords)) return []
     return [`${path}: has ${lines} lines: split it, or say why not in its first comment ("${reasonWords} most files: …")`]
   })
 }
@@ -40,19 +39,88 @@ export function names(files: readonly SourceFile[]): Finding[] {
   return [...drawn, ...code.flatMap(doorProblems)]
 }
 
-/** `index.ts` is the door of its folder: for those outside. */
+/** Files in each store's folder of sinks: a reader of one finds everything in the others. */
+const sinkFiles = ['audit', 'connection', 'encode', 'errors', 'options', 'registry', 'schema', 'sink'].map(name => `${name}.ts`)
+/** Further files of one store, named after their content. */
+const ownFilesMax = 2
+
+export function sinkFolders(files: readonly SourceFile[]): Finding[] {
+  const inFolders = files.flatMap(({ path }) => [...path.matchAll(/^sinks\/([^/]+)\/([^/]+\.ts)$/g)])
+  return [...Map.groupBy(inFolders, ([, store]) => store!)].flatMap(([store, found]) => {
+    const names = found.map(([, , name]) => name!)
+    const missing = sinkFiles.filter(name => !names.includes(name))
+    const own = names.filter(name => !sinkFiles.includes(name))
+    return [
+      ...missing.map(name => `sinks/${store}/${name}: is missing: every sink has it (sinks/README.md)`),
+      ...(own.length <= ownFilesMax ? [] : [`sinks/${store}: has ${own.join(', ')} of its own: ${ownFilesMax} files may be`]),
+    ]
+  })
+}
+
+/** Files in each store's folder of readers, likewise. */
+const readerFiles = ['options', 'reader', 'rows', 'select'].map(name => `${name}.ts`)
+const readerFilesMax = 8
+
+export function readerFolders(files: readonly SourceFile[]): Finding[] {
+  const inFolders = files.flatMap(({ path }) => [...path.matchAll(/^readers\/(cassandra|influxdb|mongodb|postgres)\/([^/]+\.ts)$/g)])
+  return [...Map.groupBy(inFolders, ([, store]) => store!)].flatMap(([store, found]) => {
+    const names = found.map(([, , name]) => name!)
+    return [
+      ...readerFiles
+        .filter(name => !names.includes(name))
+        .map(name => `readers/${store}/${name}: is missing: every reader has it (readers/README.md)`),
+      ...(names.length <= readerFilesMax ? [] : [`readers/${store}: has ${names.length} files: ${readerFilesMax} may be`]),
+    ]
+  })
+}
+
+/** In one folder. */
+const filesMax = 16
+
+/** Exceptions, each with its maximum. */
+const crowded: Readonly<Record<string, number>> = {
+  // The root of a project has files that programs or people expect there.
+  '.': 20,
+  // One file for each change of the schema, in order.
+  'control-plane/migrations': Infinity,
+  // One file for each promise of a writer, a store or the platform: grouping would hide them.
+  'test/pipeline/writer': 20,
+  'test/sinks/cassandra': 18,
+  'test/sinks/influxdb': 19,
+  // One file for each rule, and one for its test.
+  'test/tidy': 21,
+  'test/up': 24,
+  'test/writer': 24,
+}
+
+export function folderSizes(files: readonly SourceFile[]): Finding[] {
+  const byFolder = Map.groupBy(
+    files.filter(({ path }) => !path.includes('/fixtures/')),
+    ({ path }) => posix.dirname(path),
+  )
+  return [...byFolder].flatMap(([folder, inside]) => {
+    const most = crowded[folder] ?? filesMax
+    return inside.length <= most ? [] : [`${folder}: has ${inside.length} files side by side: group them, ${most} may be`]
+  })
+}
+
+/** `index.ts` is a folder's entry for other folders. */
 function doorProblems({ path, text }: SourceFile): Finding[] {
   if (!/^import (?!type )[^']* from '\.\/index\.ts'/m.test(text)) return []
   return path.endsWith('/main.ts') ? [] : [`${path}: imports the door of its own folder: import the file that it needs`]
 }
 
-/** Folders of code say what lives there; those of tests are described by test/README.md, as they mirror the tree. */
+/** The outer folders of code must have a README; tests mirror the tree and are described by test/README.md. */
 export function readmes(files: readonly SourceFile[]): Finding[] {
   const paths = new Set(files.map(({ path }) => path))
-  const folders = new Set(files.filter(file => isCode(file) && isProduct(file)).map(({ path }) => posix.dirname(path)))
+  const folders = new Set(files.filter(file => isCode(file) && isProduct(file)).map(({ path }) => outerFolderOf(path)))
   for (const folder of ['test', 'benchmarks']) if (files.some(({ path }) => path.startsWith(`${folder}/`))) folders.add(folder)
   return [...folders]
     .map(folder => (folder === '.' ? 'README.md' : `${folder}/README.md`))
     .filter(path => !paths.has(path))
     .map(path => `${path}: is missing: say what lives there, what it promises, and how to add to it`)
 }
+
+/** The folder in which a reader begins: `pipeline`, or the folder of one store. */
+const outerFolderOf = (path: string): string =>
+  /^(?:(?:sinks|readers)\/(?:cassandra|influxdb|live|mongodb|postgres)|[^/]+)(?=\/)/.exec(path)?.[0] ?? '.'

@@ -1,31 +1,62 @@
-// Tables that READMEs hold and code makes: options from their schemas, errors from their table.
+// Tables in documents that are generated from code: options, errors, metrics and routes.
 
 import type { TObject } from 'typebox'
 import { Type } from 'typebox'
-import { errors } from '../../config/http/errors.ts'
-import { optionTable } from '../../config/options.ts'
+import { optionTable } from '../../config/options/options.ts'
+import { errors } from '../../http/errors.ts'
+import { errorRows as cassandraErrors } from '../../sinks/cassandra/errors.ts'
+import { type ErrorRow, shownErrors } from '../../sinks/error-table.ts'
+import { errorRows as influxErrors } from '../../sinks/influxdb/errors.ts'
+import { errorRows as mongoErrors } from '../../sinks/mongodb/errors.ts'
+import { errorRows as postgresErrors } from '../../sinks/postgres/errors.ts'
 import type { Finding, SourceFile } from './files.ts'
+import { metricTable } from './metrics.ts'
+
+/** By the folder of the store, the meaning of its errors. */
+export const storeErrors: Readonly<Record<string, readonly ErrorRow[]>> = {
+  cassandra: cassandraErrors,
+  influxdb: influxErrors,
+  mongodb: mongoErrors,
+  postgres: postgresErrors,
+}
 
 /** The roles by name, each with its options. */
 export type Roles = Readonly<Record<string, TObject>>
 
+/** Inputs of the tables that cannot be imported here. */
+export interface TableSources {
+  readonly roles: Roles
+  /** The tables of all routes. */
+  readonly routes: string
+}
+
 /**
- * The text with its tables made anew. Between `<!-- options:NAME -->` and `<!-- /options -->` stands the table of a role (`up`), of one of its
- * sections (`writer document.store`), or of some sections of any role (`http`, `http,logging`); between `<!-- errors -->` and `<!-- /errors -->` that of all errors.
+ * Updates the tables in the text. Between `<!-- options:NAME -->` and `<!-- /options -->` is the table of a role (`up`), of one of its sections
+ * (`writer document.store`), or of some sections of any role (`http`, `http,logging`); between `<!-- errors -->` and `<!-- /errors -->` that of all errors
+ * of the HTTP API, and with `errors:mongodb` that of a store; between `<!-- metrics -->` and `<!-- /metrics -->` that of all metrics, and with `routes`
+ * those of all routes.
  *
  * @throws Error for a name that is neither role nor section, and for a marker without its end
  */
-export function withTables(text: string, roles: Roles): string {
-  const begins = text.match(/<!-- (options:|errors -->)/g)?.length ?? 0
+export function withTables(text: string, { roles, routes }: TableSources): string {
+  const begins = text.match(/<!-- (options:|(errors(:\w+)?|metrics|routes) -->)/g)?.length ?? 0
   let made = 0
   const result = text.replace(
-    /(<!-- (?:options:([\w ,.-]+)|errors) -->\n)[\s\S]*?(<!-- \/(options|errors) -->)/g,
-    (_all, begin: string, name: string | undefined, end: string) => {
+    /(<!-- (?:(options):([\w ,.-]+)|(errors)(?::(\w+))?|(metrics)|(routes)) -->\n)[\s\S]*?(<!-- \/(?:\2|\4|\6|\7) -->)/g,
+    (_all, begin: string, _options, name: string | undefined, errors, store: string | undefined, metrics, _routes, end: string) => {
       made++
-      return `${begin}\n${name === undefined ? errorTable() : optionTable(schemaOf(name, roles))}\n\n${end}`
+      const table =
+        name !== undefined
+          ? optionTable(schemaOf(name, roles))
+          : errors !== undefined
+            ? errorTable(store)
+            : metrics !== undefined
+              ? metricTable()
+              : routes
+      return `${begin}\n${table}\n\n${end}`
     },
   )
-  if (made !== begins) throw new Error('a marker has no end: write <!-- /options --> or <!-- /errors --> below it')
+  if (made !== begins) throw new Error('a marker has no end: write <!-- /options --> or the like below it')
   return result
 }
 
@@ -47,14 +78,19 @@ function schemaOf(name: string, roles: Roles): TObject {
   return Type.Object(Object.fromEntries(chosen))
 }
 
-function errorTable(): string {
+function errorTable(store: string | undefined): string {
+  if (store !== undefined) {
+    const rows = storeErrors[store]
+    if (rows === undefined) throw new Error(`there is no store ${store}: known are ${Object.keys(storeErrors).join(', ')}`)
+    return shownErrors(rows)
+  }
   const rows = Object.entries(errors).map(([code, { status, title }]) => `| ${status} | \`${code}\` | ${title} |`)
   return ['| Status | Code | Meaning |', '| --- | --- | --- |', ...rows].join('\n')
 }
 
-/** READMEs whose tables are not what the code makes now. */
-export function tables(files: readonly SourceFile[], roles: Roles): Finding[] {
+/** Documents whose tables are outdated. */
+export function tables(files: readonly SourceFile[], sources: TableSources): Finding[] {
   return files
-    .filter(({ path, text }) => path.endsWith('README.md') && withTables(text, roles) !== text)
+    .filter(({ path, text }) => path.endsWith('.md') && withTables(text, sources) !== text)
     .map(({ path }) => `${path}: its tables are not those of the code: run npm test -- --write`)
 }

@@ -1,4 +1,4 @@
-// That banned words are found, and innocent ones are not.
+// Banned words are found, and similar ones are not.
 
 import { expect, test } from 'vitest'
 import { words } from './words.ts'
@@ -21,6 +21,8 @@ test.each([
   'https://registry.example.org/pg/-/pg-8.0.0.tgz',
   'https://npm.example.org/registry/pg',
   'registry.npmjs.org',
+  'run `sluice up` first',
+  'SVC_HTTP_PORT=9000 sluice config print up',
 ])('%j is found', text => {
   expect(found(`first\n${text}\n`)).toEqual([expect.stringMatching(/^sinks\/sink\.ts:2: ".+" (is|names|promises|cites|speaks)/)])
 })
@@ -35,10 +37,13 @@ test.each([
   '/var/lib/sluice/data',
   'a session of MQTT, an agent at the edge',
   './work/main/',
+  './sluice up',
+  'Sluice writes rows',
+  'the application name sluice writer/1 of a connection',
 ])('%j passes', text => {
   expect(found(text)).toEqual([])
 })
 
-test('the rules may name what they ban', () => {
+test('the rules may contain what they ban', () => {
   expect(words([{ path: 'test/tidy/words.ts', text: 'TODO' }])).toEqual([])
 })

@@ -1,4 +1,4 @@
-// Words that no file of the project may hold: promises of later work, talk about how it was made, and places of one machine.
+// Words that no file may contain: promises of later work, mentions of how it was made, and paths of one machine.
 
 import type { Finding, SourceFile } from './files.ts'
 
@@ -22,18 +22,26 @@ const banned: readonly { readonly pattern: RegExp; readonly why: string }[] = [
   },
 ]
 
-/** The rules themselves, and what cannot say it otherwise. */
+/** The command as typed in the project's folder. Tests may run where another `sluice` is the command. */
+const command = {
+  pattern:
+    /(?<![./\w-])sluice (up|api|ingest|writer|reader|config|senml|json|send|tail|dlq|verify|trace|provision|policies|secrets|--help|--version|<\w+>)(?![\w/])/,
+  why: 'is the command without its path: write ./sluice',
+}
+
+/** The rules themselves, and files that cannot avoid it. */
 const exempt = /^test\/tidy\/|\/fixtures\/|^\.git/
 
 export function words(files: readonly SourceFile[]): Finding[] {
   return files
     .filter(({ path }) => !exempt.test(path))
-    .flatMap(({ path, text }) =>
-      text.split('\n').flatMap((line, index) =>
-        banned.flatMap(({ pattern, why }) => {
+    .flatMap(({ path, text }) => {
+      const rules = /^test\/.*\.ts$/.test(path) ? banned : [...banned, command]
+      return text.split('\n').flatMap((line, index) =>
+        rules.flatMap(({ pattern, why }) => {
           const match = pattern.exec(line)
           return match === null ? [] : [`${path}:${index + 1}: "${match[0].trim()}" ${why}`]
         }),
-      ),
-    )
+      )
+    })
 }

@@ -1,5 +1,4 @@
-// The round trip through a time-series point loses what is documented, and nothing else. The seed of a run is in the names of its
-// tests; SEED=<seed> repeats it.
+// The round trip through a time-series point loses only what is documented. The tests' names contain the seed of a run; SEED=<seed> repeats it.
 
 import { isDeepStrictEqual } from 'node:util'
 import * as fc from 'fast-check'
@@ -31,7 +30,7 @@ const leaf: fc.Arbitrary<JsonValue> = fc.oneof(
   fc.string(),
 )
 
-/** Objects whose keys are defined, not assigned: `__proto__` among them. */
+/** Objects whose keys are defined, not assigned, including `__proto__`. */
 function documents(key: fc.Arbitrary<string>): fc.Arbitrary<JsonObject> {
   const { object } = fc.letrec<{ value: JsonValue; object: JsonObject }>(tie => ({
     value: fc.oneof({ depthSize: 'small' }, leaf, tie('object'), fc.array(tie('value'), { maxLength: 4 })),
@@ -40,7 +39,7 @@ function documents(key: fc.Arbitrary<string>): fc.Arbitrary<JsonObject> {
   return object
 }
 
-/** What is left of a document: nulls and empty objects are gone, arrays are text, integers are doubles. */
+/** The documented losses: nulls and empty objects are removed, arrays become text, integers become doubles. */
 function afterLosses(document: JsonObject): JsonObject {
   const kept: [string, JsonValue][] = []
   for (const [key, value] of Object.entries(document)) {
@@ -70,14 +69,14 @@ test(`a document comes back without its nulls and empty objects, arrays as text,
     fc.property(documents(goodKey), document => {
       const [found, expected] = [unflatten(flatten(document)), afterLosses(document)]
       expect(textOf(found)).toBe(textOf(expected))
-      // The text does not tell -0 from 0, nor one prototype from another; and `toEqual` trips over a key `constructor`.
+      // The text is the same for 0 and -0, and for any prototype; and `toEqual` fails for a key `constructor`.
       expect(isDeepStrictEqual(found, expected)).toBe(true)
     }),
     parameters,
   )
 })
 
-test(`what came back is flattened to the same fields (seed ${seed})`, () => {
+test(`the unflattened document is flattened to the same fields (seed ${seed})`, () => {
   fc.assert(
     fc.property(documents(goodKey), document => {
       const fields = flatten(document)
@@ -87,7 +86,7 @@ test(`what came back is flattened to the same fields (seed ${seed})`, () => {
   )
 })
 
-test(`a document is refused exactly where a key cannot be joined, with a DecodeError, and is not changed (seed ${seed})`, () => {
+test(`a document is refused with a DecodeError if and only if a key cannot be joined, and is not changed (seed ${seed})`, () => {
   const refused = (value: JsonValue, top: boolean): boolean =>
     typeof value === 'object' &&
     value !== null &&
@@ -107,7 +106,7 @@ test(`a document is refused exactly where a key cannot be joined, with a DecodeE
   expect(refusals).toBeGreaterThan(parameters.numRuns / 20)
 })
 
-test(`any fields at all are unflattened or refused with a DecodeError, and what is unflattened loses none (seed ${seed})`, () => {
+test(`any fields are unflattened without loss or refused with a DecodeError (seed ${seed})`, () => {
   const part = fc.constantFrom('a', 'b', '__proto__', 'constructor', '')
   const key = fc.oneof(
     fc.array(part, { minLength: 1, maxLength: 4 }).map(parts => parts.join('/')),

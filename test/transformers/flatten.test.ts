@@ -6,7 +6,7 @@ import { type Fields, type FieldValue, flatten } from '../../transformers/json/f
 import { unflatten } from '../../transformers/json/unflatten.ts'
 import type { JsonValue } from '../../transformers/record-batch.ts'
 
-/** The fields of a document, in their order. */
+/** The fields of a document, in order. */
 function fieldsOf(document: string | JsonValue): [string, FieldValue][] {
   const { keys, values } = flatten(typeof document === 'string' ? (JSON.parse(document) as JsonValue) : document)
   expect(values).toHaveLength(keys.length)
@@ -52,16 +52,16 @@ describe('flattening', () => {
     ])
   })
 
-  test('null is skipped, an empty object disappears, and so does one with nothing left in it', () => {
+  test('null is skipped, and so is an object that is empty or has only skipped content', () => {
     expect(fieldsOf('{"a":null,"b":{},"c":{"d":{},"e":null},"f":1}')).toEqual([['f', 1]])
   })
 
-  test('a document with no field left yields none', () => {
+  test('a document without fields gives none', () => {
     expect(fieldsOf('{}')).toEqual([])
     expect(fieldsOf('{"a":{"b":null}}')).toEqual([])
   })
 
-  test('an array is a leaf: its JSON text, whose inside is not checked', () => {
+  test('an array is a leaf: its JSON text, whose content is not checked', () => {
     expect(fieldsOf('{"a":[],"d":{"b":[1.50,null,{"x/y":[{"":"\\n"}]}]}}')).toEqual([
       ['a', '[]'],
       ['d/b', '[1.5,null,{"x/y":[{"":"\\n"}]}]'],
@@ -89,20 +89,20 @@ describe('flattening', () => {
   })
 
   test.each([
-    ['{"a/b":1}', 'the key "a/b" holds /'],
-    ['{"/":1}', 'the key "/" holds /'],
+    ['{"a/b":1}', 'the key "a/b" contains /'],
+    ['{"/":1}', 'the key "/" contains /'],
     ['{"":1}', 'a key is empty'],
-    ['{"d":{"e":{"a/b":1}}}', 'the key "a/b" in "d/e" holds /'],
+    ['{"d":{"e":{"a/b":1}}}', 'the key "a/b" in "d/e" contains /'],
     ['{"d":{"":null}}', 'a key in "d" is empty'],
-    ['{"d":{"a/":{}}}', 'the key "a/" in "d" holds /'],
+    ['{"d":{"a/":{}}}', 'the key "a/" in "d" contains /'],
     ['{"channel":1}', 'the key "channel" is the name of a tag'],
     ['{"publisher":null}', 'the key "publisher" is the name of a tag'],
     ['{"subtopic":{}}', 'the key "subtopic" is the name of a tag'],
-  ])('%s is refused, whatever the value: it could not be read back', (document, message) => {
+  ])('%s is refused with any value, because it could not be read back', (document, message) => {
     expect(faultOf(() => fieldsOf(document))).toBe(`flatten-key: ${message}`)
   })
 
-  test('protocol is data, and so are the names of tags below the top level', () => {
+  test('protocol is an ordinary key, and so are the names of tags below the top level', () => {
     expect(fieldsOf('{"protocol":"x","d":{"channel":1,"publisher":2,"subtopic":3}}').map(([key]) => key)).toEqual([
       'protocol',
       'd/channel',
@@ -117,10 +117,10 @@ describe('flattening', () => {
     ['"text"', 'a string'],
     ['1', 'a number'],
   ])('a root of %s is refused', (root, kind) => {
-    expect(faultOf(() => fieldsOf(root))).toBe(`flatten-root: the document must be an object, and is ${kind}`)
+    expect(faultOf(() => fieldsOf(root))).toBe(`flatten-root: the document must be an object, not ${kind}`)
   })
 
-  test('64 levels of objects are flattened, more are refused, and no depth ends the process', () => {
+  test('64 levels of objects are flattened, more are refused, and no depth overflows the stack', () => {
     expect(fieldsOf(nested(64))).toEqual([[Array(64).fill('a').join('/'), 1]])
     for (const levels of [65, 200_000]) expect(faultOf(() => fieldsOf(nested(levels)))).toMatch(/^flatten-depth: .* 64 levels of objects/)
     let list: JsonValue = []
@@ -131,12 +131,12 @@ describe('flattening', () => {
   test('a long key above many others is refused before it is repeated for each of them', () => {
     const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`k${at}`, 1]))
     expect(fieldsOf({ ['p'.repeat(90)]: many })).toHaveLength(10_000)
-    expect(faultOf(() => fieldsOf({ ['p'.repeat(100_000)]: many }))).toMatch(/^flatten-size: .* more than 1048576 characters together$/)
+    expect(faultOf(() => fieldsOf({ ['p'.repeat(100_000)]: many }))).toMatch(/^flatten-size: .* more than 1048576 characters in total$/)
   })
 })
 
 describe('unflattening', () => {
-  test('gives the nested object back, whatever the order of the fields', () => {
+  test('returns the nested object, whatever the order of the fields', () => {
     const document = { d: { tmp: 1, hmd: { x: 2 } }, state: 'on', open: false }
     expect(unflatten(flatten(document))).toEqual(document)
     expect(unflatten(fields(['state', 'on'], ['d/hmd/x', 2], ['open', false], ['d/tmp', 1]))).toEqual(document)
@@ -146,11 +146,11 @@ describe('unflattening', () => {
     expect(unflatten(flatten({ a: [1, 2] }))).toEqual({ a: '[1,2]' })
   })
 
-  test('no field gives an empty object', () => {
+  test('no fields give an empty object', () => {
     expect(unflatten(fields())).toEqual({})
   })
 
-  test('__proto__ and constructor are keys like any other, and no object inherits from what a device sent', () => {
+  test("__proto__ and constructor are keys like any other, and no object inherits from a device's data", () => {
     const document = unflatten(fields(['__proto__/polluted', true], ['constructor/prototype/polluted', true], ['toString', 1]))
     expect(JSON.stringify(document)).toBe('{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"toString":1}')
     expect(Object.getPrototypeOf(document)).toBe(Object.prototype)
@@ -158,17 +158,17 @@ describe('unflattening', () => {
   })
 
   test.each([[['a', 'a/b']], [['a/b', 'a']], [['d/a/b/c', 'd/a']], [['d/a', 'd/a/b/c']]])(
-    'a key that is a value and has others below it is refused: %s',
+    'a key with a value and with keys below it is refused: %s',
     keys => {
       const shorter = keys.reduce((left, right) => (left.length < right.length ? left : right))
       expect(faultOf(() => unflatten(fields(...keys.map((key): [string, number] => [key, 1]))))).toBe(
-        `unflatten-conflict: the key "${shorter}" is a value and has further keys below it`,
+        `unflatten-conflict: the key "${shorter}" is both a value and the parent of other keys`,
       )
     },
   )
 
-  test('a key that is there twice is refused', () => {
-    expect(faultOf(() => unflatten(fields(['d/a', 1], ['d/a', 1])))).toBe('unflatten-conflict: the key "d/a" is there twice')
+  test('a duplicate key is refused', () => {
+    expect(faultOf(() => unflatten(fields(['d/a', 1], ['d/a', 1])))).toBe('unflatten-conflict: the key "d/a" appears twice')
   })
 
   test.each([
@@ -177,11 +177,11 @@ describe('unflattening', () => {
     ['/position', 'the key "/position" has an empty part'],
     ['a/', 'the key "a/" has an empty part'],
     ['a//b', 'the key "a//b" has an empty part'],
-  ])('the key %j is refused: flattening makes none such', (key, message) => {
+  ])('the key %j is refused, because flattening never creates it', (key, message) => {
     expect(faultOf(() => unflatten(fields([key, 1])))).toBe(`unflatten-key: ${message}`)
   })
 
-  test('a key of 64 parts is split, and one of more refused', () => {
+  test('a key of 64 parts is split, and a longer one refused', () => {
     const key = (parts: number): string => Array(parts).fill('a').join('/')
     expect(unflatten(fields([key(64), 1]))).toEqual(nested(64))
     for (const parts of [65, 200_000]) expect(faultOf(() => unflatten(fields([key(parts), 1])))).toMatch(/^unflatten-depth: .*64 parts$/)

@@ -1,4 +1,4 @@
-// What a transformer decodes, flattened: what falls out, what moves together, and what is refused.
+// Decoded documents after flattening: which are dropped, what is kept together, and what is refused.
 
 import { expect, test } from 'vitest'
 import { flattening } from '../../transformers/flattening.ts'
@@ -14,7 +14,7 @@ function decode(batch: RecordBatch, text: string, contentType = 'application/jso
   batch.endMessage()
 }
 
-test('documents are flat, numbers are doubles, and the prototype is nobody', () => {
+test('documents are flat, numbers are doubles, and objects have no prototype', () => {
   const batch = new RecordBatch()
   decode(batch, '{"d":{"tmp":1,"on":true},"list":[1,null],"id":8659456789564231564,"none":null,"__proto__":{"x":"y"}}')
   expect(Object.entries(batch.documents.payload[0]!)).toEqual([
@@ -26,7 +26,7 @@ test('documents are flat, numbers are doubles, and the prototype is nobody', () 
   ])
 })
 
-test('documents of which nothing is left fall out, and the others keep their ordinals', () => {
+test('documents without content are dropped, and the others keep their ordinals', () => {
   const batch = new RecordBatch()
   decode(batch, '{"before":1}')
   decode(batch, '[{"a":1},{"none":null,"deep":{"empty":{}}},{"b":{"c":2}}]')
@@ -46,11 +46,11 @@ test('a message without a field is empty', () => {
 test.each([
   ['[{"a":1},{"a/b":1}]', { rule: 'flatten-key', record: 1 }],
   ['{"channel":1}', { rule: 'flatten-key', record: 0 }],
-])('what cannot be flattened is refused with its ordinal: %s', (text, fault) => {
+])('a document that cannot be flattened is refused with its ordinal: %s', (text, fault) => {
   expect(() => decode(new RecordBatch(), text)).toThrow(expect.objectContaining(fault))
 })
 
-test('SenML records are as they were', () => {
+test('SenML records are unchanged', () => {
   const batch = new RecordBatch()
   decode(batch, '[{"n":"a","v":1}]', 'application/senml+json')
   expect([batch.records.length, batch.records.name[0]]).toEqual([1, 'a'])

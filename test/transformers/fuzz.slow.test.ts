@@ -1,4 +1,4 @@
-// 200,000 hostile inputs, each with all that must hold of it. FUZZ_SEED=<seed> repeats a run; test/fuzz/README.md says what is in it.
+// 200,000 hostile inputs with all properties. FUZZ_SEED=<seed> repeats a run; see test/fuzz/README.md.
 
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
 const casesInAll = 210_000
-/** One for each core of a small machine: with its own seed each makes other inputs. */
+/** One for each core of a small machine, with different seeds and so different inputs. */
 const processes = 2
 
 const seed = Number(process.env['FUZZ_SEED'] ?? randomInt(2 ** 31))
@@ -25,7 +25,7 @@ async function fuzz(seed: number, cases: number): Promise<Ended> {
   return { code, output }
 }
 
-test(`what the transformers promise holds for ${casesInAll.toLocaleString('en')} hostile inputs (seed ${seed})`, async () => {
+test(`the transformers keep their contract for ${casesInAll.toLocaleString('en')} hostile inputs (seed ${seed})`, async () => {
   console.log(`FUZZ_SEED=${seed}`)
   const runs = await Promise.all(Array.from({ length: processes }, (_, at) => fuzz(seed + at, casesInAll / processes)))
   let cases = 0

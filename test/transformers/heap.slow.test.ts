@@ -1,9 +1,9 @@
-// Hostile input in a process whose heap is capped: what a decode has alive at once is never more than 8 times its input and 1 MiB.
+// Hostile input in a process with a limited heap: a decode never has more than 8 times its input and 1 MiB alive.
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { type HeapLine, liveFlags, roomOf } from '../fuzz/heap.ts'
+import { type HeapLine, heapBytesOf, liveFlags } from '../fuzz/heap.ts'
 
 const seed = Number(process.env['FUZZ_SEED'] ?? 1)
 
@@ -25,7 +25,7 @@ async function measure(
   return { code, lines, fault }
 }
 
-describe(`what hostile input takes of the heap (seed ${seed})`, () => {
+describe(`heap use of hostile input (seed ${seed})`, () => {
   test.each([
     [2 ** 18, 3],
     [60_000, 1],
@@ -33,7 +33,7 @@ describe(`what hostile input takes of the heap (seed ${seed})`, () => {
     const { code, lines, fault } = await measure(liveFlags, 'live', seed, bytes, each)
     expect(code, `after ${lines.at(-1)?.name}, the heap of 48 MiB did not do: ${fault}`).toBe(0)
     expect(lines.length).toBeGreaterThan(150)
-    const tooMuch = lines.filter(({ bytes, heap, buffers }) => heap + buffers > roomOf(bytes))
+    const tooMuch = lines.filter(({ bytes, heap, buffers }) => heap + buffers > heapBytesOf(bytes))
     expect(
       tooMuch.map(
         line => `${line.name}, ${line.bytes} bytes: ${((line.heap + line.buffers) / line.bytes).toFixed(1)} times (${line.outcome})`,
@@ -43,7 +43,7 @@ describe(`what hostile input takes of the heap (seed ${seed})`, () => {
     console.log(`nearest to the bound: ${most.name}, ${most.bytes} bytes, ${(spare(most) / 2 ** 20).toFixed(2)} MiB below it`)
   })
 
-  test('the cap ends a process that takes too much, and what is alive is counted', async () => {
+  test('the limit ends a process that uses too much, and live memory is measured', async () => {
     const tooMuch = await measure(liveFlags, 'hold', 64 * 2 ** 20)
     expect(tooMuch.code).not.toBe(0)
     expect(tooMuch.fault).toContain('heap out of memory')
@@ -54,5 +54,5 @@ describe(`what hostile input takes of the heap (seed ${seed})`, () => {
 })
 
 function spare({ bytes, heap, buffers }: HeapLine): number {
-  return roomOf(bytes) - heap - buffers
+  return heapBytesOf(bytes) - heap - buffers
 }

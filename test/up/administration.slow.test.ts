@@ -1,14 +1,19 @@
-// Dead letters, verification and traces of a running `sluice up`, by the tools as they are typed, with an administrator's token.
+// Dead letters, verification and traces of a running `sluice up` with the tools on the command line and an administrator's token.
 
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { openEmbeddedLog } from '../../pipeline/embedded-log/log.ts'
+import type { Log } from '../../pipeline/log.ts'
 import { sluice } from '../bin/command.ts'
+import { oldReplay, oldResolution } from '../pipeline/dead-letters/old-replays.ts'
+import { silent } from '../pipeline/embedded-log/folder.ts'
+import { outgoing } from '../pipeline/message.ts'
 import { call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { administrator, startedFolder, startPlatform } from './platform.ts'
 
-const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
-
-test('an administrator lists, shows, replays and drops dead letters, verifies and traces; nobody else does', async () => {
-  await using folder = await disposableFolder()
+test('an administrator lists, shows, replays and drops dead letters, verifies and traces; no other caller can', async () => {
+  await using folder = await startedFolder()
   const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password }
   const start = (more = {}) => startPlatform({ data: folder.path, environment: { ...environment, ...more } })
   let platform = await start({ SVC_STORE_FORMATS_PER_CHANNEL_MAX: '1' })
@@ -42,7 +47,7 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
   expect(await said('trace', bad)).toMatch(/^dead letter {2}open: .*\(rule one-value, record 0\)/m)
   expect(await said('verify', 'relational')).toMatch(/received 4 = stored 2 \+ empty 0 \+ filtered 0 \+ dead-lettered 2; skipped 0\n/)
 
-  // With the token of a user, of nobody, without one.
+  // With the token of a user, with an unknown one, and without one.
   for (const [other, says] of [
     [site.owner.slice(7), /not an administrator's/],
     ['nonsense', /administrator.*\(401\)/],
@@ -62,17 +67,37 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
     }
   }
 
+  const limited = await sluice(['dlq', 'replay', '--all', '--url', platform.url, '--token', token])
+  expect([limited.code, limited.output.toString()]).toEqual([1, '0 dead letters replayed: stored and no longer open\n'])
+  expect(limited.errors).toMatch(new RegExp(`^${bad} stays open: one-value: .*\n${refused} stays open: format-limit: `))
+
+  // An earlier version was asked to replay the letter, and stopped before it did: the upgrade reopens it.
   await platform.stop()
+  const [, , offset] = refused.split('-').map(Number)
+  await withLogOf(folder.path, 'messages.dead-letters.relational', log => log.append([oldResolution(offset!)]))
+  await withLogOf(folder.path, 'messages.replays.relational', log => log.append([oldReplay(outgoing(), offset!)]))
   platform = await start()
   token = await tokenOf()
-  expect(await said('dlq', 'replay', '--rule', 'format-limit')).toMatch(/^1 dead letter replayed/)
-  await expect.poll(() => said('trace', refused), { timeout: 30_000 }).toMatch(/^stored {7}1 row$/m)
+  expect(platform.printed()).toContain('1 dead letter was reopened, because an earlier release had not finished replaying')
+  expect(existsSync(join(folder.path, 'log', 'messages.replays.relational.sqlite'))).toBe(false)
+  expect(await said('verify', 'relational')).toContain('of the dead-lettered, 2 are open')
+  expect(await said('dlq', 'replay', '--rule', 'format-limit', '--dry-run')).toBe('1 dead letter would be replayed\n')
+  expect(await said('dlq', 'replay', '--rule', 'format-limit')).toBe('1 dead letter replayed: stored and no longer open\n')
+  expect(await said('trace', refused)).toMatch(/^stored {7}1 row$/m)
   expect(await said('dlq', 'drop', bad)).toBe('1 dead letter dropped\n')
-  expect(await said('dlq', 'ls')).toBe('there are no such dead letters\n')
+  expect(await said('dlq', 'ls')).toBe('no matching dead letters\n')
   const verified = await said('verify', 'relational')
   expect(verified).toContain('of the dead-lettered, 1 were replayed and are stored')
-  expect(verified).toMatch(/it holds: 4 messages in 1 partition, 0 more in flight\n$/)
+  expect(verified).toMatch(/ok: 4 messages in 1 partition, 0 more in flight\n$/)
   const { code, errors } = await sluice(['dlq', 'drop', '1-0-999', '--url', platform.url, '--token', token])
   expect([code, errors]).toEqual([1, 'no dead letter has the id 1-0-999\n'])
   expect(await platform.stop()).toBe(0)
 })
+
+/** Opens a log of a stopped platform. */
+async function withLogOf(data: string, name: string, work: (log: Log) => Promise<unknown>): Promise<void> {
+  const path = join(data, 'log', `${name}.sqlite`)
+  const log = openEmbeddedLog({ path, name, queueBytesMax: 1 << 24, retentionMs: 1e9, logger: silent })
+  await work(log)
+  await log.close()
+}

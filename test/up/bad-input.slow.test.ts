@@ -1,16 +1,16 @@
-// What a stranger, a beginner and a broken device send: the right status, a sentence that says what to do, and the process stays up.
+// Input of strangers, beginners and broken devices: the right status, an explanation of what to do, and the process stays up.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type CallOptions, call, makeSite, publish, readUntil, type Site } from './operator.ts'
-import { disposableFolder, type Platform, startPlatform } from './platform.ts'
+import { type Platform, startedFolder, startPlatform } from './platform.ts'
 
-let folder: Awaited<ReturnType<typeof disposableFolder>>
+let folder: Awaited<ReturnType<typeof startedFolder>>
 let platform: Platform
 let site: Site
 let foreign: Site
 
 beforeAll(async () => {
-  folder = await disposableFolder()
+  folder = await startedFolder()
   platform = await startPlatform({ data: folder.path })
   site = await makeSite(platform.url)
   foreign = await makeSite(platform.url)
@@ -78,7 +78,7 @@ const cases: Case[] = [
     () => ({ authorization: site.device, type: 'application/senml+json', body: [] }),
   ],
   [
-    'a channel id that is none',
+    'an invalid channel id',
     400,
     /channel/,
     'POST',
@@ -187,7 +187,7 @@ const cases: Case[] = [
     () => '/connect',
     () => ({ authorization: site.owner, body: { channel_ids: [site.channel], thing_ids: [foreign.thing] } }),
   ],
-  ['a path that is none', 404, /./, 'GET', () => '/nothing/here', () => ({})],
+  ['an unknown path', 404, /./, 'GET', () => '/nothing/here', () => ({})],
 ]
 
 test.each(cases)('%s answers %i and says what to do', async (_name, status, sentence, method, path, options) => {
@@ -197,7 +197,7 @@ test.each(cases)('%s answers %i and says what to do', async (_name, status, sent
   expect(answer.text).toMatch(sentence)
 })
 
-test('a pack that cannot be decoded is dead-lettered and harms nobody: the next is stored, and the process is healthy', async () => {
+test('an undecodable pack is dead-lettered and affects no other: the next is stored, and the process is healthy', async () => {
   expect((await publish(platform.url, site, '[{"n":"a","v":1,"vs":"two"}]')).status).toBe(202)
   expect((await publish(platform.url, site, [{ n: 'good', v: 1 }])).status).toBe(202)
   expect((await readUntil(platform.url, site, 1)).map(record => record.Name)).toEqual(['good'])

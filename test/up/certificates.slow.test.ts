@@ -2,12 +2,12 @@
 
 import { expect, test } from 'vitest'
 import { fixturePath, openDevice } from '../pipeline/ingest/device.ts'
-import { temporaryFolder } from '../temporary-folder.ts'
 import { call, expectStatus, makeSite } from './operator.ts'
-import { startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
-test('a device publishes with a certificate, and without one it is asked for its key', async () => {
-  const data = temporaryFolder()
+test('a device publishes with a certificate, and without one its key is required', async () => {
+  await using folder = await startedFolder()
+  const data = folder.path
   const plain = await startPlatform({ data })
   const site = await makeSite(plain.url)
   const body = { thing_id: site.thing, key_type: 'ec' }

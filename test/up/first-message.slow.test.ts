@@ -1,13 +1,13 @@
-// The platform as a whole, from the first user to the first record read, and across a restart.
+// The whole platform, from the first user to the first record read, and across a restart.
 
 import { readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
-import { disposableFolder, spawnPlatform, startPlatform } from './platform.ts'
+import { disposableFolder, spawnPlatform, startedFolder, startPlatform } from './platform.ts'
 
-test('a record published over HTTP is given back by the reader, resolved', async () => {
-  await using folder = await disposableFolder()
+test('a record published over HTTP is returned by the reader, resolved', async () => {
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   const accepted = await publish(
@@ -31,7 +31,7 @@ test('a record published over HTTP is given back by the reader, resolved', async
   expect(own.json).toMatchObject({ total: 2, offset: 0, limit: 10, format: 'messages' })
 
   const metrics = async (): Promise<string> => (await call(platform.url, 'GET', '/metrics')).text
-  const ofWriter = 'component_id="relational",component_kind="source",partition="0"'
+  const ofWriter = 'component_id="relational",component_kind="source",topic="messages",partition="0"'
   await expect.poll(metrics, { timeout: 5_000 }).toMatch(new RegExp(`^consumer_lag_messages\\{${ofWriter}\\} 0$`, 'm'))
   const text = await metrics()
   expect(text).toMatch(new RegExp(`^consumer_lag_seconds\\{${ofWriter}\\} 0$`, 'm'))
@@ -41,8 +41,8 @@ test('a record published over HTTP is given back by the reader, resolved', async
   expect(await platform.stop()).toBe(0)
 })
 
-test('users, things, connections and messages are there after a restart, and the same tokens and keys work', async () => {
-  await using folder = await disposableFolder()
+test('users, things, connections and messages survive a restart, and the same tokens and keys work', async () => {
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   await expectStatus(publish(platform.url, site, [{ n: 'before', v: 1 }]), 202)
@@ -56,7 +56,7 @@ test('users, things, connections and messages are there after a restart, and the
   expect(await platform.stop()).toBe(0)
 })
 
-test('the first start makes an administrator whose password is in a file of mode 0600 and in no output', async () => {
+test('the first start creates an administrator whose password is in a file of mode 0600 and in no output', async () => {
   await using folder = await disposableFolder()
   const platform = await startPlatform({ data: folder.path, environment: { SVC_ADMIN_EMAIL: 'chief@sluice.example' } })
   const file = join(folder.path, 'admin-password')
@@ -68,7 +68,7 @@ test('the first start makes an administrator whose password is in a file of mode
   expect(await platform.stop()).toBe(0)
 })
 
-test('an administrator named by the environment gets no password file', async () => {
+test('an administrator in the environment gets no password file', async () => {
   await using folder = await disposableFolder()
   const environment = { SVC_ADMIN_EMAIL: 'chief@sluice.example', SVC_ADMIN_PASSWORD: 'given by the operator' }
   const platform = await startPlatform({ data: folder.path, environment })
@@ -81,8 +81,8 @@ test('an administrator named by the environment gets no password file', async ()
   expect(await platform.stop()).toBe(0)
 })
 
-test('a second process on the same folder stops at once with a sentence, and the first goes on', async () => {
-  await using folder = await disposableFolder()
+test('a second process on the same folder stops immediately with an error, and the first continues', async () => {
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const { child, printed } = spawnPlatform({ data: folder.path })
   const code = await new Promise(resolve => child.once('exit', resolve))
@@ -93,8 +93,8 @@ test('a second process on the same folder stops at once with a sentence, and the
   expect(await platform.stop()).toBe(0)
 })
 
-test('a port that is taken stops the start with a sentence and leaves the folder free', async () => {
-  await using folder = await disposableFolder()
+test('a port in use stops the start with an error and leaves the folder free', async () => {
+  await using folder = await startedFolder()
   await using other = await disposableFolder()
   const platform = await startPlatform({ data: folder.path })
   const port = new URL(platform.url).port
@@ -103,13 +103,13 @@ test('a port that is taken stops the start with a sentence and leaves the folder
   expect(printed()).toMatch(new RegExp(`port ${port} .*--port`))
   expect(await platform.stop()).toBe(0)
   const again = await startPlatform({ data: other.path })
-  // The start that failed has not used up what only a first start says.
+  // The failed start has not used up the message of the first start.
   expect(again.printed()).toContain(join(other.path, 'admin-password'))
   expect(await again.stop()).toBe(0)
 })
 
-test('a log that was made anew stops the start until it is accepted, and then both are read', async () => {
-  await using folder = await disposableFolder()
+test('a recreated log stops the start until it is accepted, and then both can be read', async () => {
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   await expectStatus(publish(platform.url, site, [{ n: 'old', v: 1 }]), 202)
@@ -117,26 +117,29 @@ test('a log that was made anew stops the start until it is accepted, and then bo
   expect(await platform.stop()).toBe(0)
   await rename(join(folder.path, 'log'), join(folder.path, 'log.before'))
 
-  const { child, printed } = spawnPlatform({ data: folder.path })
-  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
-  expect(printed()).toMatch(/--accept-new-log/)
-
-  platform = await startPlatform({ data: folder.path, arguments: ['--accept-new-log'] })
+  async function refused(...options: string[]): Promise<string> {
+    const { child, printed } = spawnPlatform({ data: folder.path, arguments: options })
+    expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+    return /start once with --accept-new-log ([\w-]+)/.exec(printed())![1]!
+  }
+  const id = await refused()
+  expect(await refused('--accept-new-log', 'of-another-log')).toBe(id)
+  platform = await startPlatform({ data: folder.path, arguments: ['--accept-new-log', id] })
   const accepted = await expectStatus(publish(platform.url, site, [{ n: 'new', v: 2 }]), 202)
-  // The store numbers logs: 1 and 2 are those before, of messages and of replays.
-  expect(accepted.json).toEqual({ id: '3-0-0' })
+  // The store numbers logs; the earlier one is 1.
+  expect(accepted.json).toEqual({ id: '2-0-0' })
   expect(new Set((await readUntil(platform.url, site, 2)).map(record => record.Name))).toEqual(new Set(['old', 'new']))
   expect(await platform.stop()).toBe(0)
 })
 
-test('a master key that is gone stops the start with a sentence, and no new one is made in its place', async () => {
-  await using folder = await disposableFolder()
+test('a missing master key stops the start with an error, and no new one is created in its place', async () => {
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   expect(await platform.stop()).toBe(0)
   const key = join(folder.path, 'master-key')
   await rename(key, `${key}.moved`)
   const { child, printed } = spawnPlatform({ data: folder.path })
   expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
-  expect(printed().trim()).toMatch(/^\S+master-key is gone.*put it back/)
+  expect(printed().trim()).toMatch(/^\S+master-key is missing.*restore it/)
   await expect(stat(key)).rejects.toMatchObject({ code: 'ENOENT' })
 })

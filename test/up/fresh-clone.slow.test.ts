@@ -1,18 +1,18 @@
-// What a newcomer does: a fresh checkout on a machine with empty caches, `npm start`, and the README's tour as it is printed.
+// A newcomer's first steps: a fresh checkout on a machine with empty caches, `npm start`, and the README's tour as printed.
 
 import { execFile } from 'node:child_process'
 import { cp, mkdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { extractBlocks, runBlocks } from '../readme/blocks.ts'
+import { type Block, extractBlocks, runBlocks } from '../readme/blocks.ts'
 import { makeSite, publish, readUntil } from './operator.ts'
 import { disposableFolder, startPlatform } from './platform.ts'
 
 const run = promisify(execFile)
 const root = new URL('../..', import.meta.url).pathname
 
-/** What a clone would hold: every file that is tracked, or would be by the next commit. */
+/** The content of a clone: every file that is tracked, or would be by the next commit. */
 async function checkOut(target: string): Promise<void> {
   const { stdout } = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, maxBuffer: 1 << 26 })
   for (const path of stdout.split('\0').filter(path => path !== '')) {
@@ -21,7 +21,7 @@ async function checkOut(target: string): Promise<void> {
   }
 }
 
-test('a fresh checkout with empty caches gives the first stored message back, and the tour of the README works as printed', {
+test('a fresh checkout with empty caches returns the first stored message, and the tour of the README works as printed', {
   timeout: 600_000,
 }, async () => {
   await using checkout = await disposableFolder()
@@ -39,7 +39,7 @@ test('a fresh checkout with empty caches gives the first stored message back, an
   expect((await publish(platform.url, site, [{ n: 'first', v: 1 }])).status).toBe(202)
   expect(await readUntil(platform.url, site, 1)).toMatchObject([{ Name: 'first', Value: 1 }])
   const firstMs = performance.now()
-  // Not by CI's own dependencies: npm start brings what it needs and nothing for development.
+  // Not with CI's own dependencies: npm start installs what it needs and nothing for development.
   await expect(readFile(join(checkout.path, 'node_modules/vitest/package.json'))).rejects.toMatchObject({ code: 'ENOENT' })
   expect(await platform.stop()).toBe(0)
 
@@ -53,7 +53,9 @@ test('a fresh checkout with empty caches gives the first stored message back, an
     `fresh clone, empty caches: ready after ${seconds(readyMs - startedMs)} s, first stored message after ${seconds(firstMs - startedMs)} s (at most 180 s are promised); a second npm start is ready after ${seconds(secondMs)} s (at most 4 s)`,
   )
 
-  const blocks = extractBlocks(await readFile(join(checkout.path, 'README.md'), 'utf8'), 'tour')
+  const blocksOf = async (name: string, ...documents: string[]): Promise<Block[]> =>
+    (await Promise.all(documents.map(async path => extractBlocks(await readFile(join(checkout.path, path), 'utf8'), name)))).flat()
+  const blocks = await blocksOf('tour', 'README.md', 'docs/guides/devices.md')
   expect(blocks.length).toBeGreaterThan(3)
   const expected = {
     3: /"total":2,.*"Name":"room:window","Time":1700000000,"BoolValue":false.*"Name":"room:temperature","Unit":"Cel","Time":1700000000,"Value":21.5/,
@@ -65,14 +67,14 @@ test('a fresh checkout with empty caches gives the first stored message back, an
     9: /"revocation_time":"[^]*certificate revoked/,
   }
   await runBlocks(blocks, { cwd: checkout.path, replace: { 'http://127.0.0.1:8080': platform.url }, expected })
-  await runBlocks(extractBlocks(await readFile(join(checkout.path, 'README.md'), 'utf8'), 'config'), {
+  await runBlocks(await blocksOf('config', 'docs/reference/configuration.md', 'docs/guides/deploy.md'), {
     cwd: checkout.path,
-    expected: { 0: /^ok$/m, 1: /^ok$/m },
+    expected: { 0: /^ok$/m, 1: /^ok$/m, 2: /^ok$/m, 3: /^ok$/m, 4: /^ok$/m },
   })
   const { stdout } = await run('npm', ['run', '--silent', 'demo', '--', '--url', platform.url, '--packs', '2', '--interval-ms', '10'], {
     cwd: checkout.path,
     env: { ...process.env, ...environment },
   })
-  expect(stdout).toMatch(/16 records sent, 16 came back, each once/)
+  expect(stdout).toMatch(/16 records sent, 16 read back, each exactly once/)
   expect(await platform.stop()).toBe(0)
 })

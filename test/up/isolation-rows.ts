@@ -1,21 +1,21 @@
-// The routes of `sluice up` beside those of the control plane, as rows of the isolation matrix: messages, the administrator's tools, and what is open.
+// The routes of `sluice up` besides the control plane's, as rows of the isolation matrix: messages, administration, and open routes.
 
 import { expect } from 'vitest'
 import { type At, isAdministrator, isOwner, type Row, text } from '../control-plane/isolation/row.ts'
 import { callers, type Site } from '../control-plane/isolation/world.ts'
 
-/** What was published to a site's channel before it is asked for, by its thing and then by its left thing. */
+/** What was published to a site's channel before the requests, by its thing and then by its left thing. */
 export interface Published {
-  /** Of a message that is stored. */
+  /** Id of a stored message. */
   readonly good: string
-  /** Of one that became a dead letter. */
+  /** Id of a dead letter. */
   readonly bad: string
 }
 
 const channel = ({ site }: At) => ({ parameters: { channel: site.channel } })
 const senml = 'application/senml+json'
 
-/** Both things' records to who owns the channel, and its own to the thing that is connected: newest first. */
+/** The owner of the channel gets both things' records, the connected thing its own: newest first. */
 function publishersOf({ caller, site }: At): string[] {
   return isOwner.includes(caller) ? [site.leftThing.id, site.thing.id] : [site.thing.id]
 }
@@ -71,7 +71,7 @@ export const messageRows: readonly Row[] = [
     route: 'GET /channels/{channel}/messages',
     what: 'as CSV',
     request: at => ({ ...channel(at), headers: { accept: 'text/csv' } }),
-    // Below the names of the columns.
+    // Below the column names.
     answer: at => expect.toSatisfy((csv: string) => csv.trimEnd().split('\n').length === 1 + publishersOf(at).length),
   },
   {
@@ -85,7 +85,7 @@ export const messageRows: readonly Row[] = [
     ...reading,
     route: 'GET /channels/{channel}/formats',
     request: at => channel(at),
-    // The thing that left has one of its own.
+    // The left thing has its own format.
     answer: at => expect.objectContaining({ formats: sized(1 + publishersOf(at).length) }),
   },
   {
@@ -101,9 +101,9 @@ export const messageRows: readonly Row[] = [
 ]
 
 const tool = { takes: 'tokens', allowed: isAdministrator, status: 200 } as const
-/** Nothing is replayed or dropped for it. */
+/** Matches no letter, so nothing is replayed or dropped. */
 const noLetter = { body: { rule: 'no such rule' } }
-const nothingSettled = () => expect.objectContaining({ settled: 0 }) as unknown
+const nothingDropped = () => expect.objectContaining({ dropped: 0 }) as unknown
 
 export function toolRows(published: (site: Site) => Published): Row[] {
   return [
@@ -125,8 +125,20 @@ export function toolRows(published: (site: Site) => Published): Row[] {
       request: ({ site }) => ({ parameters: { id: published(site).bad } }),
       answer: ({ site }) => ({ letters: [letterOf(published(site).bad)] }),
     },
-    { ...tool, route: 'POST /admin/dead-letters/replay', request: () => noLetter, answer: nothingSettled },
-    { ...tool, route: 'POST /admin/dead-letters/drop', request: () => noLetter, answer: nothingSettled },
+    {
+      ...tool,
+      status: 202,
+      route: 'POST /admin/dead-letters/replay',
+      request: () => noLetter,
+      answer: () => expect.objectContaining({ job: expect.any(Number) as unknown }),
+    },
+    {
+      ...tool,
+      route: 'GET /admin/dead-letters/replay',
+      request: () => ({}),
+      answer: () => expect.objectContaining({ job: expect.any(Number) as unknown }),
+    },
+    { ...tool, route: 'POST /admin/dead-letters/drop', request: () => noLetter, answer: nothingDropped },
     { ...tool, route: 'GET /admin/verify', request: () => ({}), answer: () => expect.objectContaining({ holds: true }) },
     {
       ...tool,
@@ -149,7 +161,7 @@ export const openRows: readonly Row[] = [
   { ...open, route: 'GET /metrics', answer: () => text },
 ]
 
-/** Those that the description leaves out. */
+/** Routes that are not in the description. */
 export const undescribedRows: readonly Row[] = [
   { ...open, route: 'GET /openapi.json', answer: () => expect.objectContaining({ openapi: '3.1.0' }) },
   { ...open, route: 'GET /docs/', answer: () => expect.stringContaining('swagger-ui') },

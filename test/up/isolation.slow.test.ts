@@ -1,11 +1,11 @@
-// No caller reads, publishes or administers without the right to: every route of a running platform, asked by every kind of caller; and no secret leaks.
+// No caller reads, publishes or administers without permission: every route of a running platform with every kind of caller; and no secret leaks.
 
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { openEmbedded } from '../../config/postgres/embedded.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
+import { openEmbedded } from '../../database/embedded/embedded.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
 import { ask, askAll, asked, type Snapshot, seenOf } from '../control-plane/isolation/matrix.ts'
 import { nameOf, statusFor } from '../control-plane/isolation/row.ts'
@@ -15,9 +15,8 @@ import { openWorld, type Site, type Thing, type World } from '../control-plane/i
 import { absentId } from '../control-plane/platform.ts'
 import { messageRows, openRows, type Published, toolRows, undescribedRows } from './isolation-rows.ts'
 import { expectStatus } from './operator.ts'
-import { disposableFolder, type Platform, startPlatform } from './platform.ts'
+import { administrator, type Platform, startedFolder, startPlatform } from './platform.ts'
 
-const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password, SVC_LOGGING_LEVEL: 'trace' }
 /** By the channel of a site. */
 const published = new Map<string, Published>()
@@ -25,13 +24,13 @@ const ownRows = inOrder([...messageRows, ...toolRows(({ channel }) => published.
 const rows = [...ownRows, ...undescribedRows].map(row => ({ name: nameOf(row), row }))
 
 describe('a running platform', () => {
-  let folder: Awaited<ReturnType<typeof disposableFolder>>
+  let folder: Awaited<ReturnType<typeof startedFolder>>
   let platform: Platform
   let masterKey: Buffer
   let asker: Asker
   let world: World
   beforeAll(async () => {
-    folder = await disposableFolder()
+    folder = await startedFolder()
     platform = await startPlatform({ data: folder.path, environment })
     ;[masterKey] = parseMasterKeys(await readFile(join(folder.path, 'master-key'), 'utf8'), 'master-key')
     asker = openAsker(platform.url)
@@ -46,7 +45,7 @@ describe('a running platform', () => {
     console.log(`${asked.cells} cells asked`)
   })
 
-  /** One record of each of its things, one document of each, one that its left thing alone has a format for, and one that cannot be decoded. */
+  /** One record of each of its things, one document of each, one in a format of its left thing only, and one that cannot be decoded. */
   async function publishTo({ channel, thing, leftThing }: Site): Promise<void> {
     const publish = async ({ key }: Thing, format: string, body: object): Promise<string> => {
       const type = format === '' ? 'application/senml+json' : 'application/json'
@@ -73,7 +72,7 @@ describe('a running platform', () => {
     }
   }
 
-  /** How many messages the log holds. */
+  /** The number of messages in the log. */
   const snapshot: Snapshot = async () => {
     const { json } = await asker.call('GET', '/admin/verify', { authorization: world.users.administrator.token })
     const partitions = json!['partitions'] as { checked: { to: number }; in_flight: number }[]
@@ -95,9 +94,11 @@ describe('a running platform', () => {
     })
   })
 
-  test('a channel that is absent and one of others are the same to who may not read and publish there', async () => {
+  test("a missing channel and another user's are the same to a caller who may not read or publish there", async () => {
     for (const row of messageRows) {
-      for (const caller of ['stranger', 'otherThing', 'administrator'] as const) {
+      // Administrators read what is under the id of a channel that no user has.
+      const others = row.route.startsWith('GET') ? [] : (['administrator'] as const)
+      for (const caller of ['stranger', 'otherThing', ...others] as const) {
         const of = (channel: string) => ({ ...world.site, channel })
         const seen = []
         for (const site of [world.site, of(absentId)])
@@ -107,7 +108,7 @@ describe('a running platform', () => {
     }
   })
 
-  test('nothing secret is in the log, in a refusal, in the metrics or in the audit log of who was asked everything', async () => {
+  test('no secret is in the log, in a refusal, in the metrics or in the audit log after all requests', async () => {
     const changing = controlPlaneRows.filter(row => row.changes === 'site')
     const sites = new Map(await Promise.all(changing.map(async row => [row, await world.freshSite()] as const)))
     for (const row of controlPlaneRows) {
@@ -139,7 +140,7 @@ describe('a running platform', () => {
     expect(leaksOf(texts, [...asker.secrets, ...formsOf(masterKey)])).toEqual([])
   })
 
-  test('nothing secret is told of the keys that older clients give, in the forms that they send', async () => {
+  test('keys chosen by older clients do not leak, in any form in which they are sent', async () => {
     platform = await startPlatform({ data: folder.path, environment: { ...environment, SVC_COMPATIBILITY: '0.13' } })
     const older = openAsker(platform.url)
     const token = await expectStatus(older.call('POST', '/tokens', { body: administrator }), 201)
@@ -161,7 +162,7 @@ describe('a running platform', () => {
   })
 })
 
-/** Of a platform that has stopped. */
+/** Of a stopped platform. */
 async function auditTable(folder: string): Promise<string> {
   const database = await openEmbedded({ folder: join(folder, 'postgres') })
   const rows = await database.query<{ line: string }>('SELECT audit::text AS line FROM control_plane.audit AS audit')

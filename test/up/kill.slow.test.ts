@@ -1,19 +1,19 @@
-// A platform that is killed in the middle of a publish load: every acknowledged message is readable exactly once afterwards.
+// A platform that is killed under a publish load: every acknowledged message can be read exactly once afterwards.
 
 import { expect, test } from 'vitest'
 import { makeSite, publish, readUntil, type Site } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
 const workers = 8
 
 interface Load {
-  /** Numbers whose 202 arrived. */
+  /** Numbers with a 202. */
   readonly acknowledged: Set<number>
-  /** Numbers sent; those without a 202 when the process died were in flight. */
+  /** Numbers that were sent; those without a 202 when the process died were in flight. */
   readonly sent: Set<number>
 }
 
-/** Publishes numbered records from several connections; `onAcknowledged` is called with how many there are. Ends when the process is gone. */
+/** Publishes numbered records on several connections; `onAcknowledged` gets their number so far. Ends when the process is gone. */
 async function publishUntilKilled(base: string, site: Site, first: number, onAcknowledged: (count: number) => void): Promise<Load> {
   const acknowledged = new Set<number>()
   const sent = new Set<number>()
@@ -26,7 +26,7 @@ async function publishUntilKilled(base: string, site: Site, first: number, onAck
       try {
         status = (await publish(base, site, [{ n: 'count', v: number }])).status
       } catch (error) {
-        if (error instanceof TypeError) return // the connection is gone, and with it this answer
+        if (error instanceof TypeError) return // the connection is closed, so there is no answer
         throw error
       }
       expect(status).toBe(202)
@@ -38,8 +38,8 @@ async function publishUntilKilled(base: string, site: Site, first: number, onAck
   return { acknowledged, sent }
 }
 
-test('what was acknowledged before SIGKILL is readable exactly once, time after time', async () => {
-  await using folder = await disposableFolder()
+test('messages acknowledged before SIGKILL can be read exactly once, repeatedly', async () => {
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   const acknowledged = new Set<number>()
@@ -55,7 +55,7 @@ test('what was acknowledged before SIGKILL is readable exactly once, time after 
     for (const number of load.sent) sent.add(number)
 
     platform = await startPlatform({ data: folder.path })
-    // A message published now is behind all others in the log: once it is stored, so are they.
+    // A message published now is last in the log: once it is stored, so are all others.
     const last = sent.size
     sent.add(last)
     expect((await publish(platform.url, site, [{ n: 'count', v: last }])).status).toBe(202)

@@ -1,9 +1,9 @@
-// Following messages over a running platform: at once, over breaks and kills, and only as long as one may.
+// Follows messages of a running platform: immediately, across interruptions and kills, and only as long as permitted.
 
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type EventClient, openEvents } from '../readers/live/event-source.ts'
 import { call, expectStatus, makeSite, publish, readUntil, type Site } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { type Platform, startedFolder, startPlatform } from './platform.ts'
 
 function follow(base: string, { channel, owner }: Site, lastEventId?: string, authorization = owner): Promise<EventClient> {
   const headers = { authorization, accept: 'text/event-stream', ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) }
@@ -18,46 +18,110 @@ const valuesOf = ({ records }: EventClient): number[] => records.map(({ data }) 
 const reasonOf = ({ named }: EventClient): string => (JSON.parse(named.at(-1)!.data) as { reason: string }).reason
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, at) => from + at)
 
-test('what is published is there at once, in the bytes of a page, and a break loses nothing', async () => {
-  await using folder = await disposableFolder()
-  const platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  const other = await makeSite(platform.url)
-  const [own, device] = await Promise.all([follow(platform.url, site), follow(platform.url, site, undefined, site.device)])
-  await publishAll(platform.url, other, [7])
-  await publishAll(platform.url, site, [0])
-  await own.until(1)
-  await device.until(1)
-  await readUntil(platform.url, site, 1)
-  const page = await call(platform.url, 'GET', `/channels/${site.channel}/messages`, { authorization: site.owner })
-  expect(page.text).toContain(`"messages":[${own.records[0]!.data}]`)
-
-  await publishAll(platform.url, site, numbers(1, 30))
-  await own.until(30)
-  own.leave()
-  await publishAll(platform.url, site, numbers(30, 40))
-  const again = await follow(platform.url, site, own.records[19]!.lastEventId)
-  await again.until(20)
-  await publishAll(platform.url, site, [40])
-  await again.until(21)
-  expect([...valuesOf(own).slice(0, 20), ...valuesOf(again)]).toEqual(numbers(0, 41))
-
-  // JSON documents, by their format.
-  const weather = await openEvents(`${platform.url}/channels/${site.channel}/messages/stream?format=weather&payload.d.tmp=21.5`, {
-    authorization: site.owner,
+describe('of a platform that runs', () => {
+  let folder: Awaited<ReturnType<typeof startedFolder>>
+  let platform: Platform
+  beforeAll(async () => {
+    folder = await startedFolder()
+    platform = await startPlatform({ data: folder.path })
   })
-  const path = `/channels/${site.channel}/messages/weather`
-  const send = (body: string) =>
-    expectStatus(call(platform.url, 'POST', path, { authorization: site.device, type: 'application/json', body }), 202)
-  await send('{"d":{"tmp":3}}')
-  await send('{"z":8659456789564231564,"d":{"tmp":21.5}}')
-  await weather.until(1)
-  expect(weather.records[0]!.data).toContain('"Payload":{"d":{"tmp":21.5},"z":8659456789564231564}}')
-  expect(await platform.stop()).toBe(0)
+  afterAll(async () => {
+    expect(await platform.stop()).toBe(0)
+    await folder[Symbol.asyncDispose]()
+  })
+
+  test('a published record arrives immediately, in the same bytes as on a page, and an interruption loses nothing', async () => {
+    const site = await makeSite(platform.url)
+    const other = await makeSite(platform.url)
+    const [own, device] = await Promise.all([follow(platform.url, site), follow(platform.url, site, undefined, site.device)])
+    await publishAll(platform.url, other, [7])
+    await publishAll(platform.url, site, [0])
+    await own.until(1)
+    await device.until(1)
+    await readUntil(platform.url, site, 1)
+    const page = await call(platform.url, 'GET', `/channels/${site.channel}/messages`, { authorization: site.owner })
+    expect(page.text).toContain(`"messages":[${own.records[0]!.data}]`)
+
+    await publishAll(platform.url, site, numbers(1, 30))
+    await own.until(30)
+    own.leave()
+    await publishAll(platform.url, site, numbers(30, 40))
+    const again = await follow(platform.url, site, own.records[19]!.lastEventId)
+    await again.until(20)
+    await publishAll(platform.url, site, [40])
+    await again.until(21)
+    expect([...valuesOf(own).slice(0, 20), ...valuesOf(again)]).toEqual(numbers(0, 41))
+
+    // JSON documents, by their format.
+    const weather = await openEvents(`${platform.url}/channels/${site.channel}/messages/stream?format=weather&payload.d.tmp=21.5`, {
+      authorization: site.owner,
+    })
+    const path = `/channels/${site.channel}/messages/weather`
+    const send = (body: string) =>
+      expectStatus(call(platform.url, 'POST', path, { authorization: site.device, type: 'application/json', body }), 202)
+    await send('{"d":{"tmp":3}}')
+    await send('{"z":8659456789564231564,"d":{"tmp":21.5}}')
+    await weather.until(1)
+    expect(weather.records[0]!.data).toContain('"Payload":{"d":{"tmp":21.5},"z":8659456789564231564}}')
+  })
+
+  test('a disconnect ends the streams of that thing on that channel, and no others', async () => {
+    const site = await makeSite(platform.url)
+    const [owners, devices] = await Promise.all([follow(platform.url, site), follow(platform.url, site, undefined, site.device)])
+    await publishAll(platform.url, site, [0])
+    await devices.until(1)
+    const path = `/channels/${site.channel}/things/${site.thing}`
+    await expectStatus(call(platform.url, 'DELETE', path, { authorization: site.owner }), 204)
+    expect(await devices.closed).toBeUndefined()
+    expect(reasonOf(devices)).toBe('access_ended')
+    await expect(follow(platform.url, site, devices.lastEventId(), site.device)).rejects.toThrow(/^403 /)
+    const things = { channel_ids: [site.channel], thing_ids: [site.thing] }
+    await expectStatus(call(platform.url, 'POST', '/connect', { authorization: site.owner, body: things }), 200)
+    await publishAll(platform.url, site, [1])
+    await owners.until(2)
+    const again = await follow(platform.url, site, devices.lastEventId(), site.device)
+    await again.until(1)
+    expect([valuesOf(owners), valuesOf(again)]).toEqual([[0, 1], [1]])
+  })
+
+  test.each([
+    ['deleting a channel', 'DELETE', 'channel', ['owner', 'device']],
+    ['deleting a thing', 'DELETE', 'thing', ['device']],
+    ['replacing a key', 'PATCH', 'key', ['device']],
+  ] as const)('%s ends its streams, and its credential is refused', async (_what, method, of, ended) => {
+    const site = await makeSite(platform.url)
+    const clients = { owner: await follow(platform.url, site), device: await follow(platform.url, site, undefined, site.device) }
+    await publishAll(platform.url, site, [1])
+    await clients.owner.until(1)
+    await clients.device.until(1)
+    const path = { channel: `/channels/${site.channel}`, thing: `/things/${site.thing}`, key: `/things/${site.thing}/key` }[of]
+    const body = method === 'PATCH' ? { body: {} } : {}
+    const { status } = await call(platform.url, method, path, { authorization: site.owner, ...body })
+    expect([200, 204]).toContain(status)
+    for (const who of ended) {
+      await clients[who].closed
+      expect(reasonOf(clients[who])).toBe('access_ended')
+    }
+    expect([401, 403]).toContain((await publish(platform.url, site, [{ n: 'count', v: 2 }])).status)
+    if (of === 'channel') {
+      const read = await call(platform.url, 'GET', `/channels/${site.channel}/messages`, { authorization: site.owner })
+      expect(read.status).toBe(403)
+    } else {
+      // The owner's stream continues.
+      const { json } = await call(platform.url, 'POST', '/things/bulk', { authorization: site.owner, body: [{ name: 'next' }] })
+      const [next] = json!.things as [{ id: string; key: string }]
+      await call(platform.url, 'POST', '/connect', {
+        authorization: site.owner,
+        body: { channel_ids: [site.channel], thing_ids: [next.id] },
+      })
+      await publishAll(platform.url, { ...site, device: `Thing ${next.key}` }, [3])
+      await clients.owner.until(2)
+    }
+  })
 })
 
-test('after SIGKILL of the platform a client goes on behind the last record that it has', async () => {
-  await using folder = await disposableFolder()
+test('after SIGKILL of the platform a client resumes after its last record', async () => {
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   const received: number[] = []
@@ -81,65 +145,8 @@ test('after SIGKILL of the platform a client goes on behind the last record that
   expect(await platform.stop()).toBe(0)
 })
 
-test('a disconnect ends the streams of that thing on that channel, and no other', async () => {
-  await using folder = await disposableFolder()
-  const platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  const [owners, devices] = await Promise.all([follow(platform.url, site), follow(platform.url, site, undefined, site.device)])
-  await publishAll(platform.url, site, [0])
-  await devices.until(1)
-  const path = `/channels/${site.channel}/things/${site.thing}`
-  await expectStatus(call(platform.url, 'DELETE', path, { authorization: site.owner }), 204)
-  expect(await devices.closed).toBeUndefined()
-  expect(reasonOf(devices)).toBe('access_ended')
-  await expect(follow(platform.url, site, devices.lastEventId(), site.device)).rejects.toThrow(/^403 /)
-  const things = { channel_ids: [site.channel], thing_ids: [site.thing] }
-  await expectStatus(call(platform.url, 'POST', '/connect', { authorization: site.owner, body: things }), 200)
-  await publishAll(platform.url, site, [1])
-  await owners.until(2)
-  const again = await follow(platform.url, site, devices.lastEventId(), site.device)
-  await again.until(1)
-  expect([valuesOf(owners), valuesOf(again)]).toEqual([[0, 1], [1]])
-  expect(await platform.stop()).toBe(0)
-})
-
-test.each([
-  ['a channel that is deleted', 'DELETE', 'channel', ['owner', 'device']],
-  ['a thing that is deleted', 'DELETE', 'thing', ['device']],
-  ['a key that is replaced', 'PATCH', 'key', ['device']],
-] as const)('%s ends its streams, and what it opened is refused', async (_what, method, of, ended) => {
-  await using folder = await disposableFolder()
-  const platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  const clients = { owner: await follow(platform.url, site), device: await follow(platform.url, site, undefined, site.device) }
-  await publishAll(platform.url, site, [1])
-  await clients.owner.until(1)
-  await clients.device.until(1)
-  const path = { channel: `/channels/${site.channel}`, thing: `/things/${site.thing}`, key: `/things/${site.thing}/key` }[of]
-  const body = method === 'PATCH' ? { body: {} } : {}
-  const { status } = await call(platform.url, method, path, { authorization: site.owner, ...body })
-  expect([200, 204]).toContain(status)
-  for (const who of ended) {
-    await clients[who].closed
-    expect(reasonOf(clients[who])).toBe('access_ended')
-  }
-  expect([401, 403]).toContain((await publish(platform.url, site, [{ n: 'count', v: 2 }])).status)
-  if (of === 'channel') {
-    const read = await call(platform.url, 'GET', `/channels/${site.channel}/messages`, { authorization: site.owner })
-    expect(read.status).toBe(403)
-  } else {
-    // The owner's stream goes on.
-    const { json } = await call(platform.url, 'POST', '/things/bulk', { authorization: site.owner, body: [{ name: 'next' }] })
-    const [next] = json!.things as [{ id: string; key: string }]
-    await call(platform.url, 'POST', '/connect', { authorization: site.owner, body: { channel_ids: [site.channel], thing_ids: [next.id] } })
-    await publishAll(platform.url, { ...site, device: `Thing ${next.key}` }, [3])
-    await clients.owner.until(2)
-  }
-  expect(await platform.stop()).toBe(0)
-})
-
 test('SIGTERM ends open streams with a reason before the process stops', async () => {
-  await using folder = await disposableFolder()
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   const clients = await Promise.all(numbers(0, 20).map(() => follow(platform.url, site)))
@@ -148,12 +155,12 @@ test('SIGTERM ends open streams with a reason before the process stops', async (
   expect(new Set(clients.map(reasonOf))).toEqual(new Set(['stopping']))
 })
 
-test('the number of streams is an option; those that are open, and refusals, are counted', async () => {
-  await using folder = await disposableFolder()
+test('the number of streams is an option; open ones and refusals are counted', async () => {
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path, environment: { SVC_LIVE_STREAMS_MAX: '1' } })
   const site = await makeSite(platform.url)
   await follow(platform.url, site)
-  await expect(follow(platform.url, site)).rejects.toThrow(/^503 .*come again/)
+  await expect(follow(platform.url, site)).rejects.toThrow(/^503 .*retry/)
   const { text } = await call(platform.url, 'GET', '/metrics')
   expect(text).toMatch(/^open_connections\{component_id="reader",component_kind="source"\} 1$/m)
   expect(text).toMatch(/^http_server_handler_duration_seconds_count\{.*stream",status="503",answer="stream"\} 1$/m)

@@ -1,9 +1,9 @@
-// The guide for those who come from release 0.13: its commands are run, and it names every older name.
+// The guide for users of release 0.13: its commands are executed, and it names every older name.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { readFleet } from '../../roles/tools/fleet.ts'
+import { readFleet } from '../../roles/tools/provision/fleet.ts'
 import { extractBlocks, runBlocks } from '../readme/blocks.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call } from './operator.ts'
@@ -12,7 +12,7 @@ import { startPlatform } from './platform.ts'
 const root = join(import.meta.dirname, '../..')
 const guide = readFileSync(join(root, 'docs/guides/from-0.13.md'), 'utf8')
 
-/** A platform that older clients are served by; also plays the old one, whose requests it takes. */
+/** A platform that serves older clients; it also plays the old platform, whose requests it accepts. */
 async function start(): Promise<string> {
   const platform = await startPlatform({
     data: temporaryFolder(),
@@ -23,7 +23,7 @@ async function start(): Promise<string> {
   return platform.url
 }
 
-test('its commands move what a user owns with ids, keys and connections, and list the gateways for sluice provision', async () => {
+test("its commands move a user's entities with ids, keys and connections, and list the gateways for sluice provision", async () => {
   const [old, here] = await Promise.all([start(), start()])
   const account = '{"email":"ann@example.com","password":"correct horse battery"}'
   const post = async (url: string, path: string, body: string, authorization?: string) =>
@@ -50,13 +50,16 @@ test('its commands move what a user owns with ids, keys and connections, and lis
   const cwd = temporaryFolder()
   const outputs = await runBlocks(extractBlocks(guide, 'move'), {
     cwd,
-    replace: { 'https://old.example': old, 'http://127.0.0.1:8080': here },
+    replace: { 'https://old.example': old, 'http://127.0.0.1:8080': here, './sluice': `'${root}/sluice'` },
   })
   expect(outputs[0]).toMatch(/101 things\.ids\s+2 channels\.ids/)
   const moved = await tokenOf(here)
   const get = async (path: string) => (await call(here, 'GET', path, { authorization: moved })).json!
-  expect(await get('/things?limit=1')).toMatchObject({ total: 101 })
+  expect(outputs[2]).toMatch(/1 device: 1 valid[^]*1 device: 1 created/)
+  // The gateway was mapped, too, and has its own thing.
+  expect(await get('/things?limit=1')).toMatchObject({ total: 102 })
   expect(await get(`/things/${ids[100]}`)).toMatchObject({ name: 'thing 100', key: 'a-burnt-in-key-of-100' })
+  expect((await get(`/things/${ids[0]}`))['metadata']).toEqual({ type: 'gateway', external_id: 'gw-1' })
   expect(await get(`/channels/${channels[1]!.id}`)).toMatchObject({ name: 'b', metadata: { type: 'data' } })
   expect(await get(`/channels/${channels[1]!.id}/things`)).toMatchObject({ total: 2 })
   expect(await get(`/channels/${channels[0]!.id}/things`)).toMatchObject({ total: 0 })
@@ -65,7 +68,7 @@ test('its commands move what a user owns with ids, keys and connections, and lis
   ])
 })
 
-test('what it says that a check prints of an older file is what it prints', async () => {
+test('a check of an older file prints what the guide shows', async () => {
   const [printed] = await runBlocks(extractBlocks(guide, 'names'), { cwd: temporaryFolder(), replace: { './sluice': `'${root}/sluice'` } })
   const [, said] = /<!-- run:names -->[\s\S]*?```sh[\s\S]*?```\n\n```\n([\s\S]*?)```/.exec(guide) ?? []
   expect(printed!.trim()).toBe(said!.trim())

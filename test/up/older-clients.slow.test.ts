@@ -1,15 +1,15 @@
-// What the command line and the devices of the origin's release 0.13 send, request by request, and the one status at which they go on. Without
+// Requests of the command line and devices for the origin's release 0.13, one by one, with the status that each client requires. Without
 // `compatibility` the same requests show which are refused.
 
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { type Answer, call } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
 const senml = 'application/senml+json'
 const page = 'offset=0&limit=100'
 
-/** Each request's status by its command; answers are looked at where a client reads them. */
+/** The status of each command; answers are checked if a client reads them. */
 async function runCommands(url: string): Promise<Record<string, number>> {
   const statuses: Record<string, number> = {}
   let authorization = ''
@@ -21,7 +21,7 @@ async function runCommands(url: string): Promise<Record<string, number>> {
     options: { by?: string; type?: string } = {},
   ): Promise<Answer> {
     const { by = authorization, type = 'application/json' } = options
-    // The SDK names a type on every request, also where there is no body.
+    // The SDK sends a content type with every request, even without a body.
     const text = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }
     const headers = { 'content-type': type }
     const answer = await call(url, method, path, { ...(by === '' ? {} : { authorization: by }), type, headers, ...text })
@@ -204,7 +204,7 @@ test.each([
       'a device without a scheme': 401,
       'messages read, by a key': 401,
       'a script without a scheme': 401,
-      // Made under another id, and the one that was given says nothing of whose it is.
+      // Created with another id, and the given one reveals nothing about its owner.
       'and found by its id': 403,
       'bootstrap create': 404,
       'bootstrap get': 404,
@@ -220,7 +220,7 @@ test.each([
 ])(
   'with compatibility %s',
   async (compatibility, differing) => {
-    await using folder = await disposableFolder()
+    await using folder = await startedFolder()
     const platform = await startPlatform({ data: folder.path, environment: { SVC_COMPATIBILITY: compatibility } })
     try {
       expect(await runCommands(platform.url)).toEqual({ ...always, ...differing })

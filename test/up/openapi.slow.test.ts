@@ -1,12 +1,12 @@
-// The description of the interfaces, as the running platform gives it.
+// The OpenAPI document of a running platform.
 
 import { expect, test } from 'vitest'
-import { type Document, documentFaults } from '../config/http/document-faults.ts'
+import { type Document, documentFaults } from '../http/document-faults.ts'
 import { call, makeSite } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
 test('every endpoint is described in /openapi.json, with names and examples, and /docs renders it', async () => {
-  await using folder = await disposableFolder()
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const answer = await call(platform.url, 'GET', '/openapi.json')
   expect(answer.status).toBe(200)
@@ -45,7 +45,7 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   expect(await platform.stop()).toBe(0)
 })
 
-/** What is shown as a payload can be decoded. */
+/** Checks that example payloads can be decoded. */
 async function publishExamples(url: string, { paths }: Document): Promise<void> {
   const { channel, device: authorization } = await makeSite(url)
   const published: string[] = []
@@ -53,7 +53,7 @@ async function publishExamples(url: string, { paths }: Document): Promise<void> 
     const { requestBody, parameters = [] } = paths[path]!['post']!
     const subtopic = String(parameters.find(({ name }) => name === 'subtopic')?.example)
     for (const [type, { example }] of Object.entries(requestBody!.content)) {
-      // Of CBOR the example tells the bytes in hexadecimal digits.
+      // The example of CBOR is in hexadecimal digits.
       const body = type.endsWith('cbor') ? Buffer.from(String(example).replace(/^\(.*?\)|\s/g, ''), 'hex') : (example as object)
       const headers = { prefer: 'handling=strict' }
       const to = path.replace('{channel}', channel).replace('{subtopic}', subtopic)

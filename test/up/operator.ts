@@ -1,10 +1,10 @@
-// What an operator and a device do over HTTP: the fewest calls that a test of the whole needs.
+// HTTP requests of an operator and a device: the few that tests of the whole platform need.
 
 export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The parsed body; undefined where it is not JSON. */
+  /** The parsed body; undefined if it is not JSON. */
   readonly json: Record<string, unknown> | undefined
 }
 
@@ -13,7 +13,7 @@ export interface CallOptions {
   readonly type?: string
   readonly body?: string | Uint8Array<ArrayBuffer> | object
   readonly headers?: Readonly<Record<string, string>>
-  /** A success has no end: it is left behind its head. */
+  /** A successful answer never ends: only its head is read. */
   readonly isEndless?: boolean
 }
 
@@ -45,7 +45,7 @@ export interface Site {
 
 let serial = 0
 
-/** A fresh user with one thing connected to one channel. */
+/** A new user with one thing connected to one channel. */
 export async function makeSite(base: string): Promise<Site> {
   const credentials = { email: `owner-${process.pid}-${Date.now()}-${serial++}@sluice.example`, password: 'correct horse battery' }
   await expectStatus(call(base, 'POST', '/users', { body: credentials }), 201)
@@ -80,7 +80,7 @@ export async function readAll(base: string, site: Site): Promise<Record<string, 
   }
 }
 
-/** Reads until at least `count` records are there; the writer stores them within its batch's age. */
+/** Reads until there are at least `count` records; the writer stores them within its batch's age. */
 export async function readUntil(base: string, site: Site, count: number): Promise<Record<string, unknown>[]> {
   for (;;) {
     const records = await readAll(base, site)

@@ -1,20 +1,21 @@
-// Starts the platform as a user does, in a process of its own, and speaks to it over HTTP.
+// Starts the platform in a separate process, like a user does, and sends HTTP requests to it.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describedAnswers } from '../described-answers/faults.ts'
+import { requestServer } from '../servers/server-request.ts'
 
 const ownRoot = new URL('../..', import.meta.url).pathname
 
 export interface Platform {
   readonly url: string
   readonly process: ChildProcess
-  /** All that was printed so far, standard output and standard error. */
+  /** Everything printed so far, on standard output and standard error. */
   printed(): string
-  /** Resolves when the output holds this. */
+  /** Resolves when the output contains this. */
   until(text: RegExp): Promise<void>
   /** Sends the signal and resolves with the exit code, or the signal's name. */
   stop(signal?: NodeJS.Signals): Promise<number | string>
@@ -24,13 +25,13 @@ export interface StartOptions {
   readonly data: string
   readonly arguments?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
-  /** How: `node main.ts up` (default), or `npm start` in the given checkout. */
+  /** Runs `npm start` in this checkout, instead of `node main.ts up`. */
   readonly npmStartIn?: string
   /** Another checkout for `node main.ts up`. */
   readonly root?: string
 }
 
-/** The environment without what would change the platform's options. */
+/** The environment without variables that change the platform's options. */
 function environmentFor(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
   return { ...Object.fromEntries(kept), ...extra }
@@ -91,8 +92,18 @@ export async function startPlatform(options: StartOptions): Promise<Platform> {
   }
 }
 
-/** A folder that is removed at the end of its scope: `await using folder = await disposableFolder()`. Also for benchmarks, which have no test to end. */
+/** A folder that is removed at the end of its scope: `await using folder = await disposableFolder()`. Also for benchmarks, which are not in a test. */
 export async function disposableFolder(): Promise<{ path: string } & AsyncDisposable> {
   const path = await mkdtemp(join(tmpdir(), 'sluice-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
+/** Of the data folder that `startedFolder` copies. */
+export const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
+
+/** The same with the data of a platform that was started once and stopped. A first start, which creates databases and keys, takes 3 s more of a core. */
+export async function startedFolder(): Promise<{ path: string } & AsyncDisposable> {
+  const folder = await disposableFolder()
+  await cp((await requestServer('data-folder')) as string, folder.path, { recursive: true })
+  return folder
 }

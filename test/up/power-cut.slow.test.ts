@@ -1,12 +1,12 @@
-// After a power cut: the log is intact, the database may not be. The start looks, and says what it found and what to do.
+// After a power cut the log is intact, but the database may be damaged: the start checks it, and says what it found and what to do.
 
 import { cp, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { makeSite, publish, readUntil } from './operator.ts'
-import { disposableFolder, spawnPlatform, startPlatform } from './platform.ts'
+import { spawnPlatform, startedFolder, startPlatform } from './platform.ts'
 
-/** Kills the platform, and makes its folder look as if the machine had gone down with it. */
+/** Kills the platform, and makes its folder look as if the machine had lost power. */
 async function cutPower(data: string, platform: Awaited<ReturnType<typeof startPlatform>>): Promise<void> {
   await platform.stop('SIGKILL')
   const path = join(data, 'state.json')
@@ -14,7 +14,7 @@ async function cutPower(data: string, platform: Awaited<ReturnType<typeof startP
   await writeFile(path, JSON.stringify({ ...state, boot: 'the boot before' }))
 }
 
-/** What a page that never reached the disk looks like: zeros in the largest files of tables and indexes. */
+/** Simulates pages that never reached the disk: zeros in the largest files of tables and indexes. */
 async function damageTables(data: string): Promise<void> {
   const folder = join(data, 'postgres', 'base')
   const files: { path: string; bytes: number }[] = []
@@ -32,8 +32,8 @@ async function damageTables(data: string): Promise<void> {
   }
 }
 
-test('a whole database is checked after a power cut, and everything acknowledged is readable once', async () => {
-  await using folder = await disposableFolder()
+test('an intact database is checked after a power cut, and everything acknowledged can be read once', async () => {
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   for (let v = 0; v < 20; v++) expect((await publish(platform.url, site, [{ n: 'count', v }])).status).toBe(202)
@@ -53,8 +53,8 @@ async function expectDamage(data: string): Promise<void> {
   expect(printed()).toMatch(/mv \S+postgres \S+postgres\.damaged/)
 }
 
-test('a damaged database stops the start with what to do; moved away, the messages come back from the log', async () => {
-  await using folder = await disposableFolder()
+test('a damaged database stops the start with what to do; after it is moved away, the messages come back from the log', async () => {
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   for (let v = 0; v < 20; v++) expect((await publish(platform.url, site, [{ n: 'count', v }])).status).toBe(202)
@@ -62,7 +62,7 @@ test('a damaged database stops the start with what to do; moved away, the messag
   await cutPower(folder.path, platform)
   await damageTables(folder.path)
 
-  // Whoever starts it again gets the same answer, and not the damaged database.
+  // Every further start gives the same error, and does not open the damaged database.
   await expectDamage(folder.path)
   await expectDamage(folder.path)
   await rename(join(folder.path, 'postgres'), join(folder.path, 'postgres.damaged'))
@@ -72,8 +72,8 @@ test('a damaged database stops the start with what to do; moved away, the messag
   expect(await platform.stop()).toBe(0)
 })
 
-test('a log that is put back to what it was before ends the start, before anything listens or is ready', async () => {
-  await using folder = await disposableFolder()
+test('a log that was set back ends the start, before anything listens or is ready', async () => {
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   expect(await platform.stop()).toBe(0)

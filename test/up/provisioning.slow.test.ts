@@ -1,26 +1,25 @@
-// A fleet of edge agents on a running platform: mapped by `sluice provision` with the example layout, and each fetches what it works by.
+// A fleet of edge agents on a running platform: mapped by `sluice provision` with the example layout, and each fetches its configuration.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { sluice } from '../bin/command.ts'
 import { call, expectStatus } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform, administrator as user } from './platform.ts'
 
 const layout = join(import.meta.dirname, '../../deploy/provision/edge-agent.toml')
-const user = { email: 'chief@sluice.example', password: 'the chief of them all' }
 const environment = {
   SVC_ADMIN_EMAIL: user.email,
   SVC_ADMIN_PASSWORD: user.password,
   SVC_PROVISION_CONFIG_PATH: layout,
-  // As SPEC §5 names them.
+  // As named in SPEC §5.
   SVC_PROVISION_USER: user.email,
   SVC_PROVISION_PASSWORD: user.password,
 }
 const device = (nth: number) => ({ external_id: `gateway-${nth}`, external_key: `external key of ${nth}`, name: `gateway ${nth}` })
 
-test('a fleet is mapped with the configured credentials, again as far as it was not, and its agents publish and acknowledge', async () => {
-  await using folder = await disposableFolder()
+test('a fleet is mapped with the configured credentials, repeatedly without duplicates, and its agents publish and acknowledge', async () => {
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path, environment })
   const fleet = join(folder.path, 'fleet.json')
   const provision = (count: number, ...more: string[]) => {
@@ -31,7 +30,7 @@ test('a fleet is mapped with the configured credentials, again as far as it was 
   expect(String((await provision(10)).output)).toMatch(/^10 devices: 10 created; report: /)
   expect(String((await provision(20)).output)).toMatch(/^20 devices: 10 created, 10 done before; report: /)
   expect(String((await provision(20, '--report', join(folder.path, 'other.csv'))).output)).toMatch(
-    /^20 devices: 20 there already; report: /,
+    /^20 devices: 20 already present; report: /,
   )
 
   const { external_id: id, external_key: key, name } = device(7)

@@ -1,4 +1,4 @@
-// What the README shows of options is what the command takes.
+// The options that documents show are valid.
 
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -8,8 +8,10 @@ import { temporaryFolder } from '../temporary-folder.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-test('the files that the README writes are right', async () => {
-  const blocks = extractBlocks(readFileSync(`${root}README.md`, 'utf8'), 'config')
+test('the files that the documents write are valid', async () => {
+  const blocks = ['docs/reference/configuration.md', 'docs/guides/deploy.md'].flatMap(path =>
+    extractBlocks(readFileSync(`${root}${path}`, 'utf8'), 'config'),
+  )
   const outputs = await runBlocks(blocks, {
     cwd: temporaryFolder(),
     replace: { './sluice': `'${root}sluice'` },

@@ -1,9 +1,9 @@
-// Rotates the master key of a data folder as `sluice secrets rotate --data` does, prints `reached` before the given step, and stands still there.
+// Rotates the master key of a data folder like `sluice secrets rotate --data`, prints `reached` before the given step, and blocks there.
 //
 //   node rotating-process.ts <folder> sql|tell <pattern> <nth>
 
 import { join } from 'node:path'
-import type { Database, SqlValue } from '../../config/postgres/database.ts'
+import type { Database, SqlValue } from '../../database/database.ts'
 import { sources } from '../../roles/roles.ts'
 import { withControlPlane } from '../../roles/tools/control-plane.ts'
 import { rotateInFolder } from '../../roles/tools/secrets.ts'
@@ -11,7 +11,7 @@ import { rotateInFolder } from '../../roles/tools/secrets.ts'
 const [data, kind, pattern, nth] = process.argv.slice(2) as [string, string, string, string]
 let met = 0
 
-/** @param text a statement that is about to be sent, or a sentence that was about to be printed */
+/** @param text a statement before it is sent, or a line before it is printed */
 async function pass(of: string, text: string): Promise<void> {
   if (of !== kind || !new RegExp(pattern).test(text) || ++met < Number(nth)) return
   console.log('reached')

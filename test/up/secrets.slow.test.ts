@@ -1,4 +1,4 @@
-// The master key of `sluice up` is replaced while it is stopped: killed anywhere, the folder starts, and the next run finishes what was begun.
+// Replaces the master key of a stopped `sluice up`: killed at any step, the folder can be started, and the next run finishes the rotation.
 
 import { cp, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,14 +11,14 @@ import { openPlatform, type Platform } from '../control-plane/platform.ts'
 import { spawnRole } from '../roles/processes.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call, expectStatus, makeSite, publish, type Site } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
-/** Of the folder that each test has a copy of: a device and a thousand things beside it, two batches. */
+/** For the folder that each test copies: a device and a thousand other things, two batches. */
 let site: Site
 let original: string
 
 beforeAll(async () => {
-  const folder = await disposableFolder()
+  const folder = await startedFolder()
   original = folder.path
   const platform = await startPlatform({ data: original })
   site = await makeSite(platform.url)
@@ -39,7 +39,7 @@ async function run(...words: string[]): Promise<{ code: unknown; printed: string
   return { code: await ended, printed: printed() }
 }
 
-/** Starts the platform once: its device publishes, and whoever has a token is answered. */
+/** Starts the platform once: its device can publish, and a token gets `ofToken`. */
 async function expectServing(data: string, ofToken: 200 | 401): Promise<void> {
   const platform = await startPlatform({ data })
   await expectStatus(publish(platform.url, site, [{ n: 'x', v: 1 }]), 202)
@@ -48,7 +48,7 @@ async function expectServing(data: string, ofToken: 200 | 401): Promise<void> {
   await platform.stop()
 }
 
-/** What the platform does with a folder, in this process: its control plane starts under what the file holds. */
+/** Runs the platform's control plane in this process, with the keys in the file. */
 async function opening<Result>(data: string, work: (platform: Platform) => Promise<Result>): Promise<Result> {
   return withControlPlane({ data }, sources, folder =>
     folder.withDatabase(async database => {
@@ -66,14 +66,14 @@ async function publishes({ plane }: Platform, secret = site.device.replace('Thin
   return (await plane.access.authorize({ credential, channel: site.channel, action: 'publish' })).allowed
 }
 
-test('it is refused while the platform runs; stopped, things keep their keys under a new one, which is alone, and tokens end', async () => {
+test('it is refused while the platform runs; once stopped, things keep their keys under the only new one, and tokens end', async () => {
   const { data, masterKeys } = await copy()
   const [old] = await masterKeys()
   const platform = await startPlatform({ data })
   for (const words of ['secrets rotate', 'policies repair'])
     expect(await run(...words.split(' '), '--data', data)).toEqual({
       code: 1,
-      printed: expect.stringMatching(/^the data folder \S+ is in use by process \d+: stop that one.*\n$/),
+      printed: expect.stringMatching(/^the data folder \S+ is in use by process \d+: stop it.*\n$/),
     })
   await platform.stop()
 
@@ -81,7 +81,7 @@ test('it is refused while the platform runs; stopped, things keep their keys und
   expect(rotated).toEqual({
     code: 0,
     printed: expect.stringMatching(
-      /^\S+master-key holds a new master key before the old one\n1001 thing keys were encrypted .*\n\S+master-key holds the new key alone: .*\n$/,
+      /^\S+master-key now contains a new master key before the old one\n1001 thing keys were re-encrypted .*\n\S+master-key contains only the new key: .*\n$/,
     ),
   })
   const keys = await masterKeys()
@@ -92,18 +92,18 @@ test('it is refused while the platform runs; stopped, things keep their keys und
   await expectServing(data, 401)
 })
 
-/** Before what the process is killed, and how many keys the file has then. Each run goes on with what the one before it left. */
+/** The step before which the process is killed, and the number of keys in the file then. Each run continues the previous one. */
 const kills: readonly (readonly [kind: 'sql' | 'tell', pattern: string, nth: number, keys: number])[] = [
-  ['tell', 'holds a new master key', 1, 2],
+  ['tell', 'contains a new master key', 1, 2],
   ['sql', 'FOR UPDATE SKIP LOCKED', 1, 2],
   ['sql', 'json_to_recordset', 2, 2],
   ['sql', 'SET key_check', 1, 2],
   ['sql', 'INSERT INTO control_plane.audit', 1, 2],
-  ['tell', 'under the master key', 1, 2],
-  ['tell', 'holds the new key alone', 1, 1],
+  ['tell', 'with the master key', 1, 2],
+  ['tell', 'contains only the new key', 1, 1],
 ]
 
-test('killed at each of its steps, the platform starts, with its tokens as long as the old key is there, and the next run goes on', async () => {
+test('killed at each of its steps, the platform starts, with its tokens as long as the old key is there, and the next run continues', async () => {
   const { data, masterKeys } = await copy()
   const [old] = await masterKeys()
   for (const [kind, pattern, nth, keys] of kills) {
@@ -122,7 +122,7 @@ test('killed at each of its steps, the platform starts, with its tokens as long 
   await expectServing(data, 401)
 })
 
-test('a previous key in its time of grace keeps the old key in the folder; the run after it takes that away', async () => {
+test('a previous key in its grace period keeps the old key in the folder; the next run removes that', async () => {
   const { data, masterKeys } = await copy()
   const [old] = await masterKeys()
   const replaceKey = (body: object) =>
@@ -134,18 +134,18 @@ test('a previous key in its time of grace keeps the old key in the folder; the r
   expect(await run('secrets', 'rotate', '--data', data)).toEqual({
     code: 0,
     printed: expect.stringMatching(
-      /the old key stays until \S+Z, for the previous key of a thing in its time of grace: run this again then/,
+      /the old key is kept until \S+Z for the previous key of a thing in its grace period: run this again afterwards/,
     ),
   })
   expect((await masterKeys()).slice(1)).toEqual([old])
   expect(await opening(data, async platform => [await publishes(platform), await publishes(platform, key)])).toEqual([true, true])
-  // It ends early.
+  // It ends the grace period early.
   await replaceKey({})
-  expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/holds the new key alone/) })
+  expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/contains only the new key/) })
   expect(await masterKeys()).toHaveLength(1)
 })
 
-test('an external key that its device has not shown since keeps the old key in the folder; the run after a fetch takes that away', async () => {
+test('an external key that its device has not sent since keeps the old key in the folder; the run after a fetch removes that', async () => {
   const { data, masterKeys } = await copy()
   const [old] = await masterKeys()
   const body = { external_id: 'gateway', external_key: 'an external key' }
@@ -153,7 +153,7 @@ test('an external key that its device has not shown since keeps the old key in t
   const kept = await run('secrets', 'rotate', '--data', data)
   expect(kept).toEqual({
     code: 0,
-    printed: expect.stringMatching(/the old key stays, for the external key of a device, until it has fetched/),
+    printed: expect.stringMatching(/the old key is kept for the external key of a device, until it has fetched/),
   })
   expect((await masterKeys()).slice(1)).toEqual([old])
   const fetch = () =>
@@ -162,11 +162,11 @@ test('an external key that its device has not shown since keeps the old key in t
       return (await call(url, 'GET', `/things/bootstrap/${body.external_id}`, device)).status
     })
   expect(await fetch()).toBe(200)
-  expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/holds the new key alone/) })
+  expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/contains only the new key/) })
   expect([(await masterKeys()).length, await fetch()]).toEqual([1, 200])
 })
 
-test('a file with the keys of another folder stops it, and stays as it is', async () => {
+test('a file with the keys of another folder stops it, and is not changed', async () => {
   const { data } = await copy()
   const text = `${generateSecret()}\n${generateSecret()}\n`
   await writeFile(join(data, 'master-key'), text)

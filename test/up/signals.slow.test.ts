@@ -4,13 +4,13 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { call, makeSite, publish, readAll } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
 const checkout = new URL('../..', import.meta.url).pathname
 
-/** The process that npm runs: the signal must reach it, and npm must pass on how it ended. */
+/** The process that npm runs: the signal must reach it, and npm must pass on its exit code. */
 test.each(['SIGTERM', 'SIGINT'] as const)('%s to npm start drains, exits with 0, and nothing published is lost', async signal => {
-  await using folder = await disposableFolder()
+  await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path, npmStartIn: checkout })
   const site = await makeSite(platform.url)
   const answers = await Promise.all(Array.from({ length: 50 }, (_, v) => publish(platform.url, site, [{ n: 'count', v }])))
@@ -24,8 +24,8 @@ test.each(['SIGTERM', 'SIGINT'] as const)('%s to npm start drains, exits with 0,
   expect(await platform.stop()).toBe(0)
 })
 
-test('a request under way when the signal comes is answered', async () => {
-  await using folder = await disposableFolder()
+test('a running request is answered after the signal', async () => {
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const site = await makeSite(platform.url)
   const pending = Array.from({ length: 20 }, (_, v) => publish(platform.url, site, [{ n: 'count', v }]))
@@ -37,11 +37,11 @@ test('a request under way when the signal comes is answered', async () => {
   expect(await stopped).toBe(0)
 })
 
-test('a second signal exits at once, although a request is under way', async () => {
-  await using folder = await disposableFolder()
+test('a second signal exits immediately, even with a running request', async () => {
+  await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const { hostname, port } = new URL(platform.url)
-  // A request whose body never comes keeps the server open for its part of the drain.
+  // A request whose body never arrives keeps the server open for its part of the drain.
   const socket = connect(Number(port), hostname)
   socket.on('error', () => undefined)
   socket.write(

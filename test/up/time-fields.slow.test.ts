@@ -1,13 +1,13 @@
-// The platform with time fields configured: documents are stored under the time that they hold.
+// The platform with configured time fields: documents are stored with the time that they contain.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { call, expectStatus, makeSite } from './operator.ts'
-import { disposableFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
-test('Created comes from the first time field that a document holds, exact to the nanosecond, and without one from its reception', async () => {
-  await using folder = await disposableFolder()
+test('Created comes from the first time field in a document, exact to the nanosecond, and otherwise from its reception', async () => {
+  await using folder = await startedFolder()
   const file = join(folder.path, 'sluice.toml')
   await writeFile(
     file,
@@ -21,7 +21,7 @@ field_name = "at"
 field_format = "unix_ns"
 `,
   )
-  const platform = await startPlatform({ data: join(folder.path, 'data'), arguments: ['--config', file] })
+  const platform = await startPlatform({ data: folder.path, arguments: ['--config', file] })
   const { channel, device, owner } = await makeSite(platform.url)
   const body = '[{"measured":"2024-07-01 08:00:00.25","at":1,"n":1},{"at":1719835200123456789,"n":2},{"n":3}]'
   const beforeMs = Date.now()
@@ -39,7 +39,7 @@ field_format = "unix_ns"
   expect(await platform.stop()).toBe(0)
 })
 
-/** Created, every digit of it, by the number n in the payload; waits until `count` documents are stored. */
+/** Created in full by the number n in the payload; waits until `count` documents are stored. */
 async function createdOf(base: string, channel: string, authorization: string, count: number): Promise<Map<number, string>> {
   for (;;) {
     const { text } = await expectStatus(call(base, 'GET', `/channels/${channel}/messages?format=climate`, { authorization }), 200)

@@ -1,43 +1,49 @@
-// The exact check behind a load: each message that was acknowledged is in the store once, with all its rows and their values, or it is a
-// dead letter, or it has none; and what was not acknowledged is there at most once. It trusts nothing of the writer's.
+// The exact check after a load: each acknowledged message is in the store once, with all its rows and their values, or it is a dead letter,
+// or it has no rows; unacknowledged ones are there at most once. A dead letter has rows only if one of its letters says that it is partial.
+// Uses no code of the writer.
 
+import { logPartition } from '../../transformers/log-partition.ts'
 import { readTopic } from '../pipeline/kafka/stored-messages.ts'
 import type { Load } from './load.ts'
 import { numberIn } from './messages.ts'
-import type { Books, StoreSite } from './stores/store-site.ts'
+import type { Books, StoredRow } from './stores/store-site.ts'
 
 export interface Counted {
   readonly sent: number
   readonly acknowledged: number
-  /** Not acknowledged, and in the log all the same. */
+  /** Not acknowledged, but in the log. */
   readonly unacknowledgedInLog: number
   readonly messages: number
   readonly rows: number
   readonly deadLetters: number
-  /** Of the dead letters, those that are another one once more: a crash may double one. */
+  /** Dead letters that repeat another one: a crash may duplicate one. */
   readonly doubledLetters: number
+  /** Dead letters that left rows. */
+  readonly partial: number
   readonly empty: number
 }
 
 export interface CheckResult {
   readonly counted: Counted
-  /** What is wrong; empty where all is right. */
+  /** Empty if everything is right. */
   readonly faults: readonly string[]
 }
 
 export interface Checked {
   readonly load: Load
-  readonly store: Pick<StoreSite, 'rows' | 'books'>
+  readonly rows: AsyncIterable<StoredRow>
+  /** Of a store that keeps positions. */
+  readonly books: readonly Books[] | undefined
   readonly brokers: readonly string[]
-  readonly topic: string
+  readonly topics: readonly string[]
   readonly writer: string
-  /** By partition, where the log ends. */
+  /** The ends of the log by partition. */
   readonly ends: ReadonlyMap<number, number>
 }
 
 const faultsMax = 10
 
-export async function check({ load, store, brokers, topic, writer, ends }: Checked): Promise<CheckResult> {
+export async function check({ load, rows, books, brokers, topics, writer, ends }: Checked): Promise<CheckResult> {
   const faults: string[] = []
   let faultCount = 0
   const fault = (text: string): void => {
@@ -45,9 +51,11 @@ export async function check({ load, store, brokers, topic, writer, ends }: Check
     if (faults.length < faultsMax) faults.push(text)
   }
 
-  /** By number, the place at which its rows are. */
+  /** The place of a message's rows, by its number. */
   const stored = new Map<number, string>()
-  let rows = 0
+  /** The same for messages that the store must refuse. */
+  const left = new Map<number, string>()
+  let rowCount = 0
   let current: { partition: number; offset: number; table: string; texts: string[]; indexes: number[] } | undefined
 
   function settle(): void {
@@ -58,8 +66,9 @@ export async function check({ load, store, brokers, topic, writer, ends }: Check
     if (number === undefined || number >= load.sent()) return fault(`${place} in ${table}: rows that nobody sent: ${texts[0]}`)
     const before = stored.get(number)
     if (before !== undefined) fault(`message ${number} is stored twice: at ${before} and at ${place}`)
-    stored.set(number, place)
     const { expected } = load.message(number)
+    if ('rule' in expected && expected.rule === 'store-refused') return void left.set(number, place)
+    stored.set(number, place)
     if (!('rows' in expected)) return fault(`message ${number} at ${place} is in ${table}, and should be ${JSON.stringify(expected)}`)
     const isRight =
       table === expected.table &&
@@ -75,8 +84,8 @@ export async function check({ load, store, brokers, topic, writer, ends }: Check
     }
   }
 
-  for await (const row of store.rows()) {
-    rows++
+  for await (const row of rows) {
+    rowCount++
     if (current?.partition !== row.partition || current.offset !== row.offset || current.table !== row.table) {
       settle()
       current = { partition: row.partition, offset: row.offset, table: row.table, texts: [], indexes: [] }
@@ -86,23 +95,25 @@ export async function check({ load, store, brokers, topic, writer, ends }: Check
   }
   settle()
 
-  const letters = new Map<number, string>()
+  const deadLetters = new Map<number, string>()
+  const partial = new Set<number>()
   let doubledLetters = 0
-  for (const { key, value, headers } of await readTopic(brokers, `${topic}.dead-letters.${writer}`)) {
+  for (const { log, topic, key, value, headers } of await deadLettersOf(brokers, topics, writer)) {
     const header = (name: string): string | undefined => headers.findLast(([found]) => found === name)?.[1]?.toString()
-    const place = `${header('sluice.partition')}-${header('sluice.offset')}`
+    const place = `${logPartition(log, Number(header('sluice.partition')))}-${header('sluice.offset')}`
     const number = numberIn(value.toString())
     if (number === undefined) {
       fault(`a dead letter of ${place} that nobody sent: ${value.toString().slice(0, 100)}`)
       continue
     }
-    const before = letters.get(number)
+    if (header('sluice.partial') === 'true') partial.add(number)
+    const before = deadLetters.get(number)
     if (before === place) {
       doubledLetters++
       continue
     }
     if (before !== undefined) fault(`message ${number} is a dead letter at ${before} and at ${place}`)
-    letters.set(number, place)
+    deadLetters.set(number, place)
     const { expected, outgoing } = load.message(number)
     const rule = header('sluice.rule')
     if (!('rule' in expected) || expected.rule !== rule)
@@ -113,13 +124,19 @@ export async function check({ load, store, brokers, topic, writer, ends }: Check
       fault(`the dead letter of message ${number} names the topic ${header('__connect.errors.topic')}`)
   }
 
+  for (const [number, place] of left) {
+    if (!partial.has(number)) fault(`message ${number} at ${place} is to be refused, and has rows that no dead letter tells of`)
+    if (deadLetters.get(number) !== place)
+      fault(`message ${number} has rows at ${place}, and its dead letter is of ${deadLetters.get(number)}`)
+  }
+
   let empty = 0
   let unacknowledgedInLog = 0
   for (let number = 0; number < load.sent(); number++) {
     const { expected } = load.message(number)
     const place = load.placeOf(number)
-    const found = stored.get(number) ?? letters.get(number)
-    if (stored.has(number) && letters.has(number)) fault(`message ${number} is stored, and a dead letter`)
+    const found = stored.get(number) ?? deadLetters.get(number)
+    if (stored.has(number) && deadLetters.has(number)) fault(`message ${number} is stored, and a dead letter`)
     if (place === undefined) {
       if (found !== undefined) unacknowledgedInLog++
       continue
@@ -128,7 +145,7 @@ export async function check({ load, store, brokers, topic, writer, ends }: Check
     else if (found === undefined) fault(`message ${number} was acknowledged at ${place.partition}-${place.offset}, and is nowhere`)
   }
 
-  if (store.books !== undefined) checkBooks(await store.books(), ends, { stored: stored.size, deadLettered: letters.size }, fault)
+  if (books !== undefined) checkBooks(books, ends, { stored: stored.size, deadLettered: deadLetters.size }, fault)
   if (faultCount > faults.length) faults.push(`and ${faultCount - faults.length} more`)
   const acknowledged = load.acknowledged()
   return {
@@ -137,16 +154,26 @@ export async function check({ load, store, brokers, topic, writer, ends }: Check
       acknowledged,
       unacknowledgedInLog,
       messages: stored.size,
-      rows,
-      deadLetters: letters.size,
+      rows: rowCount,
+      deadLetters: deadLetters.size,
       doubledLetters,
+      partial: left.size,
       empty,
     },
     faults,
   }
 }
 
-/** The store's own books add up, and say what was counted. */
+/** By topic, and its index. */
+async function deadLettersOf(brokers: readonly string[], topics: readonly string[], writer: string) {
+  const found = topics.map(async (topic, log) => {
+    const messages = await readTopic(brokers, `${topic}.dead-letters.${writer}`)
+    return messages.map(message => ({ log, topic, ...message }))
+  })
+  return (await Promise.all(found)).flat()
+}
+
+/** The store's ledger adds up, and agrees with the counts. */
 function checkBooks(
   books: readonly Books[],
   ends: ReadonlyMap<number, number>,

@@ -1,24 +1,27 @@
-// What is done to writers, and to what they stand on, while messages flow: one kind of fault each, struck at a moment, and then over.
+// Faults of writers and their dependencies while messages flow: each kind strikes at a given moment, and ends later.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Random } from '../fuzz/random.ts'
-import type { Proxy } from '../servers/proxy.ts'
+import type { Proxy } from '../servers/process/proxy.ts'
 import type { Site } from './site.ts'
 
 export interface Fault {
-  /** Of a fault that strikes one writer: its place. */
+  /** The place of the writer, for a fault of one writer. */
   readonly place?: number
   readonly detail: string
-  /** Resolves when it has struck. */
+  /** Resolves when the fault has begun. */
   strike(): Promise<unknown>
-  /** Resolves when nothing hinders any more. */
+  /** Resolves when the fault is over. */
   end(): Promise<unknown>
 }
 
-/** Between writers and the store, always: so that a batch is on its way for longer than none is. */
+/** Latency to the store, at all times: so that there is usually a batch in flight. */
 export const usualLatencyMs = 10
 
-/** No fault between writers and what they stand on. */
+/** Within which the workers of a writer start again. */
+const workersMsMax = 15_000
+
+/** Removes all faults between writers and their dependencies. */
 export async function calm(proxy: Proxy, latencyMs = 0): Promise<void> {
   await proxy.heal()
   proxy.latency(latencyMs)
@@ -32,7 +35,12 @@ export const faultKinds = {
       place,
       detail: `writer ${place}`,
       async strike() {
-        if ((await site.writers[place]?.endWorker(nth)) !== true) throw new Error('the writer had no worker to end')
+        // After an earlier fault its workers may be about to start again.
+        const untilMs = performance.now() + workersMsMax
+        while ((await site.writers[place]?.endWorker(nth)) !== true) {
+          if (performance.now() > untilMs) throw new Error('the writer had no worker to end')
+          await wait(20)
+        }
       },
       end: nothing,
     }
@@ -130,5 +138,5 @@ function placeOf({ writers }: Site, random: Random): number {
 }
 
 async function nothing(): Promise<void> {
-  // It was over when it had struck.
+  // It ended by itself.
 }

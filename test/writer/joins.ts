@@ -1,5 +1,5 @@
-// The run of members that come and go: writers join the consumer group and leave it while messages flow, and all the time it is watched
-// whether any committed offset is above what is stored. Used by the suite, in its short form, and by `npm run soak`.
+// A run of changing members: writers join and leave the consumer group while messages flow, and committed offsets are compared with the store
+// continuously. Used by the suite in its short form, and by `npm run soak`.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { openRandom } from '../fuzz/random.ts'
@@ -12,7 +12,7 @@ import { stopFault, verdict } from './verdict.ts'
 
 export interface JoinPlan {
   readonly seed: number
-  /** Between one member's coming or going and the next. */
+  /** Between one join or leave and the next. */
   readonly everyMs: number
   readonly changes: number
   readonly perSecond: number
@@ -22,15 +22,15 @@ export interface JoinPlan {
 export interface Change {
   readonly what: string
   readonly members: number
-  /** Offsets that the store went on by until the next change. */
+  /** Offsets by which the store advanced until the next change. */
   readonly progress: number
-  /** The longest time in which it did not go on at all. */
+  /** The longest time without any progress. */
   readonly stillMs: number
 }
 
 export interface JoinReport {
   readonly changes: readonly Change[]
-  /** How often commits were held against the store. */
+  /** How often commits were compared with the store. */
   readonly looks: number
   readonly counted: Counted
   readonly seconds: number
@@ -55,7 +55,7 @@ export async function joinRun({ seed, everyMs, changes: count, perSecond, onProg
     const leaving: Promise<void>[] = []
     let stored = sumOf(await site.positions())
     for (let nth = 0; nth < count; nth++) {
-      // A member that has just come is there before another one goes.
+      // A member that has just joined is ready before another one leaves.
       for (const writer of site.writers) if (writer !== undefined) await untilReady(writer)
       const untilMs = performance.now() + everyMs
       watched.restart()
@@ -63,7 +63,7 @@ export async function joinRun({ seed, everyMs, changes: count, perSecond, onProg
       const free = [...site.writers.keys()].filter(place => site.writers[place] === undefined)
       const joins = free.length > 0 && (working.length === 1 || random.oneIn(2))
       const place = random.pick(joins ? free : working)
-      // Some leave without a word, as those do that crash.
+      // Some are killed and do not leave the group.
       const signal = random.oneIn(3) ? 'SIGKILL' : 'SIGTERM'
       if (joins) await site.start(place)
       else leaving.push(stopFault(site, place, signal).then(found => void faults.push(...found)))
@@ -106,7 +106,7 @@ interface Watched {
   readonly done: Promise<{ looks: number; ahead: string[] }>
 }
 
-/** Asks the group for its commits and then the store for its positions, again and again: the store only ever goes on. */
+/** Repeatedly reads the group's commits and then the store's positions, which only increase. */
 function watch({ tools, store, topic }: Site<RelationalSite>, ending: AbortSignal): Watched {
   let stillSinceMs = performance.now()
   let longestMs = 0
@@ -117,7 +117,7 @@ function watch({ tools, store, topic }: Site<RelationalSite>, ending: AbortSigna
     let looks = 0
     let before = 0
     while (!ending.aborted) {
-      // Whoever asks for commits may be told to come again.
+      // The query for commits may have to be retried.
       const committed = await tools.committed(topic, writerName).catch(() => undefined)
       const positions = await store.positions()
       for (const [partition, offset] of committed ?? []) {

@@ -1,9 +1,9 @@
-// The kill run: messages flow, and again and again something dies, stands still or is cut off in the middle of it; at the end each message is
-// where it should be. Used by the suite, in its short form, and by `npm run soak`.
+// The kill run: while messages flow, something repeatedly dies, freezes or is cut off; at the end no message is lost or duplicated.
+// Used by the suite in its short form, and by `npm run soak`.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { KafkaSourceOptions } from '../../pipeline/kafka/options.ts'
 import { openRandom, type Random } from '../fuzz/random.ts'
+import { foreignLayout } from '../pipeline/envelope/foreign-messages.ts'
 import type { Counted } from './check.ts'
 import { calm, type FaultKind, faultKinds, faultNames, usualLatencyMs } from './faults.ts'
 import { type Load, startLoad } from './load.ts'
@@ -17,13 +17,19 @@ export interface KillPlan {
   readonly seed: number
   /** How often each kind of fault strikes. */
   readonly rounds: number
-  /** All if not given. */
+  /** All by default. */
   readonly kinds?: readonly FaultKind[]
-  /** A relational one if not given. */
+  /** A relational store by default. */
   readonly openStore?: () => Promise<StoreSite>
-  /** The Kafka client that the writers read with. */
-  readonly client?: KafkaSourceOptions['client']
-  /** After so long no further round begins, however many were asked for. */
+  /** Of each topic; one with twelve by default. */
+  readonly partitions?: readonly number[]
+  /** Whether the writers are static members of their group. */
+  readonly isNamed?: boolean
+  /** Whether the topic is one of another producer. */
+  readonly isForeign?: boolean
+  /** Further rounds begin until so many messages are acknowledged. */
+  readonly acknowledgedMin?: number
+  /** No further round begins after this time. */
   readonly msMax?: number
   readonly perSecond: number
   readonly onProgress?: (line: string) => void
@@ -32,11 +38,11 @@ export interface KillPlan {
 export interface Strike {
   readonly kind: FaultKind
   readonly detail: string
-  /** Acknowledged by the log and not settled by the store, at the moment before. */
+  /** Acknowledged by the log and not settled by the store, just before the fault. */
   readonly inFlight: number
-  /** Of these, in the writers' own hands by their metrics, up to a second before. */
+  /** Those that are in the writers themselves, by their metrics, which may be a second old. */
   readonly inWriters: number
-  /** From the strike until everything that was in flight then was settled; undefined where the next one came before. */
+  /** Time from the fault until everything then in flight was settled; undefined if the next fault came earlier. */
   readonly recoveredMs: number | undefined
 }
 
@@ -44,7 +50,7 @@ export interface KillReport {
   readonly strikes: readonly Strike[]
   readonly counted: Counted
   readonly seconds: number
-  /** What is wrong; empty where each message is where it should be. */
+  /** Empty if no message is lost or duplicated. */
   readonly faults: readonly string[]
 }
 
@@ -57,37 +63,52 @@ export async function killRun(plan: KillPlan): Promise<KillReport> {
     rounds,
     openStore = openRelationalSite,
     kinds = faultNames,
-    client = 'platformatic',
+    partitions = [12],
+    isNamed = false,
+    isForeign = false,
+    acknowledgedMin = 0,
     msMax = Number.POSITIVE_INFINITY,
     perSecond,
     onProgress,
   } = plan
   const random = openRandom(seed, 'kills', 0)
-  // Batches are small and often on their way.
-  const environment = { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20', SVC_LOG_CLIENT: client }
-  const site = await openSiteOn<StoreSite>(openStore, { places: 2, environment })
+  // Small batches, of which one is usually in flight.
+  const environment = { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20' }
+  const site = await openSiteOn<StoreSite>(openStore, {
+    partitions,
+    places: 2,
+    isNamed,
+    layout: isForeign ? foreignLayout : {},
+    environment,
+  })
   const startedMs = performance.now()
   try {
     await calm(site.store.proxy, usualLatencyMs)
     for (const writer of await Promise.all([site.start(0), site.start(1)])) await untilReady(writer)
-    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond, store: site.store.name })
-    await load.flowing
-    const strikes: Strike[] = []
-    const faults: string[] = []
-    for (let round = 0; round < rounds && performance.now() - startedMs < msMax; round++) {
-      for (const kind of shuffled(kinds, random)) {
-        const strike = await struck(site, load, kind, random, faults)
-        strikes.push(strike)
-        onProgress?.(lineOf(strikes.length, strike, performance.now() - startedMs))
+    const load = await startLoad(site.kafka.brokers, site.topics, { perSecond, store: site.store.name, isForeign })
+    try {
+      await load.flowing
+      const strikes: Strike[] = []
+      const faults: string[] = []
+      const isMore = (round: number): boolean => round < rounds || load.acknowledged() < acknowledgedMin
+      for (let round = 0; isMore(round) && performance.now() - startedMs < msMax; round++) {
+        for (const kind of shuffled(kinds, random)) {
+          const strike = await struck(site, load, kind, random, faults)
+          strikes.push(strike)
+          onProgress?.(lineOf(strikes.length, strike, performance.now() - startedMs))
+        }
       }
-    }
-    onProgress?.('the load ends, and the writers drain')
-    const end = await verdict(site, load)
-    return {
-      strikes,
-      counted: end.counted,
-      seconds: Math.round((performance.now() - startedMs) / 1000),
-      faults: [...faults, ...end.faults],
+      onProgress?.('the load ends, and the writers drain')
+      const end = await verdict(site, load)
+      return {
+        strikes,
+        counted: end.counted,
+        seconds: Math.round((performance.now() - startedMs) / 1000),
+        faults: [...faults, ...end.faults],
+      }
+    } finally {
+      // Also after a failure: a running load keeps the process alive.
+      await load.stop()
     }
   } finally {
     await site.close()
@@ -103,7 +124,7 @@ async function struck(site: Site, load: Load, kind: FaultKind, random: Random, f
   const struckMs = performance.now()
   await within(fault.strike(), 20_000, `${kind} did not strike`)
   await fault.end()
-  // Now and then the next comes before all is well again.
+  // Sometimes the next fault comes before recovery.
   let recoveredMs: number | undefined
   if (!random.oneIn(4)) {
     if (await site.untilStored(ends, recoveryMsMax)) recoveredMs = Math.round(performance.now() - struckMs)
@@ -112,7 +133,7 @@ async function struck(site: Site, load: Load, kind: FaultKind, random: Random, f
   return { kind, detail: fault.detail, inFlight, inWriters, recoveredMs }
 }
 
-/** Waits for messages that the log has acknowledged and the store has not settled; in the hands of that writer, where one is named. */
+/** Waits for messages that the log has acknowledged and the store has not settled; in that writer, if one is given. */
 async function untilInFlight(site: Site, load: Load, place: number | undefined): Promise<{ inFlight: number; inWriters: number }> {
   const untilMs = performance.now() + inFlightMsMax
   for (;;) {

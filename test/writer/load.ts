@@ -1,75 +1,97 @@
-// A load of known messages: appended to Kafka at a steady rate, and what was acknowledged is remembered with its place.
+// A load of known messages: appended to Kafka at a steady rate; acknowledged ones are remembered with their place.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { type KafkaLog, openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
 import type { StoreName } from '../../roles/stores/store.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
+import { foreignMessageOf } from '../pipeline/envelope/foreign-messages.ts'
 import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
 import { messageOf, type TestMessage } from './messages.ts'
 
 export interface Load {
   /** The message of this number. */
   message(number: number): TestMessage
-  /** How many were sent: their numbers are 0 to below this. */
+  /** How many were sent: they have the numbers from 0 on. */
   sent(): number
   acknowledged(): number
-  /** Where the message lies; undefined for one that was not acknowledged, which may lie there or not. */
+  /** The message's place, whose partition is a `LogPartition`; undefined if it was not acknowledged, so it may or may not be there. */
   placeOf(number: number): { partition: number; offset: number } | undefined
-  /** By partition, the offset behind the last message that was acknowledged. */
+  /** By partition, the offset after the last acknowledged message. */
   ends(): ReadonlyMap<number, number>
   /** Resolves with the first acknowledgement. */
   readonly flowing: Promise<void>
-  /** Resolves when everything that was sent is acknowledged, or refused. */
+  /** Resolves when everything that was sent is acknowledged or refused. */
   stop(): Promise<void>
 }
 
 const appendsPerSecond = 40
-/** While the broker is away no more than this waits for it. */
+/** The most appends that wait while the broker is away. */
 const appendsMax = 16
 const offsetBits = 2 ** 40
 
 export interface LoadOptions {
   /** Messages; fewer while the broker is away. */
   readonly perSecond: number
-  /** Whether some are dead letters; they are if not given. */
+  /** Whether some are dead letters; true by default. */
   readonly poison?: boolean
-  /** Which store refuses some of them; relational if not given. */
+  /** The store that refuses some of them; relational by default. */
   readonly store?: StoreName
+  /** Whether they are those of another producer. */
+  readonly isForeign?: boolean
 }
 
 export async function startLoad(
   brokers: readonly string[],
-  topic: string,
-  { perSecond, poison = true, store = 'relational' }: LoadOptions,
+  topic: string | readonly string[],
+  { perSecond, poison = true, store = 'relational', isForeign = false }: LoadOptions,
 ): Promise<Load> {
-  const log = await openKafkaLog(logSettings(brokers, topic, { queueBytes: 64 << 20, appendTimeoutMs: 20_000 }), silent)
+  const topics = [topic].flat()
+  const logs = await Promise.all(
+    topics.map(name => openKafkaLog(logSettings(brokers, name, { queueBytes: 64 << 20, appendTimeoutMs: 20_000 }), silent)),
+  )
   const epochSeconds = Math.floor(Date.now() / 1000)
-  const message = (number: number): TestMessage => messageOf(number, epochSeconds, poison ? store : undefined)
+  const message = (number: number): TestMessage =>
+    isForeign ? foreignMessageOf(number, epochSeconds, poison) : messageOf(number, epochSeconds, poison ? store : undefined)
   const places: number[] = []
   const ends = new Map<number, number>()
   const stopping = new AbortController()
   const first = Promise.withResolvers<void>()
   let acknowledged = 0
 
+  /** The topics take turns. */
   async function append(from: number, to: number): Promise<void> {
-    const messages = Array.from({ length: to - from }, (_, at) => message(from + at).outgoing)
+    const numbers = Array.from({ length: to - from }, (_, at) => from + at)
+    await Promise.all(
+      logs.map((log, nth) =>
+        appendTo(
+          log,
+          nth,
+          numbers.filter(number => number % logs.length === nth),
+        ),
+      ),
+    )
+  }
+
+  async function appendTo(log: KafkaLog, nth: number, numbers: readonly number[]): Promise<void> {
     try {
-      const positions = await log.append(messages)
-      for (const [at, { partition, offset }] of positions.entries()) {
-        places[from + at] = partition * offsetBits + offset
-        if (offset >= (ends.get(partition) ?? 0)) ends.set(partition, offset + 1)
+      const positions = await log.append(numbers.map(number => message(number).outgoing))
+      for (const [index, { partition, offset }] of positions.entries()) {
+        const at = logPartition(nth, partition)
+        places[numbers[index]!] = at * offsetBits + offset
+        if (offset >= (ends.get(at) ?? 0)) ends.set(at, offset + 1)
       }
-      acknowledged += messages.length
+      acknowledged += numbers.length
       first.resolve()
     } catch (error) {
       if (!(error instanceof LogUnavailableError)) throw error
     }
   }
 
-  const ended = flow(log)
+  const ended = flow()
   ended.catch(() => undefined)
 
-  async function flow(log: KafkaLog): Promise<void> {
+  async function flow(): Promise<void> {
     const underWay = new Set<Promise<void>>()
     const startedMs = performance.now()
     let due = 0
@@ -81,11 +103,11 @@ export async function startLoad(
       if (underWay.size >= appendsMax) await Promise.race(underWay)
       due += 1000 / appendsPerSecond
       await wait(Math.max(0, startedMs + due - performance.now()))
-      // What was not sent while the broker was away is not made up for.
+      // Messages that were not sent while the broker was away are not sent later.
       due = Math.max(due, performance.now() - startedMs - 100)
     }
     await Promise.all(underWay)
-    await log.close()
+    await Promise.all(logs.map(log => log.close()))
   }
 
   return {

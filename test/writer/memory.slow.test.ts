@@ -1,9 +1,9 @@
-// A store that is slow, and messages that wait: the writer takes no more than it has room for, and its memory stays flat.
+// A slow store and many waiting messages: the writer reads only as much as fits, and its memory stays flat.
 
 import { expect, test } from 'vitest'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
-import { missingKafka } from '../servers/kafka-install.ts'
-import { missingPostgres } from '../servers/postgres-install.ts'
+import { missingKafka } from '../servers/install/kafka.ts'
+import { missingPostgres } from '../servers/install/postgres.ts'
 import { memoryRun } from './memory.ts'
 
 describeUnlessMissing('memory', missingKafka() ?? missingPostgres(), () => {
@@ -12,10 +12,11 @@ describeUnlessMissing('memory', missingKafka() ?? missingPostgres(), () => {
     const said = JSON.stringify(report)
     if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)
     expect(report.peakMib, said).toBeLessThan(350)
-    expect(report.growthMib, said).toBeLessThan(10)
-    // It works on, and slowly.
+    // In this short time the heap may still settle; the long run allows half as much.
+    expect(report.growthMib, said).toBeLessThan(20)
+    // It makes progress, slowly.
     expect(report.settled, said).toBeGreaterThan(1_000)
     expect(report.settled, said).toBeLessThan(250_000)
     expect(report.batchesPerSecond, said).toBeLessThan(6)
-  }, 240_000)
+  })
 })

@@ -1,4 +1,4 @@
-// The memory run: far more messages wait than a slow store takes, and the resident memory of the writer is watched. Used by the suite, in its
+// The memory run: many more messages wait than a slow store takes, and the writer's resident memory is measured. Used by the suite in its
 // short form, and by `npm run soak`.
 
 import { setTimeout as wait } from 'node:timers/promises'
@@ -17,29 +17,29 @@ export interface MemoryPlan {
 }
 
 export interface MemoryReport {
-  /** One each half second, from when all messages were there. */
+  /** One each half second, from when all messages were in the log. */
   readonly samplesMib: readonly number[]
   readonly peakMib: number
-  /** By how much the mean of the last third is above that of the middle one. */
+  /** The mean of the last third minus that of the middle one. */
   readonly growthMib: number
   readonly settled: number
   readonly batchesPerSecond: number
 }
 
 const sampleMs = 500
-/** There and back: a second for each batch. */
+/** Each way: a second for each batch. */
 const storeLatencyMs = 500
 const appendMessages = 2_000
 const appendsMax = 8
 
-/** @throws Error where the writer ends */
+/** @throws Error if the writer ends */
 export async function memoryRun({ messages, workers, seconds, onProgress }: MemoryPlan): Promise<MemoryReport> {
-  // With the limits that it has by default: that is what is measured.
+  // With its default limits, which are what is measured.
   const site = await openSite({ environment: { SVC_WORKERS_COUNT: String(workers) } })
   try {
     const writer = await site.start(0)
     await untilReady(writer)
-    // Not before: what it asks at its start would take its time, too.
+    // Not earlier, because it would also slow down the writer's start.
     site.store.proxy.latency(storeLatencyMs)
     await fill(site, messages, onProgress)
     const samplesMib: number[] = []
@@ -84,7 +84,7 @@ async function fill(site: Site<RelationalSite>, messages: number, onProgress: Me
   await log.close()
 }
 
-/** Transactions so far, nearly all of them a batch's. */
+/** Number of transactions so far, nearly all of them batches. */
 async function batchesOf(site: Site<RelationalSite>): Promise<number> {
   const [row] = await site.store.query<{ commits: number }>(
     'SELECT xact_commit::int AS commits FROM pg_stat_database WHERE datname = current_database()',

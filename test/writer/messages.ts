@@ -1,9 +1,9 @@
-// The messages of a load: each carries its number, and everything about it, also what must become of it, follows from that number.
+// The messages of a load: each contains its number, from which everything else follows, including its expected outcome.
 
 import type { OutgoingMessage } from '../../pipeline/log.ts'
 import type { StoreName } from '../../roles/stores/store.ts'
 
-/** What must become of a message: rows in a table, a dead letter under a rule, or nothing. */
+/** The expected outcome of a message: rows in a table, a dead letter with a rule, or nothing. */
 export type Expected = { readonly table: string; readonly rows: readonly string[] } | { readonly rule: string } | { readonly empty: true }
 
 export interface TestMessage {
@@ -11,7 +11,7 @@ export interface TestMessage {
   readonly expected: Expected
 }
 
-/** A row as `rowText` makes it of what a store holds. */
+/** A stored row in the form of `rowText`. */
 export interface SenmlRow {
   readonly channel: string
   readonly publisher: string
@@ -38,11 +38,11 @@ export function documentText({ channel, publisher, subtopic, payload }: Document
 }
 
 const channels = 240
-const formats = ['engine', 'climate', 'Door State'] as const
+export const formats = ['engine', 'climate', 'Door State'] as const
 const packRecords = 12
 const encoder = new TextEncoder()
 
-/** The number of the message that bytes or names belong to; undefined where they hold none. */
+/** The number of the message to which bytes or names belong; undefined if they contain none. */
 export function numberIn(text: string): number | undefined {
   const found = /m(\d+)m/.exec(text)
   return found === null ? undefined : Number(found[1])
@@ -50,7 +50,7 @@ export function numberIn(text: string): number | undefined {
 
 type Kind = Partial<OutgoingMessage> & { expected: Expected }
 
-/** Of a thousand messages: how many of which kind, in this order. */
+/** Of a thousand messages: how many of each kind, in this order. */
 const shares: readonly (readonly [number, (number: number, epochSeconds: number, store: StoreName) => Kind])[] = [
   [620, record],
   [180, pack],
@@ -66,8 +66,8 @@ const shares: readonly (readonly [number, (number: number, epochSeconds: number,
 const goodShare = 985
 
 /**
- * @param epochSeconds about which the times of records lie; the same for all messages of a load
- * @param poison the store that refuses some of them; undefined where none is to be a dead letter
+ * @param epochSeconds the times of records are near it; the same for all messages of a load
+ * @param poison the store that refuses some of them; undefined for a load without dead letters
  */
 export function messageOf(number: number, epochSeconds: number, poison: StoreName | undefined): TestMessage {
   // Multiplied by a prime, so that the kinds are mixed.
@@ -133,15 +133,15 @@ function ofAnotherCentury(number: number) {
   return { payload: encoder.encode(JSON.stringify(made)), expected: { rule: 'time-range' } }
 }
 
-/** They fit through the log and the transformer, and not into the store. */
+/** The log and the transformer accept them, but not the store. */
 const refusals: Readonly<Record<StoreName, (number: number) => Kind>> = {
-  /** An index row holds 2,704 bytes. */
+  /** An index row has at most 2,704 bytes. */
   relational: number => withLongIdentifier(number, { publisher: 'p'.repeat(2100) }),
-  /** A part of a key holds 65,535 bytes. */
+  /** A part of a key has at most 65,535 bytes. */
   widecolumn: number => withLongIdentifier(number, { channel: 'c'.repeat(66_000) }),
-  /** A field is a number or a text. */
+  /** A field is either a number or text. */
   timeseries: number => refusedDocuments(number, [1, 'text']),
-  /** What speaks MongoDB's protocol here keeps no array in another one. */
+  /** FerretDB does not store an array inside another. */
   document: number => refusedDocuments(number, [1, [[1]]]),
 }
 

@@ -1,17 +1,17 @@
-// What a writer tells of itself, and where: metrics on the internal port alone, and what the log deleted unread in the name of its flow.
+// A writer's metrics: only on the internal port, with the lag of each partition reported once, and the messages that the log deleted unread.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
-import { missingKafka } from '../servers/kafka-install.ts'
-import { missingPostgres } from '../servers/postgres-install.ts'
+import { missingKafka } from '../servers/install/kafka.ts'
+import { missingPostgres } from '../servers/install/postgres.ts'
+import { undocumentedMetrics } from '../tidy/metrics.ts'
 import { startLoad } from './load.ts'
 import { untilReady, type WriterProcess } from './process.ts'
 import { openSite, type Site, shortWaits, writerName } from './site.ts'
 import type { RelationalSite } from './stores/relational.ts'
 
 async function openTestSite(options: Parameters<typeof openSite>[0] = {}): Promise<Site<RelationalSite>> {
-  const site = await openSite({ ...options, environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', SVC_LOG_ACCEPT_LOST: 'true' } })
+  const site = await openSite({ ...options, environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', ...options.environment } })
   onTestFinished(() => site.close())
   return site
 }
@@ -22,20 +22,14 @@ async function metricsOf({ internalUrl }: WriterProcess): Promise<string> {
 
 const all = [0, 1, 2, 3, 4, 5]
 
-/** In messages, by partition of the flow of messages. */
+/** In messages, by partition. */
 async function lagOf(writer: WriterProcess): Promise<Map<number, number>> {
   const lags = [...(await writer.metrics('consumer_lag_messages'))].filter(([labels]) => labels.includes(`component_id="${writerName}"`))
   return new Map(lags.map(([labels, messages]) => [Number(/partition="(\d+)"/.exec(labels)![1]), messages]))
 }
 
-/** Of each flow that lost messages: how many. */
-async function lostOf(writer: WriterProcess): Promise<Record<string, number>> {
-  const lines = (await metricsOf(writer)).matchAll(/^component_discarded_events_total\{(.*reason="deleted-unread".*)\} (\d+)$/gm)
-  return Object.fromEntries([...lines].map(([, labels, value]) => [/component_id="([^"]*)"/.exec(labels!)![1]!, Number(value)]))
-}
-
-describeUnlessMissing('what a writer tells', missingKafka() ?? missingPostgres(), () => {
-  test('health is told on both ports, metrics on the internal one alone', async () => {
+describeUnlessMissing('health and metrics of a writer', missingKafka() ?? missingPostgres(), () => {
+  test('both ports serve health, only the internal one metrics', async () => {
     const writer = await (await openTestSite()).start(0)
     await untilReady(writer)
     const answers = async (url: string): Promise<number[]> =>
@@ -45,6 +39,7 @@ describeUnlessMissing('what a writer tells', missingKafka() ?? missingPostgres()
     // Its own, and those of its workers.
     expect(await metricsOf(writer)).toMatch(/^process_cpu_user_seconds_total /m)
     expect(await metricsOf(writer)).toMatch(/^# TYPE component_sent_events_total counter$/m)
+    expect(undocumentedMetrics(await metricsOf(writer))).toEqual([])
   })
 
   test('the lag of each partition is reported by exactly one writer, also after a rebalance', async () => {
@@ -62,7 +57,7 @@ describeUnlessMissing('what a writer tells', missingKafka() ?? missingPostgres()
     await expect.poll(reported, { timeout: 20_000 }).toEqual(all)
   })
 
-  test('partitions that are taken over while the store is away have their lag, which grows', async () => {
+  test('partitions that are taken over while the store is away report their lag, which grows', async () => {
     const site = await openTestSite({ places: 2, partitions: 6 })
     const writers = [await site.start(0), await site.start(1)]
     await expect.poll(async () => (await Promise.all(writers.map(lagOf))).map(({ size }) => size), { timeout: 30_000 }).toEqual([3, 3])
@@ -77,27 +72,24 @@ describeUnlessMissing('what a writer tells', missingKafka() ?? missingPostgres()
     await load.stop()
   })
 
-  test('replays that the log deleted unread are counted in the flow of replays, and not among the messages', async () => {
-    const site = await openTestSite()
-    const replays = `${site.topic}.replays.${writerName}`
-    const places = (): Promise<{ name: string; next: number; lost: number }[]> =>
-      site.store.query(
-        'SELECT name, next_offset::int AS next, offsets.lost::int AS lost FROM sluice.offsets JOIN sluice.logs ON log = number ORDER BY name',
+  test('messages that the log deleted unread are counted, in the metrics and in the store', async () => {
+    const site = await openTestSite({ environment: { SVC_LOG_ACCEPT_LOST: 'true' } })
+    const position = (): Promise<{ next: number; lost: number }[]> =>
+      site.store.query('SELECT next_offset::int AS next, lost::int AS lost FROM sluice.offsets')
+    const lost = async (writer: WriterProcess): Promise<(string | undefined)[]> =>
+      [...(await metricsOf(writer)).matchAll(/^component_discarded_events_total\{.*reason="deleted-unread".*\} (\d+)$/gm)].map(
+        ([, count]) => count,
       )
-    const untilAt = async (next: number): Promise<void> => {
-      while (!(await places()).some(place => place.name === replays && place.next === next)) await wait(20)
-    }
     await untilReady(await site.start(0))
-    await site.tools.appendTexts(replays, ['no replay'])
-    await untilAt(1)
+    await site.tools.appendTexts(site.topic, ['no message'])
+    await expect.poll(position, { timeout: 20_000 }).toEqual([{ next: 1, lost: 0 }])
     expect(await site.stop(0)).toBe(0)
 
-    await site.tools.appendTexts(replays, ['nobody', 'reads', 'these'])
-    await site.tools.deleteBelow(replays, 4)
+    await site.tools.appendTexts(site.topic, ['nobody', 'reads', 'these'])
+    await site.tools.deleteBelow(site.topic, 4)
     const writer = await site.start(0)
-    await site.tools.appendTexts(replays, ['no replay'])
-    await untilAt(5)
-    await expect.poll(() => lostOf(writer), { timeout: 10_000 }).toEqual({ [`${writerName}.replays`]: 3 })
-    expect(await places()).toEqual([{ name: replays, next: 5, lost: 3 }])
+    await site.tools.appendTexts(site.topic, ['no message'])
+    await expect.poll(position, { timeout: 20_000 }).toEqual([{ next: 5, lost: 3 }])
+    await expect.poll(() => lost(writer), { timeout: 10_000 }).toEqual(['3'])
   })
 })

@@ -1,4 +1,4 @@
-// What a writer stands on is away: for longer than every time limit, full, read-only, or not for us any more. No outage makes a dead letter.
+// Dependencies of a writer are away: for longer than every time limit, full, read-only, or refusing the writer. No outage makes a dead letter.
 
 import { execFile } from 'node:child_process'
 import { chown, mkdtemp, rm } from 'node:fs/promises'
@@ -9,9 +9,9 @@ import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { lastLine } from '../roles/processes.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
-import { missingKafka } from '../servers/kafka-install.ts'
+import { missingKafka } from '../servers/install/kafka.ts'
+import { missingPostgres } from '../servers/install/postgres.ts'
 import { serverOwner } from '../servers/postgres-cluster.ts'
-import { missingPostgres } from '../servers/postgres-install.ts'
 import { startLoad } from './load.ts'
 import { untilReady, type WriterProcess } from './process.ts'
 import { openSite, type Site, shortWaits, sumOf } from './site.ts'
@@ -22,7 +22,7 @@ const run = promisify(execFile)
 /** Longer than each of `shortWaits`, and than the 10 s that a connection to the store may take. */
 const storeAwayMs = 12_000
 const logAwayMs = 6_000
-/** The longest wait between two tries. */
+/** The longest wait between two attempts. */
 const backOffMsMax = 15_000
 
 async function openTestSite(options: Parameters<typeof openSite>[0] = {}): Promise<Site<RelationalSite>> {
@@ -31,7 +31,7 @@ async function openTestSite(options: Parameters<typeof openSite>[0] = {}): Promi
   return site
 }
 
-/** What it says of itself, again and again for so long, from when it is not ready. */
+/** What it reports during this time, repeatedly, from when it is not ready. */
 async function statesWhileAway(
   writer: WriterProcess,
   ms: number,
@@ -49,7 +49,7 @@ async function statesWhileAway(
   return { ready, checks, notReadyMs }
 }
 
-/** In all partitions, and the longest. */
+/** The sum of all partitions, and the longest. */
 async function lagOf(writer: WriterProcess): Promise<{ messages: number; seconds: number }> {
   const seconds = [...(await writer.metrics('consumer_lag_seconds'))].map(([, value]) => value)
   return { messages: await writer.metric('consumer_lag_messages', 'id="relational"'), seconds: Math.max(...seconds) }
@@ -64,13 +64,13 @@ async function untilProgress(site: Site<RelationalSite>): Promise<void> {
   while (sumOf(await site.positions()) <= before) await wait(50)
 }
 
-/** So that settings of a database or role are those of every connection. */
+/** So that every connection gets the changed settings of a database or role. */
 function endConnections(site: Site<RelationalSite>): Promise<unknown> {
   return site.store.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sluice%'")
 }
 
 describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
-  test('PostgreSQL is away for longer than every time limit: not ready, no dead letter, it goes on by itself, nothing lost or doubled', async () => {
+  test('PostgreSQL is away for longer than every time limit: not ready, no dead letter, recovers by itself, nothing lost or duplicated', async () => {
     const site = await openTestSite()
     const writer = await site.start(0)
     await untilReady(writer)
@@ -78,7 +78,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await untilProgress(site)
     // The lag is reported every second, from the start of the share on.
     await expect.poll(async () => (await lagOf(writer)).messages, { timeout: 10_000 }).not.toBeNaN()
-    // A worker may wait for the lock of the other that makes the table, and say so.
+    // A worker may wait for the other, which creates the table under a lock, and report that.
     await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"'), { timeout: 5_000 }).toBe(0)
     const linesBefore = linesOf(writer, 'store').length
     await site.store.postgres.kill()
@@ -87,7 +87,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const before = await lagOf(writer)
     const { ready, checks, notReadyMs } = await statesWhileAway(writer, storeAwayMs)
     const after = await lagOf(writer)
-    // 500 a second, of which the ends are asked every five.
+    // 500 a second, and the ends are requested every five seconds.
     expect(after.messages - before.messages).toBeGreaterThan(1_000)
     expect(after.seconds - before.seconds).toBeGreaterThan(storeAwayMs / 1000 - 4)
     expect(await writer.metric('dependency_outage', 'dependency="log"')).toBe(0)
@@ -123,7 +123,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     expect(counted.acknowledged).toBe(counted.sent)
   })
 
-  test('Kafka is away for longer than every time limit: not ready, it goes on by itself, nothing lost or doubled', async () => {
+  test('Kafka is away for longer than every time limit: not ready, recovers by itself, nothing lost or duplicated', async () => {
     const site = await openTestSite()
     const writer = await site.start(0)
     await untilReady(writer)
@@ -131,7 +131,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await untilProgress(site)
     await site.kafka.kill()
     const { ready, checks, notReadyMs } = await statesWhileAway(writer, logAwayMs)
-    // Nothing is missed before a session is over.
+    // An outage is noticed only after a session.
     expect(notReadyMs).toBeLessThan(6_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'fail', store: 'pass' })])
@@ -157,7 +157,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const database = new URL(site.store.url).pathname.slice(1)
     await site.store.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`)
     await endConnections(site)
-    // After it: a batch under way would say that its connection was ended.
+    // Later, because a running batch would fail with its connection.
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
     await untilReady(writer, 503)
     const { ready, checks } = await statesWhileAway(writer, 3_000)
@@ -173,7 +173,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     expect(counted.deadLetters).toBe(0)
   })
 
-  test('a full disk is waited for: no dead letter, and it goes on when there is room', async () => {
+  test('a full disk is waited for: no dead letter, and it continues when there is space', async () => {
     const site = await openTestSite()
     const writer = await site.start(0)
     await untilReady(writer)
@@ -181,7 +181,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 1000, poison: false })
     await untilReady(writer, 503)
     await disk.fill()
-    // Where one batch found no room another one may, in pages that a failed one has left: until there is none.
+    // If one batch finds no space another one may, in pages that a failed one has left, until there are none.
     await expect.poll(async () => [...(await statesWhileAway(writer, 2_000)).ready], { timeout: 40_000 }).toEqual([503])
     expect(writer.printed()).toMatch(/PostgreSQL is away .*53100/)
     await disk.grow()
@@ -193,7 +193,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     await disk.remove()
   })
 
-  test('a password that is no longer right after a restart stops the process with one sentence, and nothing is lost', async () => {
+  test('a password that is no longer valid after a restart stops the process with one error, and nothing is lost', async () => {
     const role = { name: 'sluice_writer', password: 'the first of them' }
     const site = await openTestSite({ role })
     const writer = await site.start(0)
@@ -219,7 +219,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
 })
 
 describeUnlessMissing('starts', missingKafka() ?? missingPostgres(), () => {
-  test('a topic that ends below the positions of the store ends the start with a sentence, and is never ready', async () => {
+  test("a topic that ends below the store's positions stops the start with an error, and is never ready", async () => {
     const site = await openTestSite()
     const first = await site.start(0)
     await untilReady(first)
@@ -241,15 +241,13 @@ describeUnlessMissing('starts', missingKafka() ?? missingPostgres(), () => {
 })
 
 interface SmallDisk {
-  /** Takes what room is left. */
+  /** Takes the remaining space. */
   fill(): Promise<void>
   grow(): Promise<void>
   remove(): Promise<void>
 }
 
-/**
- * Moves the tables of messages to a disk of few megabytes. Where this machine lets nobody mount one, a trigger says what a full disk says.
- */
+/** Moves the tables of messages to a disk of few megabytes. If no disk can be mounted on this machine, a trigger raises the error of a full disk. */
 async function smallDisk(site: Site<RelationalSite>): Promise<SmallDisk> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-disk-'))
   try {
@@ -272,7 +270,7 @@ async function smallDisk(site: Site<RelationalSite>): Promise<SmallDisk> {
   for (const { name } of tables) await site.store.query(`ALTER TABLE ${name} SET TABLESPACE small`)
   return {
     fill: async () => {
-      await run('sh', ['-c', `cat /dev/zero > '${join(folder, 'filler')}'`]).catch(() => undefined) // until no space is left
+      await run('sh', ['-c', `cat /dev/zero > '${join(folder, 'filler')}'`]).catch(() => undefined) // until the disk is full
     },
     grow: async () => void (await run('mount', ['-o', 'remount,size=512m', folder])),
     remove: async () => {

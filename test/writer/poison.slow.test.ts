@@ -1,12 +1,12 @@
-// One poisoned message in a batch of 5,000, through a whole writer: only that one is dead-lettered, as it came and with what is wrong with it.
+// One poisoned message in a batch of 5,000, through a whole writer: only that one is dead-lettered, unchanged and with the reason.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type KafkaLog, openKafkaLog } from '../../pipeline/kafka/log.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
 import { logSettings, readTopic, type StoredMessage, silent } from '../pipeline/kafka/stored-messages.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
-import { missingKafka } from '../servers/kafka-install.ts'
-import { missingPostgres } from '../servers/postgres-install.ts'
+import { missingKafka } from '../servers/install/kafka.ts'
+import { missingPostgres } from '../servers/install/postgres.ts'
 import { untilReady, type WriterProcess } from './process.ts'
 import { openSite, type Site, shortWaits, writerName } from './site.ts'
 import type { RelationalSite } from './stores/relational.ts'
@@ -76,7 +76,7 @@ describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPost
   let offset = 0
 
   beforeAll(async () => {
-    // One partition, and batches that nothing cuts but their age: what is appended at once is one batch.
+    // One partition, and batches that end only by age: what is appended together is one batch.
     const environment = {
       ...shortWaits,
       SVC_WORKERS_COUNT: '1',
@@ -89,7 +89,7 @@ describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPost
     writer = await site.start(0)
     log = await openKafkaLog(logSettings(site.kafka.brokers, site.topic), silent)
     await untilReady(writer)
-    // By its operator; of itself the column takes whatever passes the transformer.
+    // Changed by an operator; the writer's own column accepts whatever passes the transformer.
     await site.store.query('ALTER TABLE public.messages ALTER COLUMN name TYPE varchar(60)')
   })
   afterAll(async () => {
@@ -97,7 +97,13 @@ describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPost
     await site.close()
   })
 
-  const cases = Object.entries(poisons).flatMap(([what, poison]) => places.map(([where, at]) => ({ what, where, at, poison })))
+  // Each way of finding a message is tested at all places, other rules of that way at one.
+  const ways = new Set(['json-syntax', 'store-refused', 'identifier-length'])
+  const cases = Object.entries(poisons).flatMap(([what, poison], nth) =>
+    places
+      .filter((_, place) => ways.has(poison.headers['sluice.rule']!) || place === nth % places.length)
+      .map(([where, at]) => ({ what, where, at, poison })),
+  )
   test.each(cases)('one $what, $where: only that one is a dead letter', async ({ at, poison }) => {
     const from = offset
     const messages = Array.from({ length: batchLength }, (_, number) =>
@@ -117,18 +123,18 @@ describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPost
       `SELECT count(*)::int AS rows, count(DISTINCT xmin::text)::int AS transactions FROM public.messages WHERE position & 17592186044415 >= ${from}`,
     )
     expect(rows!.rows).toBe(batchLength - 1)
-    // What the store refuses is found under savepoints, which have numbers of their own.
+    // Messages that the store refuses are found under savepoints, which have their own numbers.
     if (poison.headers['sluice.rule'] !== 'store-refused') expect(rows!.transactions).toBe(1)
 
-    const letters = (await readTopic(site.kafka.brokers, `${site.topic}.dead-letters.${writerName}`)).filter(
-      letter => textOf(letter, 'sluice.offset') >= from,
+    const deadLetters = (await readTopic(site.kafka.brokers, `${site.topic}.dead-letters.${writerName}`)).filter(
+      deadLetter => textOf(deadLetter, 'sluice.offset') >= from,
     )
-    expect(letters).toHaveLength(1)
-    const [letter] = letters
+    expect(deadLetters).toHaveLength(1)
+    const [deadLetter] = deadLetters
     const sent = messages[at]!
-    expect(letter!.key?.toString() ?? '').toBe(sent.channel)
-    expect(letter!.value.equals(sent.payload)).toBe(true)
-    const headers = Object.fromEntries(letter!.headers.map(([name, value]) => [name, value?.toString()]))
+    expect(deadLetter!.key?.toString() ?? '').toBe(sent.channel)
+    expect(deadLetter!.value.equals(sent.payload)).toBe(true)
+    const headers = Object.fromEntries(deadLetter!.headers.map(([name, value]) => [name, value?.toString()]))
     expect(headers).toMatchObject({
       'sent-by': 'a gateway',
       publisher: sent.publisher,
@@ -148,7 +154,7 @@ describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPost
     expect(headers['__connect.errors.exception.message']).not.toBe('')
   })
 
-  test('afterwards the books and sluice verify say so', async () => {
+  test('afterwards the ledger and sluice verify agree', async () => {
     const batches = cases.length
     expect(await site.store.books()).toMatchObject([
       { next_offset: batches * batchLength, stored: batches * (batchLength - 1), dead_lettered: batches, duplicate: 0 },

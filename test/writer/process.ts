@@ -1,4 +1,4 @@
-// `sluice writer relational` as a process of its own, with what tests ask of it.
+// `sluice writer relational` as a separate process, with the queries that tests need.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,34 +15,34 @@ export type Environment = Readonly<Record<string, string>>
 
 export interface WriterProcess {
   readonly pid: number
-  /** For everybody. */
+  /** The public port. */
   readonly url: string
   readonly internalUrl: string
-  /** All that was printed so far, standard output and standard error. */
+  /** Everything printed so far, on standard output and standard error. */
   printed(): string
   /** The exit code, or the signal's name. */
   readonly ended: Promise<number | string>
   /** The status of `/readyz`. */
   ready(): Promise<number>
-  /** Of `/health`: the status, and the state of each check. */
+  /** The status of `/health`, and the state of each check. */
   health(): Promise<{ status: number; checks: Readonly<Record<string, string>> }>
-  /** By its labels, as they stand between the braces. */
+  /** By its labels, as written between the braces. */
   metrics(name: string): Promise<ReadonlyMap<string, number>>
-  /** The sum of a metric over its labels, or over those that hold this text; NaN where it is not there yet. */
+  /** The sum of a metric over all labels, or over those with this text; NaN if it does not exist yet. */
   metric(name: string, label?: string): Promise<number>
-  /** What was logged so far. */
+  /** Everything logged so far. */
   logged(): readonly Readonly<Record<string, unknown>>[]
   /** Resident memory, in MiB. */
   residentMib(): Promise<number>
-  /** Ends one of its worker threads, as if it had crashed. False where it has none. */
+  /** Ends one of its worker threads, as if it had crashed. False if it has none. */
   endWorker(nth: number): Promise<boolean>
-  /** Begins the upkeep of the store that a writer does now and then. */
+  /** Begins the store's upkeep, which a writer does from time to time. */
   beginUpkeep(): void
-  /** Sends the signal; resolves with how it ended. */
+  /** Sends the signal; resolves with its exit code or signal. */
   stop(signal?: NodeJS.Signals): Promise<number | string>
 }
 
-/** Starts `sluice` and does not wait for anything. */
+/** Starts `sluice` without waiting. */
 function spawnSluice(words: readonly string[], environment: Environment) {
   const kept = Object.entries(process.env).filter(([name]) => !/^(SVC_|NODE_ENV$|NODE_OPTIONS$|VITEST)/.test(name))
   const child = spawn(
@@ -61,17 +61,24 @@ function spawnSluice(words: readonly string[], environment: Environment) {
   return { child, ended, printed: () => output }
 }
 
-/** Runs a tool of `sluice` to its end. */
-export async function runSluice(words: readonly string[], environment: Environment): Promise<{ code: number | string; printed: string }> {
-  const { ended, printed } = spawnSluice(words, environment)
-  const code = await ended
-  return { code, printed: printed() }
+/** Runs a tool of `sluice` until it ends. */
+export function runSluice(words: readonly string[], environment: Environment): Promise<{ code: number | string; printed: string }> {
+  return startTool(words, environment).ended
+}
+
+/** Starts a tool of `sluice`; `kill` sends it SIGKILL. */
+export function startTool(words: readonly string[], environment: Environment) {
+  const { child, ended, printed } = spawnSluice(words, environment)
+  return {
+    kill: () => void child.kill('SIGKILL'),
+    ended: ended.then(code => ({ code, printed: printed() })),
+  }
 }
 
 /**
- * Starts a writer and resolves when its health can be asked; its log and its store need not be there. It ends with this process.
+ * Starts a writer and resolves when it serves health; its log and its store may be away. It ends with this process.
  *
- * @throws Error with what it printed, where it ends before
+ * @throws Error with its output if it ends before
  */
 export async function startWriter(environment: Environment, store: StoreName = 'relational'): Promise<WriterProcess> {
   const words = ['writer', store, '--port', '0']
@@ -132,7 +139,7 @@ export async function startWriter(environment: Environment, store: StoreName = '
   }
 }
 
-/** Resolves when `/readyz` answers so. */
+/** Resolves when `/readyz` has this status. */
 export async function untilReady(writer: WriterProcess, status = 200): Promise<void> {
   while ((await writer.ready()) !== status) await wait(20)
 }

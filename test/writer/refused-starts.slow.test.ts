@@ -1,18 +1,18 @@
-// What a store or a server refuses at a start and no retry changes: the process ends, not by the deadline of a stop, and its last line says what to do.
+// Permanent refusals at a start: the process ends before the deadline of a stop, and its last line says what to do.
 
 import { expect, test } from 'vitest'
 import { apiEnvironment, apiWords, lastLine, spawnRole, untilPrinted } from '../roles/processes.ts'
 import { describeWithCassandra } from '../servers/cassandra.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { describeWithInflux } from '../servers/influx.ts'
+import { missingPostgres } from '../servers/install/postgres.ts'
 import { describeWithKafka } from '../servers/kafka.ts'
-import { missingPostgres } from '../servers/postgres-install.ts'
 import { openRelationalSite, type RelationalSite } from './stores/relational.ts'
 
 interface Refused {
   readonly words: readonly string[]
   readonly environment: Readonly<Record<string, string>>
-  /** Of the server, where it gave one. */
+  /** The server's code, if it sent one. */
   readonly code?: string
   readonly sentence: RegExp
   readonly secret: string
@@ -31,7 +31,7 @@ async function expectRefusal({ words, environment, code, sentence, secret }: Ref
 
 const writerWords = (store: string): string[] => [...apiWords.slice(0, 1), 'writer', store, '--port', '0']
 
-describeWithKafka('a start that is refused', kafka => {
+describeWithKafka('a refused start', kafka => {
   const log = async (): Promise<Record<string, string>> => ({
     SVC_LOG_BROKERS: kafka.brokers.join(),
     SVC_LOG_TOPIC: await kafka.createTopic(),
@@ -46,16 +46,16 @@ describeWithKafka('a start that is refused', kafka => {
       return changed.href
     }
 
-    test('a URL without the password that the server asks for, a wrong password, and TLS that the server does not have', async () => {
+    test('a URL without the required password, a wrong password, and TLS to a server without TLS', async () => {
       const site = await openRelationalSite({ role })
       const refusals: [string, string, RegExp][] = [
-        [url(site, one => (one.password = '')), '28P01', /refused the login .*asks for a password, and the URL has none/],
+        [url(site, one => (one.password = '')), '28P01', /rejected the login .*requires a password, and the URL has none/],
         [
           url(site, one => (one.password = 'a-hidden-word-2')),
           '28P01',
-          /refused the login .*password authentication failed for user "sluice_writer"/,
+          /rejected the login .*password authentication failed for user "sluice_writer"/,
         ],
-        [url(site, one => one.searchParams.set('sslmode', 'require')), '28000', /refused the login .*does not support TLS/],
+        [url(site, one => one.searchParams.set('sslmode', 'require')), '28000', /rejected the login .*does not support TLS/],
       ]
       for (const [changed, code, reason] of refusals) {
         const ofWriter = { words: writerWords('relational'), environment: { ...(await log()), SVC_RELATIONAL_URL: changed } }
@@ -67,7 +67,7 @@ describeWithKafka('a start that is refused', kafka => {
       await site.close()
     })
 
-    test('a role without rights is told one GRANT after the other, and starts when it has them all', async () => {
+    test('a role without rights: each error names the next missing GRANT, and it starts when it has them all', async () => {
       const site = await openRelationalSite()
       const environment = { ...(await log()), SVC_RELATIONAL_URL: site.environment['SVC_RELATIONAL_URL']! }
       const owner = spawnRole(writerWords('relational'), { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...environment })
@@ -85,7 +85,7 @@ describeWithKafka('a start that is refused', kafka => {
         const { err, msg } = lastLine(start.printed())
         expect(err.code).toBe('42501')
         const [, grant] =
-          /^PostgreSQL refused access to the .* \(SQLSTATE 42501: .*\): grant it to the user of store\.url \(SVC_RELATIONAL_URL\): (GRANT .* TO "limited")$/.exec(
+          /^PostgreSQL denied access to the .* \(SQLSTATE 42501: .*\): grant it to the user of store\.url \(SVC_RELATIONAL_URL\): (GRANT .* TO "limited")$/.exec(
             msg,
           )!
         expect(granted).not.toContain(grant)
@@ -98,16 +98,16 @@ describeWithKafka('a start that is refused', kafka => {
   })
 
   describeWithCassandra('by Cassandra', cassandra => {
-    test('a data center that the cluster does not have, with those that it has', async () => {
+    test('an unknown data center, with the known ones', async () => {
       const environment = { ...(await log()), SVC_WIDECOLUMN_URL: `cassandra://${cassandra.contactPoint}/refused?dc=elsewhere` }
       const sentence =
-        /^the cluster has the data centers datacenter1, and not "elsewhere": name one of them in \?dc= of store\.url \(SVC_WIDECOLUMN_URL\)$/
+        /^the cluster has no data center "elsewhere", only datacenter1: set \?dc= of store\.url \(SVC_WIDECOLUMN_URL\) to one of these$/
       await expectRefusal({ words: writerWords('widecolumn'), environment, sentence, secret: 'no secret' })
     })
   })
 
   describeWithInflux('by InfluxDB', influx => {
-    test('a token that it does not know', async () => {
+    test('an unknown token', async () => {
       const environment = { SVC_TIMESERIES_URL: `${influx.url}/?org=${influx.org}&bucket=refused`, SVC_TIMESERIES_TOKEN: 'a-hidden-word' }
       const sentence = /^InfluxDB does not know the token .*: correct store\.token \(SVC_TIMESERIES_TOKEN\)$/
       await expectRefusal({

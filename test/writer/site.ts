@@ -1,50 +1,63 @@
-// Where writers work in these tests: a broker and a store of their own, both reached through proxies, and places for writers.
+// The environment of writers in these tests: a broker and a store, both behind proxies, and places for writers.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { openTools, type Tools } from '../pipeline/kafka/source-parts.ts'
+import { type LogPartition, logOf, logPartition, partitionOf } from '../../transformers/log-partition.ts'
+import { openTools, type Tools } from '../pipeline/kafka/consumer/source-parts.ts'
 import { type Kafka, startKafka } from '../servers/kafka.ts'
 import { type Environment, runSluice, startWriter, type WriterProcess } from './process.ts'
 import { openRelationalSite, type RelationalSite, type RelationalSiteOptions } from './stores/relational.ts'
-import type { StoreSite } from './stores/store-site.ts'
+import type { StoredRow, StoreSite } from './stores/store-site.ts'
 
-/** Of the writers of a relational store. */
+/** The name of the writers of a relational store. */
 export const writerName = 'relational'
 
 export interface Site<Store extends StoreSite = StoreSite> {
   /** The proxy to the broker is `kafka.proxy`. */
   readonly kafka: Kafka
   readonly store: Store
-  /** The writers' name: their group, and whom the store belongs to. */
+  /** The writers' name, which is also their group, and owns the store. */
   readonly writer: string
+  /** The first of its topics. */
   readonly topic: string
+  /** Sorted. A partition is given as a `LogPartition`: of the first topic its number. */
+  readonly topics: readonly string[]
   readonly tools: Tools
-  /** Those that work, by their place. */
+  /** The running writers, by their place. */
   readonly writers: readonly (WriterProcess | undefined)[]
-  /** Starts a writer in that place. One that ends without being told is noted in `unexpected`. */
+  /** Starts a writer in that place. If it ends unexpectedly, that is recorded in `unexpected`. */
   start(place: number): Promise<WriterProcess>
-  /** Sends the signal to the writer of that place; resolves with how it ended. */
+  /** Sends the signal to the writer in that place; resolves with its exit code or signal. */
   stop(place: number, signal?: NodeJS.Signals): Promise<number | string>
-  /** What ended that should not have, with its last words. */
+  /** Writers that ended unexpectedly, with their last output. */
   readonly unexpected: readonly string[]
-  /** Where the log ends, by partition. */
+  /** The ends of the log by partition. */
   logEnds(): Promise<Map<number, number>>
-  /** By partition, where the writers go on: by the store, or by what their group has committed. Empty before they have begun. */
+  /** By partition, where the writers resume, according to the store or to their group's commits. Empty before they have started. */
   positions(): Promise<ReadonlyMap<number, number>>
-  /** Resolves when they have gone on to these positions; false where they have not in time. */
+  /** Resolves when they have reached these positions; false if they do not advance for so long. A busy machine only makes them slower. */
   untilStored(ends: ReadonlyMap<number, number>, msMax: number): Promise<boolean>
-  /** `sluice verify`, not through the proxies. */
+  /** For tools: how to reach log and store directly, without the proxies. */
+  readonly direct: Environment
+  /** Every row of the store, message by message, with the topic's index as its log. */
+  rows(): AsyncIterable<StoredRow>
+  /** `sluice verify`, without the proxies. */
   verify(): Promise<{ code: number | string; printed: string }>
   close(): Promise<void>
 }
 
 export interface SiteOptions {
-  readonly partitions?: number
+  /** Of the topic; with several numbers there is a topic for each, and the writers read all that match a pattern. */
+  readonly partitions?: number | readonly number[]
   readonly places?: number
+  /** Whether each writer is a static member with the name of its place (`log.instance`). */
+  readonly isNamed?: boolean
+  /** How messages of the topic are read: by writers and tools; as ingest writes them by default. */
+  readonly layout?: Environment
   /** Of the writers. */
   readonly environment?: Environment
 }
 
-/** Waits are shorter than by default, so that a test lasts seconds where an operator would wait a minute. */
+/** Shorter waits than by default, so that a test lasts seconds instead of a minute. */
 export const shortWaits: Environment = {
   SVC_LOG_CONNECT_TIMEOUT_MS: '1000',
   SVC_LOG_REQUEST_TIMEOUT_MS: '2000',
@@ -62,29 +75,44 @@ export function openSite({ postgres, role, ...options }: SiteOptions & Relationa
 
 export async function openSiteOn<Store extends StoreSite>(
   openStore: () => Promise<Store>,
-  { partitions = 12, places = 1, environment = {} }: SiteOptions = {},
+  { partitions = 12, places = 1, isNamed = false, layout = {}, environment = {} }: SiteOptions = {},
 ): Promise<Site<Store>> {
   const [kafka, store] = await Promise.all([startKafka(), openStore()])
-  const [topic, tools] = await Promise.all([kafka.createTopic({ name: 'messages', partitions }), openTools(kafka.brokers)])
-  const direct = { SVC_LOG_BROKERS: kafka.brokers.join(), SVC_LOG_TOPIC: topic, ...store.directEnvironment }
+  const counts = [partitions].flat()
+  const topics = counts.map((_, nth) => (nth === 0 ? 'messages' : `messages-${nth + 1}`))
+  const [tools] = await Promise.all([
+    openTools(kafka.brokers),
+    ...topics.map((name, nth) => kafka.createTopic({ name, partitions: counts[nth]! })),
+  ])
+  const [topic] = topics as [string]
+  const read: Environment = topics.length === 1 ? { SVC_LOG_TOPIC: topic } : { SVC_LOG_TOPICS: `^${topic}` }
+  const direct = { SVC_LOG_BROKERS: kafka.brokers.join(), ...read, ...layout, ...store.directEnvironment }
   const proxied = { ...direct, SVC_LOG_BROKERS: kafka.proxied.join(), ...environment, ...store.environment }
 
   const writers: (WriterProcess | undefined)[] = Array.from({ length: places }, () => undefined)
   const unexpected: string[] = []
-  const logEnds = async (): Promise<Map<number, number>> =>
-    new Map((await tools.admin.fetchTopicOffsets(topic)).map(({ partition, high }) => [partition, Number(high)]))
+  /** By partition of each topic. */
+  async function ofTopics(ask: (topic: string) => Promise<ReadonlyMap<number, number>>): Promise<Map<number, number>> {
+    const found = await Promise.all(topics.map(ask))
+    return new Map(found.flatMap((offsets, log) => [...offsets].map(([partition, offset]) => [logPartition(log, partition), offset])))
+  }
+  const endsOf = async (name: string): Promise<Map<number, number>> =>
+    new Map((await tools.admin.fetchTopicOffsets(name)).map(({ partition, high }) => [partition, Number(high)]))
+  const logEnds = (): Promise<Map<number, number>> => ofTopics(endsOf)
 
   const site: Site<Store> = {
     kafka,
     store,
     writer: store.name,
     topic,
+    topics,
     tools,
+    direct,
     writers,
     unexpected,
     logEnds,
     async start(place) {
-      const writer = await startWriter(proxied, store.name)
+      const writer = await startWriter({ ...proxied, ...(isNamed ? { SVC_LOG_INSTANCE: `place-${place}` } : {}) }, store.name)
       writers[place] = writer
       void writer.ended.then(code => {
         if (writers[place] !== writer) return
@@ -98,16 +126,39 @@ export async function openSiteOn<Store extends StoreSite>(
       writers[place] = undefined
       return (await writer?.stop(signal)) ?? 'nobody'
     },
-    positions: () => store.positions?.() ?? tools.committed(topic, store.name),
+    positions: () => store.positions?.() ?? ofTopics(name => tools.committed(name, store.name)),
     async untilStored(ends, msMax) {
-      const untilMs = performance.now() + msMax
-      while (performance.now() < untilMs) {
+      let furthest = -1
+      let advancedMs = performance.now()
+      while (performance.now() < advancedMs + msMax) {
         // The server may be just coming back.
         const positions = await site.positions().catch(() => new Map<number, number>())
         if ([...ends].every(([partition, end]) => (positions.get(partition) ?? 0) >= end)) return true
+        // What is beyond these positions does not count: one partition that stands still must not hide behind the others.
+        const reached = [...ends].reduce((sum, [partition, end]) => sum + Math.min(positions.get(partition) ?? 0, end), 0)
+        if (reached > furthest) {
+          furthest = reached
+          advancedMs = performance.now()
+        }
         await wait(50)
       }
       return false
+    },
+    async *rows() {
+      if (store.positions !== undefined) {
+        yield* store.rows()
+        return
+      }
+      const listed = await runSluice(['logs', store.name, '--json'], direct)
+      const logs = new Map<number, number>()
+      for (const line of listed.printed.trim().split('\n')) {
+        const { number, log } = JSON.parse(line) as { number: number; log: string }
+        logs.set(number, topics.indexOf(log))
+      }
+      for await (const row of store.rows()) {
+        const at = row.partition as LogPartition
+        yield { ...row, partition: logPartition(logs.get(logOf(at)) ?? -1, partitionOf(at)) }
+      }
     },
     verify: () => runSluice(['verify', store.name], direct),
     async close() {

@@ -1,9 +1,9 @@
-// Loaded before `sluice writer` by `node --import`: when its parent says so, it ends one of the worker threads, as if that had crashed, or
-// begins the upkeep of the store, which is otherwise due a minute after the start.
+// Loaded before `sluice writer` by `node --import`: on a message from its parent it ends a worker thread, as if that had crashed, or
+// begins the store's upkeep, which otherwise runs a minute after the start.
 
 import { isMainThread, type Worker } from 'node:worker_threads'
 
-/** Which of the threads that work now, by the order of their start. */
+/** The index among the running threads, in the order of their start. */
 export interface EndWorker {
   readonly endWorker: number
 }
@@ -12,7 +12,7 @@ export interface BeginUpkeep {
   readonly beginUpkeep: true
 }
 
-/** Nothing else of the main thread's is due after a minute. */
+/** No other timer of the main thread has this interval. */
 const upkeepMs = 60_000
 
 if (isMainThread && process.send !== undefined) {
@@ -38,7 +38,7 @@ if (isMainThread && process.send !== undefined) {
     const worker = [...workers][endWorker % Math.max(workers.size, 1)]
     void Promise.resolve(worker?.terminate()).then(code => process.send?.({ ended: code !== undefined }))
   })
-  // A writer does not outlive the test that started it.
+  // A writer ends with the test that started it.
   process.on('disconnect', () => process.exit(1))
   process.channel?.unref()
 }

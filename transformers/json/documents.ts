@@ -1,46 +1,48 @@
-// JSON documents, `application/json`: from bytes to one document for the root object, or for each object of the root array.
+// Decodes JSON documents, `application/json`: one document for the root object, or one for each object of the root array.
 
 import type { Envelope } from '../envelope.ts'
 import { type JsonObject, senmlFormat } from '../record-batch.ts'
-import { defaultTimeBounds, type TimeBounds } from '../time-bounds.ts'
-import type { Transformer } from '../transformer.ts'
+import { defaultTimeBounds, type TimeBounds, type Transformer } from '../transformer.ts'
 import { badElement, badFormatText, badRoot, badTime, noFormat, reservedFormat, timeOutOfRange, tooLong } from './faults.ts'
-import type { Instant } from './instant.ts'
 import { payloadBytesMaxDefault } from './limits.ts'
 import { type ExactNumbers, openExactNumbers } from './number-texts.ts'
 import { parsePayload } from './parse.ts'
 import { Care, survey } from './survey.ts'
-import { openTimeField, type TimeField } from './time-fields.ts'
+import { openTimeField, type TimeField } from './times/time-fields.ts'
+import type { Timestamp } from './times/timestamp.ts'
 
 export interface JsonDocumentsOptions {
-  /** Where documents hold their time: of those that are there, the first counts. Without, it is the time of the message. */
+  /** The fields with the time of a document; the first one present is used. Without any, it is the time of the message. */
   readonly timeFields?: readonly TimeField[]
-  /** Which instants documents may have; by default from 2^28 s to 366 days after the message was received. */
+  /** Allowed times of documents; by default from 2^28 s to 366 days after the message was received. */
   readonly bounds?: Partial<TimeBounds>
-  /** The longest payload that is read; 256 KiB by default. */
+  /** The format of messages with an empty subtopic; '' refuses them. */
+  readonly defaultFormat?: string
+  /** The largest payload that is decoded; 256 KiB by default. */
   readonly payloadBytesMax?: number
 }
 
 /**
- * Opens a transformer of JSON documents (SPEC §2, transformer rules 1 to 6). A payload is all or nothing: one bad document refuses it.
- * The format is the last part of the subtopic; the content type is not asked for.
+ * Opens a transformer of JSON documents (SPEC §2, transformer rules 1 to 6). A payload is all or nothing: one invalid document makes it fail.
+ * The format is the last part of the subtopic, or the default one if the subtopic is empty; the content type is ignored.
  *
- * @throws RangeError for a time field with a format that is none or a location that is unknown
+ * @throws RangeError for a time field with an invalid format or an unknown location
  */
 export function openJsonDocuments({
   timeFields = [],
   bounds = {},
+  defaultFormat = '',
   payloadBytesMax = payloadBytesMaxDefault,
 }: JsonDocumentsOptions = {}): Transformer {
   const { timeMinUs, timeAheadMaxUs } = { ...defaultTimeBounds, ...bounds }
   const minUs = Math.max(timeMinUs, Number.MIN_SAFE_INTEGER)
   const readers = timeFields.map(openTimeField)
-  const instant: Instant = { us: Number.NaN, restNs: 0 }
+  const timestamp: Timestamp = { us: Number.NaN, restNs: 0 }
 
   /**
-   * Leaves the document's time in `instant`.
+   * Writes the document's time to `timestamp`.
    *
-   * @param exact how numbers were written that a double may not hold; undefined where there are none
+   * @param exact the text of numbers that a double may not represent exactly; undefined if there are none
    */
   function takeTime(document: JsonObject, envelope: Envelope, record: number, exact: ExactNumbers | undefined): void {
     for (const reader of readers) {
@@ -48,17 +50,17 @@ export function openJsonDocuments({
       if (!Object.hasOwn(document, fieldName)) continue
       const value = document[fieldName]
       const text = exact === undefined || typeof value !== 'number' ? undefined : exact(fieldName, record)
-      const fault = reader.read(value, text, envelope.createdUs, instant)
+      const fault = reader.read(value, text, envelope.createdUs, timestamp)
       if (fault !== undefined) throw badTime(fault, reader.field, value, record)
       return
     }
-    instant.us = envelope.createdUs
-    instant.restNs = envelope.createdRestNs
+    timestamp.us = envelope.createdUs
+    timestamp.restNs = envelope.createdRestNs
   }
 
   return {
     decode(payload, envelope, batch) {
-      const format = formatOf(envelope.subtopic)
+      const format = formatOf(envelope.subtopic || defaultFormat)
       if (payload.length > payloadBytesMax) throw tooLong(payload.length, payloadBytesMax)
       const care = survey(payload)
       const root = parsePayload(payload, care)
@@ -69,8 +71,8 @@ export function openJsonDocuments({
         const document = documents[index]
         if (!isObject(document)) throw documents === root ? badElement(document, index) : badRoot(root)
         takeTime(document, envelope, index, exact)
-        if (!(instant.us >= minUs && instant.us <= maxUs)) throw timeOutOfRange(instant.us, minUs, maxUs, index)
-        batch.appendDocument(index, format, instant.us, instant.restNs, document)
+        if (!(timestamp.us >= minUs && timestamp.us <= maxUs)) throw timeOutOfRange(timestamp.us, minUs, maxUs, index)
+        batch.appendDocument(index, format, timestamp.us, timestamp.restNs, document)
       }
     },
   }

@@ -1,9 +1,9 @@
-// Reads JSON exactly as it is written: a key with an escape in it is that key, and integers beyond 2^53 keep their digits.
+// Parses JSON exactly: keys with escapes are read correctly, and integers beyond 2^53 keep their digits.
 //
-// JSON.parse may take a key with an escape for another: V8 from 12.8 to 14.6 at least, once it has seen the key `\\`, reads the key `\n` as
-// that one. So one device could rename the keys of others. And it gives a double for every number; it can call a function with the text
-// of each, which takes twice as long as this. So JSON.parse says whether a text is JSON, and where a text has such keys or integers, this
-// reads what is in it.
+// JSON.parse may confuse keys with escapes: V8 from at least 12.8 to 14.6, once it has seen the key `\\`, reads the key `\n` as
+// that one. So one device could rename the keys of others. It also returns a double for every number; it can call a function with the text
+// of each, but that takes twice as long as this parser. So JSON.parse decides whether a text is JSON, and a text with such keys or integers
+// is parsed again here.
 
 const space = 0x20
 const quote = 0x22
@@ -16,27 +16,27 @@ const nine = 0x39
 const colon = 0x3a
 const openBracket = 0x5b
 const backslash = 0x5c
-/** Capital letters lack it. */
+/** The bit that capital letters do not have. */
 const lowerBit = 0x20
 const openBrace = 0x7b
-/** From an opening bracket or brace to the closing one. */
+/** Difference of the codes of an opening bracket or brace and the closing one. */
 const toClosing = 2
 const letterE = 0x65
 const letterF = 0x66
 const letterN = 0x6e
 const letterT = 0x74
 
-/** What becomes of an integer beyond 2^53, of which `nearest` is the double. */
+/** Converts an integer beyond 2^53; `nearest` is its nearest double. */
 export type IntegerReader = (digits: string, nearest: number) => number | bigint
 
-/** The text that is read, and the place of the character that is next. */
+/** The text being parsed, and the index of the next character. */
 let text = ''
 let at = 0
 
 /**
- * As JSON.parse, but a key with an escape in it is that key.
+ * Like JSON.parse, but reads keys with escapes correctly.
  *
- * @throws SyntaxError for what is not JSON
+ * @throws SyntaxError if the text is not JSON
  */
 export function parseExactKeys(json: string): unknown {
   const value: unknown = JSON.parse(json)
@@ -48,14 +48,14 @@ function nearestDouble(_digits: string, nearest: number): number {
 }
 
 /**
- * Whether a text has a key with an escape in it, which only `readExactJson` reads right.
+ * Whether a text has a key with an escape, which only `readExactJson` reads correctly.
  *
- * @param json what JSON.parse has taken
+ * @param json text that JSON.parse has accepted
  */
 export function hasEscapedKey(json: string): boolean {
   let place = json.indexOf('\\')
   while (place >= 0) {
-    // Backslashes stand in texts only: to the end of this one.
+    // A backslash occurs in strings only: skip to the end of this one.
     for (let code = backslash; code !== quote; code = json.charCodeAt(place)) place += code === backslash ? 2 : 1
     place++
     while (json.charCodeAt(place) <= space) place++
@@ -66,10 +66,10 @@ export function hasEscapedKey(json: string): boolean {
 }
 
 /**
- * The value of a text, nested as deep as may be. Of a key given twice, the last counts; `__proto__` is a key like any other.
+ * Parses a text of any nesting depth. Of duplicate keys the last one counts; `__proto__` is an ordinary key.
  *
- * @param json what JSON.parse has taken
- * @param readInteger for integers beyond 2^53; by default a bigint of all their digits
+ * @param json text that JSON.parse has accepted
+ * @param readInteger converts integers beyond 2^53; by default to a bigint
  */
 export function readExactJson(json: string, readInteger: IntegerReader = BigInt): unknown {
   text = json
@@ -81,7 +81,7 @@ export function readExactJson(json: string, readInteger: IntegerReader = BigInt)
   }
 }
 
-/** What is being read: an object with the key that is next, or, without, an array with the place of its first element. */
+/** The container being read: an object with its current key or, without one, an array with the index of its first element. */
 interface Container {
   readonly object: Record<string, unknown> | undefined
   key: string
@@ -90,8 +90,8 @@ interface Container {
 }
 
 /**
- * Without calling itself, as a text may be nested deeper than the stack. The elements of an array that is not yet ended stand behind those
- * of the arrays around it: pushed onto one of its own, a single one would take room for seventeen.
+ * Not recursive, because a text may be nested deeper than the stack. Elements of unfinished arrays share one array, inner after
+ * outer: an own array per level would allocate space for seventeen elements for a single one.
  */
 function readValue(readInteger: IntegerReader): unknown {
   const elements: unknown[] = []
@@ -133,14 +133,14 @@ function readValue(readInteger: IntegerReader): unknown {
   }
 }
 
-/** The next character that is no blank. */
+/** The next character that is not white space. */
 function next(): number {
   while (text.charCodeAt(at) <= space) at++
   return text.charCodeAt(at)
 }
 
 function define(object: Record<string, unknown>, key: string, value: unknown): void {
-  // An assignment to it would change what the object is.
+  // An assignment would change the object's prototype.
   if (key === '__proto__') Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true })
   else object[key] = value
 }
@@ -163,7 +163,7 @@ function readScalar(code: number, readInteger: IntegerReader): unknown {
   }
 }
 
-/** A key, and the colon behind it. */
+/** Reads a key and the colon after it. */
 function readKey(): string {
   next()
   const key = readText()

@@ -5,25 +5,25 @@ import { excerpt } from '../excerpt.ts'
 import type { JsonObject, JsonValue } from '../record-batch.ts'
 import { jsonText } from './json-text.ts'
 
-/** What a field can hold there. Every number is a float: the first writer of a field settles its type, and a point of another is dropped. */
+/** Type of a field. All numbers are floats: InfluxDB fixes the type of a field when it is first written, and drops points with another. */
 export type FieldValue = number | string | boolean
 
-/** The fields of a point, two columns side by side: `keys[i]` has `values[i]`. In the order of the document. */
+/** The fields of a point as two parallel arrays: `keys[i]` has `values[i]`. In document order. */
 export interface Fields {
   readonly keys: string[]
   readonly values: FieldValue[]
 }
 
-/** Stands between the keys that are joined; so no key may hold it. */
+/** Separates joined keys, so no key may contain it. */
 export const separator = '/'
 
-/** Levels of nested objects, the document itself included. */
+/** Levels of nested objects, including the document itself. */
 export const levelsMax = 64
 
-/** Each nested key repeats those above it: a long one above many would make the point far larger than the document. */
+/** Each nested key repeats its parents: a long parent of many keys would make the point far larger than the document. */
 const keyCharactersMax = 2 ** 20
 
-/** The tags of a point. A nested key cannot be taken for one: joined, it holds a separator. */
+/** Whether the key is a tag of every point. A nested key cannot be one, because it contains a separator. */
 function isTag(key: string): boolean {
   return key === 'channel' || key === 'publisher' || key === 'subtopic'
 }
@@ -31,13 +31,13 @@ function isTag(key: string): boolean {
 /**
  * Joins nested keys by `/`: `{"d":{"tmp":1}}` becomes `d/tmp` = 1.
  *
- * An array is a leaf, kept as its JSON text; null and an object with nothing in it leave no field; an integer beyond 2^53 becomes the
- * nearest double. Without fields there is no point: the message counts as empty.
+ * An array is a leaf, stored as JSON text; null and an empty object give no field; an integer beyond 2^53 becomes the
+ * nearest double. A document without fields gives no point: the message counts as empty.
  *
  * @throws DecodeError with one of these rules
  * - `flatten-root`: the document is not an object
- * - `flatten-key`: a key is empty, holds `/`, or is a tag at the top level (`channel`, `publisher`, `subtopic`)
- * - `flatten-depth`: more than 64 levels of objects, or an array nested some thousand levels deep
+ * - `flatten-key`: a key is empty, contains `/`, or is a tag at the top level (`channel`, `publisher`, `subtopic`)
+ * - `flatten-depth`: more than 64 levels of objects, or an array nested several thousand levels deep
  * - `flatten-size`: the joined keys have more than 1,048,576 characters together
  * - `flatten-number`: an integer beyond the range of a double
  */
@@ -53,11 +53,11 @@ function isObject(value: JsonValue): value is JsonObject {
 }
 
 /**
- * Adds the fields of one object. Calls itself no deeper than `levelsMax`.
+ * Adds the fields of one object. Recurses to at most `levelsMax`.
  *
- * @param prefix the keys above, each with its separator
- * @param characters how many the keys have so far
- * @returns how many they have now
+ * @param prefix the parent keys, each with its separator
+ * @param characters number of characters of all keys so far
+ * @returns that number afterwards
  */
 function collect(object: JsonObject, prefix: string, level: number, characters: number, fields: Fields): number {
   if (level > levelsMax) throw tooDeep(prefix)
@@ -93,8 +93,8 @@ function arrayText(value: readonly JsonValue[], prefix: string, key: string): st
   try {
     return jsonText(value)
   } catch (cause) {
-    throw new DecodeError('flatten-depth', `the array at ${excerpt(prefix + key)} is nested too deeply to be written as text`, {
-      hint: 'send fewer levels',
+    throw new DecodeError('flatten-depth', `the array at ${excerpt(prefix + key)} is nested too deeply to be stored as text`, {
+      hint: 'reduce the nesting',
       cause,
     })
   }
@@ -102,14 +102,14 @@ function arrayText(value: readonly JsonValue[], prefix: string, key: string): st
 
 function rootNotObject(root: JsonValue): DecodeError {
   const kind = root === null ? 'null' : typeof root === 'object' ? 'an array' : `a ${typeof root === 'bigint' ? 'number' : typeof root}`
-  return new DecodeError('flatten-root', `the document must be an object, and is ${kind}`, {
-    hint: 'only an object has fields; give each object of an array on its own',
+  return new DecodeError('flatten-root', `the document must be an object, not ${kind}`, {
+    hint: 'only an object has fields; pass each object of an array separately',
   })
 }
 
 function badKey(prefix: string, key: string): DecodeError {
   const where = prefix === '' ? '' : ` in ${excerpt(prefix.slice(0, -1))}`
-  const what = key === '' ? `a key${where} is empty` : `the key ${excerpt(key)}${where} holds ${separator}`
+  const what = key === '' ? `a key${where} is empty` : `the key ${excerpt(key)}${where} contains ${separator}`
   return new DecodeError('flatten-key', what, {
     hint: `the time-series store joins nested keys by ${separator}: rename the key`,
   })
@@ -126,17 +126,13 @@ function tooDeep(prefix: string): DecodeError {
     'flatten-depth',
     `the document has more than ${levelsMax} levels of objects, below ${excerpt(prefix.slice(0, -1))}`,
     {
-      hint: 'send fewer levels',
+      hint: 'reduce the nesting',
     },
   )
 }
 
 function keysTooLong(): DecodeError {
-  return new DecodeError(
-    'flatten-size',
-    `the keys, each joined with those above it, have more than ${keyCharactersMax} characters together`,
-    {
-      hint: 'shorten the keys that many others are nested in',
-    },
-  )
+  return new DecodeError('flatten-size', `the keys, each joined with its parents, have more than ${keyCharactersMax} characters in total`, {
+    hint: 'shorten the keys with many nested ones',
+  })
 }

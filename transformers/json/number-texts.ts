@@ -1,9 +1,9 @@
-// How the numbers at one key of the documents were written: a time may have more digits than the double that JSON.parse makes of it.
+// Finds the text of the numbers at one key of the documents: a time may have more digits than the double from JSON.parse.
 
 const quote = '"'.charCodeAt(0)
 const comma = ','.charCodeAt(0)
 const backslash = '\\'.charCodeAt(0)
-/** Brackets and braces differ by this bit alone. */
+/** Brackets and braces differ only in this bit. */
 const lowerBit = 0x20
 const openBrace = '{'.charCodeAt(0)
 const closeBrace = '}'.charCodeAt(0)
@@ -13,10 +13,10 @@ const utf8 = new TextDecoder('utf-8')
 const colonBehindKey = /[ \t\r\n]*:[ \t\r\n]*/y
 const number = /-?\d[\d.eE+-]*/y
 
-/** How the number at a key of a document was written, by the document's ordinal. */
+/** The text of the number at a key of a document, by the document's ordinal. */
 export type ExactNumbers = (key: string, record: number) => string | undefined
 
-/** Looks through a payload, which JSON.parse has taken, once for each key that is asked for. */
+/** Scans a payload, which JSON.parse has accepted, once for each requested key. */
 export function openExactNumbers(payload: Uint8Array): ExactNumbers {
   const byKey = new Map<string, ReadonlyMap<number, string>>()
   return (key, record) => {
@@ -27,8 +27,8 @@ export function openExactNumbers(payload: Uint8Array): ExactNumbers {
 }
 
 /**
- * The texts of the numbers at a key of the root object, or of each object of the root array, by the document's ordinal. Of a key given
- * twice with numbers, the last counts.
+ * The texts of the numbers at a key of the root object, or of each object of the root array, by the document's ordinal. Of duplicate keys
+ * with numbers the last one counts.
  */
 function numberTexts(payload: Uint8Array, key: string): ReadonlyMap<number, string> {
   const text = utf8.decode(payload)
@@ -45,7 +45,7 @@ function numberTexts(payload: Uint8Array, key: string): ReadonlyMap<number, stri
       at = endOfText(text, at)
       if (depth !== documentDepth || !isKey(text, start, at - 1, key)) continue
       colonBehindKey.lastIndex = at
-      // A text that no colon follows is a value.
+      // A string without a colon after it is a value.
       if (!colonBehindKey.test(text)) continue
       number.lastIndex = colonBehindKey.lastIndex
       if (number.test(text)) texts.set(record, text.slice(colonBehindKey.lastIndex, number.lastIndex))
@@ -60,7 +60,7 @@ function numberTexts(payload: Uint8Array, key: string): ReadonlyMap<number, stri
   return texts
 }
 
-/** The place behind the quote that ends a text. */
+/** The index after the closing quote of a string. */
 function endOfText(text: string, start: number): number {
   let at = start
   while (text.charCodeAt(at) !== quote) at += text.charCodeAt(at) === backslash ? 2 : 1
@@ -69,7 +69,7 @@ function endOfText(text: string, start: number): number {
 
 function isKey(text: string, start: number, end: number, key: string): boolean {
   if (end - start === key.length) return text.startsWith(key, start) && !key.includes('\\')
-  // With an escape it is longer than what it says, by up to five characters for each.
+  // Each escape makes the text longer than the key by up to five characters.
   const isLonger = end - start > key.length && end - start <= 6 * key.length
   return isLonger && JSON.parse(text.slice(start - 1, end + 1)) === key
 }

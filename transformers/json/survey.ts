@@ -1,7 +1,7 @@
-// Looks over the bytes of a JSON payload before anything is made of them: how deep, how many, and what in it needs care.
+// Scans a JSON payload before it is parsed: checks depth and counts, and detects numbers that need exact parsing.
 //
-// One pass that takes for granted that the bytes are JSON: where they are not, JSON.parse says so later. What it lets through, JSON.parse
-// takes without deep recursion and without more memory than a small multiple of the payload.
+// One pass that assumes valid JSON; JSON.parse later reports it if it is not. A payload that passes can be parsed by JSON.parse
+// without deep recursion and with memory of only a small multiple of the payload.
 
 import { badNumber, badText, tooDeep, tooManyContainers, tooManyKeys } from './faults.ts'
 import { containersMax, depthMax, keysMax } from './limits.ts'
@@ -18,32 +18,32 @@ const openBracket = 0x5b
 const backslash = 0x5c
 const letterE = 0x65
 const letterU = 0x75
-/** Brackets and letters differ from braces and small letters by this bit alone. */
+/** Brackets and capital letters differ from braces and small letters only in this bit. */
 const lowerBit = 0x20
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
-/** A double of so many digits is printed with the digits that it was written with. */
+/** A decimal with this many digits survives the conversion to a double and back. */
 const exactDigits = 15
 
-/** A number below 10 to this power is within a double. */
+/** A number below 10 to this power is in the range of a double. */
 const finiteMagnitude = 308
 
-/** Numbers below are within a double though the last of their digits is not right, and the others are read once more, exactly. */
+/** Numbers estimated below this are surely in the range of a double despite the rounding error; others are parsed again exactly. */
 const surelyFinite = 1.79e308
-/** A number of 15 digits at the most, with another one behind it. */
+/** Below this, another digit can be appended without losing precision (15 digits). */
 const firstDigits = 1e14
 
 const latin1 = new TextDecoder('latin1')
 
 /**
- * What a payload has that JSON.parse does not give as it is written, as bits: numbers of 16 or more digits, counted across the decimal
- * point, which a double may not hold.
+ * Bits for numbers that JSON.parse may not return exactly: those with 16 or more digits, including the fraction, which a double may not
+ * represent.
  */
 export const Care = { longFractions: 1, longIntegers: 2 } as const
 
 /**
- * Says with the bits of Care what there is.
+ * Returns the bits of Care that apply.
  *
  * @throws DecodeError `nesting-depth`, `key-count`, `container-count`, `number-finite`, `text-nul`, `text-surrogate`
  */
@@ -57,7 +57,7 @@ export function survey(bytes: Uint8Array): number {
   let rootIsArray = false
   let record = 0
   let at = 0
-  // Loops within loops, as branches that go the same way for many bytes are the cheap ones.
+  // Nested loops, because branches that go the same way for many bytes are cheap.
   while (at < length) {
     const byte = bytes[at++]!
     if (byte === quote) {
@@ -122,7 +122,7 @@ function exponentIn(bytes: Uint8Array, start: number, end: number): number {
   return exponent
 }
 
-/** A number by its first digits, without its sign: not exactly, and too large where its exponent is negative. */
+/** Estimates a number from its first digits, ignoring its sign: inexact, and too large if its exponent is negative. */
 function nearest(bytes: Uint8Array, start: number, end: number, exponent: number): number {
   let number = 0
   let zeros = exponent
@@ -138,14 +138,14 @@ function nearest(bytes: Uint8Array, start: number, end: number, exponent: number
   return number === 0 ? 0 : number * 10 ** zeros
 }
 
-/** Refuses a number beyond a double, which JSON.parse would make Infinity. What is no number is left to JSON.parse. */
+/** Rejects a number beyond the range of a double, which JSON.parse would turn into Infinity. A malformed number is left to JSON.parse. */
 function checkNumber(bytes: Uint8Array, start: number, end: number, record: number): void {
   if (Number(latin1.decode(bytes.subarray(start, end))) === Number.POSITIVE_INFINITY) throw badNumber(record)
 }
 
 /**
- * The place behind an escape, from behind its backslash. Only an escape can bring in a NUL or half of a surrogate pair: a control
- * character in a text is no JSON, and half of a pair no UTF-8.
+ * The index after an escape, given the index after its backslash. Only an escape can produce a NUL or half of a surrogate pair: raw control
+ * characters in strings are not JSON, and half of a pair is not UTF-8.
  */
 function endOfEscape(bytes: Uint8Array, start: number, record: number): number {
   if (bytes[start] !== letterU) return start + 1
@@ -158,14 +158,14 @@ function endOfEscape(bytes: Uint8Array, start: number, record: number): number {
   return start + 11
 }
 
-/** What each byte is as a hexadecimal digit, or -1. */
+/** The value of each byte as a hexadecimal digit, or -1. */
 const hexadecimal = new Int8Array(256).fill(-1)
 for (let value = 0; value < 16; value++) {
   hexadecimal[value.toString(16).charCodeAt(0)] = value
   hexadecimal[value.toString(16).toUpperCase().charCodeAt(0)] = value
 }
 
-/** The code unit of four hexadecimal digits; negative where they are none, which JSON.parse refuses. */
+/** The code unit of four hexadecimal digits; negative if they are invalid, which JSON.parse rejects. */
 function codeUnitAt(bytes: Uint8Array, start: number): number {
   if (start + 4 > bytes.length) return -1
   let unit = 0

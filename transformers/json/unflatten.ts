@@ -1,4 +1,4 @@
-// Gives the fields of a time-series point their nesting back: the reverse of flatten.ts.
+// Restores the nesting of the fields of a time-series point: the reverse of flatten.ts.
 
 import { DecodeError } from '../decode-error.ts'
 import { excerpt } from '../excerpt.ts'
@@ -13,17 +13,17 @@ interface Branch {
 /**
  * Splits joined keys at `/`: `d/tmp` = 1 becomes `{"d":{"tmp":1}}`.
  *
- * What flattening dropped stays away (null, empty objects), an array comes back as its JSON text, and an integer beyond 2^53 as the
+ * Values dropped by flattening (null, empty objects) are not restored, an array stays JSON text, and an integer beyond 2^53 stays the
  * nearest double.
  *
  * @throws DecodeError with one of these rules
  * - `unflatten-key`: a key, or a part of it between two `/`, is empty
- * - `unflatten-conflict`: a key is there twice, or is both a value and an object: `a` beside `a/b`
+ * - `unflatten-conflict`: a key appears twice, or is both a value and an object: `a` and `a/b`
  * - `unflatten-depth`: a key has more than 64 parts
  */
 export function unflatten({ keys, values }: Fields): JsonObject {
   const root: Branch = {}
-  // Fields of one object mostly come one after another: the branch of the last one is kept.
+  // Fields of one object are usually adjacent, so the branch of the last one is cached.
   let prefix = ''
   let branch = root
   for (let at = 0; at < keys.length; at++) {
@@ -41,7 +41,7 @@ export function unflatten({ keys, values }: Fields): JsonObject {
   return root
 }
 
-/** The object that a key stands in, made where it is missing: that of its parts before `stop`. */
+/** The object for the part of a key before `stop`, created if missing. */
 function branchOf(root: Branch, key: string, stop: number): Branch {
   let branch = root
   let start = 0
@@ -63,7 +63,7 @@ function branchOf(root: Branch, key: string, stop: number): Branch {
   return branch
 }
 
-/** An assignment to `__proto__` would change what the object is; defined, it is a key like any other. */
+/** An assignment to `__proto__` would change the prototype; defined like this, it is an ordinary key. */
 function define(branch: Branch, key: string, value: FieldValue | Branch): void {
   if (key === '__proto__') Object.defineProperty(branch, key, { value, writable: true, enumerable: true, configurable: true })
   else branch[key] = value
@@ -71,22 +71,22 @@ function define(branch: Branch, key: string, value: FieldValue | Branch): void {
 
 function emptyPart(key: string): DecodeError {
   return new DecodeError('unflatten-key', key === '' ? 'a key is empty' : `the key ${excerpt(key)} has an empty part`, {
-    hint: `between two ${separator} stands the key of one level, which is never empty`,
+    hint: `each part between two ${separator} is the key of one level, which must not be empty`,
   })
 }
 
 function tooManyParts(key: string): DecodeError {
   return new DecodeError('unflatten-depth', `the key ${excerpt(key)} has more than ${levelsMax} parts`, {
-    hint: `each ${separator} makes a level of nested objects; rename the field`,
+    hint: `each ${separator} adds a level of nested objects; rename the field`,
   })
 }
 
 function conflict(key: string): DecodeError {
-  return new DecodeError('unflatten-conflict', `the key ${excerpt(key)} is a value and has further keys below it`, {
-    hint: 'a key holds either the one or the others: rename it',
+  return new DecodeError('unflatten-conflict', `the key ${excerpt(key)} is both a value and the parent of other keys`, {
+    hint: 'a key is either a value or an object: rename it',
   })
 }
 
 function twice(key: string): DecodeError {
-  return new DecodeError('unflatten-conflict', `the key ${excerpt(key)} is there twice`, { hint: 'a field has one value: leave one out' })
+  return new DecodeError('unflatten-conflict', `the key ${excerpt(key)} appears twice`, { hint: 'a field has one value: remove one' })
 }

@@ -1,7 +1,7 @@
-// The tokens of plain JSON, read from bytes: texts of ASCII without escapes, numbers, white space (RFC 8259).
+// Reads the tokens of plain JSON from bytes: ASCII strings without escapes, numbers, white space (RFC 8259).
 //
-// A read function gives the place after what it read, or -1 where that is not plain, and leaves the value in `found`:
-// so nothing is allocated for a token, and the place stays in a register.
+// A read function returns the index after what it read, or -1 if that is not plain, and writes the value to `found`:
+// so a token allocates nothing, and the index stays in a register.
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -24,21 +24,21 @@ const space = 0x20
 const powersOfTen = Float64Array.from({ length: 23 }, (_, exponent) => Number(`1e${exponent}`))
 
 /**
- * Texts seen before, by a hash of their bytes: names and units repeat, and a known one costs no string.
- * One text a slot, the newest, and only short ones: at most about 400 kB a thread, whatever devices send.
+ * Cache of texts by a hash of their bytes: names and units repeat, and a cached one needs no new string.
+ * One text per slot, the newest, and only short ones: at most about 400 kB per thread, whatever devices send.
  */
 const knownTexts: string[] = Array.from({ length: 4096 }, () => '')
 const knownTextBytesMax = 64
 
-/** What was read last. */
+/** The value read last. */
 export const found = { number: Number.NaN, text: '' }
 
-/** The byte at `at`, or 0 beyond the end: 0 is in no grammar here. One read beyond an array's end makes all later reads slow. */
+/** The byte at `at`, or 0 beyond the end, which is never valid here. Reading beyond an array's end even once makes all later reads slow. */
 export function byteAt(bytes: Uint8Array, at: number): number {
   return at < bytes.length ? bytes[at]! : 0
 }
 
-/** Reads a text, from behind its opening quote. */
+/** Reads a string, starting after its opening quote. */
 export function readText(bytes: Uint8Array, start: number): number {
   let at = start
   let hash = 0
@@ -68,7 +68,7 @@ function isTextAt(text: string, bytes: Uint8Array, start: number, end: number): 
   return true
 }
 
-/** Reads a number by the grammar of RFC 8259 §6, to the double that JSON.parse gives. */
+/** Reads a number by the grammar of RFC 8259 §6, as the same double that JSON.parse returns. */
 export function readNumber(bytes: Uint8Array, start: number): number {
   let at = start
   let code = byteAt(bytes, at)
@@ -120,7 +120,7 @@ export function readNumber(bytes: Uint8Array, start: number): number {
   return at
 }
 
-/** The place of the first byte from `start` on that is not white space. */
+/** The index of the first byte from `start` on that is not white space. */
 export function skipSpace(bytes: Uint8Array, start: number): number {
   let at = start
   let code = byteAt(bytes, at)

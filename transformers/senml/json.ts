@@ -1,4 +1,4 @@
-// SenML JSON, `application/senml+json` (RFC 8428 §5): from bytes to the fields of each record. The rules are in resolve.ts.
+// Decodes SenML JSON, `application/senml+json` (RFC 8428 §5), into the fields of each record. The rules of SenML are in resolve.ts.
 
 import { DecodeError } from '../decode-error.ts'
 import { syntaxReason } from '../excerpt.ts'
@@ -21,7 +21,7 @@ function decodeText(payload: Uint8Array): string {
   try {
     return utf8.decode(payload)
   } catch (cause) {
-    throw new DecodeError('utf-8', 'the payload is not UTF-8', { hint: 'SenML is UTF-8 only; encode the text so before sending it', cause })
+    throw new DecodeError('utf-8', 'the payload is not UTF-8', { hint: 'SenML must be UTF-8: encode the text as UTF-8', cause })
   }
 }
 
@@ -40,9 +40,8 @@ function readData(value: string, index: number): Uint8Array {
 }
 
 /**
- * Writes the fields of a record into `pack` and gives the bits of the labels that were present.
- *
- * Where a label is given twice, parsing keeps the last. It also makes `__proto__` a key like any other: here a label that
+ * Writes the fields of a record into `pack` and returns the bits of the labels that were present.
+ * Of duplicate labels, JSON.parse keeps the last. It also makes `__proto__` an ordinary key: here a label that
  * ends in `_`.
  */
 function readRecord(pack: Pack, record: Record<string, unknown>, index: number): number {
@@ -132,15 +131,15 @@ function readRecord(pack: Pack, record: Record<string, unknown>, index: number):
   return labels
 }
 
-/** A number that a double can hold: `JSON.parse('1e999')` is Infinity. */
+/** Whether it is a finite number: `JSON.parse('1e999')` is Infinity. */
 function isNumber(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value)
 }
 
 /**
- * Opens a transformer of SenML JSON packs. A pack is all or nothing: one bad record refuses it.
+ * Opens a transformer of SenML JSON packs. A pack is all or nothing: one invalid record makes it fail.
  *
- * @param bounds which instants records may have; by default from 2^28 s to 366 days after the message was received
+ * @param bounds allowed times of records; by default from 2^28 s to 366 days after the message was received
  */
 export function openSenmlJson(bounds: Partial<TimeBounds> = {}): Transformer {
   const pack = openPack({ ...defaultTimeBounds, ...bounds })
@@ -157,7 +156,7 @@ export function openSenmlJson(bounds: Partial<TimeBounds> = {}): Transformer {
   }
 }
 
-/** Reads the pack by the short way, or says that it takes the long one, which then also says what is wrong. */
+/** Tries the fast path; returns false if the pack needs the slow one, which also reports faults. */
 function isPlainPack(pack: Pack, payload: Uint8Array, batch: RecordBatch): boolean {
   try {
     return readPlainPack(pack, payload, batch)
@@ -167,7 +166,7 @@ function isPlainPack(pack: Pack, payload: Uint8Array, batch: RecordBatch): boole
   }
 }
 
-/** Reads any pack. */
+/** Reads any pack: the slow path. */
 function readPack(pack: Pack, payload: Uint8Array, batch: RecordBatch): void {
   survey(payload)
   const root = parseJson(decodeText(payload))
@@ -180,6 +179,3 @@ function readPack(pack: Pack, payload: Uint8Array, batch: RecordBatch): void {
     resolveRecord(pack, batch, readRecord(pack, record as Record<string, unknown>, index), index)
   }
 }
-
-/** SenML JSON with the default bounds of time. */
-export const senmlJson: Transformer = openSenmlJson()

@@ -1,20 +1,20 @@
-// Puts the rows of one pack into the order of time, after the last of them was appended.
+// Sorts the rows of one pack by time, after the last one was appended.
 
 import type { RecordColumns } from '../record-batch.ts'
 import { Label } from './record.ts'
 
-/** Up to here an insertion sort is faster than the engine's sort, in whatever order; beyond, a hostile one would make it quadratic. Both are stable. */
+/** Up to this many rows an insertion sort is faster than the engine's sort in any order; for more, a hostile order would make it quadratic. Both are stable. */
 const insertionRowsMax = 32
 
-/** Which row comes where, and a column as it was before. They grow to the largest pack that was ever out of order. */
+/** The permutation, and a copy of a column. They grow to the largest unsorted pack so far. */
 let order = new Uint32Array(64)
 let numbers = new Float64Array(64)
 let contents: unknown[] = Array.from({ length: 64 })
 
 /**
- * Sorts the rows from `firstRow` on by their instant; those of one instant stay as received (RFC 8428 §4.6).
+ * Sorts the rows from `firstRow` on by time; rows with the same time stay in the order received (RFC 8428 §4.6).
  *
- * @param labels the bits of all labels in the pack: a column whose labels are absent holds the same in each row and stays
+ * @param labels the bits of all labels in the pack: a column whose labels are absent is the same in each row and is skipped
  */
 export function sortByTime(records: RecordColumns, firstRow: number, labels: number): void {
   const count = records.length - firstRow
@@ -35,7 +35,7 @@ export function sortByTime(records: RecordColumns, firstRow: number, labels: num
   if (sums || otherKinds) reorder(records.valueKind, firstRow, count)
   if (otherKinds) reorderContent(records.content, firstRow, count)
   if ((labels & Label.ut) !== 0) reorder(records.updateTime, firstRow, count)
-  // Nothing of the pack is kept beyond its batch.
+  // Keeps no reference to values of the pack.
   contents.fill(undefined, 0, count)
 }
 

@@ -1,9 +1,9 @@
-// Reads plain packs straight from their bytes, without the text and the objects that JSON.parse makes of them.
+// Fast path for plain packs: reads them directly from bytes, without the string and the objects of JSON.parse.
 //
-// It only ever says yes or "not plain": escapes, characters beyond ASCII, unknown labels, wrong types and everything that
-// breaks a rule are left to json.ts, which starts afresh. So what is refused, and why, is decided in one place, and the
-// tests hold that a pack read here gives the rows that it would give there. The number that decided: a pack of 12 records in
-// order takes as long as JSON.parse alone, where through JSON.parse it took 1.5 times as long.
+// It either succeeds or reports "not plain": escapes, non-ASCII characters, unknown labels, wrong types and all faults
+// are left to json.ts, which starts over. So only one place decides what is rejected and why, and tests check that a pack
+// gives the same rows on both paths. Measured: a sorted pack of 12 records takes as long as JSON.parse alone, instead of
+// 1.5 times as long through JSON.parse.
 
 import type { RecordBatch } from '../record-batch.ts'
 import { base64urlBytes } from './base64url.ts'
@@ -24,7 +24,7 @@ import {
 import { Label, type Pack } from './record.ts'
 import { resolveRecord } from './resolve.ts'
 
-/** The bit of the label that begins at `at`, after its quote; 0 where it is none. One or two characters, or `bver`. */
+/** The bit of the label that starts at `at`, after its quote; 0 if it is unknown. One or two characters, or `bver`. */
 export function labelAt(bytes: Uint8Array, at: number): number {
   const first = byteAt(bytes, at)
   if (byteAt(bytes, at + 1) === quote) {
@@ -80,7 +80,7 @@ export function labelAt(bytes: Uint8Array, at: number): number {
 const oneLetterLabels = Label.n | Label.u | Label.v | Label.s | Label.t
 const textLabels = Label.n | Label.u | Label.vs | Label.vd | Label.bn | Label.bu
 
-/** Reads the value of a text label into its field. The place after it, or -1. */
+/** Reads the value of a text label into its field. Returns the index after it, or -1. */
 function readTextField(pack: Pack, label: number, bytes: Uint8Array, at: number): number {
   if (byteAt(bytes, at) !== quote) return -1
   const next = readText(bytes, at + 1)
@@ -110,7 +110,7 @@ function readTextField(pack: Pack, label: number, bytes: Uint8Array, at: number)
   return next
 }
 
-/** Reads the value of a number label into its field. The place after it, or -1. */
+/** Reads the value of a number label into its field. Returns the index after it, or -1. */
 function readNumberField(pack: Pack, label: number, bytes: Uint8Array, at: number): number {
   const next = readNumber(bytes, at)
   if (next < 0) return -1
@@ -142,7 +142,7 @@ function readNumberField(pack: Pack, label: number, bytes: Uint8Array, at: numbe
   return next
 }
 
-/** Reads `true` or `false` into the field of vb. The place after it, or -1. */
+/** Reads `true` or `false` into the field of vb. Returns the index after it, or -1. */
 function readBoolean(pack: Pack, bytes: Uint8Array, at: number): number {
   if (byteAt(bytes, at) === 0x74 && byteAt(bytes, at + 1) === 0x72 && byteAt(bytes, at + 2) === 0x75 && byteAt(bytes, at + 3) === 0x65) {
     pack.vb = true
@@ -162,10 +162,10 @@ function readBoolean(pack: Pack, bytes: Uint8Array, at: number): number {
 }
 
 /**
- * Reads a pack that was begun, and appends its rows.
+ * Reads a pack, after `beginPack`, and appends its rows.
  *
- * @returns false where the pack is not plain: some of its rows may then stand in the batch, and the caller takes them back
- * @throws DecodeError where a record breaks a rule; what the bytes after it hold is then not known
+ * @returns false if the pack is not plain; some of its rows may then be in the batch, and the caller must drop them
+ * @throws DecodeError if a record breaks a rule; later bytes are then unread
  */
 export function readPlainPack(pack: Pack, bytes: Uint8Array, batch: RecordBatch): boolean {
   let at = skipSpace(bytes, 0)

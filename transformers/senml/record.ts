@@ -1,9 +1,9 @@
-// One SenML record as its wire format gave it, and the base fields in force: what a decoder fills and `resolveRecord` reads.
+// One unresolved SenML record and the current base fields, filled by a decoder and read by `resolveRecord`.
 
 import { ValueKind } from '../record-batch.ts'
-import type { TimeBounds } from '../time-bounds.ts'
+import type { TimeBounds } from '../transformer.ts'
 
-export { defaultTimeBounds, type TimeBounds } from '../time-bounds.ts'
+export { defaultTimeBounds, type TimeBounds } from '../transformer.ts'
 
 /** The labels of SenML as bits (RFC 8428 §4.1, §4.2). */
 export const Label = {
@@ -28,18 +28,18 @@ export const baseLabels = Label.bn | Label.bt | Label.bu | Label.bv | Label.bs |
 export const valueLabels = Label.v | Label.vs | Label.vb | Label.vd
 
 /**
- * The state of a decode: one object of one shape, used again for every pack. A decoder writes the fields of a record here
- * and hands the bits of the labels that were present to `resolveRecord`; so a record costs no object of its own.
- * A field whose label was absent holds what an earlier record left there.
+ * The state of decoding: one object of fixed shape, reused for every pack. A decoder writes the fields of a record here
+ * and passes the bits of the labels that were present to `resolveRecord`, so that a record allocates no object.
+ * A field whose label was absent has a stale value of an earlier record.
  */
 export interface Pack {
   readonly bounds: TimeBounds
-  /** When the message was received: what relative times count from. */
+  /** Time of receipt, which relative times are added to. */
   createdUs: number
-  /** The bounds as instants, cut to what an integer of microseconds can hold. */
+  /** The time bounds as absolute times, limited to the range of exact integer microseconds. */
   timeMinUs: number
   timeMaxUs: number
-  /** The base fields in force; '', 0 or undefined until given. The decoder writes them, and they stay. */
+  /** The current base fields; '', 0 or undefined until set. The decoder writes them, and they keep their value. */
   bn: string
   bt: number
   bu: string
@@ -47,21 +47,21 @@ export interface Pack {
   bs: number
   bver: number
 
-  /** The fields of the record at hand. */
+  /** The fields of the current record. */
   n: string
   u: string
   v: number
   vs: string
   vb: boolean
-  /** Must be bytes of its own, no view of the payload: the batch keeps it. */
+  /** Must be a copy, not a view of the payload, because the batch keeps it. */
   vd: Uint8Array
   s: number
   t: number
   ut: number
 
   /**
-   * The labels of the record at hand whose texts the decoder knows to be right, as bits: bn and n that may begin a name, the others
-   * without a NUL. A decoder that knows nothing leaves it 0.
+   * Bits of the current record's labels whose texts the decoder has already checked: bn and n can start a name, the others
+   * contain no NUL. A decoder without such checks leaves it 0.
    */
   known: number
 
@@ -69,29 +69,29 @@ export interface Pack {
   labels: number
   /** The version of the pack: its first record's bver, or the default. */
   version: number
-  /** The base labels given so far, as bits. */
+  /** The base labels set so far, as bits. */
   inForce: number
-  /** Whether the base name in force begins as a name may and holds only its characters, or is empty. */
+  /** Whether the current base name is empty, or a valid start of a name. */
   baseNameSafe: boolean
-  /** The instant of the row before, and whether all rows so far came in the order of time. */
+  /** The time of the previous row, and whether all rows so far are in chronological order. */
   lastTimeUs: number
   ordered: boolean
-  /** The batch's row at which the pack begins. */
+  /** The batch row at which the pack starts. */
   firstRow: number
-  /** How many rows the pack may have, a row with data counted as three, and how many rows with data it has. */
+  /** The row limit of the pack, where a row with data counts as three, and its number of rows with data. */
   rowsMax: number
   dataRows: number
-  /** The characters of base name and unit in force, the row of the pack since which they are, and what rows before it repeat together. */
+  /** The length of the current base name and unit, the first row that uses them, and the characters repeated by earlier rows in total. */
   baseLength: number
   baseRow: number
   baseCharacters: number
 
   /**
-   * Whether the first record's row is to wait for those that come before it in time: it often is the newest, with the base time, and
-   * the others count back from it. A decoder that knows of more than one record says so after `beginPack`.
+   * Whether the first record's row is held back until the earlier ones are appended: it is often the newest, with the base time, and
+   * the others count back from it. A decoder sets it after `beginPack` if there is more than one record.
    */
   firstWaits: boolean
-  /** Whether there is a row that waits, and that row. */
+  /** Whether a row is held back, and that row. */
   waiting: boolean
   waitingName: string
   waitingUnit: string | undefined
@@ -103,7 +103,7 @@ export interface Pack {
   waitingUpdateTime: number
 }
 
-/** Makes the state that `beginPack` clears for each pack. Its numbers begin as NaN, so that their fields are made for doubles. */
+/** Creates the state, which `beginPack` resets for each pack. Numbers start as NaN, so that V8 stores these fields as doubles. */
 export function openPack(bounds: TimeBounds): Pack {
   return {
     bounds,

@@ -1,7 +1,7 @@
-// The rules of SenML that hold for every wire format: base fields, names, units, times, values and versions (RFC 8428 §4).
+// The rules of SenML for every wire format: base fields, names, units, times, values and versions (RFC 8428 §4).
 //
-// A decoder calls beginPack, then for each record fills the pack's fields and calls resolveRecord. Rows go straight into
-// the batch's columns; only a pack that says it is not `ordered` is sorted, by its decoder, at the end and in place.
+// A decoder calls beginPack, then for each record fills the pack's fields and calls resolveRecord. Rows are appended directly to
+// the batch's columns; only if the pack is not `ordered` does its decoder sort it, in place at the end.
 
 import type { Envelope } from '../envelope.ts'
 import { type RecordBatch, ValueKind } from '../record-batch.ts'
@@ -16,12 +16,12 @@ const defaultVersion = 10
 /** RFC 9100: the default version and the bit of the feature "secondary units". */
 const secondaryUnitsVersion = 26
 
-/** What may stand in a name (RFC 8428 §4.5.1) by character code: 1 anywhere but first, 3 also first. */
+/** Allowed characters of a name (RFC 8428 §4.5.1) by character code: 1 anywhere but first, 3 also first. */
 const nameCharacters = new Uint8Array(128)
 for (const character of '-:./_') nameCharacters[character.charCodeAt(0)] = 1
 for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789') nameCharacters[character.charCodeAt(0)] = 3
 
-/** Whether `part` can stand in a name, at its beginning or further on. An empty part can. */
+/** Whether `part` is valid in a name, at its start or later. An empty part is. */
 function isNamePart(part: string, first: boolean): boolean {
   let needed = first ? 2 : 1
   for (let at = 0; at < part.length; at++) {
@@ -32,7 +32,7 @@ function isNamePart(part: string, first: boolean): boolean {
   return true
 }
 
-/** Whether a text holds neither a NUL nor a lone surrogate. Most texts are short: a loop beats two calls into the engine. */
+/** Whether a text contains neither a NUL nor a lone surrogate. Most texts are short, so a loop is faster than two calls into the engine. */
 function isPlainText(text: string): boolean {
   if (text.length > 64) return text.isWellFormed() && !text.includes('\0')
   for (let at = 0; at < text.length; at++) {
@@ -42,7 +42,7 @@ function isPlainText(text: string): boolean {
   return true
 }
 
-/** Clears the state for a new pack of so many bytes, whose rows begin where those of `batch` now end. */
+/** Resets the state for a new pack of `payloadBytes`, whose rows are appended to `batch`. */
 export function beginPack(pack: Pack, envelope: Envelope, batch: RecordBatch, payloadBytes: number): void {
   pack.rowsMax = rowsMax(payloadBytes)
   pack.dataRows = 0
@@ -69,7 +69,7 @@ export function beginPack(pack: Pack, envelope: Envelope, batch: RecordBatch, pa
   pack.waiting = false
 }
 
-/** Puts the base fields of a record in force, for itself and for those after it. */
+/** Applies the base fields of a record to itself and later ones. */
 function takeBaseFields(pack: Pack, batch: RecordBatch, labels: number, index: number): void {
   if ((labels & (Label.bn | Label.bu)) !== 0) {
     const rows = batch.records.length - pack.firstRow
@@ -89,8 +89,8 @@ function takeBaseFields(pack: Pack, batch: RecordBatch, labels: number, index: n
 }
 
 /**
- * Resolves the record that the decoder has written into `pack` and appends its row, if it yields one: with base fields only,
- * it just changes what is in force.
+ * Resolves the record that the decoder has written into `pack` and appends its row. A record with base fields only
+ * just changes the current base fields.
  *
  * @param labels the bits of the labels that were present
  * @param index the record's ordinal in the pack as received
@@ -200,7 +200,7 @@ function appendWaiting(pack: Pack, batch: RecordBatch): void {
   )
 }
 
-/** What a pack may hold is looked at once for so many records, and at its end. */
+/** The limits of a pack are checked every this many records, and at its end. */
 const sizeCheckMask = 127
 
 function checkSize(pack: Pack, batch: RecordBatch, index: number): void {
@@ -209,7 +209,7 @@ function checkSize(pack: Pack, batch: RecordBatch, index: number): void {
   if (pack.baseCharacters + (rows - pack.baseRow) * pack.baseLength > charactersMax) throw tooManyCharacters(charactersMax, index)
 }
 
-/** Ends the pack: its rows are all there, in the order of time. */
+/** Ends the pack: appends a row held back, and checks the limits. */
 export function endPack(pack: Pack, batch: RecordBatch): void {
   if (pack.waiting) appendWaiting(pack, batch)
   checkSize(pack, batch, Math.max(0, batch.records.length - pack.firstRow - 1))

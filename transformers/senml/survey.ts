@@ -1,6 +1,6 @@
-// Looks over the bytes of a pack in JSON before JSON.parse makes anything of them: how many objects and arrays, and labels nobody knows.
+// Scans a JSON pack before it is parsed, and limits its objects and arrays and its unknown labels.
 //
-// It takes for granted that the bytes are JSON: where they are not, JSON.parse says so.
+// It assumes valid JSON; JSON.parse later reports it if it is not.
 
 import { tooManyContainers, tooManyUnknownLabels } from './faults.ts'
 import { byteAt, colon, openBrace, openBracket, quote, skipSpace } from './json-tokens.ts'

@@ -1,9 +1,11 @@
-// A writer from Kafka into PostgreSQL, each message once, beside what the machine can do at most: `npm run bench -- kafka-writer`.
+// A writer from Kafka into PostgreSQL, each message once, compared with the limits of the machine: `npm run bench -- kafka-writer`.
 //
-// Raw limits and the writer are measured in turns on one machine in one run, all on the same messages and rows: Kafka's own
-// ConsumerPerformance, which decodes nothing; psql's \copy of ready rows over one connection into the same table with its index.
+// The limits and the writer are measured in turns on one machine in one run, all with the same messages and rows: Kafka's own
+// ConsumerPerformance, which decodes nothing; psql's \copy of prepared rows over one connection into the same table with its index.
 //
-// node benchmarks/pipeline/kafka-writer/index.ts [--messages 1000000] [--turns 3] [--workers 2] [--fsync]
+// With --foreign the topic is one of another producer, with nested JSON, and the writer is measured beside Telegraf as well.
+//
+// node benchmarks/pipeline/kafka-writer/index.ts [--messages 1000000] [--turns 3] [--workers 2] [--fsync] [--foreign]
 
 import { execFile } from 'node:child_process'
 import { rm } from 'node:fs/promises'
@@ -13,6 +15,7 @@ import { parseArgs, promisify } from 'node:util'
 import { startKafka } from '../../../test/servers/kafka.ts'
 import { startPostgres } from '../../../test/servers/postgres.ts'
 import { median } from '../../median-time.ts'
+import { measureForeign } from './foreign.ts'
 import { fill } from './load.ts'
 import { consumerPerformance, copied, type Figures, type Load, nullSink, writer } from './measure.ts'
 
@@ -22,12 +25,13 @@ const { values } = parseArgs({
     turns: { type: 'string', default: '3' },
     workers: { type: 'string', default: '2' },
     fsync: { type: 'boolean', default: false },
+    foreign: { type: 'boolean', default: false },
   },
 })
 const [messages, turns, workers] = [values.messages, values.turns, values.workers].map(Number) as [number, number, number]
 const execute = promisify(execFile)
 
-/** The loads, and what is asked of each: parts of the raw limits, and µs of CPU a message and a row. */
+/** The loads, each with its target: a share of the limits, and µs of CPU for each message and row. */
 interface Asked {
   readonly records: number
   readonly nullSinkMin?: number
@@ -86,7 +90,7 @@ function print(load: Load, { records, nullSinkMin, copyMin, cpuUsMax }: Asked, r
   )
   line('\\copy of ready rows, one connection', '', whole(middle(round => round.copyRows)))
   process(
-    `sluice writer relational, ${workers} workers`,
+    `./sluice writer relational, ${workers} workers`,
     round => round.writer,
     round => (round.writer.messagesPerSecond * records) / round.copyRows,
     copyMin,
@@ -99,16 +103,17 @@ const postgres = await startPostgres({ fsync: values.fsync })
 const file = join(tmpdir(), `sluice-benchmark-${process.pid}.copy`)
 try {
   console.log(`medians of ${turns} turns, fsync ${values.fsync ? 'on' : 'off'}`)
-  for (const asked of loads) {
+  if (values.foreign) await measureForeign({ kafka, postgres, file, messages, turns, workers })
+  for (const asked of values.foreign ? [] : loads) {
     const { records } = asked
     const load = { topic: `of-${records}`, messages: Math.ceil(messages / records), rows: Math.ceil(messages / records) * records }
     await fill(kafka.brokers, load.topic, load.messages, records)
     const rounds: Round[] = []
-    // The first is not counted: the servers make their files in it, and the broker its code.
+    // The first turn does not count: the servers create their files, and the broker compiles its code.
     for (let turn = 0; turn <= turns; turn++) {
       const consumer = await consumerPerformance(kafka, load)
       const nothing = await nullSink(kafka, load)
-      // A store belongs to one writer, so each turn has its own; \copy then takes the rows that the writer stored.
+      // A store belongs to one writer, so each turn has its own; \copy then writes the rows that the writer stored.
       const url = await postgres.createDatabase()
       const written = await writer(kafka, url, load, { group: `${load.topic}-${turn}`, workers })
       await execute('psql', [url, '-c', `\\copy (SELECT * FROM public.messages) TO '${file}'`])

@@ -1,11 +1,11 @@
-// What is measured, each once: Kafka's own consumer, one worker into a null sink, \copy of ready rows, and the writer.
+// The four measurements: Kafka's own consumer, one worker with a null sink, \copy of prepared rows, and the writer.
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { openServer } from '../../../config/postgres/server.ts'
+import { openServer } from '../../../database/server.ts'
 import type { Kafka } from '../../../test/servers/kafka.ts'
 
 const execute = promisify(execFile)
@@ -14,19 +14,19 @@ const root = new URL('../../..', import.meta.url).pathname
 
 export interface Figures {
   readonly messagesPerSecond: number
-  /** Of the process that is measured, µs a message. */
+  /** CPU time of the measured process for each message, in µs. */
   readonly cpuUs: number
   readonly rssMb: number
 }
 
-/** A topic that holds so many messages. */
+/** A filled topic. */
 export interface Load {
   readonly topic: string
   readonly messages: number
   readonly rows: number
 }
 
-/** What Kafka's own consumer reads a second, which decodes nothing, its joining of the group left out. */
+/** Messages/s of Kafka's own consumer, which decodes nothing; without the time for joining the group. */
 export async function consumerPerformance(kafka: Kafka, { topic, messages }: Load): Promise<number> {
   const printed = await kafka.tool('ConsumerPerformance', [
     '--bootstrap-server',
@@ -47,23 +47,23 @@ export async function nullSink(kafka: Kafka, { topic, messages }: Load): Promise
   return JSON.parse(stdout) as Figures
 }
 
-/** Rows a second of one connection into the table with its index, which is empty before and after. @param file of the rows, as text */
-export async function copied(url: string, file: string, rows: number): Promise<number> {
+/** Rows/s of one connection into the table with its indexes, which is empty before and after. @param file the rows as text */
+export async function copied(url: string, file: string, rows: number, table = 'public.messages'): Promise<number> {
   const operator = await openServer({ url, applicationName: 'operator', connectionsMax: 1 })
   try {
-    await operator.execute('TRUNCATE public.messages; CHECKPOINT')
+    await operator.execute(`TRUNCATE ${table}; CHECKPOINT`)
     const startedMs = performance.now()
-    await execute('psql', [url, '-c', `\\copy public.messages FROM '${file}'`])
+    await execute('psql', [url, '-c', `\\copy ${table} FROM '${file}'`])
     const perSecond = (rows / (performance.now() - startedMs)) * 1000
-    await operator.execute('TRUNCATE public.messages; CHECKPOINT')
+    await operator.execute(`TRUNCATE ${table}; CHECKPOINT`)
     return perSecond
   } finally {
     await operator.close()
   }
 }
 
-/** CPU seconds of a process so far, all its threads. */
-async function cpuSeconds(pid: number): Promise<number> {
+/** CPU seconds of a process so far, in all its threads. */
+export async function cpuSeconds(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
   const fields = stat
     .slice(stat.lastIndexOf(')') + 2)
@@ -72,16 +72,23 @@ async function cpuSeconds(pid: number): Promise<number> {
   return (fields[11]! + fields[12]!) / 100
 }
 
-/** `sluice writer relational` on a topic that is full, from its first stored message to its last. */
+/** The most memory that a process had so far. */
+export async function residentMbMax(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024
+}
+
+/** Runs `./sluice writer relational` on a full topic, and measures from its first stored message to its last. */
 export async function writer(
   kafka: Kafka,
   url: string,
   { topic, messages }: Load,
-  { group, workers }: { group: string; workers: number },
+  { group, workers, layout = {} }: { group: string; workers: number; layout?: Readonly<Record<string, string>> },
 ): Promise<Figures> {
   const child = spawn(process.execPath, [join(root, 'main.ts'), 'writer', 'relational', '--port', '0'], {
     env: {
       ...process.env,
+      ...layout,
       SVC_LOG_BROKERS: kafka.brokers[0]!,
       SVC_LOG_TOPIC: topic,
       SVC_LOG_GROUP: group,
@@ -103,7 +110,7 @@ export async function writer(
     )
     return row?.settled ?? 0
   }
-  /** Before the writer has made it there is no table. */
+  /** The table does not exist until the writer has created it. */
   const settledYet = (): Promise<number> =>
     settled().catch((error: unknown) => {
       if (exited) throw error
@@ -122,8 +129,7 @@ export async function writer(
       atMs = performance.now()
     }
     const cpu = (await cpuSeconds(child.pid!)) - startedCpu
-    const status = await readFile(`/proc/${child.pid!}/status`, 'utf8')
-    const rssMb = Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024
+    const rssMb = await residentMbMax(child.pid!)
     return { messagesPerSecond: ((last - first) / (atMs - startedMs)) * 1000, cpuUs: (cpu * 1e6) / (last - first), rssMb }
   } finally {
     child.kill('SIGTERM')
@@ -132,7 +138,7 @@ export async function writer(
   }
 }
 
-/** How often the store is asked: a query of 12 rows. */
+/** Between two queries of the store, each of 12 rows. */
 function pause(): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, 20))
 }

@@ -1,4 +1,4 @@
-// One worker into a sink that writes nothing, in a process of its own: what source and decoder cost. Prints one line of JSON.
+// One worker with a sink that writes nothing, in a separate process: the cost of source and decoder. Prints one line of JSON.
 //
 // node benchmarks/pipeline/kafka-writer/null-sink.ts <broker> <topic> <messages>
 
@@ -10,10 +10,10 @@ import { kafkaConnection } from '../../../pipeline/kafka/connection.ts'
 import { kafkaConsumerOptions } from '../../../pipeline/kafka/consumer/options.ts'
 import { kafkaSourceOptions } from '../../../pipeline/kafka/options.ts'
 import { openKafkaSource } from '../../../pipeline/kafka/source.ts'
-import { pipelineMetrics } from '../../../pipeline/metrics.ts'
 import { messageOptions, subscriberOptions } from '../../../pipeline/options.ts'
-import { openWriter } from '../../../pipeline/writer.ts'
-import { writerOptions } from '../../../roles/writer-options.ts'
+import { pipelineMetrics } from '../../../pipeline/writer/metrics.ts'
+import { openWriter } from '../../../pipeline/writer/writer.ts'
+import { writerOptions } from '../../../roles/writer/options.ts'
 import { countMessages } from '../../../sinks/counts.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
@@ -27,18 +27,19 @@ let startedMs = 0
 let startedCpu = process.cpuUsage()
 
 const sink: Sink<RecordBatch> = {
-  logNumber: 1,
+  logNumbers: [1],
+  takeNumbers: async () => undefined,
   positions: async () => new Map(),
   encode: batch => batch,
   async write(batch) {
-    // From the first batch on: joining the group is not part of it.
+    // Starts at the first batch, so that joining the group does not count.
     if (stored === 0) {
       startedMs = performance.now()
       startedCpu = process.cpuUsage()
     }
     stored += batch.messages.length
     if (stored >= wanted) done.resolve()
-    return countMessages(batch.messages, batch.ranges, new Map(), new Map(batch.ranges.map(({ partition, from }) => [partition, from])))
+    return countMessages(batch.messages, batch.ranges, new Map(), new Map(batch.ranges.map(({ at, from }) => [at, from])))
   },
   classify: () => 'systemic',
   close: async () => undefined,
@@ -48,25 +49,25 @@ const logger = createLogger({ level: 'warn', pretty: false })
 const batch = Value.Create(writerOptions.properties.batch)
 const log = Value.Create(kafkaSourceOptions)
 const source = openKafkaSource({
-  client: log.client,
   connection: await kafkaConnection({ ...log, brokers: [broker] }),
-  topic,
+  topics: [topic],
   group: `null-${process.pid}`,
   startAt: async () => new Map(),
   consumer: Value.Create(kafkaConsumerOptions),
-  runBytesMax: batch.bytes,
-  runMessagesMax: batch.rows,
+  chunkBytesMax: batch.bytes,
+  chunkMessagesMax: batch.rows,
   logger,
 })
 const registry = new Registry()
 const writer = openWriter({
   name: 'null',
+  topics: [topic],
   source,
   sink,
   transformer: openTransformer({ format: 'auto', contentType: 'application/senml+json', timeFields: [] }),
   deadLetters: { put: () => Promise.reject(new Error('nothing here is to be dead-lettered')) },
   options: { batch, message: Value.Create(messageOptions), subscriber: Value.Create(subscriberOptions) },
-  metrics: pipelineMetrics(registry, 'null'),
+  metrics: pipelineMetrics(registry, 'null', [topic]),
   outages: openOutages(logger, registry, 'null', { log: 'Kafka', store: 'the sink', dead_letters: 'the dead letters' }),
   logger,
 })

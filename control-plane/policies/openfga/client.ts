@@ -1,6 +1,6 @@
-// What the control plane asks of OpenFGA, in its own words: checks, reads and writes of policies in one store under one model.
+// A client of OpenFGA: checks, reads and writes of policies in one store under one model, translated to OpenFGA's terms.
 //
-//   a user          user:<id>                  everybody     user:*
+//   a user          user:<id>                  everyone      user:*
 //   an object       entity:<id>, entity:users, entity:authorities
 //   members of a group                         entity:<group id>#member
 
@@ -17,13 +17,13 @@ export interface OpenFgaStore {
 type Before = () => unknown
 
 export interface OpenFgaClient {
-  /** Makes a store with our model in it. */
+  /** Creates a store with our model in it. */
   makeStore(): Promise<OpenFgaStore>
   check(store: OpenFgaStore, subject: UserId | '*', relation: Relation, object: PolicyObject): Promise<boolean>
   /** @param before runs before each page, and ends it by throwing */
   read(store: OpenFgaStore, of: PolicyFilter, before?: Before): Promise<Policy[]>
   /**
-   * Those that exist already, or do not exist any more, are no error; in parts, so that a failure may leave some done.
+   * Policies that exist already, or no longer exist, are not errors. Writes in parts, so a failure may leave some of them written.
    *
    * @param before runs before each part, and ends it by throwing
    */
@@ -33,8 +33,8 @@ export interface OpenFgaClient {
     before?: Before,
   ): Promise<void>
   /**
-   * The objects on which the subject has the relation, also through groups: `objectsMax` at most, and those that the server finds within its
-   * deadline (`OPENFGA_LIST_OBJECTS_DEADLINE`, 3 s), which it does not tell.
+   * The objects on which the subject has the relation, also through groups: at most `objectsMax`, and only those that the server finds within its
+   * deadline (`OPENFGA_LIST_OBJECTS_DEADLINE`, 3 s); it does not say when it leaves some out.
    */
   objects(store: OpenFgaStore, subject: UserId, relation: Relation): Promise<PolicyObject[]>
 }
@@ -46,7 +46,7 @@ interface Tuple {
 }
 
 const assignable = [{ type: 'user' }, { type: 'user', wildcard: {} }, { type: 'entity', relation: 'member' }]
-/** Each relation stands for itself: whoever may write may not read for it. */
+/** No relation implies another: a user who may write may not therefore read. */
 const model = {
   schema_version: '1.1',
   type_definitions: [
@@ -59,11 +59,11 @@ const model = {
   ],
 }
 
-/** Of one request, by OpenFGA's defaults (`OPENFGA_MAX_TUPLES_PER_WRITE`, page sizes of Read). */
+/** Tuples in one request, by OpenFGA's defaults (`OPENFGA_MAX_TUPLES_PER_WRITE`, page sizes of Read). */
 const tuplesMax = 100
-/** A user of no policy: what they may, everybody may. */
+/** A user whom no policy names: what this user may do, everyone may do. */
 const anybody = 'user:anybody'
-/** Past its caches, so that a removal holds when it is answered. */
+/** Bypasses its caches, so that a removal is in effect when it is answered. */
 const consistency = 'HIGHER_CONSISTENCY'
 
 export function openClient(requests: OpenFgaRequests): OpenFgaClient {
@@ -119,7 +119,7 @@ export function openClient(requests: OpenFgaRequests): OpenFgaClient {
   }
 }
 
-/** Each once, and none that makes the members of a group members of it, which they are: OpenFGA refuses both. */
+/** Leaves out duplicates, and policies that make the members of a group members of the same group: OpenFGA refuses both. */
 function* parts(policies: readonly Policy[]): Generator<Tuple[]> {
   const said = policies.filter(({ subject, relation, object }) => subject !== `${object}#${relation}`)
   const tuples = new Map(said.map(policy => [`${policy.object} ${policy.relation} ${policy.subject}`, toTuple(policy)]))

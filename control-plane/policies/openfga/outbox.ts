@@ -1,10 +1,10 @@
-// What was made in the database and whose policies are on their way to OpenFGA: hidden until these have arrived.
+// New entities in the database whose policies are not yet delivered to OpenFGA: hidden until the policies have arrived.
 //
-// An entity and its row here are committed together. Then its policies are delivered, and the row goes; or they cannot be, and the entity goes,
-// while the row stays until what may have arrived is taken back. A process that dies between leaves rows that the next one finishes.
+// An entity and its row here are committed together. Then its policies are delivered, and the row is deleted. If they cannot be delivered, the entity
+// is deleted, and the row stays until the policies that may have arrived are removed. If a process dies in between, another one finishes its rows.
 
-import { HttpError } from '../../../config/http/errors.ts'
-import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
+import type { Database, Queries, SqlRow } from '../../../database/database.ts'
+import { HttpError } from '../../../http/errors.ts'
 import type { Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 import type { Alone } from './queue.ts'
@@ -16,15 +16,15 @@ export interface Made {
 }
 
 export interface Outbox {
-  /** In the transaction that makes the entities. Each policy is of the entity that it names. */
+  /** Call it in the transaction that creates the entities. Each policy belongs to the entity that it names. */
   put(transaction: Queries, policies: readonly Policy[], entities: readonly string[]): Promise<Made[]>
   /**
-   * Once that transaction is committed: the entities are there when it resolves.
+   * Call it once that transaction is committed: the entities are visible when it resolves.
    *
-   * @throws HttpError `unavailable` where the policies cannot be delivered; the entities are gone then
+   * @throws HttpError `unavailable` if the policies cannot be delivered; the entities are deleted then
    */
   deliver(made: readonly Made[]): Promise<void>
-  /** Finishes what is left over by processes that died, under the lock of the queue. */
+  /** Finishes the rows of processes that died, under the lock of the queue. */
   finish(): Promise<void>
 }
 
@@ -37,18 +37,18 @@ interface Parts {
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
-/** In which the policies of all that one request made are delivered, but for the last hundred. */
+/** Time limit for delivering the policies of one request, except the last hundred. */
 const deliveryMs = 30_000
-/** Younger rows belong to requests that are under way: after `deliveryMs` one more answer is waited for, twice 60 s at most. */
+/** Younger rows belong to requests under way: after `deliveryMs` they wait for one more answer, at most twice 60 s. */
 const leftOverSeconds = 180
-/** Rows in memory at once. */
+/** Rows in memory at a time. */
 const rowsMax = 100
 
 const putSql = `
   INSERT INTO control_plane.policy_outbox (entity, policies)
   SELECT entity, policies FROM json_to_recordset($1::json) AS row (entity uuid, policies jsonb)`
 const doneSql = 'DELETE FROM control_plane.policy_outbox WHERE entity = ANY($1::uuid[])'
-// The lines of the audit log have the instant of the transaction, as the rows have: earlier ones of an id that was given again stay.
+// The lines of the audit log have the same time as the transaction's rows. Earlier lines of an id that was given again stay.
 const undoSql = `
   WITH undone AS (
     UPDATE control_plane.policy_outbox SET is_undone = true WHERE entity = ANY($1::uuid[]) RETURNING entity, since
@@ -87,7 +87,7 @@ export function openOutbox({ database, client, store, alone, onFailure }: Parts)
         const endsMs = performance.now() + deliveryMs
         await client.write(await store(), { add }, () => {
           if (performance.now() < endsMs) return
-          throw new HttpError('unavailable', 'the policy store takes too long for as many: make fewer at once')
+          throw new HttpError('unavailable', 'the policy store is too slow for so many: create fewer at once')
         })
       } catch (error) {
         await database.query(undoSql, [entities])
@@ -98,7 +98,7 @@ export function openOutbox({ database, client, store, alone, onFailure }: Parts)
 
     async finish() {
       const to = await store()
-      // Where it was undone meanwhile, the row stays for what is to be taken back.
+      // If it was undone meanwhile, the row stays until the delivered policies are removed.
       const finishedSql = 'DELETE FROM control_plane.policy_outbox WHERE entity = $1 AND is_undone = $2'
       for (;;) {
         const rows = await database.query<LeftOverRow>(leftOverSql, [leftOverSeconds])
@@ -106,7 +106,7 @@ export function openOutbox({ database, client, store, alone, onFailure }: Parts)
         const failed: string[] = []
         let failure: unknown
         await alone(async isOurs => {
-          // Each by itself, so that one that the server refuses holds up no others.
+          // One by one, so that one that the server refuses does not delay the others.
           for (const { entity, policies, is_undone: isUndone } of rows) {
             const all = JSON.parse(policies) as Policy[]
             try {

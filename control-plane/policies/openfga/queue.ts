@@ -1,12 +1,12 @@
-// Changes of policies of what exists already, delivered to OpenFGA in the order of their commits.
+// Changes of policies of existing entities, delivered to OpenFGA in the order of their commits.
 //
-// A change and its row here are committed together, and then it is delivered and the row goes. What fails in between stays and is tried again: a
-// change that was begun is finished and never undone, so that access that was taken away does not come back. One process delivers at a time.
+// A change and its row here are committed together; then the change is delivered and the row is deleted. A delivery that fails is retried: a change
+// that was begun is finished and never undone, so that access that was removed does not come back. One process delivers at a time.
 
-import { HttpError } from '../../../config/http/errors.ts'
-import type { Database, Queries, SqlRow } from '../../../config/postgres/database.ts'
+import type { Database, Queries, SqlRow } from '../../../database/database.ts'
+import { HttpError } from '../../../http/errors.ts'
 import { openNextRun } from '../../next-run.ts'
-import { OutsideError } from '../../outside-requests.ts'
+import { OutsideError } from '../../outside/requests.ts'
 import type { PoliciesOf, Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 
@@ -16,29 +16,29 @@ export interface PolicyChange {
   readonly added: readonly Policy[]
 }
 
-/** @throws DatabaseError where the lock is another process's by now */
+/** @throws DatabaseError if another process has the lock by now */
 type IsOurs = () => Promise<unknown>
 
-/** While no other process delivers. @param work asks `isOurs` before each request to the server */
+/** Runs work while no other process delivers. @param work calls `isOurs` before each request to the server */
 export type Alone = <Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>) => Promise<Result>
 
 export interface PolicyQueue {
   /**
-   * Last in the transaction of the change.
+   * Call it last in the transaction of the change.
    *
    * @returns the number of its row
-   * @throws HttpError `unavailable` where an earlier change of the same policies has not been delivered for long: what is tried again adds no rows
+   * @throws HttpError `unavailable` if an earlier change of the same policies has been waiting for long, so that repeated requests add no rows
    */
   put(transaction: Queries, change: PolicyChange): Promise<bigint>
   /**
-   * Once that transaction is committed: the change holds when it resolves.
+   * Call it once that transaction is committed: the change is in effect when it resolves.
    *
-   * @throws HttpError `unavailable` where it does not hold yet: it is tried again until it does
+   * @throws HttpError `unavailable` if it is not in effect yet: it is retried until it is
    */
   deliver(number: bigint): Promise<void>
-  /** @throws HttpError `unavailable` while a change of policies on one of these objects is on its way */
+  /** @throws HttpError `unavailable` while a change of policies on one of these objects is under way */
   refusePending(queries: Queries, objects: readonly string[]): Promise<void>
-  /** Delivers what is left over. */
+  /** Delivers the changes that are left over. */
   finish(): Promise<void>
   readonly alone: Alone
 }
@@ -47,16 +47,16 @@ interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
   readonly store: () => Promise<OpenFgaStore>
-  /** Milliseconds that one answer of the server may take; it is asked twice at most. */
+  /** Milliseconds that one answer of the server may take; at most two requests are sent. */
   readonly timeoutMs: number
-  /** @param rows the numbers of those that could not be delivered */
+  /** @param rows the numbers of the changes that could not be delivered */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
-/** An earlier change that is as old holds up later ones of the same policies before they are committed. */
+/** An earlier change of this age makes later ones of the same policies fail before they are committed. */
 const lateSeconds = 10
 
-/** Held from the number on, so that numbers are in the order of the commits. */
+/** Locked before the number is taken, so that numbers are in the order of the commits. */
 const orderSql = `SELECT pg_advisory_xact_lock(hashtextextended('policy changes', 0))::text`
 const putSql = 'INSERT INTO control_plane.policy_changes (removed, added) VALUES ($1::jsonb, $2::jsonb) RETURNING number'
 const lockSql = `
@@ -80,7 +80,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
     const to = await store()
     const [newest] = await database.query<{ last: bigint | null }>(lastSql)
     const failed: string[] = []
-    // What comes behind a change that was refused, of the same objects or groups, waits for it.
+    // Later changes of the same objects or groups wait for a change that was refused.
     const held = new Set<string>()
     let failure: unknown
     for (let after = 0n; ; ) {
@@ -93,7 +93,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
         failed.push(`${number}`)
         for (const name of names) held.add(name)
         failure ??= error
-        // Another error is one of the server, and of all others.
+        // Any other error is the server's, and applies to all changes.
         if (error !== undefined && !isRefusal(error)) break
       }
     }
@@ -102,12 +102,12 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 
   interface Outcome {
     readonly number: bigint
-    /** Of what is not delivered, with the error unless it waits for another; undefined for what is. */
+    /** Names of a change that is not delivered; `error` is absent if it waits for another. undefined for one that is delivered. */
     readonly names?: string[]
     readonly error?: Error | undefined
   }
 
-  /** In a transaction of its own, so that its request need not wait for the others. */
+  /** In a separate transaction, so that its request need not wait for the others. */
   async function deliverNext(
     to: OpenFgaStore,
     { after, last, held }: { readonly after: bigint; readonly last: bigint | null; readonly held: ReadonlySet<string> },
@@ -134,14 +134,14 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 
   const alone: Alone = work =>
     database.transaction(async transaction => {
-      // Of a process that is gone the lock is free again after as long as it may have waited for one answer.
+      // The lock of a process that died is free again after the time for which it may have waited for one answer.
       await transaction.query(lockSql, [`${2 * timeoutMs + 10_000}`])
       return work(() => transaction.query('SELECT'), transaction)
     })
 
   async function refusePending(queries: Queries, names: readonly string[], seconds: number): Promise<void> {
     if ((await queries.query(pendingSql, [names, seconds])).length === 0) return
-    throw new HttpError('unavailable', 'an earlier change of the same policies is on its way to the policy store: try again later')
+    throw new HttpError('unavailable', 'an earlier change of the same policies is still being stored: try again later')
   }
 
   return {
@@ -157,7 +157,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
       const ended = round().then(() => undefined, errorOf)
       const error = await Promise.race([delivered, ended]).finally(() => undelivered.delete(number))
       if ((await database.query(isLeftSql, [number])).length === 0) return
-      const detail = 'the policy store has not taken the change yet: it is kept, and holds once the store takes it'
+      const detail = 'the policy store has not accepted the change yet: it is kept, and takes effect once the store accepts it'
       throw new HttpError('unavailable', detail, { cause: new Error(`change ${number} of policies is not delivered`, { cause: error }) })
     },
 
@@ -172,7 +172,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
   }
 }
 
-/** What two changes have in common whose order matters: an object, or the members of a group, of whom all policies may be removed. */
+/** Two changes with a name in common must keep their order: an object, or the members of a group, whose policies may all be removed. */
 function namesIn({ removed, added }: PolicyChange): string[] {
   return [...removed, ...added].flatMap(of => [
     ...('object' in of ? [of.object] : []),
@@ -180,7 +180,7 @@ function namesIn({ removed, added }: PolicyChange): string[] {
   ])
 }
 
-/** The server was asked, and says no: asking again is of no use. */
+/** The server has refused the request, so retrying it is of no use. */
 function isRefusal({ cause }: Error): boolean {
   return cause instanceof OutsideError && cause.status === 400
 }

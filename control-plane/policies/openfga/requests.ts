@@ -1,7 +1,7 @@
-// Requests to an OpenFGA server: all of them may be asked again.
+// Requests to an OpenFGA server: all of them may be repeated.
 
 import type { Readable } from 'node:stream'
-import { openOutsideRequests } from '../../outside-requests.ts'
+import { openOutsideRequests } from '../../outside/requests.ts'
 
 export interface OpenFgaAddress {
   /** `http://openfga:8080`; without user and password. */
@@ -30,7 +30,7 @@ export interface OpenFgaRequests {
 /** Connects when first used. */
 export function openRequests({ url, key, timeoutMs }: OpenFgaAddress): OpenFgaRequests {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
-  const sentence = 'the policy store cannot be asked: try again'
+  const sentence = 'the policy store is unavailable: try again'
   const requests = openOutsideRequests({ name: 'OpenFGA', sentence, url, headers, timeoutMs })
   return {
     post: async (path, body) => requests.jsonOf(await requests.send('POST', path, body)),
@@ -39,7 +39,7 @@ export function openRequests({ url, key, timeoutMs }: OpenFgaAddress): OpenFgaRe
   }
 }
 
-/** A line of JSON each, `{"result": …}`, or `{"error": {"message": …}}` where it breaks off. What comes after `max` is not waited for. */
+/** Each line is JSON: `{"result": …}`, or `{"error": {"message": …}}` if the answer breaks off. Does not wait for results after `max`. */
 async function resultsOf(answer: Readable, max: number): Promise<unknown[]> {
   const results: unknown[] = []
   let rest = ''
@@ -48,7 +48,7 @@ async function resultsOf(answer: Readable, max: number): Promise<unknown[]> {
     rest = lines.pop()!
     for (const line of lines) {
       const { result, error } = JSON.parse(line) as { result?: unknown; error?: { message?: string } }
-      if (error !== undefined) throw new Error(`it broke off its answer: ${error.message}`)
+      if (error !== undefined) throw new Error(`its answer broke off: ${error.message}`)
       if (results.push(result) >= max) return results
     }
   }

@@ -1,8 +1,8 @@
-// The policy store in an OpenFGA server: a change is committed in the database and delivered then.
+// The policy store in an OpenFGA server: a change is committed in the database, and then delivered.
 
 import type { Logger } from '../../../config/logger.ts'
 import { factOf } from '../../../config/outage.ts'
-import type { Database, Transaction } from '../../../config/postgres/database.ts'
+import type { Database, Transaction } from '../../../database/database.ts'
 import type { PoliciesOptions } from '../options.ts'
 import type { PoliciesOf, Policy, PolicyChanges, PolicyStore } from '../policy-store.ts'
 import { type OpenFgaClient, type OpenFgaStore, openClient } from './client.ts'
@@ -12,9 +12,9 @@ import { openRequests } from './requests.ts'
 
 export interface OpenFgaPolicies extends PolicyStore {
   /**
-   * Makes its store on the first start, and from then on finishes what was not delivered, now and every few seconds.
+   * Creates its store on the first start. Then delivers what is left over, now and every few seconds.
    *
-   * @throws HttpError `unavailable` while the server or the database cannot be asked
+   * @throws HttpError `unavailable` while the server or the database does not answer
    */
   start(): Promise<void>
   /** @throws HttpError `unavailable` while the server does not answer */
@@ -27,15 +27,15 @@ interface Parts {
   readonly client: OpenFgaClient
   /** Milliseconds that one of its answers may take. */
   readonly timeoutMs: number
-  /** Of what could not be delivered, which is tried again. @param rows of the outbox or the queue */
+  /** Called when a delivery fails, which is retried. @param rows of the outbox or the queue */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
 type Work<Result> = (transaction: Transaction, policies: PolicyChanges) => Promise<Result>
 
 const intervalMs = 5_000
-/** A change is not undone once it is committed, so the server is asked before whether it is there: outside the transaction, which runs again then. */
-const unasked = new Error('policies are to be changed, and the server has not been asked')
+/** A committed change is not undone, so the server has to answer before the commit: outside the transaction, which then runs again. */
+const notChecked = new Error('policies are to be changed, but the server has not been checked')
 
 export function openOpenFga(database: Database, options: PoliciesOptions['openfga'], logger: Logger): OpenFgaPolicies {
   const requests = openRequests(options)
@@ -44,7 +44,7 @@ export function openOpenFga(database: Database, options: PoliciesOptions['openfg
     client: openClient(requests),
     timeoutMs: options.timeoutMs,
     onFailure: (error, rows) =>
-      logger.warn({ reason: factOf(error), rows }, 'policies that were not delivered wait for their store: they are tried again'),
+      logger.warn({ reason: factOf(error), rows }, 'policies could not be delivered to the policy store: retrying'),
   })
   return {
     ...policies,
@@ -60,7 +60,7 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
   const queue = openQueue({ database, client, store, timeoutMs, onFailure })
   const outbox = openOutbox({ database, client, store, alone: queue.alone, onFailure })
 
-  /** One store for all instances on the database, made by the first of them. */
+  /** One store for all instances on the database, created by the first of them. */
   async function findStore(): Promise<OpenFgaStore> {
     return database.transaction(async transaction => {
       await transaction.query('LOCK TABLE control_plane.openfga_store IN EXCLUSIVE MODE')
@@ -86,11 +86,11 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
   interface Committed<Result> {
     readonly result: Result
     readonly made: readonly Made[]
-    /** In the queue; undefined where nothing but entities and their policies was made. */
+    /** The number in the queue; undefined if only entities and their policies were created. */
     readonly change: bigint | undefined
   }
 
-  /** @throws `unasked`, with nothing committed, where policies of what exists change and the server has not been asked whether it is there */
+  /** @throws `notChecked`, with nothing committed, if policies of existing entities change and the server has not answered a check before */
   function commit<Result>(work: Work<Result>, isThere: boolean): Promise<Committed<Result>> {
     return database.transaction(async transaction => {
       const [added, removed]: [Policy[], (Policy | PoliciesOf)[]] = [[], []]
@@ -107,14 +107,14 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
         },
         removeAll: async of => void removed.push(of),
       })
-      // Last, so that the transaction itself finds what it made.
+      // Last, so that the transaction itself can see the entities that it created.
       const made: Made[] = []
       for (const [policies, entities] of ofMade) {
         await queue.refusePending(transaction, entities)
         made.push(...(await outbox.put(transaction, policies, entities)))
       }
       if (added.length + removed.length === 0) return { result, made, change: undefined }
-      if (!isThere) throw unasked
+      if (!isThere) throw notChecked
       return { result, made, change: await queue.put(transaction, { removed, added }) }
     })
   }
@@ -144,7 +144,7 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
 
     async transaction(work) {
       const { result, made, change } = await commit(work, false).catch(async (error: unknown) => {
-        if (error !== unasked) throw error
+        if (error !== notChecked) throw error
         await check()
         return commit(work, true)
       })

@@ -1,9 +1,9 @@
-// The Avro schema that ingest registers: a message with its envelope, one record.
+// The Avro schema that ingest registers: one record with a message and its envelope.
 //
-// A part that is added later needs a default, and only one with a default may be left out: then schemas of both ages read each other's
-// messages, which is what the compatibility FULL asks for.
+// A field that is added later needs a default, and only fields with a default may be removed: then old and new schemas can read each other's
+// messages, as the compatibility level FULL requires.
 
-/** `created` is in nanoseconds since 1970; readers that do not know the logical type see a long. */
+/** `created` is in nanoseconds since 1970; readers without the logical type see a long. */
 export const envelopeSchema = {
   type: 'record' as const,
   name: 'Message',
@@ -20,7 +20,7 @@ export const envelopeSchema = {
   ],
 }
 
-/** As the TopicNameStrategy of Confluent's serializers has it. */
+/** The subject by the TopicNameStrategy of Confluent's serializers. */
 export function subjectOf(topic: string): string {
   return `${topic}-value`
 }

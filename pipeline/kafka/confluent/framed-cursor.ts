@@ -1,35 +1,35 @@
-// Walks the messages of a run whose values are framed Avro records: the hot path of a writer with `encoding = "confluent"`.
+// Walks the messages of a chunk whose values are framed Avro records or framed JSON. This is on the hot path of a writer with `encoding = "confluent"`.
 //
-//   value   magic int8 = 0 · schema id int32 · record
+//   value   magic int8 = 0 · schema id int32 · record or JSON
 //
-// The record's parts become the message. Without a channel the key is one; without an instant it is that of the message around the
-// frame; what else is missing is as everywhere (../README.md). Headers are the sender's, and none speaks for the envelope.
+// The message is built from the record's fields; JSON is its payload. A missing channel is taken from the key, a missing time from the Kafka
+// message; other missing fields get the usual defaults (../README.md). Headers are the sender's; none is read as part of the envelope.
 //
-// Plain loops without an object for a record, as in ../record-cursor.ts: only the payload is a view, and texts are mostly known.
+// Plain loops without an object per record, as in ../records/record-cursor.ts: the payload is a view, and most texts are cached.
 
 import { emptyMessage, type MessageFault, type RawCursor } from '../../source.ts'
-import { noValue, timestampFault } from '../envelope-header.ts'
-import { RecentText, repeatedTextAt, textAt } from '../known-texts.ts'
-import { mediaType } from '../media-type.ts'
-import { instant, length, longToInstant, readLength, readLong } from './avro-long.ts'
-import { branchOf, Kind, skip } from './avro-shape.ts'
+import { noValue, timestampFault } from '../records/envelope-header.ts'
+import { RecentText, repeatedTextAt, textAt } from '../records/known-texts.ts'
+import { mediaType } from '../records/media-type.ts'
+import { length, longToTimestamp, readLength, readLong, timestamp } from './avro/long.ts'
+import { branchOf, Kind, skip } from './avro/shape.ts'
 import { frameBytes } from './encode.ts'
 import { brokenRecord, createdFault, noMagic, noPayload, noText, tombstone } from './faults.ts'
 import { Part, type RecordPlan, type Step } from './record-plan.ts'
 
-/** How the messages of a schema are read, or why they are not. */
+/** How to decode messages of a schema, or why they cannot be decoded. */
 export type Decoding = RecordPlan | MessageFault
 
-/** By the id of the schema: at least those of the run. */
+/** By schema id; contains at least those of the chunk. */
 export type Decodings = ReadonlyMap<number, Decoding>
 
 const defaultProtocol = 'kafka'
 const noBytes = new Uint8Array(0)
 
 /**
- * The id of the schema that a value is framed under.
+ * The schema id of a framed value.
  *
- * @returns -1 where it is not framed
+ * @returns -1 if it is not framed
  */
 export function schemaIdOf(value: Uint8Array): number {
   if (value.length < frameBytes || value[0] !== 0) return -1
@@ -37,7 +37,7 @@ export function schemaIdOf(value: Uint8Array): number {
   return id < 0 ? -1 : id
 }
 
-/** @param cursor of the same run without its framing; nobody else may move it */
+/** @param cursor of the same chunk, undecoded; no other code may move it */
 export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCursor {
   const raw = cursor.message
   let buffer: ArrayBufferLike | undefined
@@ -48,15 +48,19 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
   let recentContentType = new RecentText()
   let decodingId = -1
   let decoding: Decoding | undefined
-  // Of the record at hand: what it had, by the bits of its parts.
+  // The fields present in the current record, as bits of their parts.
   let found = 0
   let notText = false
   let outOfRange = false
+  /** All faults of the present message; the first one is the message's. */
+  const faults: MessageFault[] = []
   const message = emptyMessage()
 
   function next(): boolean {
     if (!cursor.next()) return false
     const value = raw.payload
+    faults.length = 0
+    message.fault = undefined
     message.offset = raw.offset
     message.subtopic = ''
     message.publisher = ''
@@ -71,7 +75,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     if (id !== decodingId || decoding === undefined) {
       decodingId = id
       decoding = decodings.get(id)
-      if (decoding === undefined) throw new Error(`the schema ${id} was not looked up before its run was handed out`)
+      if (decoding === undefined) throw new Error(`the schema ${id} was not looked up before its chunk was returned`)
     }
     if ('rule' in decoding) {
       refuse(decoding)
@@ -80,30 +84,34 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     found = 0
     notText = false
     outOfRange = false
-    message.fault = undefined
     if (!readRecord(decoding, value)) refuse(notText ? noText : brokenRecord)
     else if ((found & (1 << Part.payload)) === 0) refuse(noPayload)
     else fillIn()
     return true
   }
 
-  /** What the record lacks. */
+  /** Fills in missing fields of the record. */
   function fillIn(): void {
     if ((found & (1 << Part.channel)) === 0) {
       message.channel = raw.channel
-      if (raw.channel === '') message.fault = raw.fault
+      if (raw.channel === '') note(raw.fault!)
     }
     if ((found & (1 << Part.created)) === 0) {
       message.createdUs = raw.createdUs
       message.createdRestNs = raw.createdRestNs
-      if (raw.fault === timestampFault) message.fault ??= timestampFault
+      if (raw.fault === timestampFault) note(timestampFault)
     }
-    if (outOfRange) message.fault ??= createdFault
+    if (outOfRange) note(createdFault)
   }
 
-  /** Nothing of the record counts, not even its channel: who looks for the message has its key. */
+  function note(fault: MessageFault): void {
+    faults.push(fault)
+    message.fault = faults[0]
+  }
+
+  /** Ignores all fields of the record, including its channel; the message can still be found by its key. */
   function refuse(why: MessageFault): void {
-    message.fault = why
+    note(why)
     message.channel = raw.channel
     message.subtopic = ''
     message.publisher = ''
@@ -114,11 +122,16 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     message.payload = noBytes
   }
 
-  /** Reads the record of a value into the message; false where it is none of its schema. */
-  function readRecord({ steps, unitNs }: RecordPlan, value: Uint8Array): boolean {
+  /** Decodes the record of a value into the message; returns false if it does not match its schema. */
+  function readRecord({ steps, unitNs, isPayload }: RecordPlan, value: Uint8Array): boolean {
     if (value.buffer !== buffer) turnTo(value.buffer)
     const end = value.byteOffset + value.length
     let at = value.byteOffset + frameBytes
+    if (isPayload) {
+      message.payload = new Uint8Array(buffer!, at, end - at)
+      found = 1 << Part.payload
+      return true
+    }
     for (let each = 0; each < steps.length; each++) {
       const step = steps[each]!
       at = step.part === Part.none ? skip(step.shape, bytes, at, end) : readPart(step, at, end, unitNs)
@@ -127,7 +140,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     return at === end
   }
 
-  /** Mostly once for each run: its values lie in one piece of memory. */
+  /** Usually called once per chunk, whose values are in one buffer. */
   function turnTo(memory: ArrayBufferLike): void {
     buffer = memory
     bytes = Buffer.from(memory)
@@ -137,7 +150,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     recentContentType = new RecentText()
   }
 
-  /** The place behind it; beyond `end` where it cannot be read. */
+  /** Reads one part. Returns the index after it; beyond `end` if it cannot be read. */
   function readPart({ part, shape }: Step, at: number, end: number, unitNs: number): number {
     let kind = shape.kind
     if (kind === Kind.union) {
@@ -152,9 +165,9 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
       at = readLong(bytes, at, end)
       if (at > end) return at
       found |= 1 << part
-      if (longToInstant(unitNs)) {
-        message.createdUs = instant.us
-        message.createdRestNs = instant.restNs
+      if (longToTimestamp(unitNs)) {
+        message.createdUs = timestamp.us
+        message.createdRestNs = timestamp.restNs
       } else {
         message.createdUs = 0
         message.createdRestNs = 0
@@ -193,5 +206,14 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     return part === Part.subtopic ? recentSubtopic : part === Part.protocol ? recentProtocol : recentContentType
   }
 
-  return { message, next, key: () => cursor.key(), headers: () => cursor.headers(), value: () => new Uint8Array(raw.payload) }
+  return {
+    message,
+    next,
+    key: () => cursor.key(),
+    headers: () => cursor.headers(),
+    value: () => new Uint8Array(raw.payload),
+    ...(cursor.parts === undefined
+      ? {}
+      : { parts: { ...cursor.parts, faultBeside: parts => faults.find(({ part }) => part === undefined || !parts.has(part)) } }),
+  }
 }

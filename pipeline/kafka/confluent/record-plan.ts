@@ -1,12 +1,12 @@
-// How a record of a producer's schema is read as a message with its envelope: which of its fields is which part, and what is stepped over.
+// Plans how to decode records of a producer's schema into a message: which field is which part of the envelope, and which fields are skipped.
 //
-// Fields are matched by name (Avro 1.12, "Schema Resolution"), whatever their order and whatever else there is. Text may be string or bytes,
-// `created` an int or a long in the unit of its logical type, the payload bytes or string; each also in a union, of which null is a part
-// that is missing.
+// Fields are matched by name (Avro 1.12, "Schema Resolution"), in any order and among other fields. Text may be string or bytes,
+// `created` an int or a long in the unit of its logical type, the payload bytes or string. Each may be in a union, where null counts as
+// missing.
 
-import { type AvroType, Kind, type Shape, shapeOf } from './avro-shape.ts'
+import { type AvroType, Kind, type Shape, shapeOf } from './avro/shape.ts'
 
-/** The parts of an envelope; none is a field that is stepped over. */
+/** The parts of an envelope; `none` is a skipped field. */
 export const Part = { none: 0, channel: 1, subtopic: 2, publisher: 3, protocol: 4, created: 5, contentType: 6, payload: 7 } as const
 export type Part = (typeof Part)[keyof typeof Part]
 
@@ -20,7 +20,7 @@ const parts: ReadonlyMap<string, Part> = new Map([
   ['payload', Part.payload],
 ])
 
-/** Nanoseconds that `created` counts, by its logical type; by itself it counts nanoseconds. */
+/** Nanoseconds per unit of `created`, by its logical type; without one it is in nanoseconds. */
 const unitsNs: ReadonlyMap<unknown, number> = new Map([
   ['timestamp-millis', 1_000_000],
   ['timestamp-micros', 1000],
@@ -37,20 +37,25 @@ export class Step {
 }
 
 export interface RecordPlan {
-  /** Those of the fields that take no bytes are left out. */
+  /** Without fields that take no bytes. */
   readonly steps: readonly Step[]
-  /** Nanoseconds that one of `created` stands for. */
+  /** Nanoseconds per unit of `created`. */
   readonly unitNs: number
+  /** Whether all that follows the frame is the payload, and no step is needed. */
+  readonly isPayload: boolean
 }
 
+/** Of messages that a JSON Schema describes: their JSON follows the frame. */
+export const jsonPlan: RecordPlan = { steps: [], unitNs: 1, isPayload: true }
+
 /**
- * The plan of a schema; a text where it has none, which says why.
+ * The plan for a schema, or the reason why there is none.
  *
- * @param type as avsc makes it of the schema
- * @param schema as the registry gave it: avsc forgets the logical types
+ * @param type the schema parsed by avsc
+ * @param schema as returned by the registry, because avsc drops the logical types
  */
 export function planOf(type: AvroType, schema: unknown): RecordPlan | string {
-  if (type.typeName !== 'record' || type.fields === undefined) return `it is a ${type.typeName}, and no record`
+  if (type.typeName !== 'record' || type.fields === undefined) return `it is a ${type.typeName}, not a record`
   const made = new Map<AvroType, Shape>()
   const steps = type.fields.map(field => new Step(parts.get(field.name) ?? Part.none, shapeOf(field.type, made)))
   if (!steps.some(({ part }) => part === Part.payload)) return 'its record has no field payload'
@@ -58,9 +63,9 @@ export function planOf(type: AvroType, schema: unknown): RecordPlan | string {
     const kind = part === Part.created ? Kind.long : Kind.bytes
     if (part === Part.none || [shape, ...branchesOf(shape)].some(one => one.kind === kind)) continue
     const { name, type: fieldType } = type.fields[at]!
-    return `its field ${name} is a ${fieldType.typeName}, and no ${part === Part.created ? 'long' : part === Part.payload ? 'bytes' : 'string'}`
+    return `its field ${name} is a ${fieldType.typeName}, not ${part === Part.created ? 'long' : part === Part.payload ? 'bytes' : 'string'}`
   }
-  return { steps: steps.filter(({ shape }) => !shape.isEmpty), unitNs: unitOf(schema) }
+  return { steps: steps.filter(({ shape }) => !shape.isEmpty), unitNs: unitOf(schema), isPayload: false }
 }
 
 function branchesOf(shape: Shape): readonly Shape[] {
@@ -75,7 +80,7 @@ function unitOf(schema: unknown): number {
   return unitsNs.get(memberOf(long, 'logicalType')) ?? 1
 }
 
-/** A member of what JSON was parsed into; undefined where it has none. */
+/** A member of a parsed JSON value; undefined if it has none. */
 export function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
 }

@@ -1,40 +1,40 @@
-// Asks the schema registry, and says for whom its answers are: whoever asks the next question, or a person.
+// Sends requests to the schema registry, and classifies failures: to be retried, or to be fixed by an operator.
 
-import { named } from '../../../config/option-variable.ts'
+import { named } from '../../../config/options/variable.ts'
 import { LogUnavailableError } from '../../log.ts'
 import { SystemicError } from '../../systemic-error.ts'
 import { reasonOf } from '../failure.ts'
 import type { KafkaLogOptions } from '../options.ts'
 
-/** What of the section `log` says how the registry is reached, and by its topic which subject is ours. */
+/** The options of the section `log` for the registry; the topic determines our subject. */
 export type RegistryOptions = Pick<KafkaLogOptions, 'registry' | 'registryUsername' | 'registryPassword' | 'registryTimeoutMs' | 'topic'>
 
 export interface Answer {
   readonly status: number
-  /** Undefined where it is no JSON. */
+  /** Undefined if it is not JSON. */
   readonly body: unknown
 }
 
 export interface RegistryConnection {
-  /** For sentences, without what its URL may hold besides. */
+  /** For messages: the origin of the URL only. */
   readonly name: string
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly host: string
   readonly login: { readonly username: string; readonly password: string } | undefined
   readonly timeoutMs: number
   /**
-   * Asks for a path below the host, and resolves with whatever the answer is but a 401.
+   * Requests a path relative to the host, and resolves with any answer except a 401.
    *
-   * @throws LogUnavailableError where there is none in time, SystemicError for a 401, and the signal's reason when it aborts
+   * @throws LogUnavailableError if there is no answer in time, SystemicError for a 401, and the signal's reason if it aborts
    */
   get(path: string, signal: AbortSignal): Promise<Answer>
-  /** The error of a registry that gave no answer one can go by. */
+  /** The error for a registry without a usable answer. */
   away(reason: string, cause?: unknown): LogUnavailableError
-  /** The error of one that refuses this user as such. @param answer its status, and of what if need be */
+  /** The error for a registry that rejects this user altogether. @param answer its status, and for which resource if needed */
   notLetIn(answer: string): SystemicError
 }
 
-/** Connects when it is first asked. The options have passed `kafkaFaults`. */
+/** Connects on first use. `kafkaFaults` must have accepted the options. */
 export function openConnection(options: RegistryOptions): RegistryConnection {
   const { registry = '', registryUsername: username, registryPassword: password, registryTimeoutMs: timeoutMs } = options
   const host = registry.replace(/\/+$/, '')
@@ -46,12 +46,12 @@ export function openConnection(options: RegistryOptions): RegistryConnection {
   }
 
   function away(reason: string, cause?: unknown): LogUnavailableError {
-    return new LogUnavailableError(`${name} cannot be asked (${reason}): look at it, and at log.registry`, { cause })
+    return new LogUnavailableError(`${name} is unavailable (${reason}): check it, and log.registry`, { cause })
   }
 
   function notLetIn(answer: string): SystemicError {
     return new SystemicError(
-      `${name} does not let this process in (${answer}): correct ${named('log.registry_username')} and ${named('log.registry_password')}`,
+      `${name} rejected the credentials of this process (${answer}): correct ${named('log.registry_username')} and ${named('log.registry_password')}`,
     )
   }
 

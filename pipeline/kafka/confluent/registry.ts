@@ -1,8 +1,8 @@
-// The schema registry: finds the schema of an id, and registers ours.
+// The schema registry: registers our schema; schema-lookup.ts finds schemas by id.
 //
-// Schemas are registered by @kafkajs/confluent-schema-registry, which is loaded when it is first needed. They are looked up without it
-// (schema-lookup.ts): its errors are a status alone, which is 400 for a registry that is away and 404 also where something else answers in
-// its place, and neither must make dead letters of messages.
+// Schemas are registered with @kafkajs/confluent-schema-registry, which is loaded on first use. Lookups do not use it
+// (schema-lookup.ts): its errors are only a status, which is 400 if the registry is away, and 404 also if another server answers
+// instead. Neither may turn messages into dead letters.
 
 import type { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import type { Logger } from '../../../config/logger.ts'
@@ -17,20 +17,20 @@ import type { LookUp } from './schemas.ts'
 export interface Registry {
   readonly lookUp: LookUp
   /**
-   * Registers our schema under the subject, unless it is there, and resolves with its id. A subject that is made thereby is compatible in
-   * both directions (FULL) from then on, where the registry allows that to be set; one that has a level keeps it.
+   * Registers our schema under the subject, unless it exists, and resolves with its id. A new subject gets the compatibility level
+   * FULL (both directions) if the registry allows setting it; an existing level is kept.
    *
-   * @throws LogUnavailableError while the registry is away: it may be asked again
-   * @throws SystemicError where it does not let us in, or the subject holds a schema that ours is not compatible with
+   * @throws LogUnavailableError while the registry is away; can be retried
+   * @throws SystemicError if it rejects our credentials, or the subject has a schema that is incompatible with ours
    */
   register(subject: string): Promise<number>
 }
 
 const reasonCharactersMax = 300
-/** The frame has 31 bits for it, and a sign. */
+/** The largest schema id: the frame has a signed 32-bit integer for it. */
 const idMax = 2 ** 31 - 1
 
-/** Connects when it is first asked. The options have passed `kafkaFaults`. */
+/** Connects on first use. `kafkaFaults` must have accepted the options. */
 export function openRegistry(options: RegistryOptions, logger: Logger): Registry {
   const connection = openConnection(options)
   const { name, host, login, timeoutMs } = connection
@@ -58,34 +58,34 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
     try {
       return (await client.register(envelopeSchema, { subject, compatibility })).id
     } catch (error) {
-      // The subject has a level already, which the library insists to be told.
+      // The subject already has a level, which the library requires as a parameter.
       const standing = Object.values(library.COMPATIBILITY).find(level => namesStanding(error, level))
       if (standing !== undefined) return (await client.register(envelopeSchema, { subject, compatibility: standing })).id
-      // The schema is registered first, and its level set after that: not every user may.
+      // The schema is already registered; only setting the level failed, which not every user may do.
       const id = await registeredId(client, subject)
       if (id === undefined) throw error
       logger.warn(
         { subject, reason: shortened(error) },
-        'the compatibility of the subject could not be set to FULL: set it in the registry',
+        'cannot set the compatibility level of the subject to FULL: set it in the registry',
       )
       return id
     }
   }
 
-  /** @returns undefined where the subject does not hold our schema */
+  /** @returns undefined if the subject does not have our schema */
   async function registeredId(client: SchemaRegistry, subject: string): Promise<number | undefined> {
     try {
       return checkedId(await client.getRegistryIdBySchema(subject, envelopeSchema))
     } catch (error) {
-      // The library makes an error without a status of 404, and only of that.
+      // For a 404, and only for that, the library throws an error without a status.
       if (statusOf(error) === undefined && error instanceof Error && error.name === 'ConfluentSchemaRegistryError') return undefined
       throw error
     }
   }
 
-  /** The library hands on what it was given. @throws LogUnavailableError for what is no id: no message may be framed under it */
+  /** Checks the id, which the library passes through. @throws LogUnavailableError if it is invalid, because no message may be framed with it */
   function checkedId(id: unknown): number {
-    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > idMax) throw connection.away('it gave no id')
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > idMax) throw connection.away('it returned no id')
     return id
   }
 
@@ -95,7 +95,7 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
     if (status === 401 || status === 403) return connection.notLetIn(String(status))
     if (status === 409 || status === 422) {
       return new SystemicError(
-        `${name} does not take our schema for the subject ${subject} (${shortened(error)}): remove what else the subject holds, or give log.topic another name`,
+        `${name} rejects the schema for the subject ${subject} (${shortened(error)}): remove the incompatible schemas of the subject, or use another log.topic`,
         { cause: error },
       )
     }
@@ -105,7 +105,7 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
   return { lookUp: openLookUp(connection, subjectOf(options.topic)), register }
 }
 
-/** Of the library's requests. */
+/** Middleware of the library's HTTP client. */
 type Middleware = NonNullable<ConstructorParameters<typeof SchemaRegistry>[0]['middlewares']>[number]
 
 function statusOf(error: unknown): number | undefined {

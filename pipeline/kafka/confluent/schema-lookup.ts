@@ -1,21 +1,22 @@
-// Finds the schema of an id, with all that it refers to, and says how its messages are read.
+// Looks up a schema by id, with its references, and plans how to decode its messages.
 //
-// An answer makes a dead letter only where the registry itself gave it. What stands in its place answers 404, too, or 200 with a page, and
-// that is an outage: each answer is looked at here, and nothing is asked for twice.
+// Only an answer of the registry itself may turn a message into a dead letter. Another server at its address may also answer 404, or 200 with a page;
+// that counts as an outage. So each answer is checked here, and nothing is requested twice.
 
+import { createRequire } from 'node:module'
 import { reasonOf } from '../failure.ts'
-import { avroTypeOf, loadAvsc } from './avro-type.ts'
+import type { AvroType } from './avro/shape.ts'
 import { forbiddenSchema, missingReference, unknownSchema, unusableSchema } from './faults.ts'
 import type { Decoding } from './framed-cursor.ts'
-import { memberOf, planOf } from './record-plan.ts'
+import { jsonPlan, memberOf, planOf } from './record-plan.ts'
 import type { RegistryConnection } from './registry-connection.ts'
 import type { ForNow, LookUp } from './schemas.ts'
 
-/** As Confluent's registry numbers its errors; a status 404 without them is of something else than a registry. */
+/** Error codes of Confluent's registry; a 404 without them comes from another kind of server. */
 const subjectNotFound = 40401
 const versionNotFound = 40402
 const schemaNotFound = 40403
-/** A producer's schema makes no more requests of a message. */
+/** Limits the requests that one schema of a producer can cause. */
 const referencesMax = 256
 const reasonCharactersMax = 300
 
@@ -30,27 +31,29 @@ interface FoundSchema {
   readonly references: readonly Reference[]
 }
 
-/** What a registry says of a schema that it does not give. */
+/** Why the registry does not return a schema. */
 type Refusal = 'missing' | 'forbidden'
 
-/** @param ownSubject that this user must be let at, whatever else it may not read */
+/** @param ownSubject the subject that this user must be able to read, even if others are forbidden */
 export function openLookUp(connection: RegistryConnection, ownSubject: string): LookUp {
   async function lookUp(id: number, signal: AbortSignal): Promise<Decoding | ForNow> {
     const found = await ask(`/schemas/ids/${id}`, [schemaNotFound], signal)
     if (found === 'missing') return { forNow: unknownSchema(id) }
     if (found === 'forbidden') return { forNow: forbiddenSchema(id, 'it') }
-    if (found.schemaType !== 'AVRO') return unusableSchema(id, `it is of the type ${found.schemaType}, and only AVRO is read`)
+    if (found.schemaType === 'JSON') return jsonPlan
+    if (found.schemaType !== 'AVRO')
+      return unusableSchema(id, `it is of the type ${found.schemaType}, but only AVRO and JSON are supported`)
 
     const texts: string[] = []
     const seen = new Set<string>()
-    /** Puts the texts of what is referred to in order: each behind what it refers to itself. */
+    /** Collects the texts of references in order: each after its own references. */
     async function follow(references: readonly Reference[]): Promise<Decoding | ForNow | undefined> {
       for (const { subject, version } of references) {
         const name = `version ${version} of the subject ${subject}`
         if (seen.has(name)) continue
         seen.add(name)
-        if (seen.size > referencesMax) return unusableSchema(id, `it refers to more than ${referencesMax} others`)
-        // As Confluent's own clients ask: a schema that messages still refer to is given though it was deleted since.
+        if (seen.size > referencesMax) return unusableSchema(id, `it has more than ${referencesMax} references`)
+        // Like Confluent's own clients, also asks for deleted schemas, because stored messages may still use them.
         const path = `/subjects/${encodeURIComponent(subject)}/versions/${version}?deleted=true`
         const other = await ask(path, [subjectNotFound, versionNotFound, schemaNotFound], signal)
         if (other === 'missing') return { forNow: missingReference(id, name) }
@@ -65,7 +68,7 @@ export function openLookUp(connection: RegistryConnection, ownSubject: string): 
     return fault ?? decodingOf(id, found.schema, texts)
   }
 
-  /** @param missing the codes of errors by which the registry says that it does not have what is asked for */
+  /** @param missing the error codes with which the registry reports that the schema does not exist */
   async function ask(path: string, missing: readonly number[], signal: AbortSignal): Promise<FoundSchema | Refusal> {
     const { status, body } = await connection.get(path, signal)
     if (status === 404 && missing.some(code => code === memberOf(body, 'error_code'))) return 'missing'
@@ -74,17 +77,17 @@ export function openLookUp(connection: RegistryConnection, ownSubject: string): 
       return 'forbidden'
     }
     const found = status === 200 ? foundIn(body) : undefined
-    if (found === undefined) throw connection.away(`it answered ${status} when it was asked for ${path}`)
+    if (found === undefined) throw connection.away(`it answered ${status} to a request for ${path}`)
     return found
   }
 
-  /** Whether it is this one schema that the user may not read, or all of the registry. @throws SystemicError where it is all */
+  /** Checks whether the user is denied this one schema or the whole registry. @throws SystemicError if it is the whole registry */
   async function checkLetIn(signal: AbortSignal): Promise<void> {
     const path = `/subjects/${encodeURIComponent(ownSubject)}/versions`
     const { status, body } = await connection.get(path, signal)
     if (status === 403) throw connection.notLetIn(`403, also for the subject ${ownSubject}`)
     const isLetIn = status === 200 ? Array.isArray(body) : status === 404 && memberOf(body, 'error_code') === subjectNotFound
-    if (!isLetIn) throw connection.away(`it answered ${status} when it was asked for ${path}`)
+    if (!isLetIn) throw connection.away(`it answered ${status} to a request for ${path}`)
   }
 
   return lookUp
@@ -100,7 +103,7 @@ function decodingOf(id: number, schema: string, others: readonly string[]): Deco
   }
 }
 
-/** @returns undefined where it is nothing that a registry answers */
+/** @returns undefined if the body is not an answer of a registry */
 function foundIn(body: unknown): FoundSchema | undefined {
   const schema = memberOf(body, 'schema')
   const schemaType = memberOf(body, 'schemaType') ?? 'AVRO'
@@ -111,4 +114,34 @@ function foundIn(body: unknown): FoundSchema | undefined {
 
 function isReference(value: unknown): value is Reference {
   return typeof memberOf(value, 'subject') === 'string' && Number.isInteger(memberOf(value, 'version'))
+}
+
+interface Avsc {
+  readonly Type: { forSchema(schema: unknown, options: { registry: object }): AvroType }
+}
+
+/** The library's own copy of avsc, so that both parse a schema in the same way. Loaded on first use. */
+function loadAvsc(): Avsc {
+  const require = createRequire(import.meta.url)
+  return createRequire(require.resolve('@kafkajs/confluent-schema-registry'))('avsc') as Avsc
+}
+
+/**
+ * The type of a schema.
+ *
+ * @param texts the schema last, preceded by its references, each after its own references
+ * @throws Error if they are not Avro schemas; its message should be shown, because the texts come from a producer
+ */
+function avroTypeOf({ Type }: Avsc, texts: readonly string[]): AvroType {
+  // Without a prototype, because a schema may contain a type named `constructor`.
+  const options = { registry: Object.create(null) as object }
+  let type: AvroType | undefined
+  for (const text of texts) type = Type.forSchema(parseWithoutDefaults(text), options)
+  if (type === undefined) throw new Error('no schema given')
+  return type
+}
+
+/** Removes defaults, which are not needed here: avsc expands each of them, which for records nested by name takes 2^n steps for n lines of schema. */
+function parseWithoutDefaults(text: string): unknown {
+  return JSON.parse(text, (key, value: unknown) => (key === 'default' ? undefined : value))
 }

@@ -1,37 +1,37 @@
-// The schemas that messages are framed under, by their ids: each is looked up once, and what is known is there at once.
+// Caches the schemas of framed messages by id: each is looked up once, and known ones are returned immediately.
 //
-// An id names the same schema for ever, so what was found is kept. What was not found is asked for again for a while, since the registry
-// that is asked may lag behind the one where the schema was registered just now. What is still not found then is kept for a short time,
-// in a place of its own: a producer that sends ids nobody has can neither push out the schemas that are in use nor have the registry asked
+// An id always stands for the same schema, so results are cached. A lookup that finds nothing is retried for a while, because a registry
+// node may lag behind the one where the schema was just registered. If it still finds nothing, that is cached for a short time
+// in a separate map: a producer that sends unknown ids can neither evict schemas in use nor cause a request to the registry
 // for each message.
 
 import { setTimeout } from 'node:timers/promises'
-import { waitBefore } from '../../retry.ts'
 import type { MessageFault } from '../../source.ts'
+import { waitBefore } from '../../writer/retry.ts'
 import type { Decoding, Decodings } from './framed-cursor.ts'
 
-/** What the registry says now and may not say later: that it has no such schema, or that this user may not read it. */
+/** A temporary result: the schema does not exist, or this user may not read it. */
 export interface ForNow {
   readonly forNow: MessageFault
 }
 
 /**
- * Asks the registry.
+ * Looks up a schema in the registry.
  *
- * @throws LogUnavailableError where it cannot be known now
- * @throws SystemicError where the registry does not let us in
+ * @throws LogUnavailableError if the registry cannot answer now
+ * @throws SystemicError if the registry rejects our credentials
  */
 export type LookUp = (id: number, signal: AbortSignal) => Promise<Decoding | ForNow>
 
 export interface Schemas {
   /**
-   * How the messages of these schemas are read, those among them that cannot be. What the registry does not give is asked for again
-   * for `patience.ms`, all of it together.
+   * How to decode messages of these schemas, including those that cannot be decoded. Schemas that the registry does not return are retried
+   * for `patience.ms` in total.
    *
-   * @throws what `LookUp` throws, and an error when the signal aborts
+   * @throws as `LookUp`, and an error if the signal aborts
    */
   decodings(ids: Iterable<number>, signal: AbortSignal): Promise<Decodings>
-  /** The same where all of them are known. */
+  /** The same, if all of them are cached; else undefined. */
   known(ids: Iterable<number>): Decodings | undefined
 }
 
@@ -39,7 +39,7 @@ export interface SchemasOptions {
   readonly lookUp: LookUp
   readonly foundMax?: number
   readonly missingMax?: number
-  /** For which the registry is not asked again for what it did not have in the end. */
+  /** How long a failed lookup is cached. */
   readonly missingMs?: number
   /** Monotonic milliseconds. */
   readonly clock?: () => number
@@ -47,10 +47,10 @@ export interface SchemasOptions {
   readonly wait?: (waitMs: number, signal: AbortSignal) => Promise<unknown>
 }
 
-/** So long is waited for what may come by itself, whether an answer or a schema, and so long between two questions. */
+/** How long lookups are retried, for an answer or for a new schema, and the wait between two tries. */
 export const patience = { ms: 2_000, waitMsMin: 100, waitMsMax: 500 }
 
-/** So many are asked for at once. */
+/** Parallel lookups. */
 const lookUpsMax = 4
 
 export function openSchemas(options: SchemasOptions): Schemas {
@@ -66,7 +66,7 @@ export function openSchemas(options: SchemasOptions): Schemas {
     return gap !== undefined && gap.untilMs > clock() ? gap.decoding : undefined
   }
 
-  /** Asks for these, and returns those that are to be asked for again; the others are in `decodings` then. */
+  /** Looks up these ids, and returns those to retry; the others are then in `decodings`. */
   async function ask(ids: readonly number[], isLast: boolean, decodings: Map<number, Decoding>, signal: AbortSignal): Promise<number[]> {
     const again: number[] = []
     for (let at = 0; at < ids.length; at += lookUpsMax) {
@@ -109,18 +109,18 @@ export function openSchemas(options: SchemasOptions): Schemas {
         else decodings.set(id, decoding)
       }
       let untilMs = Number.POSITIVE_INFINITY
-      for (let turns = 1; asked.length > 0; turns++) {
+      for (let attempts = 1; asked.length > 0; attempts++) {
         asked = await ask(asked, clock() >= untilMs, decodings, signal)
-        // From the end of the first turn, which may have been long: the last of its answers is as old as the patience, too.
-        if (turns === 1) untilMs = clock() + patience.ms
-        if (asked.length > 0) await wait(waitBefore(turns, patience), signal)
+        // Counted from the end of the first round, which may have been long, so that its last answer gets the full time as well.
+        if (attempts === 1) untilMs = clock() + patience.ms
+        if (asked.length > 0) await wait(waitBefore(attempts, patience), signal)
       }
       return decodings
     },
   }
 }
 
-/** The oldest goes where there is no room. */
+/** Adds an entry; evicts the oldest one if the map is full. */
 function keep<Value>(map: Map<number, Value>, id: number, value: Value, max: number): void {
   map.delete(id)
   map.set(id, value)

@@ -1,81 +1,111 @@
-// Who of a group reads which partitions, and how members say so to each other (Kafka's consumer protocol, KIP-429).
+// Assigns partitions to the members of a group, and encodes Kafka's consumer protocol for it (KIP-429).
 //
 //   subscription   version int16 = 1 · topics [string] · userData bytes · owned [topic string · partitions [int32]]
 //   assignment     version int16 = 1 · topics [topic string · partitions [int32]] · userData bytes
 //
-// Strings have an int16 before them, arrays and bytes an int32. Versions above 1 add fields behind these.
+// Strings have an int16 length, arrays and bytes an int32. Versions above 1 append fields.
 
+import { type LogPartition, logOf, logPartition, partitionOf } from '../../../transformers/log-partition.ts'
 import type { GroupMember } from './broker.ts'
 
-/** The name under which members agree on how partitions are given out: that of Java and of `@platformatic/kafka`, so that a group may be mixed. */
+/** The name of the assignment protocol: the same as in Java and `@platformatic/kafka`, so that a group may be mixed. */
 export const protocolName = 'roundrobin'
 const version = 1
 
-/** What a member asks for. @param owned what it has, and would rather keep */
-export function encodeSubscription(topic: string, owned: readonly number[]): Buffer {
-  return Buffer.concat([int16(version), int32(1), string(topic), int32(0), topicsOf(topic, owned)])
+/**
+ * Encodes a subscription.
+ *
+ * @param topics by log
+ * @param owned the partitions that the member has and prefers to keep
+ */
+export function encodeSubscription(topics: readonly string[], owned: readonly LogPartition[]): Buffer {
+  return Buffer.concat([int16(version), int32(topics.length), ...topics.map(string), int32(0), topicsOf(topics, owned)])
 }
 
-export function encodeAssignment(topic: string, partitions: readonly number[]): Buffer {
-  return Buffer.concat([int16(version), topicsOf(topic, partitions), int32(0)])
+export function encodeAssignment(topics: readonly string[], partitions: readonly LogPartition[]): Buffer {
+  return Buffer.concat([int16(version), topicsOf(topics, partitions), int32(0)])
 }
 
-/** The partitions of the topic in an assignment, in order; none where a member got none at all. */
-export function decodeAssignment(bytes: Buffer, topic: string): number[] {
+/** The partitions of the topics in an assignment, in order; empty if the member got none. */
+export function decodeAssignment(bytes: Buffer, topics: readonly string[]): LogPartition[] {
   if (bytes.length < 2) return []
   const reader = openReader(bytes)
   reader.int16()
-  return reader.partitionsOf(topic)
+  return reader.partitionsOf(topics)
 }
 
-/** Whether a member wants the topic, and what it had of it. A member of another kind may say less. */
-function decodeSubscription(bytes: Buffer, topic: string): { wants: boolean; owned: number[] } {
-  const reader = openReader(bytes)
+interface Asked {
+  readonly memberId: string
+  readonly wants: ReadonlySet<string>
+  readonly owned: readonly LogPartition[]
+}
+
+/** Decodes the topics of a member, and the partitions that it had. Other clients may omit the latter. */
+function askedBy({ memberId, metadata }: GroupMember, topics: readonly string[]): Asked {
+  const reader = openReader(metadata)
   const version = reader.int16()
-  const topics: string[] = []
-  for (let left = reader.int32(); left > 0; left--) topics.push(reader.string())
+  const wants = new Set<string>()
+  for (let left = reader.int32(); left > 0; left--) wants.add(reader.string())
   reader.skipBytes()
-  return { wants: topics.includes(topic), owned: version >= 1 && reader.more() ? reader.partitionsOf(topic) : [] }
+  return { memberId, wants, owned: version >= 1 && reader.more() ? reader.partitionsOf(topics) : [] }
 }
 
 /**
- * Gives each partition to one member, and to each member as many as to any other or one more. Who has a partition keeps it where that
- * allows: all that a member took of it ahead is lost when it moves.
+ * Assigns each partition to one member that subscribes to its topic, with at most one more per member than any other has. Members keep their
+ * partitions if that is possible, because messages fetched ahead are dropped when a partition moves.
+ *
+ * The members of a writer subscribe to the same topics, except while a new topic is not known to all of them yet: then the topics with the same
+ * subscribers are balanced separately.
  */
-export function assign(topic: string, partitions: readonly number[], members: readonly GroupMember[]): Map<string, number[]> {
+export function assign(
+  topics: readonly string[],
+  partitions: readonly LogPartition[],
+  members: readonly GroupMember[],
+): Map<string, LogPartition[]> {
   const asked = members
-    .map(({ memberId, metadata }) => ({ memberId, ...decodeSubscription(metadata, topic) }))
+    .map(member => askedBy(member, topics))
     .sort((left, right) => right.owned.length - left.owned.length || (left.memberId < right.memberId ? -1 : 1))
-  const takers = asked.filter(({ wants }) => wants)
-  const free = new Set(partitions)
-  const given = new Map<string, number[]>(asked.map(({ memberId }) => [memberId, []]))
-  if (takers.length === 0) return given
+  const given = new Map<string, LogPartition[]>(asked.map(({ memberId }) => [memberId, []]))
+  const subscribers = topics.map(topic => asked.filter(({ wants }) => wants.has(topic)))
+  const names = subscribers.map(takers => takers.map(({ memberId }) => memberId).join(' '))
+  for (const pool of Map.groupBy(partitions, at => names[logOf(at)]).values()) deal(pool, subscribers[logOf(pool[0]!)]!, given)
+  for (const kept of given.values()) kept.sort((left, right) => left - right)
+  return given
+}
+
+/** Deals the partitions to the takers. */
+function deal(partitions: readonly LogPartition[], takers: readonly Asked[], given: ReadonlyMap<string, LogPartition[]>): void {
+  if (takers.length === 0) return
+  const free = new Set(partitions.toSorted(acrossTopics))
+  const shares = new Map<string, LogPartition[]>()
   const least = Math.floor(partitions.length / takers.length)
   let withOneMore = partitions.length % takers.length
   for (const { memberId, owned } of takers) {
-    const kept = given.get(memberId)!
-    for (const partition of owned.toSorted((left, right) => left - right)) {
+    const kept: LogPartition[] = []
+    shares.set(memberId, kept)
+    for (const at of owned.toSorted(acrossTopics)) {
       if (kept.length === least + (withOneMore > 0 ? 1 : 0)) break
-      if (free.delete(partition)) kept.push(partition)
+      if (free.delete(at)) kept.push(at)
     }
     if (kept.length > least) withOneMore--
   }
   const rest = [...free]
-  for (const { memberId } of takers) {
-    const kept = given.get(memberId)!
-    while (kept.length < least) kept.push(rest.pop()!)
-  }
-  for (const { memberId } of takers) {
-    const kept = given.get(memberId)!
+  for (const kept of shares.values()) while (kept.length < least) kept.push(rest.pop()!)
+  for (const [memberId, kept] of shares) {
     if (kept.length === least && rest.length > 0) kept.push(rest.pop()!)
-    kept.sort((left, right) => left - right)
+    given.get(memberId)!.push(...kept)
   }
-  return given
 }
 
-function topicsOf(topic: string, partitions: readonly number[]): Buffer {
-  if (partitions.length === 0) return int32(0)
-  return Buffer.concat([int32(1), string(topic), int32(partitions.length), ...partitions.map(int32)])
+/** Neighbours are of different topics, so that a busy topic is not left to one member. */
+function acrossTopics(left: LogPartition, right: LogPartition): number {
+  return partitionOf(left) - partitionOf(right) || left - right
+}
+
+function topicsOf(topics: readonly string[], partitions: readonly LogPartition[]): Buffer {
+  const byTopic = [...Map.groupBy(partitions, logOf)]
+  const encoded = byTopic.flatMap(([log, own]) => [string(topics[log]!), int32(own.length), ...own.map(at => int32(partitionOf(at)))])
+  return Buffer.concat([int32(byTopic.length), ...encoded])
 }
 
 function int16(value: number): Buffer {
@@ -101,10 +131,10 @@ interface Reader {
   string(): string
   skipBytes(): void
   more(): boolean
-  partitionsOf(topic: string): number[]
+  partitionsOf(topics: readonly string[]): LogPartition[]
 }
 
-/** Its calls throw RangeError where the bytes are cut. */
+/** Its methods throw RangeError if the bytes are cut off. */
 function openReader(bytes: Buffer): Reader {
   let at = 0
   const reader: Reader = {
@@ -126,13 +156,13 @@ function openReader(bytes: Buffer): Reader {
       at += Math.max(0, length)
     },
     more: () => at < bytes.length,
-    partitionsOf(topic) {
-      const partitions: number[] = []
-      for (let topics = reader.int32(); topics > 0; topics--) {
-        const isAsked = reader.string() === topic
+    partitionsOf(topics) {
+      const partitions: LogPartition[] = []
+      for (let left = reader.int32(); left > 0; left--) {
+        const log = topics.indexOf(reader.string())
         for (let left = reader.int32(); left > 0; left--) {
           const partition = reader.int32()
-          if (isAsked) partitions.push(partition)
+          if (log >= 0) partitions.push(logPartition(log, partition))
         }
       }
       return partitions.sort((left, right) => left - right)

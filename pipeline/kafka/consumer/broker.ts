@@ -1,12 +1,59 @@
-// The contract of a client: what a consumer asks of one broker, and how it is told what went wrong. Whatever is above knows no client.
+// The interface to one broker for the consumer, and the error for error codes in its answers. Tests implement it with fake brokers.
 
 import type { Positions } from '../../../sinks/sink.ts'
-import type { FetchAnswer, FetchQuestion } from './fetch-request.ts'
-import type { Metadata } from './metadata-request.ts'
+import type { LogPartition } from '../../../transformers/log-partition.ts'
+import type { AbortedTransaction } from '../records/aborted-transactions.ts'
 
 export interface Address {
   readonly host: string
   readonly port: number
+}
+
+export interface BrokerAddress extends Address {
+  readonly nodeId: number
+}
+
+/** Leader id of a partition without a leader: one is being elected, or all candidates are away. */
+export const noLeader = -1
+
+export interface TopicMetadata {
+  /** Kafka's error code; 0 for none. */
+  readonly error: number
+  readonly id: string
+  /** By number. The leader may be `noLeader`. */
+  readonly partitions: readonly { readonly partition: number; readonly leader: number }[]
+}
+
+export interface Metadata {
+  readonly brokers: readonly BrokerAddress[]
+  /** In the order of the request. */
+  readonly topics: readonly TopicMetadata[]
+}
+
+export interface FetchRequest {
+  /** By log. */
+  readonly topicIds: readonly string[]
+  /** In the order in which the broker should fill its answer. */
+  readonly partitions: readonly { readonly at: LogPartition; readonly offset: number }[]
+  /** How long the broker waits for a first message. */
+  readonly waitMs: number
+  /** Size limit of the answer, and of each partition in it; the first batch is always complete, even if it is larger. */
+  readonly bytesMax: number
+  readonly partitionBytesMax: number
+}
+
+export interface FetchedPartition {
+  readonly at: LogPartition
+  /** Kafka's error code; 0 for none. */
+  readonly error: number
+  readonly aborted: readonly AbortedTransaction[]
+  /** A view of the answer. */
+  readonly records: Buffer
+}
+
+export interface FetchAnswer {
+  readonly error: number
+  readonly partitions: readonly FetchedPartition[]
 }
 
 export interface GroupMember {
@@ -20,71 +67,79 @@ export interface InGeneration {
   readonly group: string
   readonly memberId: string
   readonly generation: number
+  /** Its name in the group, for static membership (KIP-345). */
+  readonly instance?: string | undefined
 }
 
-export interface JoinQuestion {
+export interface JoinRequest {
   readonly group: string
-  /** Empty where the group has not given one yet. */
+  readonly instance?: string | undefined
+  /** Empty before the group has assigned one. */
   readonly memberId: string
   readonly sessionMs: number
   readonly rebalanceMs: number
   readonly protocol: string
   readonly metadata: Buffer
-  /** Told of the id that the group gives a new member, as early as the client says it: the answer itself waits for the whole group. */
+  /** Called immediately with the id that the group assigns to a new member; the join itself is answered when the whole group has joined. */
   readonly onMemberId?: (memberId: string) => void
 }
 
 export interface Joined {
   readonly generation: number
   readonly memberId: string
-  /** Who gives out the partitions. */
+  /** The member that assigns the partitions. */
   readonly leaderId: string
-  /** For the leader alone. */
+  /** The group is stable and keeps its assignments: a leader that returned under its name assigns nothing. */
+  readonly skipsAssignment?: boolean
+  /** Only for the leader. */
   readonly members: readonly GroupMember[]
 }
 
-export interface SyncQuestion extends InGeneration {
+export interface SyncRequest extends InGeneration {
   readonly protocol: string
   /** How long the group waits for its leader. */
   readonly rebalanceMs: number
-  /** By member; of the leader alone. */
+  /** By member; only from the leader. */
   readonly assignments: ReadonlyMap<string, Buffer>
 }
 
-/** What is at an end of a partition, as a time is asked for. */
+/** Special timestamps for the ends of a partition. */
 export const OffsetAt = { start: -2, end: -1 } as const
 
 /**
- * A broker that is connected. Nothing waits behind a fetch; an answer is given up when its time is over.
- *
- * Calls throw BrokerError for what the broker answered, SystemicError for a broker that cannot be used, and whatever else for a connection
- * that is of no more use: cut, silent, or its answers make no sense.
+ * A connected broker. Topics are given by log, as an array of their names. Other requests do not wait for a running fetch; every request has a time limit.
+ * Methods throw BrokerError for an error code in the answer, SystemicError for an unsupported broker, and any other error for a connection
+ * that is no longer usable: closed, silent, or with malformed answers.
  */
 export interface KafkaBroker {
-  /** False where a connection of it is gone. */
+  /** False if one of its connections is closed. */
   isWhole(): boolean
-  metadata(topic: string): Promise<Metadata>
-  fetch(question: FetchQuestion): Promise<FetchAnswer>
-  /** Offsets of partitions that it leads, whether committed or not. */
-  offsets(topic: string, partitions: readonly number[], at: (typeof OffsetAt)[keyof typeof OffsetAt]): Promise<Positions>
+  metadata(topics: readonly string[]): Promise<Metadata>
+  fetch(request: FetchRequest): Promise<FetchAnswer>
+  /** Offsets of partitions that it leads, including uncommitted transactions. */
+  offsets(
+    topics: readonly string[],
+    partitions: readonly LogPartition[],
+    when: (typeof OffsetAt)[keyof typeof OffsetAt],
+  ): Promise<Positions>
   coordinatorOf(group: string): Promise<Address>
-  /** Answered when the whole group has joined. */
-  join(question: JoinQuestion): Promise<Joined>
-  /** The member's assignment; empty where it got none. */
-  sync(question: SyncQuestion): Promise<Buffer>
+  /** Resolves when the whole group has joined. */
+  join(request: JoinRequest): Promise<Joined>
+  /** The member's assignment; empty if it got none. */
+  sync(request: SyncRequest): Promise<Buffer>
   heartbeat(member: InGeneration): Promise<void>
-  leave(group: string, memberId: string): Promise<void>
-  /** Of the partitions asked for, those that have a commit. */
-  committed(group: string, topic: string, partitions: readonly number[]): Promise<Positions>
-  commit(member: InGeneration, topic: string, positions: Positions): Promise<void>
-  /** Ends its connections and what is under way, without waiting for answers. */
+  leave(member: Omit<InGeneration, 'generation'>): Promise<void>
+  /** The committed offsets of those partitions that have one. */
+  committed(group: string, topics: readonly string[], partitions: readonly LogPartition[]): Promise<Positions>
+  commit(member: InGeneration, topics: readonly string[], positions: Positions): Promise<void>
+  /** Closes its connections and fails running requests, without waiting for answers. */
   end(): void
 }
 
-/** Opens a broker: the client's part of a consumer. */
+/** Opens a broker. */
 export type ConnectBroker = (address: Address) => Promise<KafkaBroker>
 
-/** What a broker answered in place of what was asked for. */
+/** An error code in a broker's answer. */
 export class BrokerError extends Error {
   override readonly name = 'BrokerError'
   /** Kafka's number of it. */

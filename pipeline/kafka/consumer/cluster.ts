@@ -1,28 +1,27 @@
-// The connections to a cluster: to any broker, to those that lead partitions, and to the coordinator of a group, also for its commits.
+// The connections to a cluster: to any broker, to the leaders of partitions, and to a group's coordinator, with a separate one for commits.
 //
-// Each has connections of its own: a JoinGroup is answered when the whole group has joined, and what is behind it on its connection waits.
-// A commit there would be given up in its time, and with the connection the join: so it would go until the group gives up who it waits for.
-// A connection that failed is never used again, so its broker is dropped and made anew when it is needed.
+// Each role has its own connections. A JoinGroup is answered only when the whole group has joined, and blocks later requests on its connection.
+// A commit behind it would time out and close the connection, which would also fail the join; that would repeat until the group removes the member
+// that it waits for. A failed connection is never used again: its broker is dropped, and opened again when needed.
 
 import { SystemicError } from '../../systemic-error.ts'
-import { type Address, BrokerError, type ConnectBroker, type KafkaBroker } from './broker.ts'
-import type { Metadata } from './metadata-request.ts'
+import { type Address, BrokerError, type ConnectBroker, type KafkaBroker, type Metadata } from './broker.ts'
 
-/** Calls throw what brokers throw. */
+/** Methods throw the errors of brokers. */
 export interface Cluster {
-  /** Asked of whichever broker answers. Tells `atLeader` where brokers are. */
-  metadata(topic: string): Promise<Metadata>
+  /** Asks any broker that answers. Also updates the addresses for `atLeader`. */
+  metadata(topics: readonly string[]): Promise<Metadata>
   atLeader<Answer>(nodeId: number, call: (broker: KafkaBroker) => Promise<Answer>): Promise<Answer>
   atCoordinator<Answer>(group: string, call: (broker: KafkaBroker) => Promise<Answer>): Promise<Answer>
-  /** Of the group's coordinator too, and not behind a JoinGroup: for what is committed. */
+  /** Calls the group's coordinator on a separate connection, for commits, which must not wait for a JoinGroup. */
   atCommits<Answer>(group: string, call: (broker: KafkaBroker) => Promise<Answer>): Promise<Answer>
-  /** It is asked for anew by the next call. */
+  /** The next call looks it up again. */
   forgetCoordinator(): void
-  /** Ends what is under way, without waiting for answers. */
+  /** Fails running requests, without waiting for answers. */
   close(): void
 }
 
-/** @param bootstrap brokers to begin with, each `host:port` */
+/** @param bootstrap initial brokers, each `host:port` */
 export function openCluster(bootstrap: readonly string[], connectBroker: ConnectBroker): Cluster {
   let known: Metadata['brokers'] = []
   let turn = 0
@@ -39,13 +38,13 @@ export function openCluster(bootstrap: readonly string[], connectBroker: Connect
     return broker
   }
 
-  /** The broker in this role, connected; opened by `open` where there is none that is whole. */
+  /** The connected broker of this role; calls `open` if there is none with intact connections. */
   async function inRole(role: string, open: () => Promise<KafkaBroker>): Promise<KafkaBroker> {
     const present = brokers.get(role)
     if (present !== undefined) {
       const broker = await present
       if (broker.isWhole()) return broker
-      // Another may have come into its place meanwhile.
+      // Another one may have replaced it in the meantime.
       if (brokers.get(role) === present) brokers.delete(role)
       broker.end()
     }
@@ -78,7 +77,7 @@ export function openCluster(bootstrap: readonly string[], connectBroker: Connect
     broker.end()
   }
 
-  /** Those that were named by the cluster, then those by the options, each first in its turn. */
+  /** Tries the brokers known from the cluster, then those of the options, starting with another one each time. */
   async function openAny(): Promise<KafkaBroker> {
     const addresses: Address[] = [...known, ...bootstrap.map(addressOf)]
     let failure: unknown
@@ -96,7 +95,7 @@ export function openCluster(bootstrap: readonly string[], connectBroker: Connect
 
   async function openLeader(nodeId: number): Promise<KafkaBroker> {
     const address = known.find(broker => broker.nodeId === nodeId)
-    if (address === undefined) throw new Error(`the broker ${nodeId} is not among those that the cluster names`)
+    if (address === undefined) throw new Error(`the broker ${nodeId} is not in the metadata of the cluster`)
     return connect(address)
   }
 
@@ -113,8 +112,8 @@ export function openCluster(bootstrap: readonly string[], connectBroker: Connect
   }
 
   return {
-    async metadata(topic) {
-      const metadata = await at('any', openAny, broker => broker.metadata(topic))
+    async metadata(topics) {
+      const metadata = await at('any', openAny, broker => broker.metadata(topics))
       if (metadata.brokers.length > 0) known = metadata.brokers
       return metadata
     },

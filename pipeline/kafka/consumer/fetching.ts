@@ -1,83 +1,83 @@
-// Fetches a share of the topic ahead of whoever works on it: record sets into a queue that is bounded in bytes. Longer than most files:
+// Fetches record sets of a share of the log ahead of their processing, into a queue bounded in bytes. Longer than most files, because
 // all of it works on the state of one share.
 //
-//   each leader has one fetch on its way ──▶ its answer is cut by partitions ──▶ queue ──▶ next()
+//   each leader has one running fetch ──▶ its answer is split by partition ──▶ queue ──▶ next()
 //                        ▲                                                          │
-//                        └── while what waits and what may come leave room ◀── release()
+//                        └── while queued and expected bytes leave room ◀── release()
 //
-// Room is taken for a whole answer before it is asked for, so the queue's bytes bound what is in memory whatever the number of leaders;
-// when nothing waits and nothing is on its way, one fetch goes whatever the room. An answer counts until the last of its record sets was
-// released, since they are views into it.
+// Space for a whole answer is reserved before it is requested, so the queue's limit bounds the memory for any number of leaders.
+// If nothing is queued and no fetch is running, one fetch is sent regardless of the limit. An answer counts until the last of its record sets
+// is released, because they are views of it.
 //
-// What has no leader, or one that does not answer, is asked for again and again while the rest goes on. Only where nothing of the share can be
-// fetched is the log away.
+// Partitions without a responding leader are retried while the others continue. The log counts as away only if no partition of the share can be
+// fetched.
 //
-// Where an answer ends is read from the heads of its batches, so that the next fetch is on its way before anything is decoded.
+// The end of an answer is read from the heads of its batches, so that the next fetch is sent before anything is decoded.
 
 import type { Logger } from '../../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../../config/outage.ts'
+import { type LogPartition, logOf, partitionOf } from '../../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../../log.ts'
-import { waitBefore } from '../../retry.ts'
 import { SystemicError } from '../../systemic-error.ts'
-import type { AbortedTransaction } from '../aborted-transactions.ts'
+import { waitBefore } from '../../writer/retry.ts'
 import { code } from '../failure.ts'
+import type { AbortedTransaction } from '../records/aborted-transactions.ts'
 import { endOf } from './batch-ends.ts'
+import { type FetchedPartition, noLeader } from './broker.ts'
 import type { Cluster } from './cluster.ts'
 import { logFailure, partitionFailure, settle } from './failure.ts'
-import type { FetchedPartition } from './fetch-request.ts'
-import { nobody } from './metadata-request.ts'
-import type { Topic } from './topic.ts'
+import { partitionsText, type Topics } from './topics.ts'
 
 export interface FetchBounds {
-  /** Of one answer, and of a partition in it. A batch that is larger comes whole. */
+  /** Size limit of one answer, and of each partition in it. A larger batch is still returned completely. */
   readonly fetchBytes: number
   readonly partitionBytes: number
-  /** What may wait and be on its way. */
+  /** Limit of queued and expected bytes. */
   readonly queueBytes: number
   /** How long a broker waits for a first message. */
   readonly waitMs: number
-  /** After so long without an answer from any leader of the share the log counts as away. */
+  /** After this long without an answer from any leader of the share the log counts as away. */
   readonly patienceMs: number
 }
 
-/** A record set: what `runsOf` takes. */
+/** A record set, the input of `chunksOf`. */
 export interface FetchedSet {
-  readonly partition: number
+  readonly at: LogPartition
   readonly from: number
   readonly next: number
   readonly set: Uint8Array
   readonly aborted: readonly AbortedTransaction[]
-  /** It is not looked at any more. */
+  /** Call it when the set is no longer used. */
   release(): void
 }
 
-/** Where a partition goes on. */
-export interface Place {
-  /** The next record set covers the offsets from here on; undefined is from the log's start on, which is not known yet. */
+/** The position from which a partition continues. */
+export interface FetchPosition {
+  /** First offset that the next record set covers; undefined for the log's start, if that is not known yet. */
   readonly from: number | undefined
-  /** The offset to ask for: above `from` where messages are lost; 0 where that is not known. */
+  /** The offset to fetch: above `from` if messages are lost; 0 if not known. */
   readonly next: number
 }
 
 export interface Fetching {
   /**
-   * The next record set, each partition's contiguous; undefined when `ending` has aborted.
+   * The next record set, contiguous per partition; undefined when `stop` has aborted.
    *
-   * @throws what `relocate` throws, SystemicError, and LogUnavailableError, each after what was fetched before
+   * @throws errors of `relocate`, SystemicError and LogUnavailableError, each after all earlier record sets were returned
    */
   next(): Promise<FetchedSet | undefined>
 }
 
-interface PartitionState extends Place {
-  readonly partition: number
+interface PartitionState extends FetchPosition {
+  readonly at: LogPartition
   from: number | undefined
   next: number
   leader: number
-  /** Grows: who was served last is asked for last, since a broker fills its answer in the order of the question. */
+  /** Increasing counter: the partition served last is requested last, because a broker fills its answer in the order of the request. */
   servedAt: number
 }
 
-/** Failures in a row of a leader, or of the look who leads. */
+/** Consecutive failures of a leader, or of looking up the leaders. */
 interface Failures {
   count: number
   readonly sinceMs: number
@@ -86,36 +86,38 @@ interface Failures {
 const backOff = { waitMsMin: 50, waitMsMax: 2000 }
 
 /**
- * @param relocate asked where to go on when a broker does not hold the offset that was asked for
- * @param ending ends it: what is on its way is dropped when it comes
+ * @param relocate called for a new position if a broker does not have the requested offset
+ * @param stop stops fetching: running fetches are dropped when they are answered
  */
 export function openFetching(
   cluster: Cluster,
-  topic: Topic,
-  places: ReadonlyMap<number, Place>,
+  topics: Topics,
+  fetchPositions: ReadonlyMap<LogPartition, FetchPosition>,
   bounds: FetchBounds,
-  relocate: (partition: number, from: number | undefined) => Promise<Place>,
+  relocate: (at: LogPartition, from: number | undefined) => Promise<FetchPosition>,
   logger: Logger,
-  ending: AbortSignal,
+  stop: AbortSignal,
 ): Fetching {
-  const states = new Map<number, PartitionState>()
-  for (const [partition, { from, next }] of places) states.set(partition, { partition, from, next, leader: nobody, servedAt: 0 })
+  const states = new Map<LogPartition, PartitionState>()
+  for (const [at, { from, next }] of fetchPositions) states.set(at, { at, from, next, leader: noLeader, servedAt: 0 })
+  /** By leader. */
+  let led = Map.groupBy(states.values(), ({ leader }) => leader)
   const queue: FetchedSet[] = []
   const busy = new Set<number>()
-  /** Of leaders that failed: when they are asked again. */
+  /** Retry timers of failed leaders. */
   const resting = new Map<number, NodeJS.Timeout>()
   const failures = new Map<number, Failures>()
-  /** Of leaders that have failed before. */
+  /** Outage reports of leaders that have failed. */
   const outages = new Map<number, OutageReport>()
-  let topicId = ''
+  let topicIds: readonly string[] = []
   let takenBytes = 0
   let served = 0
   let failure: Error | undefined
   let wake = Promise.withResolvers<void>()
   const lookup = { running: false, isNeeded: true }
 
-  ending.addEventListener('abort', end, { once: true })
-  if (ending.aborted) end()
+  stop.addEventListener('abort', end, { once: true })
+  if (stop.aborted) end()
   else pump()
 
   function end(): void {
@@ -129,23 +131,22 @@ export function openFetching(
     wake.resolve()
   }
 
-  function hasRoom(): boolean {
+  function hasSpace(): boolean {
     return takenBytes === 0 || takenBytes + bounds.fetchBytes <= bounds.queueBytes
   }
 
-  /** Asks whoever can be asked. Called whenever there may be room, a leader, or somebody who has rested. */
+  /** Sends all fetches that are possible. Called whenever there may be space, a new leader, or a leader to retry. */
   function pump(): void {
-    if (ending.aborted || failure !== undefined) return
-    if (lookup.isNeeded && !lookup.running && !resting.has(nobody)) void lookUp()
-    const idle = Map.groupBy(states.values(), ({ leader }) => leader)
-    for (const [leader, led] of [...idle].sort(([, left], [, right]) => leastServed(left) - leastServed(right))) {
-      if (leader === nobody || busy.has(leader) || resting.has(leader)) continue
-      if (!hasRoom()) return
+    if (stop.aborted || failure !== undefined) return
+    if (lookup.isNeeded && !lookup.running && !resting.has(noLeader)) void lookUp()
+    const idle = [...led].filter(([leader]) => leader !== noLeader && !busy.has(leader) && !resting.has(leader))
+    for (const [leader, partitions] of idle.sort(([, left], [, right]) => leastServed(left) - leastServed(right))) {
+      if (!hasSpace()) return
       busy.add(leader)
       takenBytes += bounds.fetchBytes
       void ask(
         leader,
-        led.toSorted((left, right) => left.servedAt - right.servedAt),
+        partitions.toSorted((left, right) => left.servedAt - right.servedAt),
       )
     }
   }
@@ -154,45 +155,41 @@ export function openFetching(
     lookup.running = true
     lookup.isNeeded = false
     try {
-      const found = await topic.now()
-      topicId = found.id
-      for (const { partition, leader } of found.partitions) {
-        const state = states.get(partition)
-        if (state !== undefined) state.leader = leader
-      }
-      const leaders = new Set([...states.values()].map(({ leader }) => leader))
-      // Of a broker that leads nothing of the share, nothing will be known until it does.
-      for (const leader of failures.keys()) if (leader !== nobody && !leaders.has(leader)) forget(leader)
-      const leaderless = [...states.values()].filter(({ leader }) => leader === nobody).map(({ partition }) => partition)
-      if (leaderless.length > 0)
-        throw new LogUnavailableError(`the partitions ${leaderless.join(', ')} of the topic ${topic.name} have no leader`)
-      recover(nobody)
+      const found = await topics.now()
+      topicIds = found.ids
+      for (const state of states.values()) state.leader = found.leaders.get(state.at) ?? state.leader
+      led = Map.groupBy(states.values(), ({ leader }) => leader)
+      // A broker that no longer leads a partition of the share is not contacted, so its failures are forgotten.
+      for (const leader of failures.keys()) if (leader !== noLeader && !led.has(leader)) forget(leader)
+      const leaderless = led.get(noLeader)?.map(({ at }) => at)
+      if (leaderless !== undefined) throw new LogUnavailableError(`${partitionsText(leaderless, topics.names)} have no leader`)
+      recover(noLeader)
     } catch (error) {
       lookup.isNeeded = true
-      rest(nobody, error)
+      rest(noLeader, error)
     }
     lookup.running = false
     pump()
   }
 
-  async function ask(leader: number, led: readonly PartitionState[]): Promise<void> {
+  async function ask(leader: number, asked: readonly PartitionState[]): Promise<void> {
     let answerBytes = 0
     try {
       const { fetchBytes, partitionBytes, waitMs } = bounds
-      const partitions = led.map(({ partition, next }) => ({ partition, offset: next }))
-      const question = { topicId, partitions, waitMs, bytesMax: fetchBytes, partitionBytesMax: partitionBytes }
-      const answer = await cluster.atLeader(leader, broker => broker.fetch(question))
-      if (ending.aborted) return
+      const partitions = asked.map(({ at, next }) => ({ at, offset: next }))
+      const request = { topicIds, partitions, waitMs, bytesMax: fetchBytes, partitionBytesMax: partitionBytes }
+      const answer = await cluster.atLeader(leader, broker => broker.fetch(request))
+      if (stop.aborted) return
       const filled = answer.partitions.filter(({ records }) => records.length > 0)
       if (filled.length > 0) answerBytes = filled[0]!.records.buffer.byteLength
       take(filled, answerBytes)
       const faulty = answer.partitions.filter(({ error }) => error !== code.none)
-      const { failure } = await settle(faulty.map(({ partition, error }) => mend(partition, error)))
+      const { failure } = await settle(faulty.map(({ at, error }) => mend(at, error)))
       if (failure !== undefined) throw failure
-      if (answer.error !== code.none) throw new LogUnavailableError(`a broker refuses to be fetched from (error ${answer.error})`)
+      if (answer.error !== code.none) throw new LogUnavailableError(`a broker rejects fetch requests (error ${answer.error})`)
       recover(leader)
     } catch (error) {
-      if (!ending.aborted) rest(leader, error)
+      if (!stop.aborted) rest(leader, error)
     } finally {
       takenBytes += answerBytes - bounds.fetchBytes
       busy.delete(leader)
@@ -202,14 +199,14 @@ export function openFetching(
 
   function take(filled: readonly FetchedPartition[], answerBytes: number): void {
     let held = filled.length
-    for (const { partition, records, aborted } of filled) {
-      const state = states.get(partition)!
+    for (const { at, records, aborted } of filled) {
+      const state = states.get(at)!
       const { next, from = next } = state
       state.servedAt = ++served
       state.from = state.next = endOf(records, next)
       let isHeld = true
       queue.push({
-        partition,
+        at,
         from,
         next,
         set: records,
@@ -225,32 +222,32 @@ export function openFetching(
     if (filled.length > 0) wake.resolve()
   }
 
-  /** What a broker said of one partition. The other partitions of its answer are good. */
-  async function mend(partition: number, error: number): Promise<void> {
-    const state = states.get(partition)!
+  /** Handles the error of one partition. The other partitions of the answer are valid. */
+  async function mend(at: LogPartition, error: number): Promise<void> {
+    const state = states.get(at)!
     if (error === code.offsetOutOfRange) {
       const { from } = state
-      const place = await relocate(partition, from)
-      // The next leader may have been fetched from meanwhile.
+      const position = await relocate(at, from)
+      // The next leader may have answered in the meantime.
       if (state.from !== from) return
-      state.from = place.from
-      state.next = place.next
+      state.from = position.from
+      state.next = position.next
       return
     }
-    throw partitionFailure(error, topic.name, partition, state.next)
+    throw partitionFailure(error, topics.names[logOf(at)]!, partitionOf(at), state.next)
   }
 
-  /** Leaves a leader alone for a while, and looks who leads; gives up where all have failed for too long. `nobody` is the look who leads. */
+  /** Pauses a failed leader and looks up the leaders; fails if all have failed for too long. `noLeader` stands for the lookup itself. */
   function rest(leader: number, error: unknown): void {
-    const found = logFailure(error, `the topic ${topic.name} cannot be fetched`)
+    const found = logFailure(error, `${topics.text} cannot be fetched`)
     if (found instanceof SystemicError) return fail(found)
     const before = failures.get(leader) ?? { count: 0, sinceMs: performance.now() }
     before.count++
     failures.set(leader, before)
     if (hasLasted(before) && isAway()) return fail(found)
     const waitMs = waitBefore(before.count, backOff)
-    outageOf(leader).failed(found, { waitMs, meanwhile: 'the other partitions are read' })
-    if (leader !== nobody) lookup.isNeeded = true
+    outageOf(leader).failed(found, { waitMs, meanwhile: 'the other partitions continue' })
+    if (leader !== noLeader) lookup.isNeeded = true
     const timer = setTimeout(() => {
       resting.delete(leader)
       pump()
@@ -262,7 +259,7 @@ export function openFetching(
     return failed !== undefined && performance.now() - failed.sinceMs >= bounds.patienceMs
   }
 
-  /** Nothing of the share can be fetched. */
+  /** Whether no partition of the share can be fetched. */
   function isAway(): boolean {
     return [...states.values()].every(({ leader }) => hasLasted(failures.get(leader)))
   }
@@ -280,7 +277,7 @@ export function openFetching(
   function outageOf(leader: number): OutageReport {
     let outage = outages.get(leader)
     if (outage === undefined) {
-      const name = leader === nobody ? `the leader of a partition of ${topic.name}` : `broker ${leader}`
+      const name = leader === noLeader ? `the leader of a partition of ${topics.text}` : `broker ${leader}`
       outage = openOutage({ logger, dependency: 'broker', name, patienceMs: bounds.patienceMs })()
       outages.set(leader, outage)
     }
@@ -289,7 +286,7 @@ export function openFetching(
 
   return {
     async next() {
-      while (!ending.aborted) {
+      while (!stop.aborted) {
         const set = queue.shift()
         if (set !== undefined) return set
         if (failure !== undefined) throw failure

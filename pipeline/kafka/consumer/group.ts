@@ -1,74 +1,83 @@
-// What a member says to the coordinator of its group, and what is answered: joining, what it was given, and offsets.
+// Requests of a member to its group's coordinator: join, sync, and committed offsets.
 
 import type { Positions } from '../../../sinks/sink.ts'
+import type { LogPartition } from '../../../transformers/log-partition.ts'
 import { code } from '../failure.ts'
 import { decodeAssignment, encodeAssignment, encodeSubscription, protocolName } from './assignment.ts'
 import type { GroupMember, InGeneration } from './broker.ts'
 import type { Cluster } from './cluster.ts'
 import { codeOf, logFailure } from './failure.ts'
-import type { Topic } from './topic.ts'
+import type { Topics } from './topics.ts'
 
 export interface Joining {
   readonly group: string
+  readonly instance?: string | undefined
   readonly sessionMs: number
   readonly rebalanceMs: number
-  /** Empty for a member that the group does not know yet. */
+  /** Empty for a new member. */
   readonly memberId: string
-  /** The partitions that it has. */
-  readonly owned: readonly number[]
+  /** The partitions that it currently has. */
+  readonly owned: readonly LogPartition[]
   readonly onMemberId: (memberId: string) => void
 }
 
 export interface Joined {
   readonly memberId: string
   readonly generation: number
-  /** It gives out the partitions, to these members. */
+  /** Whether it leads, and so assigns the partitions to the members. */
   readonly leads: boolean
+  /** It leads, but the group keeps its assignments. */
+  readonly skipsAssignment?: boolean
   readonly members: readonly GroupMember[]
 }
 
-/** Answered when all members have joined. Throws what brokers throw. */
-export async function joinGroup(cluster: Cluster, topic: Topic, joining: Joining): Promise<Joined> {
-  const { owned, ...question } = joining
-  const metadata = encodeSubscription(topic.name, owned)
-  const answer = await cluster.atCoordinator(joining.group, broker => broker.join({ ...question, protocol: protocolName, metadata }))
+/** Resolves when all members have joined. Throws the errors of brokers. */
+export async function joinGroup(cluster: Cluster, topics: Topics, joining: Joining): Promise<Joined> {
+  const { owned, ...request } = joining
+  const metadata = encodeSubscription(topics.names, owned)
+  const answer = await cluster.atCoordinator(joining.group, broker => broker.join({ ...request, protocol: protocolName, metadata }))
   return { ...answer, leads: answer.leaderId === answer.memberId }
 }
 
 /**
- * The member's partitions, in order. Throws what brokers throw.
+ * The member's partitions, in order. Throws the errors of brokers.
  *
- * @param given by member, from the one who gives them out; empty from any other
+ * @param given assignments by member, from the leader; empty for other members
  */
 export async function syncGroup(
   cluster: Cluster,
-  topic: Topic,
-  { given, ...member }: InGeneration & { readonly rebalanceMs: number; readonly given: ReadonlyMap<string, readonly number[]> },
-): Promise<number[]> {
-  const assignments = new Map([...given].map(([memberId, partitions]) => [memberId, encodeAssignment(topic.name, partitions)]))
+  topics: Topics,
+  { given, ...member }: InGeneration & { readonly rebalanceMs: number; readonly given: ReadonlyMap<string, readonly LogPartition[]> },
+): Promise<LogPartition[]> {
+  const assignments = new Map([...given].map(([memberId, partitions]) => [memberId, encodeAssignment(topics.names, partitions)]))
   const assignment = await cluster.atCoordinator(member.group, broker => broker.sync({ ...member, protocol: protocolName, assignments }))
-  return decodeAssignment(assignment, topic.name)
+  return decodeAssignment(assignment, topics.names)
 }
 
 /**
- * What the group has committed of these partitions.
+ * The group's committed offsets of these partitions.
  *
  * @throws SystemicError, LogUnavailableError
  */
-export async function readCommitted(cluster: Cluster, topic: Topic, group: string, partitions: readonly number[]): Promise<Positions> {
+export async function readCommitted(
+  cluster: Cluster,
+  topics: Topics,
+  group: string,
+  partitions: readonly LogPartition[],
+): Promise<Positions> {
   if (partitions.length === 0) return new Map()
   try {
-    return await cluster.atCommits(group, broker => broker.committed(group, topic.name, partitions))
+    return await cluster.atCommits(group, broker => broker.committed(group, topics.names, partitions))
   } catch (error) {
     followCoordinator(cluster, error)
     throw logFailure(error, `the offsets of the consumer group ${group} cannot be read`)
   }
 }
 
-/** Throws what brokers throw: what it means depends on what became of the share. */
-export async function writeCommitted(cluster: Cluster, topic: Topic, member: InGeneration, positions: Positions): Promise<void> {
+/** Throws the errors of brokers, which the caller interprets depending on the share. */
+export async function writeCommitted(cluster: Cluster, topics: Topics, member: InGeneration, positions: Positions): Promise<void> {
   try {
-    await cluster.atCommits(member.group, broker => broker.commit(member, topic.name, positions))
+    await cluster.atCommits(member.group, broker => broker.commit(member, topics.names, positions))
   } catch (error) {
     followCoordinator(cluster, error)
     throw error

@@ -1,69 +1,71 @@
-// A worker's place in the consumer group: which partitions are its share, and since when they are not any more. Longer than most files:
-// a state machine and what looks at its state.
+// A worker's membership in the consumer group: which partitions are its share, and when they are revoked. Longer than most files, because
+// it is one state machine with the functions that read its state.
 //
 //   out ──join, sync──▶ in ──heartbeats──▶ in
-//                       │ "rebalancing": joins again, and keeps its share until it is given another one
-//                       │ unknown to the group, or unheard of for longer than the session: the share is lost at once
+//                       │ "rebalancing": joins again, and keeps its share until it gets another one
+//                       │ unknown to the group, or no contact for longer than the session: the share is dropped immediately
 //                       ▼
-//                      out, until a share is asked for again
+//                      out, until a share is requested again
 //
-// The share outlives a rebalance that gives back the same partitions. Nobody else can have had them in between, since the group's
-// generation is the next one; after any other generation the share is a new one. So a worker that joins or leaves disturbs only those
-// whose partitions move. The price is that a share is revoked at the moment when another member gets it, not before: a batch that is
-// being written then may be written twice, which sinks can stand (sinks/sink.ts).
+// A share survives a rebalance that assigns the same partitions. If the group's generation is the next one, no other member can have had
+// them in between; after any other generation the share is a new one. So a worker that joins or leaves affects only workers
+// whose partitions move. The price: a share is revoked only when another member gets it, so a batch that is being written at that
+// moment may be written twice, which sinks tolerate (sinks/sink.ts).
 //
-// Heartbeats have their own clock. A pipeline that asks for nothing stays a member for as long as its event loop turns.
+// Heartbeats run on their own timer: a pipeline that requests nothing stays a member as long as its event loop runs.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from '../../../config/logger.ts'
 import { factOf } from '../../../config/outage.ts'
 import type { Positions } from '../../../sinks/sink.ts'
+import type { LogPartition } from '../../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../../log.ts'
-import { waitBefore } from '../../retry.ts'
 import { SystemicError } from '../../systemic-error.ts'
+import { waitBefore } from '../../writer/retry.ts'
 import { code } from '../failure.ts'
 import { assign } from './assignment.ts'
 import { BrokerError, type KafkaBroker } from './broker.ts'
 import type { Cluster } from './cluster.ts'
 import { codeOf, logFailure } from './failure.ts'
 import { joinGroup, readCommitted, syncGroup, writeCommitted } from './group.ts'
-import type { Topic } from './topic.ts'
+import type { Topics } from './topics.ts'
 
 export interface MembershipOptions {
   readonly group: string
-  /** After which the group gives a member up that it has not heard of; and a member its share, when it cannot reach the group. */
+  readonly instance: string | undefined
+  /** Time without contact after which the group removes a member, and after which a member drops its share. */
   readonly sessionMs: number
   /** How long the group waits for its members to join again. */
   readonly rebalanceMs: number
   readonly heartbeatMs: number
-  /** How often the one who gives out the partitions looks whether the topic has more. */
+  /** How often the leader checks whether the topics have more partitions. */
   readonly metadataMs: number
 }
 
-/** The partitions that are the worker's until `revoked` aborts, with the error as its reason where one was the cause. */
+/** The worker's partitions until `revoked` aborts; its reason is the error, if there was one. */
 export interface Share {
-  readonly partitions: readonly number[]
+  readonly partitions: readonly LogPartition[]
   readonly revoked: AbortSignal
 }
 
 export interface Membership {
   /**
-   * The share as it is, or the next one; undefined when `ending` aborts before. The first call joins the group.
+   * The current share, or the next one; undefined if `stop` aborts first. The first call joins the group.
    *
-   * @throws SystemicError where the group can never be joined
-   * @throws LogUnavailableError where it cannot be joined now
+   * @throws SystemicError if the group can never be joined
+   * @throws LogUnavailableError if it cannot be joined now
    */
-  share(ending: AbortSignal): Promise<Share | undefined>
-  /** What the group has committed. */
-  committed(partitions: readonly number[]): Promise<Positions>
-  /** Resolves when the group has acknowledged it, or when the share is revoked: it is nobody's business then. */
+  share(stop: AbortSignal): Promise<Share | undefined>
+  /** The group's committed offsets. */
+  committed(partitions: readonly LogPartition[]): Promise<Positions>
+  /** Resolves when the group has acknowledged it, or when the share is revoked: the commit then no longer matters. */
   commit(share: Share, positions: Positions): Promise<void>
-  /** Gives the share to the others at once, and ends. */
+  /** Leaves the group, so that the other members get the share immediately. */
   leave(): Promise<void>
 }
 
-/** The group has gone on without this member. */
-const lost: ReadonlySet<number | undefined> = new Set([code.unknownMember, code.illegalGeneration, code.fencedInstance])
+/** The group has continued without this member, which then joins again. Not if another member has taken its name: both would keep taking it from each other. */
+const lost: ReadonlySet<number | undefined> = new Set([code.unknownMember, code.illegalGeneration])
 const backOff = { waitMsMin: 50, waitMsMax: 2000 }
 /** How long a leave and a commit wait for a group that is busy. */
 const leaveMsMax = 2000
@@ -74,15 +76,15 @@ interface HeldShare extends Share {
   readonly revoking: AbortController
 }
 
-export function openMembership(cluster: Cluster, topic: Topic, options: MembershipOptions, logger: Logger): Membership {
-  const { group, sessionMs, rebalanceMs, heartbeatMs, metadataMs } = options
+export function openMembership(cluster: Cluster, topics: Topics, options: MembershipOptions, logger: Logger): Membership {
+  const { group, instance, sessionMs, rebalanceMs, heartbeatMs, metadataMs } = options
   const leaving = new AbortController()
   let living: Promise<void> | undefined
   let share: HeldShare | undefined
   let memberId = ''
   let leads = false
-  /** As many as were given out, where this member gives them out. */
-  let partitionsGiven = 0
+  /** Number of assigned partitions if this member is the leader; undefined if it assigned them in an earlier membership. */
+  let partitionsGiven: number | undefined
   let heardMs = 0
   let isIn = false
   let changed = Promise.withResolvers<void>()
@@ -92,7 +94,7 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
     changed = Promise.withResolvers()
   }
 
-  /** Whoever leaves while it joins waits for its id, without which it cannot say so. */
+  /** A leave during a join waits for the member id, which it needs. */
   let identified = Promise.withResolvers<void>()
   function identify(id: string): void {
     memberId = id
@@ -105,7 +107,7 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
     share = undefined
   }
 
-  /** Joins, and goes on until it leaves or cannot reach the group for longer than a session. */
+  /** Joins, and stays a member until it leaves or cannot reach the group for longer than a session. */
   async function live(): Promise<void> {
     let failures = 0
     isIn = false
@@ -129,8 +131,8 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
       }
     } catch (error) {
       const failure = error as Error
-      // The runs that end with it throw it.
-      logger.debug({ reason: factOf(failure), group }, 'left out of the consumer group')
+      // The chunks that end because of it throw it.
+      logger.debug({ reason: factOf(failure), group }, 'dropped out of the consumer group')
       lose(failure)
       throw failure
     } finally {
@@ -138,16 +140,16 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
     }
   }
 
-  /** @throws what ends this life: a failure that no retry can mend, or one that has lasted for a session */
+  /** @throws an error that ends the membership: a permanent one, or one that has lasted for a session */
   function patient(error: unknown): void {
     const failure = logFailure(error, `the consumer group ${group} cannot be reached`)
     if (failure instanceof SystemicError) throw failure
     cluster.forgetCoordinator()
     if (performance.now() - heardMs >= sessionMs) throw failure
-    logger.debug({ err: failure, group }, 'trying the consumer group again')
+    logger.debug({ err: failure, group }, 'retrying the consumer group')
   }
 
-  /** A group that waits for a slow member answers late, and so does one that has never been asked: after a session nobody knows. */
+  /** Joins. The group answers late if it waits for a slow member, so the answer may take longer than a session. */
   async function join(): Promise<void> {
     const late = setTimeout(() => lose(), Math.max(0, heardMs + sessionMs - performance.now()))
     try {
@@ -159,25 +161,27 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
 
   async function joinAndSync(): Promise<void> {
     const owned = share?.partitions ?? []
-    const joining = { group, sessionMs, rebalanceMs, memberId, owned, onMemberId: identify }
-    const { generation, members, ...joined } = await joinGroup(cluster, topic, joining)
+    const joining = { group, instance, sessionMs, rebalanceMs, memberId, owned, onMemberId: identify }
+    const { generation, members, ...joined } = await joinGroup(cluster, topics, joining)
     heardMs = performance.now()
     identify(joined.memberId)
     leads = joined.leads
-    const all = leads ? (await topic.now()).partitions.map(({ partition }) => partition) : []
-    partitionsGiven = all.length
-    const partitions = await syncGroup(cluster, topic, {
+    const gives = leads && !joined.skipsAssignment
+    const all = gives ? [...(await topics.now()).leaders.keys()] : []
+    partitionsGiven = gives ? all.length : undefined
+    const partitions = await syncGroup(cluster, topics, {
       group,
       memberId,
+      instance,
       generation,
       rebalanceMs,
-      given: leads ? assign(topic.name, all, members) : new Map(),
+      given: gives ? assign(topics.names, all, members) : new Map(),
     })
     heardMs = performance.now()
     take(generation, partitions)
   }
 
-  function take(generation: number, partitions: readonly number[]): void {
+  function take(generation: number, partitions: readonly LogPartition[]): void {
     const isNext = share !== undefined && generation - share.generation <= 1
     const isSame = isNext && share!.partitions.length === partitions.length && partitions.every((one, at) => one === share!.partitions[at])
     if (isSame) {
@@ -191,12 +195,12 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
     notify()
   }
 
-  /** One heartbeat after its time. Throws for a rebalance, as it does for failures. */
+  /** Waits, then sends one heartbeat. Throws for a rebalance and for failures. */
   async function beat(): Promise<void> {
     await pause(heartbeatMs)
     if (leaving.signal.aborted) return
     const { generation } = share!
-    await heard(broker => broker.heartbeat({ group, memberId, generation }))
+    await heard(broker => broker.heartbeat({ group, memberId, instance, generation }))
     heardMs = performance.now()
     if (leads) await lookForPartitions()
   }
@@ -205,12 +209,12 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
   async function lookForPartitions(): Promise<void> {
     if (performance.now() - lookedMs < metadataMs) return
     lookedMs = performance.now()
-    const { partitions } = await topic.now()
-    // Its joining again makes the group rebalance, because it is the one who gives them out.
-    if (partitions.length !== partitionsGiven) throw new BrokerError(code.rebalancing, 'the topic has more partitions')
+    const { leaders } = await topics.now()
+    // When the leader joins again, the group rebalances.
+    if (leaders.size !== partitionsGiven) throw new BrokerError(code.rebalancing, 'there are more partitions')
   }
 
-  /** A heartbeat, given up when the session is over: a broker that stands still keeps connections open and says nothing. */
+  /** A heartbeat, aborted when the session is over: a frozen broker keeps connections open without answering. */
   async function heard(call: (broker: KafkaBroker) => Promise<unknown>): Promise<void> {
     const asked = cluster.atCoordinator(group, call)
     asked.catch(() => undefined)
@@ -228,19 +232,19 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
   }
 
   async function pause(ms: number): Promise<void> {
-    // An abort ends the wait, and then the life.
+    // Rejects on abort, which the loop checks.
     await wait(ms, undefined, { signal: leaving.signal }).catch(() => undefined)
   }
 
   return {
-    async share(ending) {
-      const ended = AbortSignal.any([ending, leaving.signal])
+    async share(stop) {
+      const ended = AbortSignal.any([stop, leaving.signal])
       const end = aborted(ended)
       while (!ended.aborted) {
         if (share !== undefined) return share
         if (living === undefined) {
           living = live()
-          // Whoever waits for a share meets its failure; where nobody does, it is in the log and the share is lost.
+          // Callers that wait for a share get the error; without one it is logged and the share is lost.
           living.catch(() => undefined)
         }
         await Promise.race([living, changed.promise, end])
@@ -248,7 +252,7 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
       return undefined
     },
 
-    committed: partitions => readCommitted(cluster, topic, group, partitions),
+    committed: partitions => readCommitted(cluster, topics, group, partitions),
 
     async commit(of, positions) {
       const untilMs = performance.now() + commitMsMax
@@ -256,7 +260,7 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
       while (isHeld()) {
         const next = changed.promise
         try {
-          await writeCommitted(cluster, topic, { group, memberId, generation: share!.generation }, positions)
+          await writeCommitted(cluster, topics, { group, memberId, instance, generation: share!.generation }, positions)
           return
         } catch (error) {
           const said = codeOf(error)
@@ -264,7 +268,7 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
             if (!isHeld()) return
             throw logFailure(error, `the offsets of the consumer group ${group} cannot be committed`)
           }
-          // Whether the share is still ours is known when the group has settled.
+          // Whether the share is still ours is known after the rebalance.
           await Promise.race([next, aborted(of.revoked), pause(untilMs - performance.now())])
         }
       }
@@ -274,17 +278,18 @@ export function openMembership(cluster: Cluster, topic: Topic, options: Membersh
       leaving.abort()
       lose()
       const over = wait(leaveMsMax, undefined, { ref: false })
-      // A group that has given an id to a member that joins waits for it, be it gone.
-      if (memberId === '' && living !== undefined) await Promise.race([identified.promise, living, over]).catch(() => undefined)
-      const id = memberId
-      if (id === '') return
-      // What is behind a JoinGroup on its connection waits for the whole group.
+      // A group that has assigned an id to a joining member waits for it even if it is gone, so it must leave with that id. A static member can leave by name.
+      const isNamed = instance !== undefined && living !== undefined
+      if (memberId === '' && living !== undefined && !isNamed) {
+        await Promise.race([identified.promise, living, over]).catch(() => undefined)
+      }
+      if (memberId === '' && !isNamed) return
+      const member = { group, memberId, instance }
+      // Requests behind a JoinGroup on its connection would wait for the whole group.
       if (!isIn) cluster.forgetCoordinator()
-      const told = cluster.atCoordinator(group, broker => broker.leave(group, id))
-      // Where it cannot be told, the session's end tells it.
-      await Promise.race([told, over]).catch((error: unknown) =>
-        logger.debug({ err: error, group }, 'the consumer group was not told of the leave'),
-      )
+      const told = cluster.atCoordinator(group, broker => broker.leave(member))
+      // If the leave fails, the group removes the member when the session times out.
+      await Promise.race([told, over]).catch((error: unknown) => logger.debug({ err: error, group }, 'failed to leave the consumer group'))
     },
   }
 }

@@ -1,109 +1,138 @@
-// The source on Kafka: a worker's share of a topic, fetched ahead, handed out run after run, committed when it is settled.
+// The Kafka source: fetches a worker's share of its topics ahead, returns it chunk by chunk, and commits what was processed.
 //
-//   membership (which partitions) ──▶ positions (store, group, log) ──▶ fetching (ahead, bounded) ──▶ runsOf (decode) ──▶ the pipeline
-//          └───────────── revoked: the runs end, what was fetched is dropped, and nothing of it is committed ◀───────────────┘
+//   membership (which partitions) ──▶ positions (store, group, log) ──▶ fetching (ahead, bounded) ──▶ chunksOf (decode) ──▶ the pipeline
+//          └───────────── revoked: the chunks end, fetched messages are dropped, and none of them is committed ◀───────────────┘
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from '../../../config/logger.ts'
 import type { Positions } from '../../../sinks/sink.ts'
-import type { OnShare, OnStart, RawRun, Source, StartAt } from '../../source.ts'
-import { startOffset } from '../../start-offset.ts'
-import { runsOf } from '../record-set.ts'
+import { type LogPartition, logOf, partitionOf } from '../../../transformers/log-partition.ts'
+import type { OnShare, OnStart, RawChunk, Source, StartAt } from '../../source.ts'
+import { startOffset } from '../../writer/start-offset.ts'
+import { chunksOf } from '../records/record-set.ts'
 import type { ConnectBroker } from './broker.ts'
 import { openCluster } from './cluster.ts'
-import { openFetching, type Place } from './fetching.ts'
+import { type FetchPosition, openFetching } from './fetching.ts'
+import { checkKafkaConsumer } from './limits.ts'
 import { openMembership, type Share } from './membership.ts'
-import { checkKafkaConsumer, type KafkaConsumerOptions } from './options.ts'
-import { openTopic } from './topic.ts'
+import type { KafkaConsumerOptions } from './options.ts'
+import { openTopics } from './topics.ts'
 
 export interface ConsumerSettings {
-  /** Brokers to begin with, each `host:port`. */
+  /** Initial brokers, each `host:port`. */
   readonly brokers: readonly string[]
   readonly connectBroker: ConnectBroker
-  readonly topic: string
-  /** As Kafka gave it when the topic was made: another topic of the name is refused. If not given, the first one that is seen is meant. */
-  readonly topicId?: string
-  /** The consumer group: its members share the topic. */
+  /** Their names, by the index of the log. */
+  readonly topics: readonly string[]
+  /** Kafka's ids of the topics: another topic of the same name is rejected. By default, those of the first topics seen. */
+  readonly topicIds?: readonly string[]
+  /** The consumer group: its members share the topics. */
   readonly group: string
-  /** Of a store that keeps its positions itself; without it the group's committed offsets are the places to go on. */
+  /** Its name in the group (static membership, KIP-345); without one the group assigns an id. */
+  readonly instance?: string
+  /** Start positions from a store that keeps them; without it the source resumes at the group's committed offsets. */
   readonly startAt?: StartAt
-  /** A run ends with the message that reaches one of these. */
-  readonly runBytesMax: number
-  readonly runMessagesMax: number
+  /** A chunk ends with the message that reaches one of these limits. */
+  readonly chunkBytesMax: number
+  readonly chunkMessagesMax: number
   readonly consumer: KafkaConsumerOptions
-  /** Go on although the log deleted messages unread. */
+  /** Continue even if the log has deleted unread messages. */
   readonly acceptLost?: boolean
-  /** Told how many messages the log deleted unread, once for each time that the source goes on behind them. */
-  readonly onLost?: (partition: number, messages: number) => void
+  /** Skip batches in old formats, and report them to `onLost`. */
+  readonly skipBatch?: boolean
+  /** Called with the number of messages that the log deleted unread or that were skipped, each time the source skips some. */
+  readonly onLost?: (at: LogPartition, messages: number) => void
   readonly logger: Logger
 }
 
 /**
- * Connects when it is first used, and joins the group when it is first asked for runs or told to commit. With more workers in the group than
- * the topic has partitions, its runs wait for a share of their own.
+ * Connects on first use, and joins the group at the first call of chunks or commit. If the group has more workers than
+ * the topics have partitions, chunks wait until this worker gets a share.
  *
- * @throws SystemicError for options that do not fit together
+ * @throws SystemicError for invalid combinations of options
  */
 export function openConsumer(options: ConsumerSettings): Source {
-  const { topic: name, group, consumer, runBytesMax, runMessagesMax, acceptLost = false } = options
+  const { topics: names, group, consumer, chunkBytesMax, chunkMessagesMax, skipBatch = false, acceptLost = false } = options
   checkKafkaConsumer(consumer)
-  const logger = options.logger.child({ topic: name })
+  const logger = options.logger.child(names.length === 1 ? { topic: names[0] } : { topics: names.length })
   const cluster = openCluster(options.brokers, options.connectBroker)
-  const topic = openTopic(cluster, name, options.topicId)
-  const membership = openMembership(cluster, topic, { group, ...consumer }, logger)
+  const topics = openTopics(cluster, names, options.topicIds)
+  const membership = openMembership(cluster, topics, { group, instance: options.instance, ...consumer }, logger)
   const closing = new AbortController()
-  /** Of each share, the offsets below which everything is committed, or need not be. */
-  const passed = new WeakMap<Share, Map<number, number>>()
-  /** The share of the runs that were asked for last: what is committed comes from them. */
+  /** For each share, the offsets below which everything is committed or need not be. */
+  const passed = new WeakMap<Share, Map<LogPartition, number>>()
+  /** The share of the chunks requested last, to which commits belong. */
   let working: Share | undefined
 
   /**
-   * Where to go on: asked of the store, or of the group, and of the log. Where a partition's leader does not answer, its first fetch will
-   * show whether the log holds that offset, as any fetch does.
+   * The start positions, from the store or the group, checked against the log. If a partition's leader does not answer, its first fetch
+   * shows whether the log has that offset.
    */
-  async function positions(partitions: readonly number[]): Promise<{ places: Map<number, Place>; ends: Positions }> {
+  async function positions(
+    partitions: readonly LogPartition[],
+  ): Promise<{ fetchPositions: Map<LogPartition, FetchPosition>; ends: Positions }> {
     const stored = await options.startAt?.(partitions)
     const committed = stored === undefined ? await membership.committed(partitions) : undefined
-    const bounds = await topic.bounds(partitions)
-    const losses: [number, number][] = []
-    const places = new Map<number, Place>()
-    for (const partition of partitions) {
-      const said = { stored: stored?.get(partition), committed: committed?.get(partition) }
-      const found = bounds.get(partition)
+    const bounds = await topics.bounds(partitions)
+    const losses: [LogPartition, number][] = []
+    const fetchPositions = new Map<LogPartition, FetchPosition>()
+    for (const at of partitions) {
+      const said = { stored: stored?.get(at), committed: committed?.get(at) }
+      const found = bounds.get(at)
       if (found === undefined) {
         const from = said.stored ?? said.committed
-        places.set(partition, { from, next: from ?? 0 })
+        fetchPositions.set(at, { from, next: from ?? 0 })
         continue
       }
-      const { from, next, lost } = startOffset({ log: name, partition, ...said, ...found, acceptLost })
-      if (lost > 0) losses.push([partition, lost])
-      places.set(partition, { from, next })
+      const { from, next, lost } = startOffset({ ...whereIs(at), ...said, ...found, acceptLost })
+      if (lost > 0) losses.push([at, lost])
+      fetchPositions.set(at, { from, next })
     }
-    for (const [partition, lost] of losses) options.onLost?.(partition, lost)
-    return { places, ends: new Map([...bounds].map(([partition, { end }]) => [partition, end])) }
+    for (const [at, lost] of losses) options.onLost?.(at, lost)
+    return { fetchPositions, ends: new Map(Array.from(bounds, ([at, { end }]) => [at, end])) }
   }
 
-  /** A broker does not hold the offset `from`: never a reset, the same question as at the start. */
-  async function relocate(partition: number, from: number | undefined): Promise<Place> {
-    const found = (await topic.bounds([partition])).get(partition)!
+  function whereIs(at: LogPartition): { log: string; partition: number } {
+    return { log: names[logOf(at)]!, partition: partitionOf(at) }
+  }
+
+  /** The new position if a broker does not have the offset `from`: never a reset, but the same query as at the start. */
+  async function relocate(at: LogPartition, from: number | undefined): Promise<FetchPosition> {
+    const found = (await topics.bounds([at])).get(at)!
     const isStore = options.startAt !== undefined
     const said = { stored: isStore ? from : undefined, committed: isStore ? undefined : from }
-    const { lost, ...place } = startOffset({ log: name, partition, ...said, ...found, acceptLost })
-    if (lost > 0) options.onLost?.(partition, lost)
-    return place
+    const { lost, ...fetchPosition } = startOffset({ ...whereIs(at), ...said, ...found, acceptLost })
+    if (lost > 0) options.onLost?.(at, lost)
+    return fetchPosition
   }
 
-  async function* runsOfShare(share: Share, places: ReadonlyMap<number, Place>, ending: AbortSignal): AsyncGenerator<RawRun> {
+  async function* chunksOfShare(
+    share: Share,
+    fetchPositions: ReadonlyMap<LogPartition, FetchPosition>,
+    stop: AbortSignal,
+  ): AsyncGenerator<RawChunk> {
     const ended = new AbortController()
-    const over = AbortSignal.any([ending, share.revoked, ended.signal])
+    const over = AbortSignal.any([stop, share.revoked, ended.signal])
     const bounds = { ...consumer, patienceMs: consumer.sessionMs }
-    const fetching = openFetching(cluster, topic, places, bounds, relocate, logger, over)
+    const fetching = openFetching(cluster, topics, fetchPositions, bounds, relocate, logger, over)
     try {
       for (let fetched = await fetching.next(); fetched !== undefined; fetched = await fetching.next()) {
-        const { set, partition, from, next, aborted } = fetched
-        for (const run of runsOf(set, { topic: name, partition, from, next, aborted, runBytesMax, runMessagesMax })) {
-          yield run
-          // A long catch-up is work without waiting; heartbeats and the next answers have their turn after each run.
+        const { set, at, from, next, aborted } = fetched
+        for (const chunk of chunksOf(set, {
+          topic: names[logOf(at)]!,
+          at,
+          from,
+          next,
+          aborted,
+          skipBatch,
+          chunkBytesMax,
+          chunkMessagesMax,
+        })) {
+          // Messages below `next` were reported when they were found to be lost.
+          const skipped = (chunk.lost ?? 0) - Math.max(0, next - chunk.from)
+          if (skipped > 0) options.onLost?.(chunk.at, skipped)
+          yield chunk
+          // A long catch-up never waits for I/O, so this lets heartbeats and answers be processed after each chunk.
           await nextTurn()
           if (over.aborted) return
         }
@@ -114,8 +143,8 @@ export function openConsumer(options: ConsumerSettings): Source {
     }
   }
 
-  /** Of a share that has not begun: told to commit before it was asked for runs. */
-  async function passedOf(share: Share): Promise<Map<number, number>> {
+  /** For a share that has not started: commit was called before chunks. */
+  async function passedOf(share: Share): Promise<Map<LogPartition, number>> {
     const known = passed.get(share)
     if (known !== undefined) return known
     const committed = new Map(await membership.committed(share.partitions))
@@ -124,43 +153,41 @@ export function openConsumer(options: ConsumerSettings): Source {
   }
 
   return {
-    async *runs(signal: AbortSignal, onStart?: OnStart, onShare?: OnShare): AsyncGenerator<RawRun> {
-      const ending = AbortSignal.any([signal, closing.signal])
-      while (!ending.aborted) {
-        const share = await membership.share(ending)
+    async *chunks(signal: AbortSignal, onStart?: OnStart, onShare?: OnShare): AsyncGenerator<RawChunk> {
+      const stop = AbortSignal.any([signal, closing.signal])
+      while (!stop.aborted) {
+        const share = await membership.share(stop)
         if (share === undefined) return
         working = share
         if (onShare !== undefined && options.startAt !== undefined) onShare(await membership.committed(share.partitions), share.revoked)
-        const { places, ends } = await positions(share.partitions)
-        // Taken away while it was looked where to go on: nobody has heard of it.
+        const { fetchPositions, ends } = await positions(share.partitions)
+        // Revoked while its positions were looked up: it was not returned to a caller yet.
         if (share.revoked.aborted) continue
-        if (ending.aborted) return
-        const starts = new Map([...places].flatMap(([partition, { from }]) => (from === undefined ? [] : [[partition, from]])))
+        if (stop.aborted) return
+        const starts = new Map([...fetchPositions].flatMap(([at, { from }]) => (from === undefined ? [] : [[at, from]])))
         passed.set(share, new Map(starts))
         onStart?.(starts, share.revoked, ends)
-        yield* runsOfShare(share, places, ending)
+        yield* chunksOfShare(share, fetchPositions, stop)
         const reason: unknown = share.revoked.reason
-        if (!ending.aborted && reason instanceof Error && reason.name !== 'AbortError') throw reason
+        if (!stop.aborted && reason instanceof Error && reason.name !== 'AbortError') throw reason
         return
       }
     },
 
-    async bounds(partition) {
-      return (await topic.bounds([partition])).get(partition)!
+    async bounds(at) {
+      return (await topics.bounds([at])).get(at)!
     },
 
-    ends: async () => (working === undefined ? new Map() : await topic.ends(working.partitions)),
+    ends: async () => (working === undefined ? new Map() : await topics.ends(working.partitions)),
 
     async commit(positions: Positions) {
       const share = working ?? (await membership.share(closing.signal))
       if (share === undefined || share.revoked.aborted) return
       const known = await passedOf(share)
-      const further = [...positions].filter(
-        ([partition, offset]) => share.partitions.includes(partition) && offset > (known.get(partition) ?? -1),
-      )
+      const further = [...positions].filter(([at, offset]) => share.partitions.includes(at) && offset > (known.get(at) ?? -1))
       if (further.length === 0) return
       await membership.commit(share, new Map(further))
-      for (const [partition, offset] of further) if (offset > (known.get(partition) ?? -1)) known.set(partition, offset)
+      for (const [at, offset] of further) if (offset > (known.get(at) ?? -1)) known.set(at, offset)
     },
 
     async close() {

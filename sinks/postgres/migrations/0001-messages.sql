@@ -1,5 +1,5 @@
 -- Up Migration
--- The store's schema, a public contract: ../README.md says what each column means. The migrations make the schema "sluice" before.
+-- The store's schema, a public contract: docs/stores/postgres.md describes each column. The migration runner has created the schema "sluice" before.
 
 CREATE SCHEMA IF NOT EXISTS formats;
 
@@ -24,10 +24,10 @@ CREATE TABLE public.messages (
 CREATE INDEX messages_channel_time ON public.messages (channel, time DESC);
 
 CREATE TABLE sluice.messages_default PARTITION OF public.messages DEFAULT;
--- So that moving a month out of it reads that month only, and what odd clocks left there is passed over.
+-- So that moving a month out of it reads only the rows of that month, and not those with odd clocks.
 CREATE INDEX messages_default_time ON sluice.messages_default (time);
 
--- The log that a row's position names. What was accepted last under a name is the log that is read now.
+-- The log that a row's position names. Of logs with the same name, the one accepted last is the one that is read now.
 CREATE TABLE sluice.logs (
   number smallint PRIMARY KEY CHECK (number BETWEEN 1 AND 127),
   name text NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE sluice.logs (
   UNIQUE (name, id)
 );
 
--- Where each partition goes on, and what became of its messages:
+-- The next offset of each partition, and what became of its messages:
 -- received = stored + empty + filtered + duplicate + dead_lettered; skipped are offsets that held no message.
 -- Every batch updates its rows here, so their pages keep room for new versions (heap-only updates).
 CREATE TABLE sluice.offsets (
@@ -55,7 +55,7 @@ CREATE TABLE sluice.offsets (
   PRIMARY KEY (writer, log, partition)
 ) WITH (fillfactor = 20);
 
--- JSON formats and the tables in the schema "formats" that hold them. A channel is charged with the formats it brought.
+-- JSON formats, and the tables in the schema "formats" that hold them. A format counts against the limit of the channel that added it.
 CREATE TABLE sluice.formats (
   format text PRIMARY KEY,
   table_name text NOT NULL UNIQUE,

@@ -1,8 +1,8 @@
 -- Up Migration
--- Messages that the log deleted unread: of the skipped offsets, those that held one.
+-- How many of the skipped offsets held a message that the log deleted before it was read.
 ALTER TABLE sluice.offsets ADD COLUMN lost bigint NOT NULL DEFAULT 0;
 
--- Messages that were dead-lettered, replayed and then stored, by the position they had at first: each is stored once.
+-- Messages that were dead-lettered and then stored by a replay, by their original position: each is stored once.
 CREATE TABLE sluice.replayed (
   position bigint PRIMARY KEY,
   replayed_at timestamptz NOT NULL DEFAULT clock_timestamp()

@@ -1,5 +1,5 @@
 -- Up Migration
--- The rows of one publisher are found by an index of their own, and no longer by the days on which it has some.
+-- The rows of one publisher are found by an index of their own, and no longer by a list of the days on which the publisher has rows.
 
 CREATE INDEX messages_publisher_time ON public.messages (hashtextextended(publisher, hashtextextended(channel, 0)), time DESC);
 
@@ -20,7 +20,7 @@ $body$;
 DROP TABLE sluice.publisher_days;
 
 -- Down Migration
--- A reader of before finds no publisher's rows until their days are listed again: a writer lists those of what it writes.
+-- An older reader finds no publisher's rows until their days are listed again: a writer lists the days of what it writes.
 CREATE TABLE sluice.publisher_days (
   channel text NOT NULL,
   publisher text NOT NULL,

@@ -1,19 +1,19 @@
-// Filters: each alone, on every value of the fixture and on values beside it, and several together at random.
+// Filters: each alone, on every value of the fixture and on neighbouring values, and random combinations.
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Comparator, Selection } from '../../../readers/query.ts'
+import type { Comparator, Filter } from '../../../readers/reader.ts'
 import type { ReaderBench } from './bench.ts'
 import { channel, dayUs, formats, publishers, records, startUs } from './fixture.ts'
-import { inOrder, selected, selectionOf } from './oracle.ts'
+import { filterOf, inOrder, selected } from './oracle.ts'
 
 const comparators: readonly Comparator[] = ['eq', 'lt', 'le', 'gt', 'ge']
 const numbers = [...new Set(records.rows.flatMap(({ value }) => (value === undefined ? [] : [value, value + 0.5])))]
 
 export function filtersSuite(bench: ReaderBench): void {
-  async function expectRows(some: Partial<Selection>): Promise<number> {
-    const selection = selectionOf({ channel, ...some })
-    const expected = inOrder(selected(bench.stored, selection), 'desc')
+  async function expectRows(some: Partial<Filter>): Promise<number> {
+    const filter = filterOf({ channel, ...some })
+    const expected = inOrder(selected(bench.stored, filter), 'desc')
     expect((await bench.read(some)).map(keys), JSON.stringify(some, texts)).toEqual(expected.map(keys))
     expect(await bench.count(some), JSON.stringify(some, texts)).toBe(expected.length)
     return expected.length
@@ -24,8 +24,8 @@ export function filtersSuite(bench: ReaderBench): void {
       for (const number of [...numbers, 0, -0, 1e-300]) await expectRows({ value: { comparator, number } })
     })
 
-    test('values that say nothing elsewhere filter: zero, false, the empty text, no bytes, no unit, no subtopic', async () => {
-      const falsy: readonly Partial<Selection>[] = [
+    test('values that often mean "none" filter too: zero, false, the empty text, no bytes, no unit, no subtopic', async () => {
+      const falsy: readonly Partial<Filter>[] = [
         { value: { comparator: 'eq', number: 0 } },
         { boolValue: false },
         { stringValue: '' },
@@ -38,7 +38,7 @@ export function filtersSuite(bench: ReaderBench): void {
       expect(await expectRows({ toNs: 0n })).toBe(0)
     })
 
-    test('every text of the fixture is found by itself, and by nothing less', async () => {
+    test('every text of the fixture is found by itself, and not by a part of it', async () => {
       for (const { name, unit, stringValue, dataValue, subtopic, boolValue } of records.rows) {
         await expectRows({ name })
         await expectRows({ name: name.slice(0, -1) })
@@ -68,7 +68,7 @@ export function filtersSuite(bench: ReaderBench): void {
       }
     })
 
-    test('from and to at the ends of what can be stored, and at those of what can be asked', async () => {
+    test('from and to at the ends of what can be stored, and of what can be requested', async () => {
       const storable = 2n ** 53n * 1000n
       const askable = 2n ** 63n
       const near = [-1001n, -1000n, -999n, -1n, 0n, 1n, 999n, 1000n]
@@ -121,10 +121,10 @@ export function filtersSuite(bench: ReaderBench): void {
       await expectRows({ format: formats[0], payload: [{ path, text }] })
     })
 
-    test('filters together hold together', async () => {
+    test('all filters of a query apply', async () => {
       const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined, freq: 1 })
       const timeNs = fc.constantFrom(...records.rows.map(({ timeUs }) => BigInt(timeUs) * 1000n), BigInt(startUs - 500 * dayUs) * 1000n)
-      const selections: fc.Arbitrary<Partial<Selection>> = fc.record({
+      const filters: fc.Arbitrary<Partial<Filter>> = fc.record({
         publisher: optional(fc.constantFrom(...publishers)),
         subtopic: optional(fc.constantFrom('', 'a', 'bedroom.temperature', 'none')),
         unit: optional(fc.constantFrom('', 'Cel', '%RH')),
@@ -135,8 +135,8 @@ export function filtersSuite(bench: ReaderBench): void {
         toNs: optional(timeNs),
       })
       await fc.assert(
-        fc.asyncProperty(selections, async selection => {
-          await expectRows(selection)
+        fc.asyncProperty(filters, async filter => {
+          await expectRows(filter)
         }),
         { numRuns: 40 },
       )

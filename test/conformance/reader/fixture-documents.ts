@@ -1,17 +1,18 @@
-// The JSON documents of the fixture: payloads of every kind, in formats whose names no store may take as they are.
+// The JSON documents of the fixture: payloads of every kind, in formats whose names not every store can use unchanged.
 
-import { canonicalPayload } from '../../../readers/payload-json.ts'
+import { canonicalPayload } from '../../../readers/answers/payload-json.ts'
 import type { DocumentRow } from '../../../readers/reader.ts'
 import { jsonText } from '../../../transformers/json/json-text.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
 import { channel, dayUs, packed, publishers, startUs } from './fixture-origin.ts'
 
 const [first, second] = publishers
 
-/** Names that a store must not take as they are: too long for one, in capitals beside small letters, with signs, not ASCII. */
+/** Names that a store must not use unchanged: too long, upper and lower case, with punctuation, not ASCII. */
 export const formats = ['weather', 'Weather', 'room-1', '温度', `${'long-'.repeat(24)}name`] as const
 
-/** Documents, each with the text that it is answered with. */
+/** Documents, each with its text in an answer. */
 export const payloads: readonly [payload: JsonObject, text: string][] = [
   [{ b: 1, a: { z: [1, { y: 2, x: 3 }], '10': null, '9': true } }, '{"a":{"10":null,"9":true,"z":[1,{"x":3,"y":2}]},"b":1}'],
   [
@@ -38,7 +39,7 @@ interface StoredDocument {
   readonly payload: JsonObject
 }
 
-/** For each format a message of several documents at almost one instant, and a later message of two, in partition 3. */
+/** For each format a message of several documents at almost the same time, and a later message of two, in partition 3. */
 const storedDocuments: readonly StoredDocument[] = formats.flatMap((format, nth): StoredDocument[] => [
   ...payloads.map(([payload], index) => ({
     offset: 2 * nth,
@@ -47,7 +48,7 @@ const storedDocuments: readonly StoredDocument[] = formats.flatMap((format, nth)
     publisher: first,
     protocol: 'http',
     createdUs: startUs,
-    // The same instant for all but the last digits: their order is the position's and the index's.
+    // The same time except for the last digits: they are ordered by position and index.
     restNs: index < 2 ? 1 : 999,
     payload,
   })),
@@ -73,22 +74,22 @@ const storedDocuments: readonly StoredDocument[] = formats.flatMap((format, nth)
   },
 ])
 
-/** What a store keeps of a payload: nothing where it refuses it. */
+/** What a store keeps of a payload; undefined if it refuses it. */
 export type KeptOf = (payload: JsonObject) => JsonObject | undefined
 
 /** The JSON of the fixture. */
 export const documents = {
-  /** @param keptOf what the store refuses is left out */
+  /** @param keptOf refused payloads are left out */
   appendTo(batch: RecordBatch, keptOf: KeptOf = payload => payload): void {
     for (const [offset, ofMessage] of Map.groupBy(storedDocuments, ({ offset }) => offset)) {
       const { publisher, protocol, format } = ofMessage[0]!
-      batch.beginMessage({ partition: 3, offset, channel, subtopic: `house.${format}`, publisher, protocol })
+      batch.beginMessage({ at: logPartition(0, 3), offset, channel, subtopic: `house.${format}`, publisher, protocol })
       for (const { index, createdUs, restNs, payload } of ofMessage) {
         if (keptOf(payload) !== undefined) batch.appendDocument(index, format, createdUs, restNs, payload)
       }
       batch.endMessage()
     }
-    batch.cover(3, 0, 2 * formats.length)
+    batch.cover(logPartition(0, 3), 0, 2 * formats.length)
   },
 
   rows(keptOf: KeptOf = payload => payload): { format: string; row: DocumentRow }[] {
@@ -102,7 +103,7 @@ export const documents = {
   },
 }
 
-/** What `limit=1000` of a format is answered where everything is kept. */
+/** The answer to `limit=1000` of a format, if everything is kept. */
 export function documentsAnswer(format: string): string {
   const text = (publisher: string, protocol: string, created: string, payload: string): string =>
     `{"Channel":"${channel}","Subtopic":"house.${format}","Publisher":"${publisher}","Protocol":"${protocol}","Created":${created},"Payload":${payload}}`

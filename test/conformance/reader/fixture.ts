@@ -1,7 +1,9 @@
-// The rows that the conformance suite of readers stores, and what each of them must be read back as.
+// The rows that the conformance suite of readers stores, and the expected form of each in answers.
 
 import { type DocumentRow, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { type RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
+import type { RecordField } from '../../sinks/batches.ts'
 import { documents, type KeptOf } from './fixture-documents.ts'
 import { channel, dayUs, neighbour, packed, publishers, startUs } from './fixture-origin.ts'
 
@@ -10,10 +12,12 @@ export { channel, dayUs, neighbour, publishers, startUs } from './fixture-origin
 
 const [first, second] = publishers
 
-type Value = Partial<Pick<SenmlRow, 'unit' | 'value' | 'stringValue' | 'boolValue' | 'dataValue' | 'sum' | 'updateTime'>>
+type Value = Partial<Pick<SenmlRow, Exclude<RecordField, 'name' | 'timeUs'>>>
+/** Of a record with a number, and everything else that it can have. */
+type FullValue = { [Field in Exclude<keyof Value, 'stringValue' | 'boolValue' | 'dataValue'>]: Exclude<Value[Field], undefined> }
 
 interface StoredRecord {
-  /** Which message of the log it is in. */
+  /** The offset of its message. */
   readonly offset: number
   readonly index: number
   readonly publisher: string
@@ -21,14 +25,14 @@ interface StoredRecord {
   readonly name: string
   readonly timeUs: number
   readonly value: Value
-  /** What the record's end looks like in the answer, from Time on. */
+  /** The end of the record in the answer, from Time on. */
   readonly text: string
 }
 
 const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
 const text = 'quote " backslash \\ newline \n tab \t emoji 😀 line \u2028 del \u007f'
 
-/** Oldest message first; the record's ordinal is its index. */
+/** Oldest message first; a record's index is its ordinal. */
 const stored: readonly StoredRecord[] = [
   record(0, 0, first, '', 'number', 0, { value: 21.5, unit: 'Cel' }, '"Value":21.5'),
   record(0, 1, first, '', 'zero', 0, { value: 0 }, '"Value":0'),
@@ -47,7 +51,7 @@ const stored: readonly StoredRecord[] = [
     'a',
     'all',
     2 * dayUs,
-    { value: 1e21, sum: -0.1, updateTime: 0, unit: '%RH' },
+    { value: 1e21, sum: -0.1, updateTime: 0, unit: '%RH' } satisfies FullValue,
     '"UpdateTime":0,"Value":1e+21,"Sum":-0.1',
   ),
   record(
@@ -120,16 +124,16 @@ export const records = {
     for (let offset = 0; offset <= stored.at(-1)!.offset; offset++) {
       const ofMessage = stored.filter(one => one.offset === offset)
       const { publisher, subtopic } = ofMessage[0]!
-      batch.beginMessage({ partition: 0, offset, channel, subtopic, publisher, protocol: 'http' })
-      // Within a message rows lie ordered by time, whatever their ordinals.
+      batch.beginMessage({ at: logPartition(0, 0), offset, channel, subtopic, publisher, protocol: 'http' })
+      // Within a message rows are ordered by time, whatever their ordinals.
       for (const one of ofMessage.toSorted((a, b) => a.timeUs - b.timeUs)) append(batch, one)
       batch.endMessage()
     }
-    batch.cover(0, 0, stored.at(-1)!.offset + 1)
-    batch.beginMessage({ partition: 2, offset: 0, channel: neighbour, subtopic: '', publisher: first, protocol: 'mqtt' })
+    batch.cover(logPartition(0, 0), 0, stored.at(-1)!.offset + 1)
+    batch.beginMessage({ at: logPartition(0, 2), offset: 0, channel: neighbour, subtopic: '', publisher: first, protocol: 'mqtt' })
     batch.appendRecord(0, 'next-door', undefined, startUs, ValueKind.number, 1, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
-    batch.cover(2, 0, 1)
+    batch.cover(logPartition(0, 2), 0, 1)
   },
 }
 
@@ -153,7 +157,7 @@ function append(batch: RecordBatch, { index, name, timeUs, value }: StoredRecord
   )
 }
 
-/** The neighbour's one record. */
+/** The only record of the neighbour channel. */
 export const neighbourRow: SenmlRow = {
   kind: 'senml',
   channel: neighbour,
@@ -169,7 +173,7 @@ export const neighbourRow: SenmlRow = {
   dataValue: undefined,
 }
 
-/** Everything of the fixture, as a store gives it back. */
+/** Every row of the fixture, as the store returns it. */
 export function everyRow(keptOf?: KeptOf): { format: string; row: SenmlRow | DocumentRow }[] {
   return [...records.rows.map(row => ({ format: senmlFormat, row })), { format: senmlFormat, row: neighbourRow }, ...documents.rows(keptOf)]
 }

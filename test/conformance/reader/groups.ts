@@ -1,14 +1,14 @@
-// The newest of each series, and aggregations by intervals.
+// The newest record of each series, and aggregations by intervals.
 
 import { describe, expect, test } from 'vitest'
-import type { AggregateQuery, Aggregation, PageQuery } from '../../../readers/query.ts'
-import { type Bucket, keyOf, type Row } from '../../../readers/reader.ts'
+import { type AggregateQuery, type Aggregation, type Bucket, keyOf, type PageQuery, type Row } from '../../../readers/reader.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, pageQuery, type ReaderBench } from './bench.ts'
 import { channel, formats, publishers, startUs } from './fixture.ts'
 import { bucketsOf, latestOf, pageOf, type StoredRow, selected } from './oracle.ts'
 
-/** Of its own: many records of few series, some at one instant, so that groups have members. */
+/** A separate channel: many records of few series, some at the same time, so that groups have several members. */
 const seriesChannel = '1f0c6b5e-7c2e-4a36-9a51-0c3c6c6f2a12'
 const names = ['a', 'b', 'ü', '😀', '\uffef']
 const aggregations: readonly Aggregation[] = ['min', 'max', 'avg', 'sum', 'count', 'first', 'last']
@@ -28,7 +28,7 @@ const members: readonly Member[] = Array.from({ length: 120 }, (_, offset) => ({
   publisher: publishers[offset % 2]!,
   name: names[offset % names.length]!,
   unit: offset % 3 === 0 ? undefined : 'W',
-  // Five at each instant, over two days, some before 1970.
+  // Five at the same time, over two days, some before 1970.
   timeUs: (offset < 10 ? -3_600_000_000 : startUs) + Math.floor(offset / 5) * 7_200_000_001,
   value: ((offset * 7919) % 1000) / 8 - 50,
 }))
@@ -58,11 +58,11 @@ const rows: readonly StoredRow[] = members.map(({ offset, publisher, name, unit,
 function seriesBatch(): RecordBatch {
   const batch = new RecordBatch()
   for (const { offset, publisher, name, unit, timeUs, value } of members) {
-    batch.beginMessage({ partition: 7, offset, channel: seriesChannel, subtopic: '', publisher, protocol: 'http' })
+    batch.beginMessage({ at: logPartition(0, 7), offset, channel: seriesChannel, subtopic: '', publisher, protocol: 'http' })
     batch.appendRecord(0, name, unit, timeUs, 1, value, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
   }
-  batch.cover(7, 0, members.length)
+  batch.cover(logPartition(0, 7), 0, members.length)
   return batch
 }
 
@@ -74,10 +74,10 @@ export function groupsSuite(bench: ReaderBench): void {
   }
 
   describe('the newest of each series', () => {
-    async function expectLatest(question: Partial<PageQuery>, stored = bench.stored): Promise<void> {
-      const query = pageQuery(question)
+    async function expectLatest(asked: Partial<PageQuery>, stored = bench.stored): Promise<void> {
+      const query = pageQuery(asked)
       const groups = latestOf(selected(stored, query))
-      const found = await bench.latest(question)
+      const found = await bench.latest(asked)
       expect(found.total).toBe(groups.length)
       expect(found.groups.map(keys)).toEqual(pageOf(groups, query).map(keys))
     }
@@ -97,7 +97,7 @@ export function groupsSuite(bench: ReaderBench): void {
       }
     })
 
-    test('page by page, by offset and behind the last row', async () => {
+    test('page by page, by offset and after the last row', async () => {
       await withSeries()
       const whole = (await bench.latest({ channel: seriesChannel })).groups
       const byOffset: Row[] = []
@@ -121,10 +121,10 @@ export function groupsSuite(bench: ReaderBench): void {
   })
 
   describe('aggregations', () => {
-    async function expectBuckets(question: Partial<AggregateQuery>, stored = rows): Promise<void> {
-      const query = aggregateQuery({ channel: seriesChannel, ...question })
+    async function expectBuckets(asked: Partial<AggregateQuery>, stored = rows): Promise<void> {
+      const query = aggregateQuery({ channel: seriesChannel, ...asked })
       const expected = bucketsOf(selected(stored, query), query)
-      const found = await bench.aggregate({ channel: seriesChannel, ...question })
+      const found = await bench.aggregate({ channel: seriesChannel, ...asked })
       expect(found.total).toBe(expected.length)
       const page = expected.slice(query.offset, query.offset + query.limit)
       expect(found.groups.map(places)).toEqual(page.map(places))

@@ -1,5 +1,5 @@
-// What every reader promises (readers/reader.ts), run against each of them: rows of every kind are stored by the store's own
-// sink, read back, and compared as rows with what the rows themselves say, and as the bytes of the answer.
+// The contract of every reader (readers/reader.ts): rows of every kind are stored by the store's own sink, read back, and compared with the
+// stored rows and with the expected bytes of the answer.
 
 import { afterAll, beforeAll, test } from 'vitest'
 import type { Row } from '../../../readers/reader.ts'
@@ -9,13 +9,13 @@ import { filtersSuite } from './filters.ts'
 import { channel, documents, everyRow, type KeptOf, records } from './fixture.ts'
 import { groupsSuite } from './groups.ts'
 import { hostileSuite } from './hostile.ts'
-import { type StoredRow, selectionOf } from './oracle.ts'
+import { filterOf, type StoredRow } from './oracle.ts'
 import { pagesSuite } from './pages.ts'
 import { rowsSuite } from './rows.ts'
 
 export { aggregateQuery, formatsQuery, pageQuery, type ReaderSite } from './bench.ts'
 
-/** @param open a reader over an empty store */
+/** @param open opens a reader on an empty store */
 export function readerConformance(open: () => Promise<ReaderSite>): void {
   let site: ReaderSite
   let stored: readonly StoredRow[]
@@ -39,13 +39,13 @@ export function readerConformance(open: () => Promise<ReaderSite>): void {
       return stored
     },
     read: async query => (await site.reader.read(pageQuery(query), signal)).map(withBuffer),
-    count: (selection, max = 10_000) => site.reader.count({ ...selectionOf({ channel }), ...selection }, max, signal),
+    count: (filter, max = 10_000) => site.reader.count({ ...filterOf({ channel }), ...filter }, max, signal),
     latest: query => site.reader.latest(pageQuery(query), signal),
     aggregate: query => site.reader.aggregate(aggregateQuery(query), signal),
     formats: query => site.reader.formats(formatsQuery(query), signal),
   }
 
-  test('the store answers that it can be read', () => site.reader.check())
+  test('the check of the store passes', () => site.reader.check())
   rowsSuite(bench)
   pagesSuite(bench)
   filtersSuite(bench)
@@ -53,7 +53,7 @@ export function readerConformance(open: () => Promise<ReaderSite>): void {
   hostileSuite(bench)
 }
 
-/** Bytes come as a Buffer from some drivers and as a plain Uint8Array from others; rows are compared as a whole. */
+/** Some drivers return bytes as a Buffer and others as a Uint8Array; rows are compared as a whole. */
 function withBuffer(row: Row): Row {
   return row.kind === 'senml' && row.dataValue !== undefined ? { ...row, dataValue: Buffer.from(row.dataValue) } : row
 }

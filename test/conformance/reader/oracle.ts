@@ -1,9 +1,21 @@
-// What a reader should answer, worked out from the rows themselves by the plainest code there is.
+// The expected answers of a reader, computed from the rows by the simplest possible code.
 
-import { type AggregateQuery, type FormatsQuery, noFilters, type PageQuery, type RowKey, type Selection } from '../../../readers/query.ts'
-import { type Bucket, type FoundFormat, keyOf, type Row, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
+import {
+  type AggregateQuery,
+  type Bucket,
+  type Filter,
+  type FormatsQuery,
+  type FoundFormat,
+  keyOf,
+  noFilters,
+  type PageQuery,
+  type Row,
+  type RowKey,
+  type SenmlRow,
+  senmlFormat,
+} from '../../../readers/reader.ts'
 
-/** A row with its format, which a row as read does not name. */
+/** A row with its format, which a returned row does not contain. */
 export interface StoredRow {
   readonly format: string
   readonly row: Row
@@ -13,12 +25,12 @@ export function timeOf(row: Row): bigint {
   return row.kind === 'senml' ? BigInt(row.timeUs) * 1000n : row.createdNs
 }
 
-export function selected(stored: readonly StoredRow[], selection: Selection): Row[] {
-  return stored.filter(one => one.format === selection.format && fits(one.row, selection)).map(({ row }) => row)
+export function selected(stored: readonly StoredRow[], filter: Filter): Row[] {
+  return stored.filter(one => one.format === filter.format && fits(one.row, filter)).map(({ row }) => row)
 }
 
-function fits(row: Row, selection: Selection): boolean {
-  const { channel, publisher, subtopic, protocol, fromNs, toNs } = selection
+function fits(row: Row, filter: Filter): boolean {
+  const { channel, publisher, subtopic, protocol, fromNs, toNs } = filter
   if (row.channel !== channel) return false
   if (publisher !== undefined && row.publisher !== publisher) return false
   if (subtopic !== undefined && row.subtopic !== subtopic) return false
@@ -26,11 +38,11 @@ function fits(row: Row, selection: Selection): boolean {
   if (fromNs !== undefined && timeOf(row) < fromNs) return false
   if (toNs !== undefined && timeOf(row) >= toNs) return false
   return row.kind === 'senml'
-    ? fitsRecord(row, selection)
-    : selection.payload.every(filter => textAt(row.payloadText, filter.path) === filter.text)
+    ? fitsRecord(row, filter)
+    : filter.payload.every(filter => textAt(row.payloadText, filter.path) === filter.text)
 }
 
-function fitsRecord(row: SenmlRow, { name, unit, value, boolValue, stringValue, dataValue }: Selection): boolean {
+function fitsRecord(row: SenmlRow, { name, unit, value, boolValue, stringValue, dataValue }: Filter): boolean {
   if (name !== undefined && row.name !== name) return false
   if (unit !== undefined && (row.unit ?? '') !== unit) return false
   if (value !== undefined) {
@@ -44,7 +56,7 @@ function fitsRecord(row: SenmlRow, { name, unit, value, boolValue, stringValue, 
   return dataValue === undefined || (row.dataValue !== undefined && Buffer.from(row.dataValue).equals(dataValue))
 }
 
-/** The text of a scalar in a JSON text; undefined for what is none, or not there. Integers keep their digits. */
+/** The text of a scalar in a JSON text; undefined if it is missing or not a scalar. Integers keep their digits. */
 function textAt(payloadText: string, path: readonly string[]): string | undefined {
   const exact = (_key: string, value: unknown, context: { source?: string }): unknown =>
     typeof value === 'number' && /^-?\d{16,19}$/.test(context.source ?? '') ? BigInt(context.source!) : value
@@ -121,7 +133,7 @@ export function formatsOf(
   const names = [...new Set(stored.map(({ format }) => format))].filter(format => format !== senmlFormat)
   const ordered = [senmlFormat, ...names.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)))]
   const found = ordered.map((format): FoundFormat => {
-    const rows = inOrder(selected(stored, selectionOf({ channel, publisher, format, fromNs: BigInt(fromUs) * 1000n })), 'desc')
+    const rows = inOrder(selected(stored, filterOf({ channel, publisher, format, fromNs: BigInt(fromUs) * 1000n })), 'desc')
     const newest = latestOf(rows.slice(0, rowsMax).map(row => ({ ...row, publisher: '', name: '' })))
     const subtopics = newest
       .map(row => ({ subtopic: row.subtopic, lastUs: Number((timeOf(row) - (((timeOf(row) % 1000n) + 1000n) % 1000n)) / 1000n) }))
@@ -131,6 +143,6 @@ export function formatsOf(
   return found.filter(({ subtopics }) => subtopics.length > 0).slice(0, formatsMax)
 }
 
-export function selectionOf(some: Partial<Selection> & Pick<Selection, 'channel'>): Selection {
+export function filterOf(some: Partial<Filter> & Pick<Filter, 'channel'>): Filter {
   return { ...noFilters, format: senmlFormat, ...some }
 }

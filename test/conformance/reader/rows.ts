@@ -1,19 +1,19 @@
-// Rows of every kind come back as they were stored, and only those of whom and what is asked for.
+// Rows of every kind are returned unchanged, and only those of the requested channel, publisher and format.
 
 import { describe, expect, test } from 'vitest'
-import type { FormatsQuery } from '../../../readers/query.ts'
-import { senmlFormat } from '../../../readers/reader.ts'
+import { type FormatsQuery, senmlFormat } from '../../../readers/reader.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
-import { pageText } from '../../readers/page-text.ts'
+import { pageText } from '../../readers/answers/page-text.ts'
 import { formatsQuery, type ReaderBench } from './bench.ts'
 import { channel, dayUs, documentsAnswer, formats, neighbour, publishers, records, startUs } from './fixture.ts'
-import { formatsOf, inOrder, selected, selectionOf } from './oracle.ts'
+import { filterOf, formatsOf, inOrder, selected } from './oracle.ts'
 
 export function rowsSuite(bench: ReaderBench): void {
   const frame = (format: string, total: number) => ({ total: { total, isExact: true }, offset: 0, limit: 1000, format })
 
   describe('SenML records', () => {
-    test('rows of every kind come back as they were stored, newest first, then by position and index', async () => {
+    test('rows of every kind are returned unchanged, newest first, then by position and index', async () => {
       expect(await bench.read()).toEqual(records.rows)
     })
 
@@ -22,11 +22,11 @@ export function rowsSuite(bench: ReaderBench): void {
       expect(pageText(frame(senmlFormat, rows.length), rows)).toBe(records.answer)
     })
 
-    test('the oldest first is the same, the other way round', async () => {
+    test('the oldest first is the reverse', async () => {
       expect(await bench.read({ direction: 'asc' })).toEqual(records.rows.toReversed())
     })
 
-    test.each(publishers)('only what %s published is read and counted when only that is asked for', async publisher => {
+    test.each(publishers)('only rows of the publisher %s are read and counted on request', async publisher => {
       const own = records.rows.filter(row => row.publisher === publisher)
       expect(own.length).toBeGreaterThan(1)
       expect(await bench.read({ publisher })).toEqual(own)
@@ -34,28 +34,28 @@ export function rowsSuite(bench: ReaderBench): void {
       expect(await bench.count({ publisher })).toBe(own.length)
     })
 
-    test('a publisher that published nothing here has no rows', async () => {
+    test('a publisher without messages in the channel has no rows', async () => {
       for (const publisher of ['nobody', '', "' OR true --"]) {
         expect(await bench.read({ publisher })).toEqual([])
         expect(await bench.count({ publisher })).toBe(0)
       }
     })
 
-    test('another channel is another channel', async () => {
+    test('channels are separate', async () => {
       expect((await bench.read({ channel: neighbour })).map(row => row.channel)).toEqual([neighbour])
       expect(await bench.count({ channel: neighbour })).toBe(1)
       for (const unknown of ['unknown', '', "' OR true --", `${channel} `]) expect(await bench.read({ channel: unknown })).toEqual([])
     })
 
-    test('what is stored later is read at once, in its place', async () => {
+    test('rows that are stored later are read immediately, in their place', async () => {
       const later = '5b0e1f9e-8a57-4b1e-9d5e-5a3b8f3f7a01'
       const times = [startUs, startUs - 1, startUs + 1]
       for (const [at, timeUs] of times.entries()) {
         const batch = new RecordBatch()
-        batch.beginMessage({ partition: 1, offset: at, channel: later, subtopic: '', publisher: publishers[0], protocol: 'http' })
+        batch.beginMessage({ at: logPartition(0, 1), offset: at, channel: later, subtopic: '', publisher: publishers[0], protocol: 'http' })
         batch.appendRecord(0, `at-${at}`, undefined, timeUs, 1, at, undefined, Number.NaN, Number.NaN)
         batch.endMessage()
-        batch.cover(1, at, at + 1)
+        batch.cover(logPartition(0, 1), at, at + 1)
         await bench.site.store(batch)
         const names = (await bench.read({ channel: later })).map(row => (row.kind === 'senml' ? row.name : ''))
         expect(names[times.slice(0, at + 1).filter(other => other > timeUs).length]).toBe(`at-${at}`)
@@ -65,10 +65,10 @@ export function rowsSuite(bench: ReaderBench): void {
   })
 
   describe('JSON documents', () => {
-    test.each(formats)('documents of the format %j come back as they were stored, with every digit', async format => {
-      const expected = inOrder(selected(bench.stored, selectionOf({ channel, format })), 'desc')
+    test.each(formats)('documents of the format %j are returned unchanged, with every digit', async format => {
+      const expected = inOrder(selected(bench.stored, filterOf({ channel, format })), 'desc')
       const rows = await bench.read({ format })
-      // Keys may come in another order.
+      // Keys may be in another order.
       expect(pageText(frame(format, rows.length), rows)).toBe(pageText(frame(format, rows.length), expected))
       expect(rows.map(({ position, index }) => [position, index])).toEqual(expected.map(({ position, index }) => [position, index]))
       expect(await bench.count({ format })).toBe(expected.length)
@@ -82,7 +82,7 @@ export function rowsSuite(bench: ReaderBench): void {
       }
     })
 
-    test.each(formats)('only one publisher of the format %j is read when only that is asked for', async format => {
+    test.each(formats)('only one publisher of the format %j is read on request', async format => {
       for (const publisher of publishers) {
         const own = (await bench.read({ format })).filter(row => row.publisher === publisher)
         expect(await bench.read({ format, publisher })).toEqual(own)
@@ -90,7 +90,7 @@ export function rowsSuite(bench: ReaderBench): void {
       }
     })
 
-    test('a format that the store does not know has no rows, and reading it makes nothing', async () => {
+    test('an unknown format has no rows, and reading it creates nothing', async () => {
       const before = await bench.site.names()
       for (const format of ['unknown', 'Messages', 'pg_class', '"; DROP TABLE messages; --', '$where', 'a'.repeat(1024), '温']) {
         expect(await bench.read({ format })).toEqual([])
@@ -112,7 +112,7 @@ export function rowsSuite(bench: ReaderBench): void {
       return found.length
     }
 
-    test('each has its subtopics and when its newest message came, SenML first', async () => {
+    test('each has its subtopics and the time of its newest message, SenML first', async () => {
       const before = await bench.site.names()
       expect(await expectFormats({})).toBe(1 + formats.length)
       expect((await bench.formats())[0]).toEqual({
@@ -128,27 +128,27 @@ export function rowsSuite(bench: ReaderBench): void {
       expect(await bench.site.names()).toEqual(before)
     })
 
-    test('one publisher has those of what it published; what was published elsewhere, or by others, is not there', async () => {
+    test('with a publisher only its formats are listed, without those in other channels or of other publishers', async () => {
       for (const publisher of publishers) expect(await expectFormats({ publisher })).toBe(1 + formats.length)
       expect(await bench.formats({ channel: neighbour })).toMatchObject([{ format: senmlFormat, subtopics: [{ subtopic: '' }] }])
       for (const publisher of ['nobody', '', "' OR true --", '") |> yield() //']) expect(await bench.formats({ publisher })).toEqual([])
       for (const unknown of ['unknown', '', "' OR true --", `${channel} `]) expect(await bench.formats({ channel: unknown })).toEqual([])
     })
 
-    test('what came before an instant is not there, to the microsecond', async () => {
+    test('messages before a given time are left out, to the microsecond', async () => {
       for (const near of [-1, 0, 1]) await expectFormats({ fromUs: startUs + near })
       expect(await expectFormats({ fromUs: startUs + 2 * dayUs + 1 })).toBe(1)
       expect(await expectFormats({ fromUs: startUs + 301 * dayUs })).toBe(0)
     })
 
-    test('no more rows are looked at, and no more formats and subtopics given, than are asked for, and it is said', async () => {
+    test('rows, formats and subtopics are limited as requested, and the answer says so', async () => {
       for (const rowsMax of [1, 2, 4, 6, 7, 9, 14, 15, 16]) await expectFormats({ rowsMax })
       for (const rowsMax of [1, 2, 7]) await expectFormats({ rowsMax, publisher: publishers[1] })
       for (const subtopicsMax of [1, 3, 4]) await expectFormats({ subtopicsMax })
       for (const formatsMax of [1, 2, 1 + formats.length]) expect(await expectFormats({ formatsMax })).toBe(formatsMax)
     })
 
-    test('a caller that has gone is given no answer', async () => {
+    test('a caller that has disconnected gets no answer', async () => {
       await expect(bench.site.reader.formats(formatsQuery(), AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' })
     })
   })

@@ -1,32 +1,39 @@
-// The store and the sink of the test that runs, for the suites that share them.
+// The store and the sink of the running test, shared by the suites.
 
 import { afterEach, beforeEach, expect } from 'vitest'
 import type { MessageCounts, Rejection, Sink } from '../../../sinks/sink.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
-import { counts, type SinkStore } from './fixture.ts'
+import { counts, packed, type SinkStore, type StoredRow } from './fixture.ts'
 
 /** Never aborts. */
 export const signal = new AbortController().signal
 
 export interface Bench {
   readonly store: SinkStore
-  /** Opened on an empty store; a test may open another one in its place, which is closed for it. */
+  /** Opened on an empty store; a test may replace it with another one, which is closed for it. */
   sink: Sink
   readonly rejections: Rejection[]
   readonly keep: (some: readonly Rejection[]) => Promise<void>
   write(batch: RecordBatch): Promise<readonly MessageCounts[]>
-  /** Of a sink that keeps positions; else undefined. */
+  /** For a sink that keeps positions; else undefined. */
   position(partition?: number): Promise<number | undefined>
-  /** Where the store goes on, if it keeps positions. */
+  /** Checks where the store resumes, if it keeps positions. */
   expectPosition(offset: number, partition?: number): Promise<void>
+  /**
+   * All rows except those of partly refused messages, which may exist only if the rejection says so.
+   *
+   * @param rejections of messages whose index is their offset from `from` on, in partition 0
+   */
+  rows(rejections?: readonly Rejection[], from?: number): Promise<StoredRow[]>
   values(): Promise<(number | undefined)[]>
-  /** What is counted of so many messages that are written again, without gaps. */
+  /** The counts of this many messages that are written again, without gaps. */
   again(messages: number): MessageCounts
-  /** The counts of a batch whose rows may be there in part, since a write before failed: what was there may be told apart. */
+  /** Checks the counts of a batch that may be stored in part, because an earlier write failed: stores may recognise those rows. */
   expectStored(found: readonly MessageCounts[], expected: { received: number; stored: number; deadLettered: number }): void
 }
 
-/** @param transactional rows and positions are final together: a batch is there as a whole or not at all */
+/** @param transactional whether rows and positions are stored together: a batch completely or not at all */
 export function openBench(openStore: () => Promise<SinkStore>, transactional: boolean): Bench {
   let store: SinkStore
   let sink: Sink
@@ -64,11 +71,18 @@ export function openBench(openStore: () => Promise<SinkStore>, transactional: bo
       sink.release?.(encoded)
       return found
     },
-    position: async (partition = 0) => (await sink.positions?.([partition]))?.get(partition),
+    async position(partition = 0) {
+      const at = logPartition(0, partition)
+      return (await sink.positions?.([at]))?.get(at)
+    },
     async expectPosition(offset, partition) {
       expect(await bench.position(partition)).toBe(transactional ? offset : undefined)
     },
-    values: async () => (await store.rows()).map(row => row.value),
+    async rows(some = rejections, from = 0) {
+      const partial = new Set(some.filter(one => one.partial === true).map(({ message }) => packed(sink, from + message)))
+      return (await store.rows()).filter(({ position }) => !partial.has(position))
+    },
+    values: async () => (await bench.rows()).map(row => row.value),
     again: messages => counts({ received: messages, [transactional || store.tellsDuplicates === true ? 'duplicate' : 'stored']: messages }),
     expectStored([found], { received, stored, deadLettered }) {
       const there = transactional ? found!.stored : found!.stored + found!.duplicate

@@ -1,11 +1,17 @@
-// What the suites of a sink are given of its store, and what they write.
+// What the suites of a sink need of its store, and the rows that they write.
 
+import type { SenmlRow } from '../../../readers/reader.ts'
+import type { StoreAudit } from '../../../sinks/audit.ts'
+import type { LogIdentity } from '../../../sinks/logs.ts'
+import type { ReplaySink } from '../../../sinks/replay.ts'
 import type { MessageCounts, Sink } from '../../../sinks/sink.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
-import { noonUs, type TestMessage } from '../../sinks/batches.ts'
+import { fullRecord, noonUs, type RecordField, type TestMessage } from '../../sinks/batches.ts'
 
-/** A row as the store gives it back; absent values are undefined. `table` is `messages` or the format. */
-export interface StoredRow {
+type StoredRecord = { readonly [Field in RecordField]?: SenmlRow[Field] | undefined }
+
+/** A row as the store returns it; absent values are undefined. `table` is `messages` or the format. */
+export interface StoredRow extends StoredRecord {
   readonly table: string
   readonly channel: string
   readonly subtopic: string
@@ -14,50 +20,69 @@ export interface StoredRow {
   /** Packed as in sinks/sink.ts. */
   readonly position: bigint
   readonly index: number
-  readonly name?: string | undefined
-  readonly unit?: string | undefined
-  readonly timeUs?: number | undefined
-  readonly value?: number | undefined
-  readonly stringValue?: string | undefined
-  readonly boolValue?: boolean | undefined
-  readonly dataValue?: Uint8Array | undefined
-  readonly sum?: number | undefined
-  readonly updateTime?: number | undefined
   readonly createdNs?: bigint | undefined
   readonly payload?: JsonObject | undefined
 }
 
-export interface SinkIdentity {
-  logName?: string
-  logId?: string
-  writer?: string
-  acceptNewLog?: boolean
+export interface SinkIdentity extends Partial<LogIdentity> {
+  /** Names of further logs that the writer reads. */
+  readonly otherLogs?: readonly string[]
+  /** The logs get no numbers yet, as before a writer's first batch. */
+  readonly unnumbered?: boolean
 }
 
-/** An empty store, and what a test needs of it. */
+/** The sink, with a number for each of its logs, as after a writer's first batch. */
+export async function withNumbers<Opened extends Sink>(
+  opening: Promise<Opened>,
+  { unnumbered = false }: SinkIdentity = {},
+): Promise<Opened> {
+  const sink = await opening
+  if (unnumbered) return sink
+  try {
+    await sink.takeNumbers(sink.logNumbers.keys())
+  } catch (error) {
+    await sink.close()
+    throw error
+  }
+  return sink
+}
+
+/** Defaults to the log `messages` of writer-1. */
+export function logsOf({ logName = 'messages', otherLogs = [], unnumbered: _unnumbered, ...some }: SinkIdentity = {}): LogIdentity[] {
+  return [logName, ...otherLogs].map(name => ({ logId: 'id-1', writer: 'writer-1', ...some, logName: name }))
+}
+
+/** An empty store, with what a test needs of it. */
 export interface SinkStore {
-  /** Opens a sink on it, as a writer's worker would; the log is called `messages` where it is not said otherwise. */
+  /** Opens a sink on it, like a writer's worker; by default with the log `messages`. */
   open(identity?: SinkIdentity): Promise<Sink>
+  /** For replays of the dead letters of writer-1. */
+  readonly replays: {
+    readonly audit: StoreAudit
+    readonly openSink: (logNumber: number) => Promise<ReplaySink>
+  }
   /** All rows, by position and index. */
   rows(): Promise<StoredRow[]>
-  /** Messages that this store truly refuses, by why. Their second record, or second document, is the culprit. */
+  /** Messages that this store really refuses, by reason. The fault is in their second record or document. */
   readonly poisons: Readonly<Record<string, (offset: number) => TestMessage>>
-  /** False where the store cannot be read while a write is under way. */
+  /** False if the store cannot be read during a write. */
   readonly readableDuringWrite: boolean
-  /** Cuts every connection of the store's sinks. Absent for a store in the same process: there is nothing between it and its sinks. */
+  /** Closes every connection of the store's sinks. Absent for a store in the same process. */
   cutConnections?(): Promise<void>
-  /** Resolves when the server has gone down and come up again. */
+  /** Resolves after a restart of the server. */
   restart?(): Promise<void>
-  /** Everything takes so much longer on its way to the server and back; 0 ends it. */
+  /** Adds this latency to every exchange with the server; 0 removes it. */
   delay?(latencyMs: number): void
   /** Connections stay open, and nothing is answered until `resume`. */
   pause?(): void
   resume?(): Promise<void> | void
-  /** What the store keeps of a payload; all of it where it is absent. */
+  /** What the store keeps of a payload; absent if it keeps everything. */
   keptOf?(payload: JsonObject): JsonObject
-  /** True where a message whose rows are there already is counted as a duplicate, though no positions are kept. */
+  /** True if a message whose rows exist already counts as a duplicate, although the store keeps no positions. */
   readonly tellsDuplicates?: boolean
-  /** How many JSON formats it takes, and how many of one channel. */
+  /** False if its audit does not report the counts that a store with positions keeps. */
+  readonly keepsCounts?: boolean
+  /** How many JSON formats it allows, in total and in one channel. */
   readonly formatsMax: number
   readonly formatsPerChannelMax: number
   close(): Promise<void>
@@ -69,7 +94,7 @@ export const everyValue = {
   'the largest numbers': { value: 1e308, sum: -1e308, updateTime: 1e308 },
   'the smallest number': { value: 5e-324 },
   'beyond 2^53': { value: 2 ** 53 + 2 },
-  // A value is a double: what a device writes as 9007199254740993 is this one.
+  // A value is a double: 9007199254740993 from a device is stored as this one.
   '2^53 + 1, which no double is': { value: Number('9007199254740993') },
   true: { boolValue: true },
   false: { boolValue: false },
@@ -80,6 +105,7 @@ export const everyValue = {
   bytes: { dataValue: Uint8Array.from({ length: 256 }, (_, at) => at) },
   'a sum alone': { sum: 0 },
   'a sum beside a value': { value: 1, sum: 2.5, unit: 'Cel', updateTime: 0 },
+  'every field at once': fullRecord,
   'a time before 1970': { value: 1, timeUs: -1 },
   'a time far ahead': { value: 1, timeUs: 4_102_444_800_000_001 },
 } satisfies Record<string, TestMessage['records'] extends (infer R)[] | undefined ? R : never>
@@ -122,8 +148,9 @@ export function pair(offset: number): TestMessage {
   return { offset, records: [{ value: offset }, { value: offset + 0.5 }] }
 }
 
-export function packed(sink: Sink, offset: number, partition = 0): bigint {
-  return (BigInt(sink.logNumber) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
+/** @param log its index */
+export function packed(sink: Sink, offset: number, partition = 0, log = 0): bigint {
+  return (BigInt(sink.logNumbers[log]!) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
 }
 
 export function senmlRow(sink: Sink, offset: number, index: number, record: object): StoredRow {

@@ -1,19 +1,21 @@
-// Every kind of row comes back as it was written.
+// Every kind of row is stored unchanged.
 
 import { expect, test } from 'vitest'
-import { batchOf, noonUs, plain, type TestMessage } from '../../sinks/batches.ts'
+import type { AuditedMessage } from '../../../sinks/audit.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
+import { append, batchOf, noonUs, plain, type TestMessage } from '../../sinks/batches.ts'
 import type { Bench } from './bench.ts'
 import { counts, everyValue, hostileFormats, packed, senmlRow } from './fixture.ts'
 
 /** Records, documents and their formats. */
-export function rowsSuite(bench: Bench): void {
-  test.each(Object.entries(everyValue))('a value comes back as it was: %s', async (_kind, record) => {
+export function rowsSuite(bench: Bench, transactional: boolean): void {
+  test.each(Object.entries(everyValue))('a value is stored unchanged: %s', async (_kind, record) => {
     const at = { name: 'urn:dev:1:a', timeUs: noonUs + 123_457 }
     expect(await bench.write(batchOf(0, 1, [{ offset: 0, records: [{ ...at, ...record }] }]))).toEqual([counts({ received: 1, stored: 1 })])
     expect(await bench.store.rows()).toEqual([senmlRow(bench.sink, 0, 0, { ...at, ...record })])
   })
 
-  test('records at one instant are all kept, with their ordinals', async () => {
+  test('records with the same time are all kept, with their ordinals', async () => {
     const records = [
       { name: 'a', value: 1 },
       { name: 'a', value: 2 },
@@ -42,17 +44,58 @@ export function rowsSuite(bench: Bench): void {
   test('several partitions and the largest offset', async () => {
     const last = 2 ** 44 - 1
     const batch = batchOf(last - 1, last, [plain(last - 1)], 4095)
-    batch.beginMessage({ partition: 3, offset: 5, channel: 'c', subtopic: '', publisher: '', protocol: 'kafka' })
+    batch.beginMessage({ at: logPartition(0, 3), offset: 5, channel: 'c', subtopic: '', publisher: '', protocol: 'kafka' })
     batch.appendRecord(0, 'a', undefined, noonUs, 1, 5, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
-    batch.cover(3, 5, 6)
+    batch.cover(logPartition(0, 3), 5, 6)
     expect(await bench.write(batch)).toEqual([counts({ received: 1, stored: 1 }), counts({ received: 1, stored: 1 })])
     expect((await bench.store.rows()).map(row => row.position)).toEqual([packed(bench.sink, 5, 3), packed(bench.sink, last - 1, 4095)])
     await bench.expectPosition(6, 3)
     await bench.expectPosition(last, 4095)
   })
 
-  test('as many formats as are allowed, of a channel and of the store, and one more', async () => {
+  test('the same partition and offset in two logs of the writer are different places', async () => {
+    await bench.sink.close()
+    bench.sink = await bench.store.open({ otherLogs: ['events'] })
+    const [at, other] = [logPartition(0, 3), logPartition(1, 3)]
+    const batch = batchOf(5, 7, [plain(5), plain(6)], 3)
+    append(batch, { ...plain(5), log: 1, partition: 3 })
+    append(batch, { log: 1, partition: 3, offset: 6, documents: [{ format: 'engine', payload: { a: 1 } }] })
+    batch.cover(other, 5, 8)
+    const positions = [
+      [5, 0],
+      [6, 0],
+      [5, 1],
+      [6, 1],
+    ].map(([offset, log]) => packed(bench.sink, offset!, 3, log))
+    expect(await bench.write(batch)).toEqual([counts({ received: 2, stored: 2 }), counts({ received: 2, stored: 2, skipped: 1 })])
+    expect((await bench.store.rows()).map(({ table, position }) => [table, position])).toEqual(
+      positions.map((position, nth) => [nth === 3 ? 'engine' : 'messages', position]),
+    )
+    const [first, second] = await bench.write(batch)
+    expect([first, { ...second, skipped: 0 }]).toEqual([bench.again(2), bench.again(2)])
+    expect((await bench.store.rows()).map(({ position }) => position)).toEqual(positions)
+
+    const next = await bench.sink.positions?.([at, other, logPartition(1, 0)])
+    expect(next).toEqual(
+      transactional
+        ? new Map([
+            [at, 7],
+            [other, 8],
+          ])
+        : undefined,
+    )
+    const { audit } = bench.store.replays
+    for (const number of bench.sink.logNumbers.map(Number)) {
+      const found: AuditedMessage[] = []
+      for await (const message of audit.messages(number, 3, 0, 10)) found.push(message)
+      expect(found).toEqual([5, 6].map(offset => ({ offset, rows: 1, doubled: 0, replayed: false })))
+    }
+    const goesOn = (await audit.logs()).map(({ number, partitions }) => [number, partitions.get(3)?.nextOffset] as const)
+    expect(new Map(goesOn)).toEqual(new Map(bench.sink.logNumbers.map((number, log) => [number, transactional ? 7 + log : undefined])))
+  })
+
+  test('as many formats as allowed, in a channel and in the store, and one more', async () => {
     const documents = (channel: number, count: number, offset: number): TestMessage[] =>
       Array.from({ length: count }, (_, at) => ({
         offset: offset + at,
@@ -77,7 +120,7 @@ export function rowsSuite(bench: Bench): void {
     expect(await bench.store.rows()).toHaveLength(bench.store.formatsMax)
   }, 30_000)
 
-  test('formats with hostile names are kept apart and harm nothing', async () => {
+  test('formats with hostile names are kept apart and do no harm', async () => {
     const payload = (format: string) => ({ says: format })
     const messages = hostileFormats.map((format, offset) => ({ offset, documents: [{ format, payload: payload(format) }] }))
     await bench.write(batchOf(0, messages.length, messages))

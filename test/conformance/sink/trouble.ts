@@ -1,4 +1,4 @@
-// What goes wrong on the way to a store: connections are cut, its server restarts, a sink is closed at work.
+// Faults on the way to a store: connections are cut, its server restarts, a sink is closed during a write.
 
 import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -9,19 +9,19 @@ import { batchOf, plain } from '../../sinks/batches.ts'
 import { type Bench, signal } from './bench.ts'
 import type { SinkTraits } from './index.ts'
 
-/** How long a server that came up again may still refuse. */
+/** How long a restarted server may still refuse. */
 const upAgainMsMax = 30_000
 /** Each way, of each exchange. */
 const lateMs = 50
 
-/** Nothing of it is lost, doubled, or taken for a fault of the data. */
+/** Nothing is lost, duplicated, or treated as a fault of the data. */
 export function troubleSuite(bench: Bench, { connections, restarts, slow, givesUp, transactional }: Required<SinkTraits>): void {
   if (connections)
-    test('a connection cut in the middle is transient; the same encoded batch again is stored once and rejected once', () =>
+    test('a connection that is cut during a write is transient; the same encoded batch again is stored once and rejected once', () =>
       writesThrough(() => bench.store.cutConnections!()))
 
   if (restarts)
-    test('a server that restarts in the middle is transient; the same encoded batch again is stored once and rejected once', () =>
+    test('a server that restarts during a write is transient; the same encoded batch again is stored once and rejected once', () =>
       writesThrough(() => bench.store.restart!()))
 
   async function writesThrough(strike: () => Promise<void>): Promise<void> {
@@ -32,7 +32,7 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
     }
     let counted = await attempt(encoded, keepThenStrike)
     if (transactional) {
-      // Its commit comes last. A store without one may have had all rows before it was struck.
+      // Its commit comes last. A store without transactions may have had all rows before the fault.
       expect(counted).toBeUndefined()
       await expect.poll(() => bench.store.rows().catch(() => undefined), { timeout: upAgainMsMax }).toEqual([])
     }
@@ -40,11 +40,11 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
       await expect.poll(async () => (counted = await attempt(encoded, bench.keep)), { timeout: upAgainMsMax }).toBeDefined()
     }
     bench.expectStored(counted!, { received: 500, stored: 499, deadLettered: 1 })
-    expect(await bench.store.rows()).toHaveLength(499)
+    expect(await bench.rows()).toHaveLength(499)
     expect(bench.rejections.map(rejection => rejection.message)).toEqual([250])
   }
 
-  /** What was counted; undefined where it failed, which is transient. */
+  /** The counts; undefined for a transient failure. */
   async function attempt(encoded: unknown, reject: Reject): Promise<readonly MessageCounts[] | undefined> {
     try {
       return await bench.sink.write(encoded, reject, signal)
@@ -60,18 +60,18 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
       onTestFinished(() => bench.store.delay!(0))
       bench.expectStored(await bench.write(withOnePoison()), { received: 500, stored: 499, deadLettered: 1 })
       bench.store.delay!(0)
-      expect(await bench.store.rows()).toHaveLength(499)
+      expect(await bench.rows()).toHaveLength(499)
       expect(bench.rejections.map(rejection => rejection.message)).toEqual([250])
     })
 
-    test('a server that says nothing keeps nobody: the write is given up with its signal, and done again later', async () => {
+    test('a silent server blocks nothing: the write ends with its signal, and is retried later', async () => {
       const encoded = bench.sink.encode(withOnePoison())
       const givingUp = new AbortController()
       bench.store.pause!()
       try {
         const writing = bench.sink.write(encoded, bench.keep, givingUp.signal)
         writing.catch(() => undefined)
-        // Everything that can be sent has been by then.
+        // By then everything that can be sent has been.
         await wait(100)
         givingUp.abort(new Error('nobody waits any more'))
         await expect(writing).rejects.toThrow()
@@ -81,15 +81,15 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
       let counted: readonly MessageCounts[] | undefined
       await expect.poll(async () => (counted = await attempt(encoded, bench.keep)), { timeout: upAgainMsMax }).toBeDefined()
       bench.expectStored(counted!, { received: 500, stored: 499, deadLettered: 1 })
-      expect(await bench.store.rows()).toHaveLength(499)
+      expect(await bench.rows()).toHaveLength(499)
     })
   }
 
   if (givesUp)
-    test('a server that stops reading in the middle of a large batch is away, though nobody ends the write', {
+    test('a server that stops reading during a large batch is away, even without an abort of the write', {
       timeout: 120_000,
     }, async () => {
-      // Tens of megabytes, and compressed still most of them.
+      // Tens of megabytes, which hardly compress.
       const stringValue = (): string => randomBytes(30_000).toString('hex')
       const large = Array.from({ length: 400 }, (_, offset) => ({ offset, records: [{ stringValue: stringValue() }] }))
       const encoded = bench.sink.encode(batchOf(0, 400, large))
@@ -105,7 +105,7 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
     })
 
   if (slow)
-    test('dead letters that are away keep nobody: the write is given up with its signal, and done again later', async () => {
+    test('an unavailable dead-letter log blocks nothing: the write ends with its signal, and is retried later', async () => {
       const encoded = bench.sink.encode(withOnePoison())
       const givingUp = new AbortController()
       const asked = Promise.withResolvers<void>()
@@ -124,14 +124,14 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
       expect(bench.rejections.map(rejection => rejection.message)).toEqual([250])
     })
 
-  /** Good messages, and one in the middle that is refused. */
+  /** Valid messages, with a refused one in the middle. */
   function withOnePoison(): RecordBatch {
     const poison = Object.values(bench.store.poisons)[0]!
     const messages = Array.from({ length: 500 }, (_, offset) => (offset === 250 ? poison(offset) : plain(offset)))
     return batchOf(0, 500, messages)
   }
 
-  test('close waits for the write under way', async () => {
+  test('close waits for the running write', async () => {
     const poison = Object.values(bench.store.poisons)[0]!
     let release = () => {}
     const held = new Promise<void>(resolve => (release = resolve))
@@ -148,7 +148,7 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
     await bench.sink.close()
   })
 
-  test('what it does not know stops the writer', () => {
+  test('an unknown error stops the writer', () => {
     expect(bench.sink.classify(new Error('something else'))).toBe('systemic')
   })
 }

@@ -1,9 +1,10 @@
-// The audit log over HTTP: each change leaves its line, and nothing else does; nothing in it is secret.
+// The audit log over HTTP: each change adds its line, and nothing else does; it contains no secrets.
 
 import { beforeAll, expect, test } from 'vitest'
 import { auditActions, openAuditLog } from '../../../control-plane/audit/store.ts'
 import { itself } from '../../../control-plane/writes.ts'
 import { type Answer, call } from '../../up/operator.ts'
+import { makeCsr } from '../certificates/openssl.ts'
 import { absentId, describePlatform, type User } from '../platform.ts'
 
 interface Entry {
@@ -34,7 +35,7 @@ describePlatform('audit', platform => {
   }
   const idOf = ({ headers }: Answer): string => headers.get('location')!.replace(/^\/\w+\//, '')
 
-  test('every kind of change leaves one line, in the order of what happened, and none of them a secret', async () => {
+  test('every kind of change adds one line, in the order of the changes, and none contains a secret', async () => {
     const began = new Date().toISOString()
     const ask = as(user.token)
     const secrets: string[] = [user.password, 'secret name', 'secret@sluice.example', 'another horse battery', 'a third horse battery']
@@ -66,6 +67,10 @@ describePlatform('audit', platform => {
     await ask('PUT', `/things/configs/${thing}`, { enabled: true })
     await as(`Thing ${external.external_key}`)('GET', '/things/bootstrap/secret%20name')
     await as(`Thing ${external.external_key}`)('POST', '/things/bootstrap/secret%20name/ack')
+    const { csr } = await makeCsr('/')
+    const ofDevice = await as(`Thing ${external.external_key}`)('POST', '/things/bootstrap/secret%20name/csr', { csr })
+    const deviceSerial = ofDevice.json!.Serial as string
+    await ask('DELETE', '/certs/revoke', { thing_id: thing, serial: deviceSerial })
     await ask('DELETE', `/things/configs/${thing}`)
     const mapping = await ask('POST', '/mapping', external)
     const mapped = (kind: 'things' | 'channels') => (mapping.json![kind] as { id: string }[]).map(({ id }) => id)
@@ -121,6 +126,9 @@ describePlatform('audit', platform => {
       line('bootstrap.disable', [thing]),
       line('bootstrap.enable', [thing]),
       { action: 'bootstrap.acknowledge', objects: [thing], relations: [] },
+      { action: 'certificate.issue', objects: [thing, deviceSerial], relations: [] },
+      { action: 'bootstrap.certify', objects: [thing, deviceSerial], relations: [] },
+      line('certificate.revoke', [thing, deviceSerial]),
       line('bootstrap.delete', [thing]),
       line('channel.create', [control, data]),
       line('thing.create', [gateway]),
@@ -159,7 +167,7 @@ describePlatform('audit', platform => {
     user = other
   })
 
-  test('it is found by who, object, action and time, and its pages follow one another', async () => {
+  test('lines are found by user, object, action and time, and pages follow one another', async () => {
     const ask = as(other.token)
     const made: string[] = []
     for (let count = 0; count < 3; count++) made.push(idOf(await ask('POST', '/channels', { name: 'c' })))
@@ -177,19 +185,19 @@ describePlatform('audit', platform => {
 
   test('an instant may have any offset and second that RFC 3339 has', async () => {
     const [entry] = (await read(`user_id=${other.id}&action=channel.create`)).entries
-    const found = async (instant: string): Promise<boolean> =>
-      (await read(`user_id=${other.id}&from=${encodeURIComponent(instant)}`)).total > 0
+    const found = async (timestamp: string): Promise<boolean> =>
+      (await read(`user_id=${other.id}&from=${encodeURIComponent(timestamp)}`)).total > 0
     const at = new Date(entry!.at)
     const [ahead, behind] = [1, -1].map(sign => new Date(at.getTime() + sign * (23 * 60 + 59) * 60_000).toISOString().replace('Z', ''))
     expect(await found(`${ahead}+23:59`)).toBe(true)
     expect(await found(`${behind}-23:59`)).toBe(true)
     expect(await found(new Date(at.getTime() + 60_000).toISOString())).toBe(false)
-    for (const instant of ['1970-01-01t00:00:00z', '2016-12-31T23:59:60Z', '2020-01-01 00:00:00.123456789+0530'])
-      expect(await found(instant), instant).toBe(true)
+    for (const timestamp of ['1970-01-01t00:00:00z', '2016-12-31T23:59:60Z', '2020-01-01 00:00:00.123456789+0530'])
+      expect(await found(timestamp), timestamp).toBe(true)
     expect(await found('9999-12-31T23:59:59Z')).toBe(false)
   })
 
-  test('only the administrator reads it, and wrong filters are told', async () => {
+  test('only the administrator can read it, and invalid filters are named', async () => {
     expect((await as(other.token)('GET', '/audit')).status).toBe(403)
     expect((await call(platform().url, 'GET', '/audit', {})).status).toBe(401)
     const outside = ['from=0000-01-01T00:00:00Z', 'to=9999-12-31T23:59:59-23:59', 'from=1970-01-01T00:00:00%2B00:01']
@@ -197,7 +205,7 @@ describePlatform('audit', platform => {
       expect((await as(administrator)('GET', `/audit?${query}`)).status, query).toBe(400)
   })
 
-  test('what is refused or undone leaves no line', async () => {
+  test('a refused or undone change adds no line', async () => {
     const thing = idOf(await as(other.token)('POST', '/things', { name: 't' }))
     const before = (await read('')).total
     const stranger = await platform().user()
@@ -214,11 +222,11 @@ describePlatform('audit', platform => {
     const stale = { authorization: other.token, headers: { 'if-match': '"99"' } }
     expect((await call(platform().url, 'DELETE', `/things/${thing}`, stale)).status).toBe(412)
     expect((await read(`object=${thing}`)).total).toBe(began)
-    // The stranger's registration is all that came to it.
+    // Only the stranger's registration was added.
     expect((await read('')).total).toBe(before + 1)
   })
 
-  test('what changes nothing leaves no line, and a line names only what changed', async () => {
+  test('a request that changes nothing adds no line, and a line names only what changed', async () => {
     const ask = as(other.token)
     const [thing, second] = [idOf(await ask('POST', '/things', { name: 't' })), idOf(await ask('POST', '/things', { name: 't' }))]
     const [channel, group] = [idOf(await ask('POST', '/channels', { name: 'c' })), idOf(await ask('POST', '/groups', { name: 'g' }))]
@@ -267,7 +275,7 @@ describePlatform('audit', platform => {
     ])
   })
 
-  test('lines that are too old are shown no more, and removed by those who add some', async () => {
+  test('lines that are too old are no longer shown, and adding a line removes them', async () => {
     const { database } = platform()
     const count = async (): Promise<number> =>
       Number((await database.query<{ n: bigint }>(`SELECT count(*) AS n FROM control_plane.audit WHERE request = 'old'`))[0]!.n)

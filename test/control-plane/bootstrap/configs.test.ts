@@ -1,4 +1,4 @@
-// Bootstrap configurations over HTTP, for those who own them: the bodies that older clients send and read, states, and who may do what.
+// Bootstrap configurations over HTTP, for their owners: the bodies that older clients send and read, states, and who may do what.
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
@@ -34,7 +34,7 @@ describePlatform('bootstrap configurations', platform => {
   }
   const database = () => platform().database
 
-  test('one is created for a thing that is made, and shown under both names, without external key and certificates', async () => {
+  test('a configuration is created with a new thing, and shown under both names, without external key and certificates', async () => {
     const made = await channels(2)
     const body = { ...external(), channels: idsOf(made), name: 'Gateway', content: '{"a":1}' }
     const certificates = { client_cert: 'cert', client_key: 'private', ca_cert: 'ca' }
@@ -62,7 +62,7 @@ describePlatform('bootstrap configurations', platform => {
     expect(await connected(thing)).toEqual([])
   })
 
-  test('one is created for a thing that one has, once; and once for an external id', async () => {
+  test('an existing thing and an external id each get one configuration', async () => {
     const [thing] = (await ask('POST', '/things/bulk', [{ name: 'own' }])).json!['things'] as [{ id: string }]
     const body = external()
     expect(thingOf(await ask('POST', '/things/configs', { ...body, thing_id: thing.id.toUpperCase() }))).toBe(thing.id)
@@ -72,19 +72,19 @@ describePlatform('bootstrap configurations', platform => {
     expect((await as(stranger.token)('POST', '/things/configs', { ...body, external_key: 'of the stranger' })).status).toBe(201)
   })
 
-  test('the external id and key of another owner are a conflict, counted as a failed fetch, and nothing is made', async () => {
+  test('the external id and key of another owner are a conflict, counted as a failed fetch, and nothing is created', async () => {
     const body = external()
     await create(body)
     const total = async () => (await as(stranger.token)('GET', '/things')).json?.['total']
     const before = await total()
     const statuses: number[] = []
     for (let attempt = 0; attempt < 21; attempt++) statuses.push((await as(stranger.token)('POST', '/things/configs', body)).status)
-    // What was made counts, too.
+    // Creations count too.
     expect(statuses).toEqual([...Array.from({ length: 19 }, () => 409), 429, 429])
     expect(await total()).toBe(before)
   })
 
-  test('requests at once for one external id make one', async () => {
+  test('concurrent requests for one external id create one', async () => {
     const body = external()
     const answers = await Promise.all(Array.from({ length: 8 }, () => ask('POST', '/things/configs', body)))
     expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
@@ -96,8 +96,8 @@ describePlatform('bootstrap configurations', platform => {
   test.each<[string, object, string]>([
     ['no external id', { external_id: undefined }, '/body/external_id'],
     ['a short key', { external_key: 'short' }, '/body/external_key'],
-    ['a thing id that is none', { thing_id: 'x' }, '/body/thing_id'],
-    ['a channel id that is none', { channels: ['x'] }, '/body/channels/0'],
+    ['an invalid thing id', { thing_id: 'x' }, '/body/thing_id'],
+    ['an invalid channel id', { channels: ['x'] }, '/body/channels/0'],
     ['content as an object', { content: {} }, '/body/content'],
     ['long content', { content: 'x'.repeat(65_537) }, '/body/content'],
     ['a long certificate', { client_cert: 'x'.repeat(65_537) }, '/body/client_cert'],
@@ -107,7 +107,7 @@ describePlatform('bootstrap configurations', platform => {
     expect([answer.status, answer.json?.['errors']]).toEqual([400, [{ pointer, detail: expect.any(String) }]])
   })
 
-  test('state 1 connects the thing to the channels and 0, or none given, disconnects it; what else it is connected to stays', async () => {
+  test('state 1 connects the thing to the channels and 0, or no state, disconnects it; its other connections stay', async () => {
     const [a, b, other] = idsOf(await channels(3)) as [string, string, string]
     const thing = await create({ channels: [a, b] })
     await ask('POST', '/connect', { channel_ids: [other], thing_ids: [thing] })
@@ -125,7 +125,7 @@ describePlatform('bootstrap configurations', platform => {
     expect((await set({ state: 2 })).status).toBe(400)
   })
 
-  test('other channels take the place of those before, and are connected in state 1 alone', async () => {
+  test('new channels replace the previous ones, and are connected only in state 1', async () => {
     const [a, b, c] = idsOf(await channels(3)) as [string, string, string]
     const thing = await create({ channels: [a, b] })
     const put = (ids: string[]) => ask('PUT', `/things/configs/connections/${thing}`, { channels: ids })
@@ -137,7 +137,7 @@ describePlatform('bootstrap configurations', platform => {
     expect([await connected(thing), (await view(thing))['channels']]).toEqual([[], []])
   })
 
-  test('disabling disconnects the thing, enabling connects it as it was, and a state set meanwhile waits for that', async () => {
+  test('disabling disconnects the thing, enabling connects it as it was, and a state set meanwhile takes effect then', async () => {
     const [a, b] = idsOf(await channels(2)) as [string, string]
     const thing = await create({ channels: [a, b], name: 'kept', content: '{}' })
     const enable = (enabled: boolean) => ask('PUT', `/things/configs/${thing}`, { enabled })
@@ -157,12 +157,18 @@ describePlatform('bootstrap configurations', platform => {
     expect(await connected(thing)).toEqual([a, b].sort())
   })
 
-  test('disabling disconnects a thing that was connected by itself, too', async () => {
+  test('disabling also disconnects a thing that was connected separately, and enabling connects it again, unless state 0 was requested meanwhile', async () => {
     const [channel] = idsOf(await channels(1)) as [string]
     const thing = await create({ channels: [channel] })
     await ask('PUT', `/channels/${channel}/things/${thing}`)
     expect(await connected(thing)).toEqual([channel])
     await ask('PUT', `/things/configs/${thing}`, { enabled: false })
+    expect(await connected(thing)).toEqual([])
+    await ask('PUT', `/things/configs/${thing}`, { enabled: true })
+    expect(await connected(thing)).toEqual([channel])
+    await ask('PUT', `/things/configs/${thing}`, { enabled: false })
+    await ask('PUT', `/things/state/${thing}`, { state: 0 })
+    await ask('PUT', `/things/configs/${thing}`, { enabled: true })
     expect(await connected(thing)).toEqual([])
   })
 
@@ -175,7 +181,7 @@ describePlatform('bootstrap configurations', platform => {
     expect(await connected(thing)).toEqual([b])
   })
 
-  test('name, content and certificates are changed apart; what is left out stays, and an empty text is none', async () => {
+  test('name, content and certificates are changed separately; fields that are left out stay, and an empty text removes one', async () => {
     const thing = await create({ name: 'one', content: '{}', client_cert: 'c', ca_cert: 'a' })
     const put = (body: object) => ask('PUT', `/things/configs/${thing}`, body)
     const sdk = { mainflux_id: thing, mainflux_channels: [], external_id: 'ignored', state: 1, name: 'Two', content: '{"b":2}' }
@@ -189,7 +195,7 @@ describePlatform('bootstrap configurations', platform => {
     expect(row).toEqual({ client_cert: 'new', ca_cert: null })
   })
 
-  test('a change of what has changed since it was read is a 412, and changes nothing', async () => {
+  test('a change of a configuration that has changed since it was read is a 412, and changes nothing', async () => {
     const thing = await create({ name: 'one' })
     const stale = { 'if-match': '"9"' }
     for (const [method, path, body] of [
@@ -204,7 +210,7 @@ describePlatform('bootstrap configurations', platform => {
     expect((await ask('PUT', `/things/configs/${thing}`, { name: 'x' }, { 'if-match': '"1"' })).status).toBe(200)
   })
 
-  test('a deletion takes the configuration alone', async () => {
+  test('a deletion removes only the configuration', async () => {
     const [a] = idsOf(await channels(1)) as [string]
     const thing = await create({ channels: [a] })
     await ask('PUT', `/things/state/${thing}`, { state: 1 })
@@ -214,7 +220,7 @@ describePlatform('bootstrap configurations', platform => {
     expect((await ask('DELETE', `/things/configs/${thing}`)).status).toBe(403)
   })
 
-  test('a list holds the own ones, filtered by what is asked, and no filter is in the log', async () => {
+  test("a list contains the caller's own ones, filtered as requested, and no filter is in the log", async () => {
     const by = await platform().user()
     const made: string[] = []
     for (const name of ['Alpha', 'beta', 'ALPHABET'])
@@ -243,7 +249,7 @@ describePlatform('bootstrap configurations', platform => {
     expect((await as(administrator)('GET', '/things/configs')).json?.['total']).toBe(0)
   })
 
-  test('absent and foreign look the same on every route, and an absent one is 404 to the administrator', async () => {
+  test("an absent one and another owner's look the same on every route, and an absent one is 404 for the administrator", async () => {
     const thing = await create({ name: 'mine' })
     const [channel] = idsOf(await channels(1))
     const routes = (of: string): [string, string, object?][] => [
@@ -283,7 +289,7 @@ describePlatform('bootstrap configurations', platform => {
     expect((await as(administrator)('POST', '/things/configs', { ...external(), channels: [absentId] })).status).toBe(404)
   })
 
-  test('a thing is made for members of users alone', async () => {
+  test('only members of users can have a thing created', async () => {
     const by = await platform().user()
     await as(administrator)('PUT', '/policies', { subjects: [by.id], object: 'users', policies: ['member'] })
     expect((await as(by.token)('POST', '/things/configs', external())).status).toBe(403)

@@ -1,7 +1,7 @@
-// What devices fetch: the answer in both names, once it is theirs; wrong keys, which all look the same; private keys, which do not stay.
+// What devices fetch: the answer under both names; wrong keys, which all get the same answer; private keys, which are erased.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { failuresMax } from '../../../control-plane/failed-attempts.ts'
+import { failuresMax } from '../../../control-plane/access/failed-attempts.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { type Answered, recording } from '../plans.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
@@ -54,7 +54,7 @@ describeOnDatabases('fetching', database => {
   const acknowledge = (id: string, key: string): Promise<Answer> =>
     call(platform.url, 'POST', `/things/bootstrap/${id}/ack`, { authorization: `Thing ${key}` })
 
-  test('thing, key, channels in their order and content are answered under both names', async () => {
+  test('thing, key, channels in their order and content are returned under both names', async () => {
     const content = '{"agent":{"mqtt":{"qos":1}}}'
     const { id, key, thing, channels } = await device({ content })
     const answer = await fetch(id, key)
@@ -76,12 +76,12 @@ describeOnDatabases('fetching', database => {
     expect(answer.headers.get('vary')).toBe('Authorization')
   })
 
-  test('without content there is an empty object, which agents read a second time', async () => {
+  test('without content there is an empty object, which agents parse a second time', async () => {
     const { id, key } = await device()
     expect((await fetch(id, key)).json).toMatchObject({ content: '{}' })
   })
 
-  test('what is as it was is a 304, to who may have it alone; the last fetch is kept either way', async () => {
+  test('an unchanged configuration is a 304, only for its device; the last fetch is recorded either way', async () => {
     const { id, key, thing } = await device({ content: '{}' })
     expect((await stored(thing)).fetched_at).toBeNull()
     const etag = (await fetch(id, key)).headers.get('etag')!
@@ -99,7 +99,7 @@ describeOnDatabases('fetching', database => {
     expect((await ask('GET', `/things/configs/${thing}`)).json?.['fetched_at']).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
   })
 
-  test('an unknown id and a wrong key are the same answer after the same statements', async () => {
+  test('an unknown id and a wrong key get the same answer after the same statements', async () => {
     const { id, key } = await device()
     const seen: { answer: unknown; statements: string[] }[] = []
     for (const [externalId, externalKey] of [
@@ -118,7 +118,7 @@ describeOnDatabases('fetching', database => {
     for (const other of seen) expect(other).toEqual(seen[0])
   })
 
-  test('after twenty failures an id is limited in its network; the right key and other networks come later, and other ids at once', async () => {
+  test('after twenty failures an id is limited in its network; the right key and other networks are delayed, and other ids are not', async () => {
     const [{ id, key }, other] = [await device(), await device()]
     const from = (address: string) => ({ 'x-forwarded-for': address })
     const tries = Array.from({ length: failuresMax + 1 }, (_, attempt) => fetch(id, `wrong key ${attempt}`, from('198.51.100.7')))
@@ -134,7 +134,7 @@ describeOnDatabases('fetching', database => {
     ])
     expect([limited.status, Number(limited.headers.get('retry-after')) > 50]).toEqual([429, true])
     expect([right, elsewhere, ofOther, acknowledged].map(({ status }) => status)).toEqual([200, 401, 401, 204])
-    // Each is looked up two seconds later, or a key could be found by trying.
+    // Each is looked up two seconds later, otherwise a key could be found by trying.
     expect(performance.now() - startedMs).toBeGreaterThan(1_900)
   })
 
@@ -150,7 +150,7 @@ describeOnDatabases('fetching', database => {
     expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Thing realm="sluice"'])
   })
 
-  test('a disabled configuration, and one of a disabled owner, is 403 to its device alone', async () => {
+  test('a disabled configuration, and one of a disabled owner, is 403 only for its device', async () => {
     const { id, key, thing } = await device()
     await ask('PUT', `/things/configs/${thing}`, { enabled: false })
     const fetchedAt = (await stored(thing)).fetched_at
@@ -170,7 +170,7 @@ describeOnDatabases('fetching', database => {
     expect((await fetch(id, key)).status).toBe(200)
   })
 
-  test('a private key is given by each fetch until it is acknowledged, and then is nowhere', async () => {
+  test('each fetch returns a private key until it is acknowledged, and then it is erased everywhere', async () => {
     const certificates = {
       client_cert: pem('CERTIFICATE', 'client'),
       client_key: pem('PRIVATE KEY', 'its secret'),
@@ -191,7 +191,7 @@ describeOnDatabases('fetching', database => {
     expect((await acknowledge(id, key)).status).toBe(204)
   })
 
-  test('a private key is given for a day from its first fetch, and erased by whatever fetch comes later', async () => {
+  test('a private key is returned for a day from its first fetch, and erased by any later fetch', async () => {
     const [one, other, unfetched] = [
       await device({ client_key: 'k' }),
       await device({ client_key: 'k' }),
@@ -209,7 +209,18 @@ describeOnDatabases('fetching', database => {
     expect((await fetch(unfetched.id, unfetched.key)).json).toHaveProperty('client_key')
   })
 
-  test('an acknowledgement erases the private key that was fetched, and none that came later', async () => {
+  test.each(['a new configuration', 'a start'] as const)('a private key whose day is over is erased by %s, without a fetch', async by => {
+    const devices = await Promise.all(Array.from({ length: by === 'a start' ? 11 : 1 }, () => device({ client_key: 'k' })))
+    for (const { id, key, thing } of devices) {
+      await fetch(id, key)
+      await move(thing, 25)
+    }
+    if (by === 'a start') await (await openPlatform(database())).close()
+    else await device()
+    for (const { thing } of devices) expect((await stored(thing)).client_key).toBeNull()
+  })
+
+  test('an acknowledgement erases the private key that was fetched, but not a newer one', async () => {
     const { id, key, thing } = await device({ client_key: 'first' })
     const replace = (clientKey: string) => ask('PATCH', `/things/configs/certs/${thing}`, { client_key: clientKey })
     await acknowledge(id, key)
@@ -233,12 +244,13 @@ describeOnDatabases('fetching', database => {
     expect((await fetch(id, key)).json).not.toHaveProperty('client_key')
   })
 
-  test('where private keys are kept, acknowledgement alone erases them', async () => {
+  test('if private keys are kept, only an acknowledgement erases them', async () => {
     const keeping = await openPlatform(database(), { compatibility: '0.13' })
     const { id, key, thing } = await device({ client_key: 'kept' })
     const fetchThere = () => call(keeping.url, 'GET', `/things/bootstrap/${id}`, { authorization: `Thing ${key}` })
     await fetchThere()
     await move(thing, 1000)
+    await (await openPlatform(database(), { compatibility: '0.13' })).close()
     expect((await fetchThere()).json).toMatchObject({ client_key: 'kept' })
     await call(keeping.url, 'POST', `/things/bootstrap/${id}/ack`, { authorization: `Thing ${key}` })
     expect((await fetchThere()).json).not.toHaveProperty('client_key')
@@ -268,7 +280,7 @@ describeOnDatabases('fetching', database => {
     }
   })
 
-  test('the key of a thing that was replaced is the new one, and with the thing the configuration goes', async () => {
+  test('a replaced thing key is returned as the new one, and the configuration is deleted with its thing', async () => {
     const { id, key, thing, channels } = await device()
     const { json } = await ask('PATCH', `/things/${thing}/key`, {})
     await ask('DELETE', `/channels/${channels[0]!.id}`)

@@ -1,15 +1,20 @@
-// Bodies that SDK, command line and agents of release 0.13 send, and what they decode of the answers: a field of another type fails all of it there.
+// Bodies that SDK, command line and agents of release 0.13 send, and what they decode from the answers: they reject an answer with a field of another type.
 
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readLayout } from '../../../control-plane/provisioning/layout-file.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
 
+const fixtures = join(import.meta.dirname, '../fixtures/0.13')
 /** A layout file of that release. */
-const configToml = join(import.meta.dirname, 'fixtures/config.toml')
+const configToml = join(fixtures, 'config.toml')
+/** Each by its request, sent unchanged. */
+const bodies = JSON.parse(readFileSync(join(fixtures, 'bodies.json'), 'utf8')) as Record<string, Readonly<Record<string, unknown>>>
+const unsent = new Set(Object.keys(bodies))
 
-/** As Go decodes: names without regard to case, unknown ones ignored, another type an error. */
+/** Decodes like Go: names are case-insensitive, unknown ones are ignored, another type is an error. */
 type Kind = 'text' | 'integer' | 'boolean' | readonly [Kind] | { readonly [name: string]: Kind } | 'object'
 
 function decode(value: unknown, kind: Kind, where = 'body'): unknown {
@@ -32,7 +37,7 @@ function decode(value: unknown, kind: Kind, where = 'body'): unknown {
 }
 
 const channel = { id: 'text', name: 'text', metadata: 'object' } as const
-/** What the SDK decodes of a configuration, and of a fetch. */
+/** What the SDK decodes from a configuration, and from a fetch. */
 const sdkConfig = {
   thing_id: 'text',
   channels: ['text'],
@@ -88,6 +93,13 @@ describeOnDatabases('bodies of release 0.13', database => {
   /** With the content type that the SDK sends on every request. */
   const ask = (method: string, path: string, body?: object, authorization = user.token): Promise<Answer> =>
     call(platform.url, method, path, { authorization, headers: { 'content-type': 'application/json' }, ...(body && { body }) })
+  /** Sends a body of the fixtures to its route, with the id in place of `<thing>`. */
+  function send(request: string, thing = ''): Promise<Answer> {
+    unsent.delete(request)
+    const [route = ''] = request.split(',')
+    const [method = '', path = ''] = route.replace('<thing>', thing).split(' ')
+    return ask(method, path, bodies[request])
+  }
   const decoded = ({ json }: Answer, kind: Kind): unknown => decode(json, kind)
   type Config = Readonly<Record<string, unknown>> & {
     readonly mainflux_id: string
@@ -96,20 +108,13 @@ describeOnDatabases('bodies of release 0.13', database => {
   }
 
   test('of a configuration: created, listed, viewed, changed, whitelisted, fetched and removed', async () => {
-    const { json } = await ask('POST', '/channels/bulk', [{ name: 'one', metadata: { type: 'control' } }, { name: 'two' }])
-    const [one, two] = json!['channels'] as [{ id: string }, { id: string }]
-    const created = await ask('POST', '/things/configs', {
-      external_id: '02:42:ac:11:00:02',
-      external_key: '12345678',
-      channels: [one.id, two.id],
-      name: 'gateway',
-      content: '{"agent":{"log":{"level":"debug"}}}',
-      client_cert: 'client certificate',
-      client_key: 'private key',
-      ca_cert: 'authority',
-    })
-    expect(created.status).toBe(201)
-    const thing = created.headers.get('location')!.replace('/things/configs/', '')
+    const whole = bodies['PUT /things/configs/<thing>']!
+    const thing = whole['mainflux_id'] as string
+    const [one, two] = whole['mainflux_channels'] as [{ id: string }, { id: string }]
+    expect((await ask('POST', '/channels/bulk', [one, two])).status).toBe(201)
+    expect((await ask('POST', '/things', { id: thing, key: whole['mainflux_key'] })).status).toBe(201)
+    const created = await send('POST /things/configs')
+    expect([created.status, created.headers.get('location')]).toEqual([201, `/things/configs/${thing}`])
     const viewed = decoded(await ask('GET', `/things/configs/${thing}`), sdkConfig) as Config
     expect(viewed).toMatchObject({ mainflux_id: thing, channels: [one.id, two.id], name: 'gateway', state: 0 })
     expect(viewed['mainflux_channels']).toEqual([
@@ -121,14 +126,14 @@ describeOnDatabases('bodies of release 0.13', database => {
     expect(page).toMatchObject({ total: 1, offset: 0, limit: 100, configs: [viewed] })
 
     // The SDK sends its whole structure.
-    expect((await ask('PUT', `/things/configs/${thing}`, { ...viewed, name: 'other', content: '{"agent":{}}' })).status).toBe(200)
-    const certificates = { client_cert: 'another', client_key: 'another key', ca_cert: 'another authority' }
-    expect((await ask('PATCH', `/things/configs/certs/${thing}`, certificates)).status).toBe(200)
-    expect((await ask('PUT', `/things/configs/connections/${thing}`, { channels: [two.id] })).status).toBe(200)
-    expect((await ask('PUT', `/things/state/${thing}`, { state: 1 })).status).toBe(200)
+    expect((await send('PUT /things/configs/<thing>', thing)).status).toBe(200)
+    const certificates = bodies['PATCH /things/configs/certs/<thing>']
+    expect((await send('PATCH /things/configs/certs/<thing>', thing)).status).toBe(200)
+    expect((await send('PUT /things/configs/connections/<thing>', thing)).status).toBe(200)
+    expect((await send('PUT /things/state/<thing>', thing)).status).toBe(200)
     const connected = async () => (await ask('GET', `/things/${thing}/channels`)).json!['channels']
     expect(await connected()).toMatchObject([{ id: two.id }])
-    expect((await ask('PUT', `/things/state/${thing}`, {})).status).toBe(200)
+    expect((await send('PUT /things/state/<thing>, by the SDK for state 0', thing)).status).toBe(200)
     expect(await connected()).toEqual([])
 
     for (const credential of ['Thing 12345678', 'Bearer 12345678', '12345678']) {
@@ -141,8 +146,8 @@ describeOnDatabases('bodies of release 0.13', database => {
     expect((await ask('DELETE', `/things/configs/${thing}`)).status).toBe(204)
   })
 
-  test('of a mapping, by a layout file of that release: its agent finds what it needs, and the same at every start', async () => {
-    const made = await ask('POST', '/mapping', { external_id: '34:e1:2d:e6:cf:03', external_key: '123456789', name: 'gw' })
+  test('of a mapping, with a layout file of that release: its agent finds what it needs, and the same at every start', async () => {
+    const made = await send('POST /mapping')
     expect(made.status).toBe(201)
     const { things, channels, error, ...rest } = decoded(made, sdkMapping) as Mapping
     const [thing] = things
@@ -169,10 +174,19 @@ describeOnDatabases('bodies of release 0.13', database => {
       server: { port: '9000', nats_url: 'localhost:4222' },
       heartbeat: { interval: '30s' },
     })
-    // It never acknowledges, and overwrites its key with what comes.
+    // It never acknowledges, and overwrites its key with what it gets.
     await database().query(`UPDATE control_plane.bootstrap_configs SET client_key_fetched_at = now() - interval '30 days'`)
     expect(await start()).toEqual(first)
   })
+
+  test('with only the required fields a configuration creates its thing, and a mapping uses the name of the layout', async () => {
+    const created = await send('POST /things/configs, required fields alone')
+    expect([created.status, created.headers.get('location')]).toEqual([201, expect.stringMatching(/^\/things\/configs\/[\da-f-]{36}$/)])
+    const made = await send('POST /mapping, required fields alone')
+    expect([made.status, made.json?.['things']]).toMatchObject([201, [{ name: 'thing' }]])
+  })
+
+  test('each body of the fixtures was sent', () => expect([...unsent]).toEqual([]))
 })
 
 interface Mapping {

@@ -1,7 +1,7 @@
-// The options of certificates as they are where none is set.
+// The default options of certificates.
 
 import { Type } from 'typebox'
-import { loadOptions } from '../../../config/options.ts'
+import { loadOptions } from '../../../config/options/options.ts'
 import { type CertificatesOptions, certificatesOptions } from '../../../control-plane/certificates/options.ts'
 
 const schema = Type.Object({ certificates: certificatesOptions })

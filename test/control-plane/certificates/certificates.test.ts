@@ -1,4 +1,4 @@
-// Certificates over HTTP: who may have which, what an answer holds, and what becomes of them.
+// Certificates over HTTP: who may have which, what an answer contains, and how they end.
 
 import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -31,7 +31,7 @@ describePlatform('certificates', platform => {
     call(platform().url, method, path, { authorization, ...(body === undefined ? {} : { body }) })
   const makeThing = async (authorization = owner.token): Promise<string> =>
     ((await ask('POST', '/things/bulk', [{ name: 'device' }], authorization)).json!['things'] as [{ id: string }])[0].id
-  /** Of P-256, which costs no time. */
+  /** P-256, which takes no time. */
   const issue = async (more: object = {}): Promise<IssuedRecord> => {
     const answer = await ask('POST', '/certs', { thing_id: thing, key_type: 'ec', ...more })
     expect([answer.status, answer.json?.['errors']]).toEqual([201, undefined])
@@ -45,7 +45,7 @@ describePlatform('certificates', platform => {
   }
 
   describe('issue', () => {
-    test('the record has the fields of SPEC §2, and the names of older clients beside them; its key is not in any cache', async () => {
+    test('the record has the fields of SPEC §2, and the names of older clients beside them; its key must not be cached', async () => {
       const answer = await ask('POST', '/certs', { thing_id: thing, rsa_bits: 2048, key_type: 'rsa' })
       expect([answer.status, answer.headers.get('cache-control')]).toEqual([201, 'no-store'])
       const { ThingID, ClientCert, IssuingCA, CAChain, ClientKey, PrivateKeyType, Serial, Expire, ...others } = answer.json!
@@ -108,12 +108,12 @@ describePlatform('certificates', platform => {
       ['/body/valid', { ttl: '1h', valid: '2' }],
       ['/body/csr', { csr: 'none' }],
       ['/body/csr', { csr: 'x'.repeat(16_385) }],
-    ])('what is wrong at %s is a 400 that says so: %o', async (pointer, body) => {
+    ])('a fault at %s is a 400 that names it: %o', async (pointer, body) => {
       const { status, json } = await ask('POST', '/certs', { thing_id: thing, ...body })
       expect([status, (json!['errors'] as { pointer: string }[]).map(fault => fault.pointer)]).toEqual([400, [pointer]])
     })
 
-    test('only who owns the thing has one; absent and foreign are the same 403, and 404 to the administrator', async () => {
+    test("only the owner of the thing gets one; an absent thing and another owner's are the same 403, and 404 for the administrator", async () => {
       const body = { thing_id: thing, key_type: 'ec' }
       const share = { user_ids: [stranger.id], policies: ['read', 'write', 'delete'] }
       await ask('POST', `/things/${thing}/share`, share)
@@ -127,7 +127,7 @@ describePlatform('certificates', platform => {
       expect((await ask('POST', '/certs', body, owner.token.replace('Bearer ', ''))).status).toBe(401)
     })
 
-    test('with a CSR it is for the key of that, whatever subject and extensions are in it, and no key is answered', async () => {
+    test('with a CSR it is for the key of the CSR, whatever subject and extensions that has, and no key is returned', async () => {
       const more = ['-addext', 'subjectAltName=DNS:other.example', '-addext', 'basicConstraints=critical,CA:TRUE']
       const { csr } = await makeCsr('/O=Other/CN=other', undefined, more)
       const issued = await issue({ csr })
@@ -139,7 +139,7 @@ describePlatform('certificates', platform => {
   })
 
   describe('read', () => {
-    test('a certificate is viewed by its serial, in capitals too, and those of a thing are listed in pages', async () => {
+    test('a certificate is viewed by its serial, also in upper case, and those of a thing are listed in pages', async () => {
       const serials: string[] = []
       for (let nth = 0; nth < 3; nth++) serials.push((await issue()).Serial)
       const viewed = await ask('GET', `/certs/${serials[0]!.toUpperCase()}`)
@@ -155,7 +155,7 @@ describePlatform('certificates', platform => {
       expect(certs[0]).toMatchObject({ thing_id: thing, cert: expect.any(String), expiration: expect.any(String) })
     })
 
-    test('only the owner reads; what is absent looks the same, except to the administrator', async () => {
+    test('only the owner can read one; an absent one looks the same, except to the administrator', async () => {
       const { Serial } = await issue()
       const statuses = async (path: string): Promise<number[]> =>
         Promise.all([stranger.token, administrator].map(async token => (await ask('GET', path, undefined, token)).status))
@@ -171,7 +171,7 @@ describePlatform('certificates', platform => {
     test.each<[string, () => Promise<Answer>]>([
       ['DELETE /certs/revoke', () => ask('DELETE', '/certs/revoke', { thing_id: thing })],
       ['DELETE /certs/<thing id>', () => ask('DELETE', `/certs/${thing}`)],
-    ])('%s revokes all of a thing: the CRL and OpenSSL know at once', async (_name, revoke) => {
+    ])('%s revokes all certificates of a thing: the CRL and OpenSSL show it immediately', async (_name, revoke) => {
       const [first, second] = [await issue(), await issue()]
       const answer = await revoke()
       const { revocation_time: time } = answer.json!
@@ -184,7 +184,7 @@ describePlatform('certificates', platform => {
       expect(await noted(first.Serial)).toEqual(['certificate.revoke', 'certificate.issue'])
     })
 
-    test('one alone is revoked by its serial, and the others stay', async () => {
+    test('one is revoked by its serial, and the others stay valid', async () => {
       const [kept, revoked] = [await issue(), await issue()]
       expect((await ask('DELETE', '/certs/revoke', { thing_id: thing, serial: revoked.Serial.toUpperCase() })).status).toBe(200)
       expect(await revokedSerials()).toContain(revoked.Serial)
@@ -192,7 +192,7 @@ describePlatform('certificates', platform => {
       expect(await verify(kept.ClientCert, { root: kept.IssuingCA, crl: await crl() })).toBe('OK')
     })
 
-    test('a thing without a certificate, or without that one, is a 404', async () => {
+    test('revoking for a thing without a certificate, or without that one, is a 404', async () => {
       expect((await ask('DELETE', `/certs/${thing}`)).status).toBe(404)
       const { Serial } = await issue()
       const other = await makeThing()
@@ -200,7 +200,7 @@ describePlatform('certificates', platform => {
       expect(await revokedSerials()).not.toContain(Serial)
     })
 
-    test('only the owner revokes', async () => {
+    test('only the owner can revoke', async () => {
       const { Serial } = await issue()
       for (const authorization of [stranger.token, administrator]) {
         expect((await ask('DELETE', `/certs/${thing}`, undefined, authorization)).status).toBe(403)
@@ -209,7 +209,7 @@ describePlatform('certificates', platform => {
       expect(await revokedSerials()).not.toContain(Serial)
     })
 
-    test('deleting a thing revokes its certificates, and the CRL says so when that is answered', async () => {
+    test('deleting a thing revokes its certificates, and the CRL lists them when the deletion is answered', async () => {
       const { Serial } = await issue()
       expect((await ask('DELETE', `/things/${thing}`)).status).toBe(204)
       expect(await revokedSerials()).toContain(Serial)
@@ -217,7 +217,7 @@ describePlatform('certificates', platform => {
       expect(await noted(Serial)).toEqual(['certificate.revoke', 'certificate.issue'])
     })
 
-    test('a deletion that is refused revokes nothing', async () => {
+    test('a refused deletion revokes nothing', async () => {
       const { Serial } = await issue()
       const headers = { 'if-match': '"9"' }
       expect((await call(platform().url, 'DELETE', `/things/${thing}`, { authorization: owner.token, headers })).status).toBe(412)
@@ -228,7 +228,7 @@ describePlatform('certificates', platform => {
   describe('renew', () => {
     const renew = (serial: string, body: object = {}): Promise<Answer> => ask('POST', `/certs/${serial}/renew`, body)
 
-    test('without a CSR there is a new key of the same kind, and the certificate before stays valid', async () => {
+    test('without a CSR there is a new key of the same kind, and the previous certificate stays valid', async () => {
       const before = await issue()
       const answer = await renew(before.Serial, { ttl: '1h' })
       const after = answer.json as unknown as IssuedRecord
@@ -241,7 +241,7 @@ describePlatform('certificates', platform => {
       expect(await noted(after.Serial)).toEqual(['certificate.renew', 'certificate.issue'])
     })
 
-    test('with the CSR of its own key it is for the same key', async () => {
+    test('with a CSR for its own key it is for the same key', async () => {
       const { csr } = await makeCsr('/')
       const keyOf = ({ ClientCert }: IssuedRecord) => createPublicKey(ClientCert).export({ format: 'pem', type: 'spki' })
       const before = await issue({ csr })
@@ -250,7 +250,7 @@ describePlatform('certificates', platform => {
       expect(json).not.toHaveProperty('ClientKey')
     })
 
-    test('asked to, it revokes the certificate before', async () => {
+    test('on request it revokes the previous certificate', async () => {
       const before = await issue()
       const { json } = await renew(before.Serial, { revoke_previous: true })
       expect(json).toMatchObject({ previous_serial: before.Serial, previous_revoked: true })
@@ -258,7 +258,7 @@ describePlatform('certificates', platform => {
       expect(await revokedSerials()).not.toContain(json!['Serial'])
     })
 
-    test('what is revoked is not renewed (409), and of others nothing is (403)', async () => {
+    test('a revoked certificate is not renewed (409), nor one of another owner (403)', async () => {
       const { Serial } = await issue()
       expect((await ask('POST', `/certs/${Serial}/renew`, {}, stranger.token)).status).toBe(403)
       await ask('DELETE', `/certs/${thing}`)
@@ -274,7 +274,7 @@ describePlatform('certificates', platform => {
     ['application/pkix-crl, text/plain;q=0.5', 'application/pkix-crl'],
     ['application/x-pem-file', 'application/x-pem-file'],
     ['text/plain', 'application/x-pem-file'],
-  ])('the CRL needs no token, and with Accept %s is %s', async (accept, type) => {
+  ])('the CRL needs no token, and with Accept %s it is %s', async (accept, type) => {
     await issue()
     const answer = await fetch(`${platform().url}/certs/crl`, { headers: accept === undefined ? {} : { accept } })
     const bytes = Buffer.from(await answer.arrayBuffer())
@@ -283,6 +283,29 @@ describePlatform('certificates', platform => {
     expect(pem).toBe(type === 'application/x-pem-file')
     const der = pem ? Buffer.from(bytes.toString().replace(/-----.+-----/g, ''), 'base64') : bytes
     expect((await readCrl(der)).text).toContain('Issuer: CN = Sluice')
+  })
+
+  test.each<[string, string]>([
+    ['DER', 'application/pkix-crl'],
+    ['PEM', 'application/x-pem-file'],
+  ])('the same CRL as %s is a 304 by its ETag, and a new one once a revocation is answered', async (_form, accept) => {
+    await issue()
+    const fetchCrl = (tags?: string) =>
+      fetch(`${platform().url}/certs/crl`, { headers: { accept, ...(tags === undefined ? {} : { 'if-none-match': tags }) } })
+    const first = await fetchCrl()
+    const etag = first.headers.get('etag')!
+    expect(etag).toMatch(/^"[\w.-]+"$/)
+    for (const tags of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+      const again = await fetchCrl(tags)
+      expect([again.status, again.headers.get('etag'), await again.text()]).toEqual([304, etag, ''])
+    }
+    const otherForm = await fetch(`${platform().url}/certs/crl`, {
+      headers: { accept: accept === 'application/pkix-crl' ? 'text/plain' : '*/*', 'if-none-match': etag },
+    })
+    expect(otherForm.status).toBe(200)
+    await ask('DELETE', `/certs/${thing}`)
+    const next = await fetchCrl(etag)
+    expect([next.status, next.headers.get('etag') === etag]).toEqual([200, false])
   })
 
   test('no private key is in the database or the log', async () => {

@@ -1,7 +1,7 @@
 // Durations as clients of certificates write them.
 
 import { expect, test } from 'vitest'
-import { parseDuration } from '../../../control-plane/certificates/durations.ts'
+import { parseDuration } from '../../../control-plane/certificates/request.ts'
 
 test.each<[string, 'h' | 's', number | undefined]>([
   ['2400h', 's', 8_640_000],

@@ -1,10 +1,10 @@
-// Certificates issued from inside another transaction, as a mapping of a device does it, and what is left when that fails.
+// Certificates issued inside another transaction, as a mapping does, and what is left if that fails.
 
 import { X509Certificate } from 'node:crypto'
 import { beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Authority } from '../../../control-plane/certificates/authority.ts'
-import { openBuiltinAuthority } from '../../../control-plane/certificates/builtin.ts'
-import { openBuiltinStore } from '../../../control-plane/certificates/builtin-store.ts'
+import type { Authority } from '../../../control-plane/certificates/authorities/authority.ts'
+import { openBuiltinAuthority } from '../../../control-plane/certificates/authorities/builtin.ts'
+import { openBuiltinStore } from '../../../control-plane/certificates/authorities/builtin-store.ts'
 import { openNewCsrs } from '../../../control-plane/certificates/csr.ts'
 import type { IssueRequest } from '../../../control-plane/certificates/signing.ts'
 import { type Certificates, openCertificates } from '../../../control-plane/certificates/store.ts'
@@ -32,12 +32,14 @@ describeOnDatabases('issuing', database => {
   })
   const by = () => ({ ...itself, user: owner })
 
+  const builtin = (): Authority =>
+    openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
+
   function open(change: Partial<Authority> = {}): Certificates {
-    const builtin = openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
     const recording = recordingLogger()
     logged = recording.logged
-    const parts = { database: database(), writes: writesOn(database()), newCsrs: openNewCsrs(), logger: recording.logger }
-    return openCertificates({ ...parts, authority: { ...builtin, ...change } })
+    const parts = { database: database(), writes: writesOn(database()), newCsrs: openNewCsrs(), revokedMax: 100, logger: recording.logger }
+    return openCertificates({ ...parts, authority: { ...builtin(), ...change } })
   }
   const request = (of = thing): IssueRequest => ({ thing: of, key: { type: 'ec' }, ttlSeconds: 3600 })
   const makeThing = async (write: Write): Promise<void> => {
@@ -65,7 +67,7 @@ describeOnDatabases('issuing', database => {
     }
   })
 
-  test('where the transaction fails, there is neither thing nor certificate, and the authority is asked to revoke', async () => {
+  test('if the transaction fails, there is neither thing nor certificate, and the certificate is revoked at the authority', async () => {
     const revoked: string[] = []
     certificates = open({ revoke: async serials => void revoked.push(...serials) })
     let serials: string[] = []
@@ -81,12 +83,11 @@ describeOnDatabases('issuing', database => {
     expect([await isThere(), await kept(), revoked]).toEqual([false, [], serials])
   })
 
-  test('where the second of two is not signed, the first is revoked, and no work is done', async () => {
-    const builtin = openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
+  test('if the second of two cannot be signed, the first is revoked, and `work` is not called', async () => {
     const revoked: string[] = []
     let signed = 0
     certificates = open({
-      sign: asked => (signed++ === 0 ? builtin.sign(asked) : Promise.reject(new Error('away'))),
+      sign: asked => (signed++ === 0 ? builtin().sign(asked) : Promise.reject(new Error('away'))),
       revoke: async serials => void revoked.push(...serials),
     })
     const work = (): Promise<never> => Promise.reject(new Error('the work was begun'))
@@ -94,7 +95,7 @@ describeOnDatabases('issuing', database => {
     expect(revoked).toHaveLength(1)
   })
 
-  test('what was committed, though its outcome was not known, is revoked', async () => {
+  test('a certificate whose commit succeeded without an answer is revoked', async () => {
     let serial = ''
     const mapping = certificates.issuing(by(), [request()], async ([made], store) => {
       serial = made!.serial
@@ -109,29 +110,65 @@ describeOnDatabases('issuing', database => {
     expect((await readCrl(await certificates.crl())).serials).toContain(serial)
   })
 
-  test('what could not be revoked then is logged with its serial, and the error is the first one', async () => {
+  test('a certificate that then cannot be revoked is logged with its serial, and the caller gets the first error', async () => {
     certificates = open({ revoke: () => Promise.reject(new Error('the authority is away')) })
     const mapping = certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
     await expect(mapping).rejects.toThrow('the mapping failed')
     expect(logged()).toMatch(/"serials":\["[0-9a-f]{32}"\],"reason":"the authority is away"/)
   })
 
-  test('a thing that is gone meanwhile has no certificate', async () => {
+  test('a thing that was deleted meanwhile gets no certificate', async () => {
     await expect(certificates.issue(by(), request())).rejects.toMatchObject({ code: 'forbidden' })
     expect(await kept()).toEqual([])
   })
 
-  test('of a thing a hundred are valid at most', async () => {
+  const makeCertificates = async (count: number): Promise<void> => {
     await writesOn(database())(by(), makeThing)
     const sql = `INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
-      SELECT md5($1 || n), $1::uuid, 'builtin', '', now() + interval '1 day' FROM generate_series(1, 100) AS n`
+      SELECT md5($1 || n), $1::uuid, 'builtin', '', now() + interval '1 day' FROM generate_series(1, ${count}) AS n`
     await database().query(sql, [thing])
+  }
+
+  test('at most a hundred certificates of a thing are valid', async () => {
+    await makeCertificates(100)
     await expect(certificates.issue(by(), request())).rejects.toMatchObject({ code: 'conflict' })
     await database().query('UPDATE control_plane.certificates SET expires_at = now() WHERE serial = md5($1 || 7)', [thing])
     expect(await certificates.issue(by(), request())).toMatchObject({ thing })
   })
 
-  test('of certificates issued while the thing is deleted none stays valid', async () => {
+  test('an authority elsewhere is not asked to sign a certificate that would be refused afterwards', async () => {
+    await makeCertificates(100)
+    await database().query(`UPDATE control_plane.certificates SET owner = $1, authority = 'vault' WHERE thing = $2`, [owner, thing])
+    const elsewhere = open({ name: 'vault', sign: () => Promise.reject(new Error('it was asked')) })
+    await expect(elsewhere.issue(by(), request())).rejects.toMatchObject({ code: 'conflict' })
+    await database().query('UPDATE control_plane.certificates SET revoked_at = now() WHERE thing = $1', [thing])
+    await expect(elsewhere.issue(by(), request(newThingId()))).rejects.toMatchObject({ code: 'too_many_requests' })
+    await database().query('DELETE FROM control_plane.certificates WHERE serial = md5($1 || 7)', [thing])
+    await expect(elsewhere.issue(by(), request())).rejects.toThrow('it was asked')
+  })
+
+  test('concurrent requests for one thing store at most as many as make a hundred valid', async () => {
+    await makeCertificates(97)
+    const requests = 8
+    let signed = 0
+    let signedAll = (): void => undefined
+    const all = new Promise<void>(resolve => (signedAll = resolve))
+    certificates = open({
+      // So that all transactions begin together.
+      sign: async asked => {
+        const certificate = await builtin().sign(asked)
+        if (++signed === requests) signedAll()
+        await all
+        return certificate
+      },
+    })
+    const outcomes = await Promise.allSettled(Array.from({ length: requests }, () => certificates.issue(by(), request())))
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
+    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
+    expect(await kept()).toHaveLength(100)
+  })
+
+  test('no certificate issued while the thing is being deleted stays valid', async () => {
     const parts = {
       database: database(),
       policies: openRelationalPolicies(database()),
@@ -149,7 +186,7 @@ describeOnDatabases('issuing', database => {
     }
   })
 
-  test('each issue removes two certificates that ended a month ago', async () => {
+  test('each issue removes two certificates that expired a month ago', async () => {
     await writesOn(database())(by(), makeThing)
     const sql = `INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
       SELECT md5($1 || n), $1::uuid, 'builtin', '', now() - interval '31 days' FROM generate_series(1, 3) AS n`
@@ -160,7 +197,7 @@ describeOnDatabases('issuing', database => {
     expect(await kept()).toHaveLength(2)
   })
 
-  test('who asks for the CRL while it is made shares the next one, which is of a moment after they asked', async () => {
+  test('requests for the CRL while one is being made share the next one, which is made after they arrived', async () => {
     const answers: ((crl: Buffer) => void)[] = []
     certificates = open({ crl: () => new Promise(resolve => answers.push(resolve)) })
     const first = certificates.crl()

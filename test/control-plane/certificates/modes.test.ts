@@ -48,7 +48,7 @@ describeOnDatabases('certificates by options', database => {
   describe('pki, for older clients', () => {
     asks('0.13', 'pki')
 
-    test('a bare token is answered 200, one with Bearer 201, to what the command line sends', async () => {
+    test('with the requests of the command line, a bare token gets 200 and one with Bearer 201', async () => {
       const body = { thing_id: thing, key_bits: 2048, key_type: 'rsa', encryption: '', valid: '8760' }
       const bare = await ask('POST', '/certs', body, user.token.replace('Bearer ', ''))
       expect([bare.status, bare.json]).toMatchObject([
@@ -62,7 +62,7 @@ describeOnDatabases('certificates by options', database => {
       expect((await ask('DELETE', `/certs/${thing}`, undefined, user.token.replace('Bearer ', ''))).json).toHaveProperty('RevocationTime')
     })
 
-    test('the metrics tell when the first of the valid ends, and how many within 7 and 30 days, and name none', async () => {
+    test('the metrics show when the first valid one expires, and how many within 7 and 30 days, and name none', async () => {
       await database().execute('DELETE FROM control_plane.certificates')
       const scrape = async (): Promise<string> => {
         const registry = new Registry()
@@ -99,7 +99,7 @@ describeOnDatabases('certificates by options', database => {
       )
     })
 
-    test('while the database does not answer the metrics of certificates are NaN, and the others are told', async () => {
+    test('while the database does not answer the metrics of certificates are NaN, and the others are still reported', async () => {
       const registry = new Registry()
       watchExpiries(registry, { expiries: () => Promise.reject(new Error('away')) })
       expect(await registry.metrics()).toContain('certificates_earliest_expiry_timestamp_seconds Nan\n')

@@ -1,4 +1,4 @@
-// RSA keys that are made here take long: what else goes on meanwhile, and for whom.
+// RSA keys take long to generate: other requests continue meanwhile, and users are served in turn.
 
 import { expect, test } from 'vitest'
 import { openNewCsrs } from '../../../control-plane/certificates/csr.ts'
@@ -22,13 +22,13 @@ test('RSA keys of one user wait for each other, up to a bound, and another user 
   })
   await make(newUserId(), '192.0.2.2')
   expect(ended.length).toBeLessThanOrEqual(2)
-  // A key of a curve waits for none of them.
+  // An EC key does not wait for them.
   await csrs.make(caller, newThingId(), { type: 'ec' })
   expect(ended.length).toBeLessThan(15)
   await Promise.all(flood)
 })
 
-test('while an RSA key of 4096 bits is made the process goes on', async () => {
+test('the process is not blocked while an RSA key of 4096 bits is generated', async () => {
   let turns = 0
   const timer = setInterval(() => turns++, 1)
   await openNewCsrs().make(caller, newThingId(), { type: 'rsa', bits: 4096 })
@@ -36,7 +36,7 @@ test('while an RSA key of 4096 bits is made the process goes on', async () => {
   expect(turns).toBeGreaterThan(10)
 })
 
-test('over HTTP RSA keys that are too many at once are a 429, and a key of a curve is made all the same', async () => {
+test('over HTTP too many concurrent RSA keys are a 429, and an EC key is generated all the same', async () => {
   const platform = await openPlatform(await openFreshEmbedded())
   const { token: authorization } = await platform.user()
   const ask = (path: string, body: object) => call(platform.url, 'POST', path, { authorization, body })

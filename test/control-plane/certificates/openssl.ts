@@ -1,4 +1,4 @@
-// What OpenSSL says of certificates: another implementation than the one that makes them.
+// Checks certificates with OpenSSL: a different implementation than the one that makes them.
 
 import { execFile } from 'node:child_process'
 import { createPublicKey } from 'node:crypto'
@@ -7,21 +7,21 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { temporaryFolder } from '../../temporary-folder.ts'
 
-/** Runs a command, whatever it ends with. @returns what it printed */
+/** Runs a command, whatever its exit code. @returns what it printed */
 export function openssl(args: readonly string[], input = ''): Promise<{ readonly ok: boolean; readonly output: string }> {
   return new Promise(resolve => {
     const child = execFile('openssl', args, (error, stdout, stderr) => resolve({ ok: error === null, output: stdout + stderr }))
-    // A command that reads none may have ended.
+    // A command that does not read its input may have ended.
     child.stdin!.on('error', () => undefined).end(input)
   })
 }
 
 interface Verification {
-  /** PEM of what is trusted. */
+  /** PEM of the trusted certificates. */
   readonly root: string
-  /** PEM of what stands between. */
+  /** PEM of the intermediate certificates. */
   readonly chain?: readonly string[]
-  /** DER. Without one nothing is asked of revocations. */
+  /** DER. Without one revocations are not checked. */
   readonly crl?: Buffer
 }
 
@@ -63,5 +63,6 @@ export async function makeCsr(
   const { ok, output } = await openssl(['req', '-new', '-newkey', ...kind, '-nodes', '-keyout', key, '-subj', subject, ...more])
   if (!ok) throw new Error(output)
   const publicKey = createPublicKey(await readFile(key)).export({ format: 'der', type: 'spki' })
-  return { csr: /-----BEGIN[\s\S]+REQUEST-----\n/.exec(output)![0], publicKey, key }
+  const csr = /-----BEGIN[\s\S]+REQUEST-----\n/.exec(output)![0]
+  return { csr, key, request: { csr: async () => csr, publicKey } }
 }

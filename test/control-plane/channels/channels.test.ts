@@ -1,4 +1,4 @@
-// Channels over HTTP: created by every user, listed to their owner alone.
+// Channels over HTTP: created by every user, listed only to their owner.
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call, makeSite } from '../../up/operator.ts'
@@ -16,7 +16,7 @@ describePlatform('channels', platform => {
   const list = (query: string, authorization = owner.token): Promise<Answer> =>
     call(platform().url, 'GET', `/channels${query}`, { authorization })
 
-  test('POST /channels answers where the channel is, with an empty body, and says what replaces it', async () => {
+  test('POST /channels returns the Location of the channel with an empty body, and says what replaces the route', async () => {
     const answer = await call(platform().url, 'POST', '/channels', {
       authorization: owner.token,
       body: { name: 'single', metadata: { type: 'data' } },
@@ -27,7 +27,7 @@ describePlatform('channels', platform => {
     expect(answer.headers.get('link')).toBe('</channels/bulk>; rel="successor-version"')
   })
 
-  test('POST /channels/bulk answers id and name of each, in order, and exposes Location', async () => {
+  test('POST /channels/bulk returns id and name of each, in order, and exposes Location', async () => {
     const answer = await create([{ name: 'one', metadata: { type: 'control' } }, { name: 'two' }])
     expect(answer.status).toBe(201)
     expect(answer.headers.get('access-control-expose-headers')).toBe('Location')
@@ -62,7 +62,7 @@ describePlatform('channels', platform => {
     expect((await call(platform().url, 'POST', '/channels/bulk', { authorization: owner.token, type, body })).status).toBe(status)
   })
 
-  test("a list gives the own channels in the order of creation, with the total, and nobody else's", async () => {
+  test("a list contains the caller's own channels in the order of creation, with the total, and no others", async () => {
     const user = await platform().user()
     await create(
       Array.from({ length: 12 }, (_, index) => ({ name: `c${index}` })),
@@ -113,7 +113,7 @@ describePlatform('channels', platform => {
     expect(await names('?name=&order=name&dir=desc')).toEqual(['south', 'northwest', 'North'])
   })
 
-  test('its owner sees a channel, changes it whole and under the version that was read', async () => {
+  test('the owner views a channel, and replaces it under the version that was read', async () => {
     const path = `/channels/${await make('before')}`
     const eTag = (await change('GET', path)).headers.get('etag')!
     expect((await change('PUT', path, { name: 'after', metadata: { type: 'data' } }, { 'if-match': eTag })).status).toBe(200)
@@ -125,7 +125,7 @@ describePlatform('channels', platform => {
     expect((await change('GET', path)).status).toBe(403)
   })
 
-  test('a channel that is deleted is gone for its things at once', async () => {
+  test('a deleted channel is refused to its things immediately', async () => {
     const site = await makeSite(platform().url)
     const access = async (): Promise<unknown> =>
       platform().plane.access.authorize({

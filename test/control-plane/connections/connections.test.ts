@@ -1,4 +1,4 @@
-// Connecting and disconnecting over HTTP: only who owns thing and channel may, and nothing tells what foreign exists.
+// Connecting and disconnecting over HTTP: only for the owner of thing and channel, without revealing what others have.
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call, makeSite, type Site } from '../../up/operator.ts'
@@ -35,7 +35,7 @@ describePlatform('connections', platform => {
     expect(await connected(things)).toBe(6)
   })
 
-  test('requests that connect the same pairs at once all succeed', async () => {
+  test('concurrent requests that connect the same pairs all succeed', async () => {
     const things = await make(platform(), 'things', owner, 20)
     const channels = await make(platform(), 'channels', owner, 5)
     const answers = await Promise.all(
@@ -52,7 +52,7 @@ describePlatform('connections', platform => {
     ['no things', { channel_ids: [absentId] }, '/body/thing_ids'],
     ['an empty list', { channel_ids: [], thing_ids: [absentId] }, '/body/channel_ids'],
     ['an id in place of a list', { channel_ids: absentId, thing_ids: [absentId] }, '/body/channel_ids'],
-    ['what is no id', { channel_ids: [absentId], thing_ids: [absentId, 'x'] }, '/body/thing_ids/1'],
+    ['an invalid id', { channel_ids: [absentId], thing_ids: [absentId, 'x'] }, '/body/thing_ids/1'],
     ['a number as id', { channel_ids: [5], thing_ids: [absentId] }, '/body/channel_ids/0'],
     ['more than a thousand things', { channel_ids: [absentId], thing_ids: Array(1001).fill(absentId) }, '/body/thing_ids'],
     ['more than 5,000 pairs', { channel_ids: Array(6).fill(absentId), thing_ids: Array(1000).fill(absentId) }, '/body'],
@@ -62,7 +62,7 @@ describePlatform('connections', platform => {
     expect(answer.json?.errors).toEqual([{ pointer, detail: expect.any(String) }])
   })
 
-  test('5,000 pairs are made at once, and what is more is told how to divide it', async () => {
+  test('one request connects 5,000 pairs, and the error for more says how to split it', async () => {
     const things = await make(platform(), 'things', owner, 1000)
     const channels = await make(platform(), 'channels', owner, 6)
     const refused = await connect(channels, things)
@@ -75,7 +75,7 @@ describePlatform('connections', platform => {
     expect(await connected(things)).toBe(6000)
   })
 
-  test('a thing is disconnected with 204 and no body; a second time it is 404, as the owner may know', async () => {
+  test('a thing is disconnected with 204 and no body; a second time it is 404, because the owner may know', async () => {
     const [thing] = await make(platform(), 'things', owner, 1)
     const [channel] = await make(platform(), 'channels', owner, 1)
     await connect([channel], [thing])
@@ -86,12 +86,12 @@ describePlatform('connections', platform => {
     expect((await connect([channel], [thing])).status).toBe(200)
   })
 
-  test('a path with what is no id is malformed', async () => {
+  test('a path with an invalid id is malformed', async () => {
     expect((await disconnect('x', absentId)).status).toBe(400)
     expect((await disconnect(absentId, 'x')).status).toBe(400)
   })
 
-  test('without a token, both are 401 before anything else is looked at', async () => {
+  test('without a token, both are 401 before anything else is checked', async () => {
     expect((await call(platform().url, 'POST', '/connect', { body: '{' })).status).toBe(401)
     expect((await call(platform().url, 'DELETE', '/channels/x/things/x')).status).toBe(401)
   })
@@ -99,7 +99,7 @@ describePlatform('connections', platform => {
   const get = (path: string, authorization = owner): Promise<Answer> => call(platform().url, 'GET', path, { authorization })
   const idsOf = (answer: Answer, kind: 'things' | 'channels'): string[] => (answer.json![kind] as { id: string }[]).map(({ id }) => id)
 
-  test('PUT of a pair connects it, again too, and says what replaces it', async () => {
+  test('PUT of a pair connects it, also again, and says what replaces the route', async () => {
     const [[thing], [channel]] = [await make(platform(), 'things', owner, 1), await make(platform(), 'channels', owner, 1)]
     const put = (authorization = owner): Promise<Answer> =>
       call(platform().url, 'PUT', `/channels/${channel}/things/${thing}`, { authorization })
@@ -110,7 +110,7 @@ describePlatform('connections', platform => {
     expect((await put((await platform().user()).token)).status).toBe(403)
   })
 
-  test('PUT /disconnect ends each pair at once, all or none, and what is not connected is a success', async () => {
+  test('PUT /disconnect disconnects each pair immediately, all or none, and skips pairs that are not connected', async () => {
     const things = await make(platform(), 'things', owner, 3)
     const channels = await make(platform(), 'channels', owner, 2)
     await connect(channels, things.slice(0, 2))
@@ -177,7 +177,7 @@ describePlatform('connections', platform => {
       expect((await get(`/channels/${channels[0]}/things?${bad}`, user)).status, bad).toBe(400)
   })
 
-  test('listed metadata is an object, and its text for who asks', async () => {
+  test('listed metadata is an object, or its text on request', async () => {
     const body = [{ name: 'a', metadata: { n: 1 } }, { name: 'b' }]
     const bulk = async (kind: 'things' | 'channels'): Promise<string[]> =>
       idsOf(await call(platform().url, 'POST', `/${kind}/bulk`, { authorization: owner, body }), kind)

@@ -1,4 +1,4 @@
-// Groups over HTTP: who sees, changes and shares them, and which access is gained and lost through them (SPEC §5).
+// Groups over HTTP: who can view, change and share them, and which access is gained and lost through them (SPEC §5).
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
@@ -31,24 +31,24 @@ describePlatform('groups', platform => {
   }
   const assign = (group: string, type: 'users' | 'things', members: string[], by = owner.token) =>
     ask('POST', `/groups/${group}/members`, { type, members }, by)
-  /** What a user may do with a thing, as its answers tell. */
+  /** What a user may do with a thing, according to its answers. */
   async function rights(user: User, thing: string): Promise<string[]> {
     const read = await status('GET', `/things/${thing}`, undefined, user.token)
     const write = await status('PUT', `/things/${thing}`, { name: 'thing' }, user.token)
     return [...(read === 200 ? ['read'] : []), ...(write === 200 ? ['write'] : [])]
   }
 
-  test('a group is made, seen, changed and deleted by who made it, and has the form that clients know', async () => {
+  test('the creator of a group views, changes and deletes it, and it has the form that clients know', async () => {
     const id = await makeGroup(owner.token, { name: 'Shift', description: 'at night', metadata: { floor: 3 } })
     const seen = await ask('GET', `/groups/${id}`)
-    const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+    const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
     const group = { id, name: 'Shift', description: 'at night', metadata: { floor: 3 }, owner_id: owner.id, level: 1, path: id }
-    expect(seen.json).toEqual({ ...group, created_at: instant, updated_at: instant })
+    expect(seen.json).toEqual({ ...group, created_at: timestamp, updated_at: timestamp })
     const eTag = seen.headers.get('etag')!
     expect(await status('PUT', `/groups/${id}`, { name: 'Day' }, owner.token, { 'if-match': eTag })).toBe(200)
     expect(await status('PUT', `/groups/${id}`, { name: 'late' }, owner.token, { 'if-match': eTag })).toBe(412)
     const { description: _none, metadata: _neither, ...rest } = group
-    expect((await ask('GET', `/groups/${id}`)).json).toEqual({ ...rest, name: 'Day', created_at: instant, updated_at: instant })
+    expect((await ask('GET', `/groups/${id}`)).json).toEqual({ ...rest, name: 'Day', created_at: timestamp, updated_at: timestamp })
     expect(await status('DELETE', `/groups/${id}`)).toBe(204)
     expect(await status('GET', `/groups/${id}`)).toBe(403)
     expect(await status('GET', `/groups/${id}`, undefined, administrator)).toBe(404)
@@ -66,7 +66,7 @@ describePlatform('groups', platform => {
     expect([answer.status, answer.json?.errors]).toEqual([400, [{ pointer, detail: expect.any(String) }]])
   })
 
-  test('listed are the groups that one made or is a member of, by name, page by page; above and below there are none', async () => {
+  test('a list contains the groups that the caller created or is a member of, by name, page by page; parents and children are empty', async () => {
     const user = await platform().user()
     const ids = [await makeGroup(user.token, { name: 'b' }), await makeGroup(user.token, { name: 'A' })]
     const other = await makeGroup(owner.token, { name: 'ab', metadata: { x: 1 } })
@@ -91,7 +91,7 @@ describePlatform('groups', platform => {
     expect((await ask('GET', `/members/${user.id}/groups?offset=0&limit=100&`, undefined, user.token)).json).toMatchObject({ total: 3 })
   })
 
-  test('members have what the group has, and lose it when they, the thing or the group go', async () => {
+  test("members have the group's access, and lose it when they or the thing leave, or the group is deleted", async () => {
     for (const end of ['user', 'thing', 'thing by its owner', 'group'] as const) {
       const [group, thing] = [await makeGroup(), await makeThing()]
       expect(await rights(member, thing)).toEqual([])
@@ -121,7 +121,7 @@ describePlatform('groups', platform => {
     expect(await rights(member, thing)).toEqual([])
   })
 
-  test('a users group that is shared with a things group opens its things, until it is not', async () => {
+  test('a users group has access to the things of a things group while it is shared with it', async () => {
     const [users, things, thing] = [await makeGroup(), await makeGroup(), await makeThing()]
     await assign(users, 'users', [member.id])
     await assign(things, 'things', [thing])
@@ -138,7 +138,7 @@ describePlatform('groups', platform => {
     expect(await status('POST', `/groups/${users}/share`, { thing_group_id: absentId })).toBe(403)
   })
 
-  test('with one member that is absent, foreign or of the other kind none is added, and all is the same 403', async () => {
+  test("with one absent member, another owner's thing or one of the other kind none is added, always with the same 403", async () => {
     const [group, own, foreign] = [await makeGroup(), await makeThing(), await makeThing(stranger.token)]
     for (const [type, members] of [
       ['users', [member.id, absentId]],
@@ -154,7 +154,7 @@ describePlatform('groups', platform => {
     expect((await ask('GET', `/groups/${group}/members`)).json).toMatchObject({ total: 1, type: 'users', members: [owner.id] })
     expect(await status('POST', `/groups/${group}/members`, { type: 'users', members: [absentId] }, administrator)).toBe(404)
     expect(await status('POST', `/groups/${group}/members`, { type: 'things', members: [foreign] }, administrator)).toBe(200)
-    // Their owner takes things out of any group.
+    // An owner can remove their things from any group.
     expect(await status('DELETE', `/groups/${group}/members`, { members: [foreign] }, stranger.token)).toBe(204)
     expect(await status('DELETE', `/groups/${group}/members`, { members: [owner.id] }, stranger.token)).toBe(403)
     await assign(group, 'things', [own])
@@ -171,7 +171,7 @@ describePlatform('groups', platform => {
     expect(await status('DELETE', `/groups/${group}/members`, { type: 'things', members: [own, absentId] })).toBe(204)
   })
 
-  test('members are listed by id; emails to who controls the group, and things whole to who may read them', async () => {
+  test('members are listed by id; emails to users who control the group, and whole things to users who may read them', async () => {
     const [group, thing] = [await makeGroup(), await makeThing()]
     await assign(group, 'users', [member.id])
     const page = { offset: 0, limit: 100, level: 1, name: 'group' }
@@ -228,7 +228,7 @@ describePlatform('groups', platform => {
       [count],
     )
 
-  test('a user is in a thousand groups at most, however they are added, and may leave them', async () => {
+  test('a user is in at most a thousand groups, however they are added, and may leave them', async () => {
     const user = await platform().user()
     const [first, second] = [await makeGroup(), await makeGroup()]
     await fill('gen_random_uuid()', `'${user.id}'`, 998)
@@ -252,7 +252,7 @@ describePlatform('groups', platform => {
     expect((await assign(second, 'users', [user.id])).status).toBe(200)
   })
 
-  test('a user owns a thousand groups at most, also with those that they left, and may delete some', async () => {
+  test('a user owns at most a thousand groups, including those that they left, and may delete some', async () => {
     const user = await platform().user()
     const own = await makeGroup(user.token)
     await platform().database.query(
@@ -266,7 +266,7 @@ describePlatform('groups', platform => {
     expect(await status('POST', '/groups', { name: 'one more' }, user.token)).toBe(409)
   })
 
-  test('a group has ten thousand members at most, and its pages are read from the index', async () => {
+  test('a group has at most ten thousand members, and its pages are read from the index', async () => {
     const group = await makeGroup()
     await fill(`'${group}'`, 'gen_random_uuid()', 9_998)
     expect((await assign(group, 'users', [member.id, stranger.id])).status).toBe(409)
@@ -276,7 +276,7 @@ describePlatform('groups', platform => {
     expect([page.total, page.members.length]).toEqual([10_000, 1])
   })
 
-  test('ten groups in a row are shared on, eleven are not, and two at once make none', async () => {
+  test('ten groups can be shared in a chain, eleven cannot, also with two concurrent requests', async () => {
     const share = (users: string, things: string) => ask('POST', `/groups/${users}/share`, { thing_group_id: things })
     const row = async (count: number): Promise<string[]> => {
       const groups: string[] = []

@@ -1,4 +1,4 @@
-// POST /internal/authorize: who may ask, what is answered, and what becomes of questions that are none.
+// POST /internal/authorize: who may send requests, the answers, and malformed requests.
 
 import { expect, test } from 'vitest'
 import { describeWithPostgres } from '../../servers/postgres.ts'
@@ -8,10 +8,10 @@ import { credentialOf, openInstance, token } from './instance.ts'
 
 const authorization = `Bearer ${token}`
 const path = '/internal/authorize'
-const question = { scheme: 'Thing', secret: 'x', channel: absentId, action: 'publish' }
+const request = { scheme: 'Thing', secret: 'x', channel: absentId, action: 'publish' }
 
 describeWithPostgres('authorize', postgres => {
-  test('a key, a token and neither are answered as in process, with the time that a token still has', async () => {
+  test('a key, a token and neither get the same answers as in process, with the time that a token has left', async () => {
     const { platform, internalUrl } = await openInstance(await postgres.createDatabase())
     const { device, owner, channel, thing } = await makeSite(platform.url)
     const ask = async (of: string, action: string, on = channel) =>
@@ -34,11 +34,11 @@ describeWithPostgres('authorize', postgres => {
     ['another scheme', `Thing ${token}`],
     ['no scheme', token],
     ['the token twice', `Bearer ${token} ${token}`],
-  ])('with %s it is 401 on both paths, before anything of the question is looked at', async (_name, header) => {
+  ])('with %s it is 401 on both paths, before anything else in the request is checked', async (_name, header) => {
     const { internalUrl } = await openInstance(await postgres.createDatabase())
     const shown = header === undefined ? {} : { authorization: header }
     for (const answer of [
-      await call(internalUrl, 'POST', path, { ...shown, body: question }),
+      await call(internalUrl, 'POST', path, { ...shown, body: request }),
       await call(internalUrl, 'POST', path, { ...shown, body: '{ no JSON' }),
       await call(internalUrl, 'GET', '/internal/changes', shown),
     ]) {
@@ -48,7 +48,7 @@ describeWithPostgres('authorize', postgres => {
     }
   })
 
-  test('questions that are none are refused with what is wrong, and harm no other', async () => {
+  test('malformed requests are refused with the fault, and affect no other', async () => {
     const { platform, internalUrl, logged } = await openInstance(await postgres.createDatabase())
     const { device, channel } = await makeSite(platform.url)
     const status = async (body: string | object, type?: string): Promise<number> =>
@@ -56,24 +56,24 @@ describeWithPostgres('authorize', postgres => {
     expect(await status('')).toBe(400)
     expect(await status('[')).toBe(400)
     expect(await status('null')).toBe(400)
-    expect(await status([question])).toBe(400)
-    expect(await status({ ...question, secret: 1 })).toBe(400)
-    expect(await status({ ...question, secret: null })).toBe(400)
-    expect(await status({ ...question, secret: 'hidden\0' })).toBe(400)
-    expect(await status({ ...question, secret: 's'.repeat(16_385) })).toBe(400)
-    expect(await status({ ...question, scheme: 'thing' })).toBe(400)
-    expect(await status({ ...question, action: 'write' })).toBe(400)
-    expect(await status({ ...question, admin: true })).toBe(400)
-    expect(await status({ ...question, channel: 'c'.repeat(65) })).toBe(400)
+    expect(await status([request])).toBe(400)
+    expect(await status({ ...request, secret: 1 })).toBe(400)
+    expect(await status({ ...request, secret: null })).toBe(400)
+    expect(await status({ ...request, secret: 'hidden\0' })).toBe(400)
+    expect(await status({ ...request, secret: 's'.repeat(16_385) })).toBe(400)
+    expect(await status({ ...request, scheme: 'thing' })).toBe(400)
+    expect(await status({ ...request, action: 'write' })).toBe(400)
+    expect(await status({ ...request, admin: true })).toBe(400)
+    expect(await status({ ...request, channel: 'c'.repeat(1025) })).toBe(400)
     expect(await status('{"__proto__":{}}')).toBe(400)
     expect(await status('['.repeat(5_000))).toBe(400)
-    expect(await status({ ...question, secret: 's'.repeat(100_000) })).toBe(413)
-    expect(await status(JSON.stringify(question), 'text/plain')).toBe(415)
+    expect(await status({ ...request, secret: 's'.repeat(100_000) })).toBe(413)
+    expect(await status(JSON.stringify(request), 'text/plain')).toBe(415)
     expect((await call(internalUrl, 'GET', path, { authorization })).status).toBe(405)
     expect((await call(internalUrl, 'GET', '/internal/authorise', { authorization })).status).toBe(404)
-    // What has the shape of a question is answered, whatever it asks for.
+    // A well-formed request is answered, whatever its values.
     for (const odd of ['', "' OR true --", '\u{10ffff}', '%00', '../..']) {
-      expect(await status({ ...question, secret: odd, channel: odd })).toBe(200)
+      expect(await status({ ...request, secret: odd, channel: odd })).toBe(200)
     }
     const known = await call(internalUrl, 'POST', path, { authorization, body: { ...credentialOf(device), channel, action: 'publish' } })
     expect(known.json).toMatchObject({ allowed: true })
@@ -81,8 +81,8 @@ describeWithPostgres('authorize', postgres => {
     for (const secret of [token, 'hidden', device.slice(6)]) expect(logged()).not.toContain(secret)
   })
 
-  test('without a token everybody who reaches the listener may ask', async () => {
+  test('without a configured token, anyone who reaches the listener may send requests', async () => {
     const { internalUrl } = await openInstance(await postgres.createDatabase(), { token: undefined })
-    expect((await call(internalUrl, 'POST', path, { body: question })).json).toEqual({ allowed: false, reason: 'unauthenticated' })
+    expect((await call(internalUrl, 'POST', path, { body: request })).json).toEqual({ allowed: false, reason: 'unauthenticated' })
   })
 })

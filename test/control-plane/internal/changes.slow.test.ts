@@ -1,9 +1,8 @@
-// GET /internal/changes: what followers hear, from which instance, and what becomes of those that fall behind.
+// GET /internal/changes: what followers receive, from which instance, and what happens to those that fall behind.
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
 import { changesChannel, openChanges } from '../../../control-plane/changes.ts'
 import type { AccessChange } from '../../../control-plane/client.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
@@ -12,15 +11,16 @@ import { openPasswords } from '../../../control-plane/users/passwords.ts'
 import { openUsers, type Users } from '../../../control-plane/users/store.ts'
 import { openTokenVersions } from '../../../control-plane/users/token-versions.ts'
 import { itself } from '../../../control-plane/writes.ts'
+import type { Database } from '../../../database/database.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
-import { openProxy } from '../../servers/proxy.ts'
+import { openProxy } from '../../servers/process/proxy.ts'
 import { call, expectStatus, makeSite } from '../../up/operator.ts'
 import { recordingLogger, writesOn } from '../platform.ts'
 import { openInstance, token } from './instance.ts'
 
 type Line = { type: 'beat' | 'change'; sequence: number; change?: AccessChange }
 
-/** Follows as a client does, line by line; ends with the stream. */
+/** Follows like a client, line by line; ends with the stream. */
 async function* follow(internalUrl: string, signal?: AbortSignal): AsyncGenerator<Line> {
   const headers = { authorization: `Bearer ${token}` }
   const response = await fetch(`${internalUrl}/internal/changes`, { headers, ...(signal === undefined ? {} : { signal }) })
@@ -38,7 +38,7 @@ async function untilEnd(lines: AsyncGenerator<Line>): Promise<void> {
   while ((await lines.next()).done !== true);
 }
 
-/** The next line that is a change; a beat is none. */
+/** The next line that is a change and not a beat. */
 async function nextChange(lines: AsyncGenerator<Line>): Promise<Line> {
   for (;;) {
     const { value } = (await lines.next()) as { value: Line }
@@ -49,7 +49,7 @@ async function nextChange(lines: AsyncGenerator<Line>): Promise<Line> {
 const notify = `SELECT pg_notify($1, json_build_object('kind', 'thing', 'thing', gen_random_uuid())::text) FROM generate_series(1, $2::int4)`
 
 describeWithPostgres('changes', postgres => {
-  test('a stream begins with a beat, has one each second, and its numbers go on with each change', async () => {
+  test('a stream begins with a beat, has one each second, and its numbers increase with each change', async () => {
     const { platform, internalUrl } = await openInstance(await postgres.createDatabase())
     const lines = follow(internalUrl)
     expect((await lines.next()).value).toEqual({ type: 'beat', sequence: 0 })
@@ -63,13 +63,13 @@ describeWithPostgres('changes', postgres => {
     await expectStatus(call(platform.url, 'DELETE', `/channels/${channel}/things/${thing}`, { authorization: owner }), 204)
     expect(await nextChange(lines)).toEqual({ type: 'change', sequence: 1, change: { kind: 'disconnected', thing, channel } })
     expect((await lines.next()).value).toEqual({ type: 'beat', sequence: 1 })
-    // Who comes later begins where the others are.
+    // A later follower begins where the others are.
     const late = follow(internalUrl)
     expect((await late.next()).value).toEqual({ type: 'beat', sequence: 1 })
     await Promise.all([lines.return(undefined), late.return(undefined)])
   })
 
-  test('a change is heard from every instance on the database once, whichever made it, and a refused one from none', async () => {
+  test('every instance on the database sends a change once, whichever made it, and a refused one is not sent', async () => {
     const database = await postgres.createDatabase()
     const [first, second] = await Promise.all([openInstance(database), openInstance(database)])
     const streams = [follow(first.internalUrl), follow(second.internalUrl)]
@@ -90,7 +90,7 @@ describeWithPostgres('changes', postgres => {
     }
   })
 
-  test('who does not read is cut off, and keeps nobody from hearing every change', async () => {
+  test('a follower that does not read is cut off, and the others still receive every change', async () => {
     const { platform, internalUrl, port } = await openInstance(await postgres.createDatabase())
     const slow = connect({ port, host: '127.0.0.1' })
     slow.write(`GET /internal/changes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`)
@@ -118,7 +118,7 @@ describeWithPostgres('changes', postgres => {
     expect(bytes).toBeLessThan(9_000_000)
   }, 60_000)
 
-  test('when the connection that hears changes is lost, who follows is cut off, and can come again when it is back', async () => {
+  test('when the connection for notifications is lost, followers are cut off, and can follow again when it is back', async () => {
     const { platform, internalUrl, logged } = await openInstance(await postgres.createDatabase())
     const lines = follow(internalUrl)
     await lines.next()
@@ -134,7 +134,7 @@ describeWithPostgres('changes', postgres => {
     expect(logged()).toContain('PostgreSQL is back')
   })
 
-  test('nobody can follow while the connection says nothing, which is noticed by its silence', async () => {
+  test('the feed takes no followers while the connection is silent, which is detected by the missing beats', async () => {
     const database = new URL(await postgres.createDatabase())
     const proxy = await openProxy({ port: Number(database.port) })
     const behind = new URL(database)
@@ -147,7 +147,7 @@ describeWithPostgres('changes', postgres => {
     await untilEnd(lines)
     // A second to the next beat, and two that it may take.
     expect(performance.now() - startedMs).toBeLessThan(3_500)
-    await expect(feed.check()).rejects.toThrow('changes of other instances are not heard')
+    await expect(feed.check()).rejects.toThrow('changes of other instances are not received')
     const { status, headers } = await call(internalUrl, 'GET', '/internal/changes', { authorization: `Bearer ${token}` })
     expect([status, headers.get('retry-after')]).toEqual([503, '1'])
     await proxy.heal()
@@ -157,9 +157,9 @@ describeWithPostgres('changes', postgres => {
 
   test.each([
     ['of an unknown kind', '{"kind":"planet","planet":"x"}'],
-    ['that is no JSON', '{'],
+    ['that is not JSON', '{'],
     ['without its thing', '{"kind":"thing"}'],
-  ])('a notification %s cuts off who follows, since what it ends is not known', async (_name, payload) => {
+  ])('a notification %s cuts off followers, since it is unknown which access it ends', async (_name, payload) => {
     const { platform, internalUrl } = await openInstance(await postgres.createDatabase())
     const lines = follow(internalUrl)
     await lines.next()
@@ -167,7 +167,7 @@ describeWithPostgres('changes', postgres => {
     for await (const line of lines) expect(line.type).toBe('beat')
   })
 
-  test('HEAD does not follow, and a follower that goes away is forgotten', async () => {
+  test('HEAD does not follow, and a follower that disconnects is removed', async () => {
     const { internalUrl, app } = await openInstance(await postgres.createDatabase())
     expect((await call(internalUrl, 'HEAD', '/internal/changes', { authorization: `Bearer ${token}` })).status).toBe(405)
     for (let round = 0; round < 300; round++) {
@@ -196,7 +196,7 @@ function usersOf(database: Database): Users {
   })
 }
 
-/** The stream that can be followed again; asks until it is there. */
+/** The stream once it can be followed again; retries until then. */
 async function untilFollowed(internalUrl: string): Promise<AsyncGenerator<Line>> {
   for (;;) {
     const { status } = await fetch(`${internalUrl}/internal/changes`, { headers: { authorization: `Bearer ${token}` } }).then(

@@ -2,35 +2,35 @@
 
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
-import { closeServer } from '../../../config/http/listen.ts'
-import { createServer, type HttpServer, type ServerTls } from '../../../config/http/server.ts'
 import { openOutage } from '../../../config/outage.ts'
-import { openNotifications } from '../../../config/postgres/notifications.ts'
-import { openServer } from '../../../config/postgres/server.ts'
 import { changesChannel } from '../../../control-plane/changes.ts'
 import type { Credential } from '../../../control-plane/client.ts'
 import { type Feed, openFeed } from '../../../control-plane/internal/feed.ts'
 import { internalRoutes } from '../../../control-plane/internal/routes.ts'
+import { openNotifications } from '../../../database/notifications.ts'
+import { openServer } from '../../../database/server.ts'
+import { closeServer } from '../../../http/listen.ts'
+import { createServer, type HttpServer, type ServerTls } from '../../../http/server.ts'
 import { openPlatform, type Platform, recordingLogger } from '../platform.ts'
 
 export const token = 'a-token-that-processes-share'
 
 export interface Instance {
-  /** What users ask. */
+  /** The public listener, for users. */
   readonly platform: Platform
   readonly feed: Feed
-  /** What processes ask. */
+  /** The internal listener, for processes. */
   readonly app: HttpServer
   readonly internalUrl: string
   readonly port: number
-  /** Of the internal side. */
+  /** Log of the internal side. */
   readonly logged: () => string
 }
 
 interface Extra {
   readonly token?: string | undefined
   readonly tls?: ServerTls
-  /** Where its notifications come from, if not straight from the database. */
+  /** Where its notifications come from, if not directly from the database. */
   readonly notificationsUrl?: string
 }
 
@@ -60,7 +60,7 @@ export async function openInstance(databaseUrl: string, extra: Extra = {}): Prom
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo
   onTestFinished(async () => {
-    // A client may have opened a connection and sent nothing on it, which a server waits for.
+    // A client may have opened a connection without sending anything on it, and a server waits for it.
     await closeServer(app, 200)
     await feed.close()
     await platform.close()
@@ -70,7 +70,7 @@ export async function openInstance(databaseUrl: string, extra: Extra = {}): Prom
   return { platform, feed, app, port, internalUrl: `${extra.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`, logged }
 }
 
-/** `Thing 3a1c` taken apart. */
+/** `Thing 3a1c`, parsed. */
 export function credentialOf(authorization: string): Credential {
   const [scheme, secret] = authorization.split(' ') as ['Thing' | 'Bearer', string]
   return { scheme, secret }

@@ -1,12 +1,12 @@
-// The internal listener over TLS, for clients of one authority alone.
+// The internal listener over TLS, only for clients of one authority.
 //
-// fixtures/ holds an authority, a certificate of it for each side, and one of nobody's, made once by openssl and valid for a century.
+// fixtures/ holds an authority, a certificate of it for each side, and one of no authority, made once with openssl and valid for a century.
 
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { readTlsFiles } from '../../../config/tls-files.ts'
 import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
+import { readTlsFiles } from '../../../http/tls-files.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { makeSite } from '../../up/operator.ts'
 import { controlPlaneOutage, recordingLogger } from '../platform.ts'
@@ -35,33 +35,33 @@ describeWithPostgres('mutual TLS', postgres => {
   const client = { certFile: fixture('client.pem'), keyFile: fixture('client-key.pem') }
   const stranger = { certFile: fixture('stranger.pem'), keyFile: fixture('stranger-key.pem') }
 
-  test('who shows a certificate of the authority is answered and hears changes, without a token; nobody else is', async () => {
+  test('only clients with a certificate of the authority get answers and changes, without a token', async () => {
     const tls = { cert: pem('server.pem'), key: pem('server-key.pem'), ca: pem('ca.pem') }
     const { platform, internalUrl } = await openInstance(await postgres.createDatabase(), { tls, token: undefined })
     const site = await makeSite(platform.url)
-    const question = { credential: credentialOf(site.device), channel: site.channel, action: 'publish' } as const
+    const request = { credential: credentialOf(site.device), channel: site.channel, action: 'publish' } as const
 
     const known = await openRemote(internalUrl, { ...authority, ...client })
-    expect(await known.authorize(question)).toMatchObject({ allowed: true, publisher: site.thing })
+    expect(await known.authorize(request)).toMatchObject({ allowed: true, publisher: site.thing })
     await vi.waitFor(() => known.check())
-    // Without a certificate, with one of another authority, and where the client does not know the server's authority.
+    // Without a certificate, with one of another authority, and with a client that does not know the server's authority.
     const unknowns = [
-      [authority, /cannot be asked/],
-      [{ ...authority, ...stranger }, /cannot be asked/],
+      [authority, /is unavailable/],
+      [{ ...authority, ...stranger }, /is unavailable/],
       [client, /its certificate is not trusted .*control\.ca_file \(SVC_CONTROL_CA_FILE\)/],
     ] as const
     for (const [shown, reason] of unknowns) {
       const unknown = await openRemote(internalUrl, shown)
-      await expect(unknown.authorize(question)).rejects.toThrow(reason)
-      await expect(unknown.check()).rejects.toThrow(/changes are not heard/)
+      await expect(unknown.authorize(request)).rejects.toThrow(reason)
+      await expect(unknown.check()).rejects.toThrow(/no changes arrive/)
     }
     const plain = await openRemote(internalUrl.replace('https', 'http'), {})
-    await expect(plain.authorize(question)).rejects.toThrow(/cannot be asked/)
+    await expect(plain.authorize(request)).rejects.toThrow(/is unavailable/)
     await expect(plain.reach()).rejects.toThrow(/speaks TLS: write control\.url \(SVC_CONTROL_URL\) with https/)
   })
 })
 
-test('files that are missing, no PEM, or not the key of the certificate are told with the option before anything opens', async () => {
+test('files that are missing, not PEM, or not the key of the certificate are reported with their option before anything is opened', async () => {
   const files = { certFile: fixture('server.pem'), keyFile: fixture('server-key.pem'), caFile: fixture('ca.pem') }
   expect(Object.keys((await readTlsFiles('internal', files))!)).toEqual(['cert', 'key', 'ca'])
   expect(await readTlsFiles('internal', {})).toBeUndefined()

@@ -1,4 +1,4 @@
-// Asks over HTTP, and records all secrets sent or received and all refusals: no secret may occur in a refusal.
+// Sends requests over HTTP, and records all secrets sent or received and all refusals: no secret may occur in a refusal.
 
 import { type Answer, type CallOptions, call } from '../../up/operator.ts'
 
@@ -34,7 +34,7 @@ export function openAsker(url: string): Asker {
   function note(secret: string): void {
     if (secret.length < secretLengthMin) return
     secrets.add(secret)
-    // Of a PEM, what stands alone in a text of any form.
+    // The part of a PEM that is the same in a text of any form.
     const pemLine = /-\n(.+)\n/.exec(secret)?.[1]
     if (pemLine !== undefined) secrets.add(pemLine)
     const [, , signature] = secret.split('.')
@@ -58,7 +58,7 @@ export function openAsker(url: string): Asker {
       if (authorization !== undefined) note(authorization.replace(/^\w+ /, ''))
       noteFields(body)
       const answer = await call(url, method, path, options)
-      // The key of a dead letter is its channel.
+      // The `key` of a dead letter is its channel.
       if (!path.startsWith('/admin/')) noteFields(answer.json)
       if (answer.status >= 400) refusals.push(`${JSON.stringify([...answer.headers])} ${answer.text}`)
       return answer

@@ -1,4 +1,4 @@
-// Certificates: a thing's owner has them made, sees and revokes them; the list of what is revoked is everybody's (SPEC §4, §5).
+// Certificates: a thing's owner issues, views and revokes them; the list of revoked ones is public (SPEC §4, §5).
 
 import { expect } from 'vitest'
 import { type At, isOwner, pageOf, type Row, text, wholePage } from './row.ts'

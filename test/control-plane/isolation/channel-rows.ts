@@ -1,4 +1,4 @@
-// Channels and connections: for their owner alone, and not for administrators.
+// Channels and connections: only for their owner, not for administrators.
 
 import { type At, creationRows, everyUser, isOwner, ownSite, pageOf, type Row, wholePage } from './row.ts'
 import { listQueries } from './thing-rows.ts'

@@ -1,4 +1,4 @@
-// Groups: changed by their creator and the administrator, seen by their members too; things are assigned by their owner or the administrator.
+// Groups: changed by their creator and the administrator, and visible to their members too; things are added by their owner or the administrator.
 
 import { type At, everyUser, isAdministrator, isMember, isOwner, mayControl, ownSite, pageOf, type Row, text, wholePage } from './row.ts'
 import { listQueries } from './thing-rows.ts'
@@ -18,7 +18,7 @@ const groupOf = (name: string, id: string, owner: string) => ({
 })
 const groupsPage = (groups: readonly unknown[]) => pageOf('groups', groups, { order: '', direction: 'asc', level: 1, name: '' })
 
-/** Those that the caller made or is a member of. */
+/** Those that the caller created or is a member of. */
 function groupsOf(at: At): unknown[] {
   const { world, caller, site } = at
   const own = ownSite(at)
@@ -132,7 +132,7 @@ export const groupRows: readonly Row[] = [
     allowed: maySee,
     status: 200,
     request: at => ({ ...group(at), query: wholePage }),
-    // Whole for members.
+    // Whole things for members.
     answer: ({ caller, site }) => pageOf('things', [isAdministrator.includes(caller) ? { id: site.thing.id } : site.thing], {}),
     queries: ['?offset=5&limit=5'],
   },
@@ -178,7 +178,7 @@ export const groupRows: readonly Row[] = [
     ...route,
     route: 'DELETE /groups/{group}/members',
     what: 'users',
-    // A user leaves a group by themselves.
+    // A user may leave a group.
     allowed: [...mayControl, 'member'],
     status: 204,
     changes: 'site',

@@ -1,12 +1,12 @@
-// Asks the rows of the isolation matrix: each caller in turn, absent and foreign ids in place of the right ones, and lists that hold one of them.
+// Sends the requests of the isolation matrix: as each caller in turn, with absent ids and another user's in place of the right ones, and with lists that contain one of them.
 
-import type { Database } from '../../../config/postgres/database.ts'
+import type { Database } from '../../../database/database.ts'
 import type { Answer } from '../../up/operator.ts'
 import { absentId } from '../platform.ts'
 import { type Asked, type Named, namedIn, type Row, statusFor, userOf } from './row.ts'
 import { type Caller, callers, type Site, type World } from './world.ts'
 
-/** What the tables of the control plane hold, but for the audit log and the counts of failures: a digest of each. */
+/** A digest of each table of the control plane, except the audit log and the counts of failures. */
 export type Snapshot = () => Promise<Readonly<Record<string, string>>>
 
 export async function openSnapshot(database: Database): Promise<Snapshot> {
@@ -16,7 +16,7 @@ export async function openSnapshot(database: Database): Promise<Snapshot> {
   const digest = (name: string): string =>
     `SELECT '${name}' AS name, md5(coalesce(string_agg(held::text, '|' ORDER BY held::text), '')) AS digest FROM control_plane."${name}" AS held`
   const sql = tables.map(({ name }) => digest(name)).join(' UNION ALL ')
-  // The transactions that have written so far: while they are the same no table has changed, and digests take most of the time.
+  // The ids of transactions that have written so far: while they are the same no table has changed. Saves digests, which take most of the time.
   let [written, digests]: [string, Record<string, string>] = ['', {}]
   return async () => {
     const [row] = await database.query<{ written: string }>('SELECT pg_current_snapshot()::text AS written')
@@ -36,7 +36,7 @@ export interface Cell {
 
 const forbidden = 'failed to perform authorization over the entity'
 
-/** How many requests the matrix has asked. */
+/** How many requests the matrix has sent. */
 export const asked = { cells: 0 }
 
 export async function ask(world: World, row: Row, caller: Caller, request: Asked): Promise<Answer> {
@@ -94,13 +94,12 @@ const bodyOf = ({ json, text }: Answer): unknown => json ?? text
 /** A 403 has no detail, except for API keys where only tokens are accepted. */
 function refusalOf(status: number, got: unknown): unknown {
   const { detail, request_id: request } = got as { detail?: string; request_id?: unknown }
-  if (status === 401)
-    return { error: 'no credentials, or credentials that are not valid', code: 'unauthenticated', status, detail, request_id: request }
+  if (status === 401) return { error: 'missing or invalid credentials', code: 'unauthenticated', status, detail, request_id: request }
   const isOfKey = detail?.startsWith('an API key may not do this') === true
   return { error: forbidden, code: 'forbidden', status, ...(isOfKey ? { detail } : {}), request_id: request }
 }
 
-/** A request in which one id stands for another, and whether that is refused. */
+/** A request in which one id is replaced by another, and whether that is refused. */
 export interface Substitution {
   readonly name: Named
   readonly caller: Caller
@@ -108,12 +107,12 @@ export interface Substitution {
   readonly requests: Readonly<Record<string, Asked>>
 }
 
-/** In hex, where that is asked for. */
+/** In hex, if the request wants that. */
 const absentOf = (name: Named): string => (name === 'certificate' ? absentId.replaceAll('-', '') : absentId)
 
 const ofAVersion = { 'if-match': '"99"' }
 
-/** Requests of a row with each id that it names replaced: by one that is absent and, where that makes a difference, by a stranger's. */
+/** Requests of a row with each of its ids replaced: by an absent one and, if that makes a difference, by a stranger's. */
 export function substitutionsOf(world: World, row: Row, site: Site): Substitution[] {
   return (['owner', 'administrator'] as const).flatMap(caller => {
     const good = row.request({ world, site, caller })
@@ -136,7 +135,7 @@ export function substitutionsOf(world: World, row: Row, site: Site): Substitutio
   })
 }
 
-/** The good request of an allowed caller, with one more id in front of and behind each list of ids in its body. */
+/** The valid request of an allowed caller, with one more id before and after each list of ids in its body. */
 export function mixturesOf(world: World, row: Row): { caller: Caller; requests: Record<string, Asked> } {
   const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
   const { site } = world
@@ -155,7 +154,7 @@ export function mixturesOf(world: World, row: Row): { caller: Caller; requests: 
   return { caller, requests }
 }
 
-/** All that a client can see of an answer, without what differs in every answer. */
+/** Everything that a client can see of an answer, except the parts that differ in every answer. */
 export function seenOf({ status, headers, text }: Answer): object {
   const own = new Set(['date', 'x-request-id'])
   const seen = [...headers].filter(([name]) => !own.has(name))

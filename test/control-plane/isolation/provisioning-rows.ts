@@ -1,4 +1,4 @@
-// Mappings and bootstrap configurations: who may make, see, change and delete them, and fetch what devices fetch (SPEC §4, §5).
+// Mappings and bootstrap configurations: who may create, view, change and delete them, and fetch as a device (SPEC §4, §5).
 
 import { expect } from 'vitest'
 import { type At, everyUser, isOwner, ownSite, pageOf, type Row, uuid, wholePage } from './row.ts'
@@ -132,6 +132,14 @@ export const provisioningRows: readonly Row[] = [
     allowed: [],
     status: 204,
     request: ({ site }) => ({ parameters: { external_id: site.device.id } }),
+    answer: () => undefined,
+  },
+  {
+    takes: 'external keys',
+    route: 'POST /things/bootstrap/{external_id}/csr',
+    allowed: [],
+    status: 201,
+    request: ({ site }) => ({ parameters: { external_id: site.device.id }, body: { csr: 'a signing request' } }),
     answer: () => undefined,
   },
 ]

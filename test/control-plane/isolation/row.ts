@@ -1,10 +1,10 @@
-// A row of the isolation matrix: a route with a good request, the callers who may ask it, and their answers (SPEC §4, §5).
+// A row of the isolation matrix: a route with a valid request, the callers who may send it, and their answers (SPEC §4, §5).
 
 import { expect } from 'vitest'
 import { type Caller, idsOf, type Site, thingKeys, type UserName, userKeys, users, type World } from './world.ts'
 
 export interface Asked {
-  /** Of the path: `{ thing: '…' }`. */
+  /** Parameters of the path: `{ thing: '…' }`. */
   readonly parameters?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
   readonly body?: object
@@ -27,12 +27,12 @@ export interface Row {
   /** Callers with such a credential are refused with 403, and all others with 401. */
   readonly takes: 'tokens' | 'thing keys' | 'both' | 'external keys'
   readonly allowed: readonly Caller[]
-  /** Of a success. */
+  /** The status of a success. */
   readonly status: number
   readonly request: (at: At) => Asked
   /** The body of a success: JSON, or a text. */
   readonly answer: (at: At) => unknown
-  /** Makes what the request is about, where a site has none of it. May run again. */
+  /** Creates the object of the request, if a site has none. May run again. */
   readonly prepare?: (at: At) => Promise<void>
   /** What a success changes: the site, so that each caller gets its own, or something else. */
   readonly changes?: 'site' | 'more'
@@ -44,22 +44,22 @@ export interface Row {
   readonly isVersioned?: true
   /** The answer never ends. */
   readonly isStream?: true
-  /** Ids that may be absent or another's without a refusal, where the caller has the right to the rest. */
+  /** Ids that may be absent or another user's without a refusal, if the caller has the right to the rest. */
   readonly tolerates?: readonly Named[]
   /** More queries, with other plans. */
   readonly queries?: readonly string[]
 }
 
-/** What a request may name. */
+/** The ids that a request may contain. */
 export type Named = keyof Site | 'owner' | 'bystander'
 
-/** Callers with a relation on the site's thing, be it through a group. */
+/** Callers with a relation on the site's thing, also through a group. */
 export const mayRead: readonly Caller[] = ['owner', 'ownerKey', 'reader', 'member', 'memberByGroup']
 export const mayWrite: readonly Caller[] = ['owner', 'ownerKey', 'writer', 'member', 'memberByGroup']
 export const mayDelete: readonly Caller[] = ['owner', 'ownerKey', 'deleter', 'member', 'memberByGroup']
 export const isOwner: readonly Caller[] = ['owner', 'ownerKey']
 export const isAdministrator: readonly Caller[] = ['administrator', 'administratorKey']
-/** Of a group: its creator, and the administrator. */
+/** Callers who control a group: its creator, and the administrator. */
 export const mayControl: readonly Caller[] = [...isOwner, ...isAdministrator]
 export const isMember: readonly Caller[] = ['member', 'memberByGroup']
 export const everyUser: readonly Caller[] = [...users, ...userKeys]
@@ -116,7 +116,7 @@ export function creationRows(kind: 'things' | 'channels', more: object): Row[] {
   ]
 }
 
-/** Every id that a request may name, and the same of the stranger; undefined where that makes no difference. */
+/** Every id that a request may contain, and the stranger's counterpart; undefined if that makes no difference. */
 export function namedIn(
   { users: { owner, stranger }, bystander, foreign }: World,
   site: Site,

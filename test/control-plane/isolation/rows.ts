@@ -1,6 +1,6 @@
-// Every route of the control plane, each with good requests: for all tests that ask every route.
+// Every route of the control plane, each with valid requests: for all tests that call every route.
 
-import { createServer, type HttpServer } from '../../../config/http/server.ts'
+import { createServer, type HttpServer } from '../../../http/server.ts'
 import { recordingLogger } from '../platform.ts'
 import { certificateRows } from './certificate-rows.ts'
 import { channelRows } from './channel-rows.ts'

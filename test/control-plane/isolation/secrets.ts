@@ -11,7 +11,7 @@ export function leaksOf(texts: Readonly<Record<string, string>>, secrets: Iterab
   )
 }
 
-/** A key as bytes in the forms that a text can hold it in. */
+/** The forms in which a text can contain the bytes of a key. */
 export function formsOf(key: Uint8Array): string[] {
   const bytes = Buffer.from(key)
   return [
@@ -23,7 +23,7 @@ export function formsOf(key: Uint8Array): string[] {
   ]
 }
 
-/** Requests that are wrong in some way and hold a secret, each in a place where a client may put one by mistake. */
+/** Invalid requests that contain a secret, each in a place where a client may put one by mistake. */
 export async function askWithHiddenSecrets({ call, secrets, url }: Asker): Promise<void> {
   let serial = 0
   const hidden = (): string => {

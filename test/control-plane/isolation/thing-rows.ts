@@ -1,4 +1,4 @@
-// Things: who may create, see, change, share and delete them (SPEC §5).
+// Things: who may create, view, change, share and delete them (SPEC §5).
 
 import {
   type At,
@@ -25,7 +25,7 @@ function ownThings(at: At): Thing[] {
   return own === undefined ? [] : [own.thing, own.otherThing, own.leftThing]
 }
 
-/** Besides the own ones, those of others that one may read. */
+/** The caller's own things, and those of others that they may read. */
 function readableThings(at: At): Thing[] {
   const isShared = userOf(at.caller) !== 'owner' && mayRead.includes(at.caller)
   return isShared ? [at.site.thing] : ownThings(at)
@@ -33,7 +33,7 @@ function readableThings(at: At): Thing[] {
 
 const filters = ['', 'name=ensor', 'metadata=%7B%22site%22%3A%22site-3%22%7D', 'name=1&metadata=%7B%22site%22%3A%22site-3%22%7D']
 const orders = ['', 'order=id', 'order=name', 'dir=desc', 'order=name&dir=desc']
-/** Every filter in every order, and a page far behind. */
+/** Every filter in every order, and a page with a large offset. */
 export const listQueries = filters.flatMap(filter => orders.map(order => `?${filter}&${order}`)).concat('?offset=50&limit=100')
 
 const share = (policies: readonly string[]) => (at: At) => ({ ...thing(at), body: { user_ids: [at.world.bystander.id], policies } })

@@ -143,7 +143,7 @@ export const userRows: readonly Row[] = [
   {
     ...route,
     route: 'DELETE /keys/{key}',
-    // To have none of this id is what is asked for.
+    // The request only asks that the caller has no key of this id.
     allowed: everyUser,
     status: 204,
     changes: 'site',

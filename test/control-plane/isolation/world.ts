@@ -1,11 +1,11 @@
-// The world of the isolation tests: what an owner and a stranger have, the relation of each user to what the owner has, and how all of them ask.
+// The world of the isolation tests: what an owner and a stranger have, the relation of each user to the owner's things, and their credentials.
 
 import { deriveKey } from '../../../config/secrets.ts'
 import { openTokens } from '../../../control-plane/tokens/store.ts'
 import { type Answer, expectStatus } from '../../up/operator.ts'
 import type { Asker } from './asker.ts'
 
-/** With a token each: what they have on the site's thing is in their names; a member is one of the group that it is in. */
+/** Each with a token: their name is their relation to the site's thing; a member is in a group that the thing is in. */
 export const users = ['owner', 'stranger', 'reader', 'writer', 'deleter', 'member', 'memberByGroup', 'removed', 'administrator'] as const
 export const userKeys = ['ownerKey', 'administratorKey'] as const
 export const thingKeys = ['connectedThing', 'otherThing', 'leftThing'] as const
@@ -35,9 +35,9 @@ export interface Site {
   /** Shared with the group of things. */
   readonly usersGroup: string
   readonly apiKey: { readonly id: string; readonly value: string }
-  /** What the thing fetches its bootstrap configuration by. */
+  /** The credential with which the thing fetches its bootstrap configuration. */
   readonly device: { readonly id: string; readonly key: string }
-  /** The serial of the thing's. */
+  /** The serial of the thing's certificate. */
   readonly certificate: string
 }
 
@@ -52,7 +52,7 @@ export interface User {
 export interface World {
   readonly asker: Asker
   readonly users: Readonly<Record<UserName, User>>
-  /** Whom rights are given to; asks nothing. */
+  /** A user to give rights to; sends no requests. */
   readonly bystander: User
   /** All registered users. */
   readonly registered: readonly Pick<User, 'id' | 'email'>[]
@@ -78,7 +78,7 @@ export interface WorldParts {
   readonly prepare?: (site: Site) => Promise<void>
 }
 
-/** What of a site a request may name, by its kind. */
+/** The ids of a site that a request may contain, by kind. */
 export function idsOf({ thing, otherThing, leftThing, apiKey, device, ...rest }: Site): Record<keyof Site, string> {
   return { ...rest, thing: thing.id, otherThing: otherThing.id, leftThing: leftThing.id, apiKey: apiKey.id, device: device.id }
 }
@@ -153,7 +153,7 @@ export async function openWorld({ asker, administrator, masterKey, prepare = asy
 
 type Relation = (site: Site) => readonly [method: string, path: string, body: object]
 
-/** What makes the users of a world what their names say. */
+/** Gives the users of a world the relations in their names. */
 function relationsOf({ reader, writer, deleter, member, memberByGroup, removed }: World['users']): Relation[] {
   const share =
     ({ id }: User, right: string): Relation =>

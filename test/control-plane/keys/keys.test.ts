@@ -1,4 +1,4 @@
-// API keys over HTTP: issued and shown once, used where a token is, limited in what they may do, and gone when revoked.
+// API keys over HTTP: issued and shown once, used in place of a token, limited in what they may do, and refused once revoked.
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call, makeSite } from '../../up/operator.ts'
@@ -14,7 +14,7 @@ describePlatform('API keys', platform => {
   const issue = async (body: object = {}, authorization = user.token) =>
     (await ask('POST', '/keys', body, authorization)).json as { id: string; value: string; issued_at: string; expires_at?: string }
 
-  test('a key is shown once, and is the user wherever a token is; revoked it is nobody', async () => {
+  test('a key is shown once, and authenticates its user wherever a token does, until it is revoked', async () => {
     const answer = await ask('POST', '/keys', { name: 'export' })
     expect([answer.status, answer.headers.get('cache-control')]).toEqual([201, 'no-store'])
     const { id, value } = answer.json as { id: string; value: string }
@@ -54,13 +54,13 @@ describePlatform('API keys', platform => {
     ['seconds', { duration: 3600 }, 3600],
     ['nanoseconds', { type: 2, duration: 7_200_000_000_000 }, 7200],
     ['an instant', { expires_at: new Date(Date.now() + 3_600_000).toISOString() }, 3600],
-  ])('with %s it ends in time', async (_name, body, seconds) => {
+  ])('with %s it expires in time', async (_name, body, seconds) => {
     const { expires_at: end } = await issue(body)
     if (seconds === undefined) expect(end).toBeUndefined()
     else expect(Math.abs(Date.parse(end!) - Date.now() - seconds * 1000)).toBeLessThan(300_000)
   })
 
-  test('a key that has ended opens nothing', async () => {
+  test('an expired key is refused', async () => {
     const { value } = await issue({ duration: 1 })
     const status = async (): Promise<number> => (await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).status
     expect(await status()).toBe(200)
@@ -80,7 +80,7 @@ describePlatform('API keys', platform => {
     expect((await ask('POST', '/keys', body)).status).toBe(400)
   })
 
-  test('a key makes no further keys and changes no password: it does not outlive its revocation', async () => {
+  test('a key can neither issue keys nor change a password, so its effect ends with its revocation', async () => {
     const authorization = `Bearer ${(await issue()).value}`
     for (const [method, path, body] of [
       ['POST', '/keys', {}],
@@ -91,7 +91,7 @@ describePlatform('API keys', platform => {
     }
   })
 
-  test('it reads the channels of its user, until it ends, and publishes to none', async () => {
+  test('it may read the channels of its user until it expires, and may not publish', async () => {
     const site = await makeSite(platform().url)
     const { id, value } = await issue({ duration: 3600 }, site.owner)
     const access = (action: 'read' | 'publish') =>
@@ -113,7 +113,7 @@ describePlatform('API keys', platform => {
     expect(await access('read')).toEqual({ allowed: false, reason: 'unauthenticated' })
   })
 
-  test('one that is none is limited where it comes from, on every way in; a right one is not', async () => {
+  test('an unknown key is limited at its address, on every route; a valid one is not', async () => {
     const wrong = `sluice_${'x'.repeat(43)}`
     const { value } = await issue()
     const status = async (key: string): Promise<number> => (await ask('GET', '/users/profile', undefined, `Bearer ${key}`)).status

@@ -1,4 +1,4 @@
-// Policies over HTTP: set, removed and explained by the administrator alone (SPEC §4, §5).
+// Policies over HTTP: set, removed and explained only by the administrator (SPEC §4, §5).
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
@@ -23,7 +23,7 @@ describePlatform('policies', platform => {
   const explain = async (subject: string, relation: string, object: string): Promise<Record<string, unknown>> =>
     (await ask('GET', `/policies/explain?${new URLSearchParams({ subject, relation, object }).toString()}`)).json!
 
-  test('a policy holds from its answer on, and no more from the answer of its removal on', async () => {
+  test('a policy is in effect once it is answered, until its removal is answered', async () => {
     const thing = await makeThing()
     const body = { subjects: [user.id.toUpperCase()], object: thing, policies: ['read', 'write'] }
     expect(await sees(thing)).toBe(403)
@@ -36,7 +36,7 @@ describePlatform('policies', platform => {
     expect((await ask('PUT', '/policies', body)).status).toBe(204)
   })
 
-  test('everybody, by *, and the objects users and authorities', async () => {
+  test('everyone, by *, and the objects users and authorities', async () => {
     const thing = await makeThing()
     await ask('POST', '/policies', { subjects: ['*'], object: thing, policies: ['read'] })
     expect(await sees(thing)).toBe(200)
@@ -52,7 +52,7 @@ describePlatform('policies', platform => {
     expect((await ask('POST', '/policies', member, user.token)).status).toBe(403)
   })
 
-  test('the last administrator who is not disabled stays one, also when two are removed at once', async () => {
+  test('the last administrator who is not disabled cannot be removed, also by two concurrent removals', async () => {
     const own = (await explain(user.id, 'member', 'authorities'))['allowed']
     expect(own).toBe(false)
     const rows = await platform().database.query<{ subject: string }>(
@@ -71,7 +71,7 @@ describePlatform('policies', platform => {
     await ask('POST', '/policies', { subjects: [user.id], object: 'authorities', policies: ['member'] })
     const statuses = (await Promise.all([remove(chief!), remove(user.id)])).map(({ status }) => status)
     expect(statuses.filter(status => status === 204)).toHaveLength(1)
-    // Whoever is left puts the chief back.
+    // The remaining one makes the chief an administrator again.
     for (const by of [administrator, user.token])
       await ask('POST', '/policies', { subjects: [chief], object: 'authorities', policies: ['member'] }, by)
     await remove(user.id)
@@ -80,9 +80,9 @@ describePlatform('policies', platform => {
 
   test.each<[string, number, object]>([
     ['a relation outside the five', 400, { subjects: [absentId], object: absentId, policies: ['access'] }],
-    ['a subject that is no id', 400, { subjects: ['me'], object: absentId, policies: ['read'] }],
+    ['an invalid subject', 400, { subjects: ['me'], object: absentId, policies: ['read'] }],
     ['the members of a group as subject', 400, { subjects: [`${absentId}#member`], object: absentId, policies: ['read'] }],
-    ['an object that is no name', 400, { subjects: [absentId], object: 'things', policies: ['read'] }],
+    ['an invalid object', 400, { subjects: [absentId], object: 'things', policies: ['read'] }],
     ['no subject', 400, { subjects: [], object: absentId, policies: ['read'] }],
     ['no policy', 400, { subjects: [absentId], object: absentId, policies: [] }],
     ['no object', 400, { subjects: [absentId], policies: ['read'] }],
@@ -92,7 +92,7 @@ describePlatform('policies', platform => {
     expect((await ask('POST', '/policies', body)).status).toBe(status)
   })
 
-  test('nobody but the administrator sets policies or has them explained', async () => {
+  test('only the administrator can set policies or have them explained', async () => {
     const body = { subjects: [user.id], object: 'authorities', policies: ['member'] }
     for (const [method, path] of [
       ['POST', '/policies'],
@@ -104,7 +104,7 @@ describePlatform('policies', platform => {
     }
   })
 
-  test('administrators are named one by one, and by an administrator who shows a token', async () => {
+  test('administrators are added one by one, and by an administrator with a token', async () => {
     const anyUser = { subjects: ['*'], object: 'authorities', policies: ['member'] }
     expect((await ask('POST', '/policies', anyUser)).status).toBe(400)
     const key = `Bearer ${(await ask('POST', '/keys', {})).json!['value'] as string}`
@@ -139,7 +139,7 @@ describePlatform('policies', platform => {
     for (const [nth, [status, asked]] of asks.entries()) expect([nth, (await asked()).status]).not.toEqual([nth, status])
   })
 
-  test('why something is allowed is told by the policies that lead to it, and in words', async () => {
+  test('an explanation has the policies that lead to the object, and the same in words', async () => {
     const thing = await makeThing()
     const makeGroup = async () =>
       (await ask('POST', '/groups', { name: 'g' }, owner.token)).headers.get('location')!.replace('/groups/', '')
@@ -167,7 +167,7 @@ describePlatform('policies', platform => {
     })
   })
 
-  test('what is allowed through more groups than are looked through is said to be', async () => {
+  test('the explanation says so if access comes through more groups than are searched', async () => {
     const [thing, crowded] = [await makeThing(), await platform().user()]
     await platform().database.execute(`
       WITH ids AS (SELECT gen_random_uuid()::text AS id FROM generate_series(1, 1100))
@@ -177,7 +177,7 @@ describePlatform('policies', platform => {
     expect(await explain(crowded.id, 'read', thing)).toEqual({
       allowed: true,
       because: [],
-      explanation: `${crowded.id} has read on ${thing}: it is given through more groups than are looked through (1000, within 3 s)`,
+      explanation: `${crowded.id} has read on ${thing}: it is given through more groups than are searched (1000, within 3 s)`,
     })
     await platform().database.query('DELETE FROM control_plane.tuples WHERE object = $1', [absentId])
   })

@@ -1,7 +1,6 @@
-// Adding the automatic policies that are missing, in both policy stores: what is added, what is left alone, and beside what else.
+// Adding missing automatic policies, in both policy stores: what is added, what is skipped, and concurrent deletions.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
 import { openAuditLog } from '../../../control-plane/audit/store.ts'
 import { openChanges } from '../../../control-plane/changes.ts'
 import type { ThingId } from '../../../control-plane/ids.ts'
@@ -11,6 +10,7 @@ import type { Policy, PolicyObject, PolicyStore } from '../../../control-plane/p
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import { type RepairOptions, repairPolicies } from '../../../control-plane/policies/repair.ts'
 import { openWrites } from '../../../control-plane/writes.ts'
+import type { Database } from '../../../database/database.ts'
 import { describeWithOpenFga } from '../../servers/openfga.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { describeOnDatabases, openPlatform, ownPolicies, type Platform, recordingLogger, type User } from '../platform.ts'
@@ -55,7 +55,7 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     return Object.fromEntries(repaired.map(({ name, policies }) => [name, policies]))
   }
   const remove = (policies: readonly Policy[]): Promise<unknown> => store.transaction((_, changes) => changes.remove(policies))
-  /** Of these objects, and of `users` those of the user. */
+  /** The policies of these objects, and those of the user on `users`. */
   async function policiesOf(user: User, objects: readonly string[]): Promise<string[]> {
     const lists = await Promise.all(objects.map(object => store.list({ object: object as PolicyObject })))
     const ofUser = await store.list({ object: 'users', subject: user.id as never })
@@ -83,7 +83,7 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     return { owner, friend, thing, group, before }
   }
 
-  test('users, things and groups without policies have after it those that they were made with, and may do again what they could', async () => {
+  test('after a repair users, things and groups have the policies that creation gives them, and access works again', async () => {
     const { owner, friend, thing, group, before } = await stripped()
     expect([await createThing(owner), await view(owner, thing), await view(friend, thing)]).toEqual([403, 403, 403])
     await repair()
@@ -111,10 +111,10 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     expect(await repair()).toEqual(counted)
   })
 
-  test('what an administrator removed of users, things and groups that are newer than --before stays removed', async () => {
+  test('policies that an administrator removed from users, things and groups newer than --before stay removed', async () => {
     await repair()
     const old = await stripped()
-    const [{ instant: before } = { instant: '' }] = await database().query<{ instant: string }>('SELECT now()::text AS instant')
+    const [{ timestamp: before } = { timestamp: '' }] = await database().query<{ timestamp: string }>('SELECT now()::text AS timestamp')
     const young = await stripped()
     const authorization = await platform.administrator()
     const pairs = [
@@ -138,7 +138,7 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     ])
   })
 
-  test('more than a batch is done in transactions of a thousand, each with its line', async () => {
+  test('more than a batch is repaired in transactions of a thousand, each with its line', async () => {
     await repair()
     const lines = await linesOfAudit()
     await database().query(
@@ -159,8 +159,8 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     test.each([
       ['a thing', 'DELETE FROM control_plane.things WHERE id = $1'],
       ['the membership of a thing', 'DELETE FROM control_plane.group_things WHERE thing = $1'],
-    ])('%s that is deleted at that moment is given no policies', async (what, sql) => {
-      // The embedded database does one thing after the other.
+    ])('%s that is deleted at that moment gets no policies', async (what, sql) => {
+      // The embedded database runs one transaction after the other.
       if (database().kind === 'embedded') return
       const { thing, group } = await stripped()
       const deleting = Promise.withResolvers<void>()

@@ -1,9 +1,10 @@
-// The content of a bootstrap configuration: which placeholders there are, what fills them, and what the edge agent is given besides.
+// The content of a bootstrap configuration: its placeholders, what fills them, and the additional values for the edge agent.
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { parseJsonText } from '../../../config/http/json-body.ts'
-import { type ContentValues, fillContent } from '../../../control-plane/provisioning/layout.ts'
+import { fillContent } from '../../../control-plane/provisioning/content.ts'
+import type { ContentValues } from '../../../control-plane/provisioning/layout.ts'
+import { parseJsonText } from '../../../http/requests/json-body.ts'
 import { faultsOf, layoutOf } from './layouts.ts'
 
 const pem = '-----BEGIN CERTIFICATE-----\nMIIB+"quoted" \\ back\r\n$& $1 {{thing.key}}\n-----END CERTIFICATE-----\n'
@@ -16,23 +17,22 @@ const values: ContentValues = {
     { id: 'plain-id', name: 'p', metadata: {} },
     { id: 'export-id', name: 'e', metadata: { type: 'export' } },
   ],
-  certificate: { clientCert: pem, clientKey: 'key\n', caCert: 'ca' },
 }
 const filled = (content: Record<string, unknown>, of: ContentValues = values) => JSON.parse(fillContent(content, of)) as unknown
 
 test.each([
   ['external_id', 'gw-1'],
   ['thing.id', 'thing-id'],
-  ['thing.key', 'thing-key'],
+  ['thing.key', '{{thing.key}}'],
   ['thing.name', 'a "gateway"'],
   ['channel.control.id', 'control-id'],
   ['channel.data.name', 'd'],
   ['channel.2.id', 'plain-id'],
   ['channel.0.id', 'control-id'],
-  ['certificate.client_cert', pem],
-  ['certificate.client_key', 'key\n'],
-  ['certificate.ca_cert', 'ca'],
-])('{{%s}} is filled, alone and within a text', (name, value) => {
+  ['certificate.client_cert', '{{certificate.client_cert}}'],
+  ['certificate.client_key', '{{certificate.client_key}}'],
+  ['certificate.ca_cert', '{{certificate.ca_cert}}'],
+])('{{%s}} is filled, alone and within a text; placeholders of certificates stay until a fetch', (name, value) => {
   expect(filled({ alone: `{{${name}}}`, spaced: `{{ ${name} }}`, within: `a/{{${name}}}/b/{{${name}}}` })).toEqual({
     alone: value,
     spaced: value,
@@ -40,18 +40,12 @@ test.each([
   })
 })
 
-test('without a certificate, or without its key, their placeholders are empty', () => {
-  const { certificate: _, ...without } = values
-  expect(filled({ a: '[{{certificate.client_cert}}]' }, without)).toEqual({ a: '[]' })
-  expect(filled({ a: '[{{certificate.client_key}}]' }, { ...values, certificate: { clientCert: pem, caCert: 'ca' } })).toEqual({ a: '[]' })
-})
-
-test('a channel whose type is a number takes no number of another', () => {
+test('a channel whose type is a number does not replace the number of another', () => {
   const channels = ['1', '0'].map(type => ({ id: `of type ${type}`, name: '', metadata: { type } }))
   expect(filled({ a: '{{channel.0.id}}', b: '{{channel.1.id}}' }, { ...values, channels })).toEqual({ a: 'of type 1', b: 'of type 0' })
 })
 
-test('types of the file stay, at every depth', () => {
+test('the types of the file are kept, at every depth', () => {
   const content = { port: '9000', qos: 0, retain: true, none: {}, list: [{ deep: ['{{thing.id}}', 2] }] }
   expect(filled(content)).toEqual({ ...content, list: [{ deep: ['thing-id', 2] }] })
 })
@@ -59,14 +53,14 @@ test('types of the file stay, at every depth', () => {
 test.each([
   ['empty', { username: '', password: '', channel: '', control: '', data: '' }],
   ['absent', {}],
-])('what the edge agent expects is filled where it is %s', (_name, given) => {
+])('the keys that the edge agent expects are filled if they are %s', (_name, given) => {
   expect(filled({ agent: { mqtt: { url: 'u', ...given }, channels: { ...given } }, export: { mqtt: { ...given } } })).toMatchObject({
-    agent: { mqtt: { url: 'u', username: 'thing-id', password: 'thing-key' }, channels: { control: 'control-id', data: 'data-id' } },
-    export: { mqtt: { username: 'thing-id', password: 'thing-key', channel: 'export-id' } },
+    agent: { mqtt: { url: 'u', username: 'thing-id', password: '{{thing.key}}' }, channels: { control: 'control-id', data: 'data-id' } },
+    export: { mqtt: { username: 'thing-id', password: '{{thing.key}}', channel: 'export-id' } },
   })
 })
 
-test('what is set stays, a section that is not there is not made, and what is no section is left alone', () => {
+test('keys that are set stay, an absent section is not added, and a value that is not a section is left alone', () => {
   const mqtt = { username: 'u', password: 'p', channel: 'c' }
   expect(filled({ export: { mqtt } })).toEqual({ export: { mqtt } })
   expect(filled({ agent: { log: {} } })).toEqual({ agent: { log: {} } })
@@ -96,14 +90,18 @@ const known = 'known are external_id, thing.id, thing.key, thing.name, channel.<
 
 test.each([
   ['an unknown one', '{{thing.secret}}', expect.stringContaining(`content.a {{thing.secret}}: there is no such placeholder: ${known}`)],
-  ['one with a slip', '{{thing.ky}}', expect.stringContaining('there is no such placeholder, did you mean {{thing.key}}?: known are')],
+  [
+    'one with a typing error',
+    '{{thing.ky}}',
+    expect.stringContaining('there is no such placeholder, did you mean {{thing.key}}?: known are'),
+  ],
   ['an empty one', '{{}}', expect.stringContaining('there is no such placeholder')],
   [
     'a channel that is not there',
     '{{channel.export.id}}',
     expect.stringMatching(/the layout has no such channel: it has control, data, and by number 0 to 1$/),
   ],
-  ['a number that is not there', '{{channel.2.id}}', expect.stringMatching(/the layout has no such channel/)],
+  ['the number of no channel', '{{channel.2.id}}', expect.stringMatching(/the layout has no such channel/)],
   [
     'a certificate that is not issued',
     '{{certificate.ca_cert}}',
@@ -115,7 +113,7 @@ test.each([
   expect(faultsOf(() => layoutOf(`[bootstrap.content]\na = "${text}"`))).toEqual([fault])
 })
 
-test('certificates are filled where they are issued, and channels of one type go by number', () => {
+test('certificates are filled if they are issued, and channels of one type are named by number', () => {
   expect(layoutOf('[bootstrap]\nx509_provision = true\n[bootstrap.content]\na = "{{certificate.ca_cert}}"').warnings).toEqual([])
   const twice = '[[channels]]\nmetadata = { type = "data" }\n'.repeat(2)
   expect(faultsOf(() => layoutOf(`${twice}[bootstrap.content]\na = "{{channel.data.id}}{{channel.1.id}}"`))).toEqual([
@@ -142,34 +140,33 @@ test.each([
   expect(found).toEqual([typeof fault === 'string' ? fault : expect.stringMatching(fault)])
 })
 
-/** Texts with quotes, newlines, and what means something in a replacement, as PEM and names may have them. */
+/** Texts with quotes, newlines, and special characters of replacements, as PEM and names may have them. */
 const hostile = fc
   .oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('"', '\n', '\\', '$&', "$'", pem.replace('{{thing.key}}', '')))
   .map(text => text.replaceAll('{', '('))
-const valuesOfAll = fc.record({ externalId: hostile, id: hostile, key: hostile, name: hostile, cert: hostile }).map(
-  ({ externalId, id, key, name, cert }): ContentValues => ({
+const value = fc.oneof(hostile, fc.constantFrom('{{certificate.client_key}}', '{{thing.key}}', '{', '{{'))
+const valuesOfAll = fc.record({ externalId: value, id: value, key: value, name: value }).map(
+  ({ externalId, id, key, name }): ContentValues => ({
     externalId,
     thing: { id, key, name },
     channels: [{ id: key, name: id, metadata: { type: 'data' } }],
-    certificate: { clientCert: cert, caCert: name },
   }),
 )
-/** Each placeholder, and what it stands for. */
+/** Each placeholder, and its value. */
 const meaning = new Map<string, (values: ContentValues) => string>(
   Object.entries({
     '{{external_id}}': ({ externalId }) => externalId,
     '{{thing.id}}': ({ thing }) => thing.id,
-    '{{thing.key}}': ({ thing }) => thing.key,
+    // Filled at a fetch.
+    '{{thing.key}}': () => '{{thing.key}}',
     '{{thing.name}}': ({ thing }) => thing.name,
     '{{channel.0.id}}': ({ channels }) => channels[0]!.id,
     '{{channel.data.name}}': ({ channels }) => channels[0]!.name,
-    '{{certificate.client_cert}}': ({ certificate }) => certificate!.clientCert,
-    '{{certificate.ca_cert}}': ({ certificate }) => certificate!.caCert,
   }),
 )
 const parts = fc.array(fc.oneof(hostile, fc.constantFrom(...meaning.keys())))
 
-test('whatever the values are, a text becomes what its parts stand for, and nothing else', () => {
+test('whatever the values are, each part of a text is replaced by its value, and nothing else changes', () => {
   fc.assert(
     fc.property(parts, valuesOfAll, (parts, values) => {
       const expected = parts.map(part => meaning.get(part)?.(values) ?? part).join('')
@@ -190,17 +187,17 @@ const { table: trees } = fc.letrec<{ value: unknown; table: Record<string, unkno
   table: fc.dictionary(hostile, tie('value'), { maxKeys: 4 }),
 }))
 
-test('whatever the content is, it becomes JSON of its shape, without a placeholder', () => {
+test('whatever the content is, it becomes JSON of the same shape, without placeholders', () => {
   fc.assert(
     fc.property(trees, valuesOfAll, (content, values) => {
       const written = fillContent(content, values)
-      expect(written).not.toContain('{{')
+      expect(written.replaceAll('{{thing.key}}', '')).not.toContain('{{')
       expect(shapeOf(parseJsonText(written))).toEqual(shapeOf(content))
     }),
   )
 })
 
-/** Keys, types, numbers and booleans: all but the texts. */
+/** Keys, types, numbers and booleans: everything but the texts. */
 function shapeOf(value: unknown): unknown {
   if (typeof value === 'string') return 'text'
   if (Array.isArray(value)) return value.map(shapeOf)

@@ -1,8 +1,8 @@
-// The example layout for the edge agent: it loads, and what its agents and exports read of it has the types of their own structures.
+// The example layout for the edge agent: it loads, and the values that agents and exports read have the types of their structures.
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { fillContent } from '../../../control-plane/provisioning/layout.ts'
+import { fillContent } from '../../../control-plane/provisioning/content.ts'
 import { readLayout } from '../../../control-plane/provisioning/layout-file.ts'
 
 const path = join(import.meta.dirname, '../../../deploy/provision/edge-agent.toml')
@@ -21,7 +21,7 @@ const mqtt = {
   priv_key_path: 'text',
 } as const
 
-/** The structures that the agent and export decode the content into: a wrong type fails all of it. */
+/** The structures that the agent and export decode the content into: a wrong type makes all of it fail. */
 const structures: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
   'agent.edgex': { url: 'text' },
   'agent.log': { level: 'text' },
@@ -54,13 +54,13 @@ function kindOf(value: unknown): Kind | undefined {
   return Number.isInteger(value) ? 'integer' : undefined
 }
 
-test('it loads without a warning, with the three channels in the order that agents take them', () => {
+test('it loads without a warning, with the three channels in the order in which agents use them', () => {
   expect(warnings).toEqual([])
   expect(settings).toMatchObject({ externalKeyBytesMin: 16 })
   expect(layout.channels.map(({ metadata }) => metadata['type'])).toEqual(['control', 'data', 'export'])
 })
 
-test.each(Object.entries(structures))('its section %s holds every key of the structure, with its type', (name, structure) => {
+test.each(Object.entries(structures))('its section %s has every key of the structure, with its type', (name, structure) => {
   expect(Object.fromEntries(Object.entries(sectionOf(name)).map(([key, value]) => [key, kindOf(value)]))).toEqual(structure)
 })
 
@@ -70,9 +70,9 @@ test('it has no other sections', () => {
 })
 
 test('its credentials, channels and topics are those of the mapping', () => {
-  expect(content['agent']!['mqtt']).toMatchObject({ username: 'thing-id', password: 'thing-key' })
+  expect(content['agent']!['mqtt']).toMatchObject({ username: 'thing-id', password: '{{thing.key}}' })
   expect(content['agent']!['channels']).toEqual({ control: 'control-id', data: 'data-id' })
-  expect(content['export']!['mqtt']).toMatchObject({ username: 'thing-id', password: 'thing-key', channel: 'export-id' })
+  expect(content['export']!['mqtt']).toMatchObject({ username: 'thing-id', password: '{{thing.key}}', channel: 'export-id' })
   expect(content['export']!['routes']).toMatchObject([
     { mqtt_topic: 'channels/data-id/messages', workers: 10 },
     { mqtt_topic: 'channels/export-id/messages', subtopic: 'gateway-1' },

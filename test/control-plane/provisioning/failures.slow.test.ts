@@ -1,23 +1,23 @@
-// A mapping that fails at any of its steps leaves nothing behind, and the same request makes it afterwards.
+// A mapping that fails at any of its steps leaves nothing behind, and the same request then creates it.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Queries } from '../../../config/postgres/database.ts'
+import type { Queries } from '../../../database/database.ts'
 import { takeFaults } from '../../described-answers/faults.ts'
 import { type Answer, call } from '../../up/operator.ts'
-import { startVaultStandIn, type VaultStandIn } from '../certificates/vault-stand-in.ts'
+import { startVaultStandIn, type VaultStandIn } from '../certificates/authorities/vault-stand-in.ts'
 import { describeOnDatabases, openPlatform, type Platform } from '../platform.ts'
 import { fullLayout, openSteps, type Steps, snapshot } from './steps.ts'
 import { certificatesOf } from './vault.ts'
 
 type Meet = (transaction?: Queries) => Promise<unknown>
 
-describeOnDatabases('a mapping that fails', database => {
+describeOnDatabases('a failing mapping', database => {
   let platform: Platform
   let vault: VaultStandIn
   let steps: Steps
   let meet: Meet
   let token: string
-  /** With the commit. */
+  /** Including the commit. */
   let stepsInAll: number
   beforeAll(async () => {
     steps = openSteps(database(), transaction => meet(transaction))
@@ -41,7 +41,7 @@ describeOnDatabases('a mapping that fails', database => {
     steps.arm(step)
     const answer = await map(externalId)
     steps.arm(0)
-    // Meant to be a defect.
+    // Simulates a defect.
     takeFaults()
     return answer
   }
@@ -80,7 +80,7 @@ describeOnDatabases('a mapping that fails', database => {
     expect((await map(behaviour)).status).toBe(201)
   })
 
-  test('where only the answer of the commit is lost, all of it stands, and its certificates too', async () => {
+  test('if only the answer to the commit is lost, everything stays, including its certificates', async () => {
     const valid = vault.valid().length
     const made = await failAt(stepsInAll + 1, refused, 'committed')
     expect([made.status, Object.keys(made.json!['client_key'] as object).length]).toEqual([201, 2])

@@ -1,13 +1,13 @@
-// A process that is killed within a mapping leaves nothing of it, whatever the step; killed behind the commit, it leaves all.
+// A process that is killed during a mapping leaves nothing of it, whatever the step; killed after the commit, it leaves all of it.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openEmbedded } from '../../../config/postgres/embedded.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import type { Database } from '../../../database/database.ts'
+import { openEmbedded } from '../../../database/embedded/embedded.ts'
+import { openServer } from '../../../database/server.ts'
 import { embeddedFolder } from '../../servers/embedded.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { type Answer, call } from '../../up/operator.ts'
@@ -49,7 +49,7 @@ async function mapFirst(database: Database): Promise<{ user: string; stepsInAll:
   return { user: row!.id, stepsInAll }
 }
 
-describeWithPostgres('a process that maps, PostgreSQL server', postgres => {
+describeWithPostgres('a process with mappings, PostgreSQL server', postgres => {
   test('killed at each step, in as many mappings', async () => {
     const url = await postgres.createDatabase()
     const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 4 })
@@ -68,10 +68,10 @@ describeWithPostgres('a process that maps, PostgreSQL server', postgres => {
   }, 120_000)
 })
 
-/** Of the embedded database, which takes one transaction at a time and so a process for each step. */
+/** For the embedded database, which runs one transaction at a time and so needs a process for each step. */
 const stride = 9
 
-test('a process that maps, embedded database: killed at every ninth step, and behind the commit', async () => {
+test('a process with a mapping, embedded database: killed at every ninth step, and after the commit', async () => {
   await using folder = await embeddedFolder()
   let database = await openEmbedded({ folder: folder.path })
   const { user, stepsInAll } = await mapFirst(database)

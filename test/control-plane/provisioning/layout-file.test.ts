@@ -1,4 +1,4 @@
-// The layout file: what it makes, that everything unknown stops a start with its place, and its bounds.
+// The layout file: its layout, its bounds, and that everything unknown stops a start with its place.
 
 import { expect, test } from 'vitest'
 import { defaultLayout } from '../../../control-plane/provisioning/layout.ts'
@@ -12,7 +12,7 @@ test('without a file, and with an empty one, one thing and the channels control 
   expect(layoutOf('').layout).toEqual(defaultLayout)
 })
 
-test('a file makes its things, channels, certificates and content, in its order and with its types', () => {
+test("a file gives the layout's things, channels, certificates and content, in its order and with its types", () => {
   const { layout } = layoutOf(`
 [[things]]
 name = "sensor"
@@ -54,9 +54,9 @@ test.each([
   ['"" for the content', '[bootstrap]\ncontent = ""', {}],
   ['an empty content', '[bootstrap.content]', {}],
   ['a layout without channels', 'channels = []', { channels: [] }],
-  ['none that holds external_id, where no configuration is made', '[bootstrap]\nprovision = false\n[[things]]\nname = "a"', {}],
+  ['no thing with external_id, without a configuration', '[bootstrap]\nprovision = false\n[[things]]\nname = "a"', {}],
   ['a duration in seconds', '[cert]\nttl = "3600"', { certificate: { ttlSeconds: 3_600, keyType: 'rsa', rsaBits: 4096 } }],
-])('%s is right', (_name, text, part) => {
+])('%s is valid', (_name, text, part) => {
   const { layout } = layoutOf(text)
   expect(layout).toMatchObject(part)
   expect(layout.bootstrap).not.toHaveProperty('content')
@@ -65,12 +65,12 @@ test.each([
 const thing = '[[things]]\nmetadata = { external_id = "" }\n'
 
 test.each([
-  ['an unknown key', 'svc_usr = "a"', 'config.toml:1: there is no option svc_usr: did you mean svc_user?'],
-  ['an unknown section', '[bootstap]', 'config.toml:1: there is no option bootstap: did you mean bootstrap?'],
-  ['an unknown key of a section', '[cert]\nkey_bit = 2048', 'config.toml:2: there is no option cert.key_bit: did you mean cert.key_bits?'],
-  ['an unknown key of a thing', `${thing}nmae = "a"`, 'config.toml:3: there is no option things[0].nmae: did you mean things[0].name?'],
-  ['an unknown key below [server]', '[server]\nopne = true', 'config.toml:2: there is no option opne: did you mean open?'],
-  ['a server that is no section', 'server = 1', 'config.toml:1: server is a section: write it as [server]'],
+  ['an unknown key', 'svc_usr = "a"', 'config.toml:1: unknown option svc_usr: did you mean svc_user?'],
+  ['an unknown section', '[bootstap]', 'config.toml:1: unknown option bootstap: did you mean bootstrap?'],
+  ['an unknown key of a section', '[cert]\nkey_bit = 2048', 'config.toml:2: unknown option cert.key_bit: did you mean cert.key_bits?'],
+  ['an unknown key of a thing', `${thing}nmae = "a"`, 'config.toml:3: unknown option things[0].nmae: did you mean things[0].name?'],
+  ['an unknown key below [server]', '[server]\nopne = true', 'config.toml:2: unknown option opne: did you mean open?'],
+  ['a server that is not a section', 'server = 1', 'config.toml:1: server is a section: write it as [server]'],
   [
     'what is given at the top and below [server]',
     'open = true\n[server]\nopen = true',
@@ -78,18 +78,18 @@ test.each([
   ],
   ['a wrong type', '[bootstrap]\nprovision = "yes"', 'config.toml:2: bootstrap.provision is "yes": give true or false'],
   [
-    'content that is no table',
+    'content that is not a table',
     '[bootstrap]\ncontent = "hunter2"',
-    'config.toml:2: bootstrap.content is set to a text that is not shown: give a table, [bootstrap.content], or "" for none',
+    'config.toml:2: bootstrap.content is set (value not shown): give a table, [bootstrap.content], or "" for none',
   ],
-  ['no TOML', 'open = ', /^config\.toml:1.*this is not TOML/],
+  ['a text that is not TOML', 'open = ', /^config\.toml:1.*this is not TOML/],
   ['no things', 'things = []', /^config\.toml:1: things is \[\]: give a list of 1 to 100 items/],
   ['101 things', thing.repeat(101), /^config\.toml:1: things is .*: give a list of 1 to 100 items/],
   ['101 channels', '[[channels]]\n'.repeat(101), /^config\.toml:1: channels is .*: give a list of 0 to 100 items/],
   [
     'two things with external_id',
     thing + thing,
-    'config.toml:3: things.1 holds external_id, and things.0 does too: only one thing can be found by it',
+    'config.toml:3: things.1 holds external_id, but things.0 does too: only one thing can have it',
   ],
   [
     'no thing with external_id',
@@ -104,25 +104,25 @@ test.each([
   [
     'a placeholder in a name',
     '[[channels]]\nname = "{{external_id}}"',
-    'config.toml:2: channels.0.name {{external_id}}: placeholders are filled in bootstrap.content alone',
+    'config.toml:2: channels.0.name {{external_id}}: placeholders are filled only in bootstrap.content',
   ],
   ['a date in metadata', '[[channels]]\nmetadata = { at = 2024-01-01T00:00:00Z }', /^config\.toml:2: channels\.0\.metadata\.at is a date/],
   ['a duration', '[cert]\nttl = "a while"', /^config\.toml:2: cert\.ttl is "a while": give a duration such as 2400h/],
-  ['no duration', '[cert]\nttl = ""', /^config\.toml:2: cert\.ttl is ""/],
-  ['an endless duration', '[cert]\nttl = "900000h"', /^config\.toml:2: cert\.ttl is "900000h": .*to 876000h$/],
+  ['an empty duration', '[cert]\nttl = ""', /^config\.toml:2: cert\.ttl is ""/],
+  ['a duration that is too long', '[cert]\nttl = "900000h"', /^config\.toml:2: cert\.ttl is "900000h": .*to 876000h$/],
   ['a type of key', '[cert]\nkey_type = "dsa"', 'config.toml:2: cert.key_type is "dsa": give rsa or ec'],
   ['bits of a key', '[cert]\nkey_bits = 1024', 'config.toml:2: cert.key_bits is 1024: give one of 2048, 3072, 4096'],
 ])('%s stops the start', (_name, text, fault) => {
   expect(faultsOf(() => layoutOf(text))).toEqual([typeof fault === 'string' ? fault : expect.stringMatching(fault)])
 })
 
-test('a file that is not there is named with the variable', () => {
+test('an absent file is named with its variable', () => {
   expect(faultsOf(() => readLayout('/nowhere/config.toml', { compatibility: 'none', environment: {} }))).toEqual([
-    'config.toml (SVC_PROVISION_CONFIG_PATH): there is no such file: give the path of a TOML file',
+    'config.toml (SVC_PROVISION_CONFIG_PATH): file not found: give the path of a TOML file',
   ])
 })
 
-test('all faults come at once', () => {
+test('all faults are reported at once', () => {
   const text = `${thing}${thing}[cert]\nttl = "x"\nkey_bits = 1\n[bootstrap.content]\na = "{{b}}"`
   expect(faultsOf(() => layoutOf(text))).toHaveLength(4)
 })
@@ -132,7 +132,7 @@ test.each([
   [['data', 'control'], 0],
   [['export', 'control', 'data'], 1],
   [['control'], 1],
-])('channels %j below a content for the edge agent are warned of as it would take them', (types, warnings) => {
+])('the start warns if the edge agent would use the channels %j in the wrong roles', (types, warnings) => {
   const channels = types.map(type => `[[channels]]\nmetadata = { type = "${type}" }\n`).join('')
   expect(layoutOf(`${channels}[bootstrap.content.agent.log]\nlevel = "info"`).warnings).toHaveLength(warnings)
   expect(layoutOf(`${channels}[bootstrap.content.app]\nlevel = "info"`).warnings).toEqual([])

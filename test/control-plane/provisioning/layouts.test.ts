@@ -1,4 +1,4 @@
-// What other layouts make: several things, certificates, content, no connections; and whom a request without a token acts for.
+// Mappings of other layouts: several things, certificates, content, no connections; and the user of a request without a token.
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -6,9 +6,9 @@ import type { CertificatesOptions } from '../../../control-plane/certificates/op
 import type { Layout } from '../../../control-plane/provisioning/layout.ts'
 import type { ProvisionOptions } from '../../../control-plane/provisioning/options.ts'
 import { type Answer, call } from '../../up/operator.ts'
+import { startVaultStandIn } from '../certificates/authorities/vault-stand-in.ts'
 import { ownCertificates } from '../certificates/certificates-options.ts'
 import { readCrl } from '../certificates/openssl.ts'
-import { startVaultStandIn } from '../certificates/vault-stand-in.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
 import { certificatesOf } from './vault.ts'
 
@@ -70,7 +70,7 @@ describeOnDatabases('layouts', database => {
   const fetch = ({ url }: Platform, { external_id: id, external_key: key }: ReturnType<typeof device>): Promise<Answer> =>
     call(url, 'GET', `/things/bootstrap/${id}`, { authorization: `Thing ${key}` })
 
-  test('the name and the external id are those of the one thing that has it, and each thing is connected to each channel', async () => {
+  test('the name and the external id go to the one thing with external_id, and each thing is connected to each channel', async () => {
     const platform = await open(without({}))
     const body = device()
     const { things, channels, whitelisted } = (await map(platform, { ...body, name: 'named' })).json as unknown as Made
@@ -97,7 +97,7 @@ describeOnDatabases('layouts', database => {
     expect((await call(platform.url, 'GET', '/mapping', { authorization: user.token })).json).toEqual(layout.bootstrap.content)
   })
 
-  test('without the whitelist nothing is connected, and the configuration is there in state 0', async () => {
+  test('without the whitelist nothing is connected, and the configuration is in state 0', async () => {
     const platform = await open(without({ isWhitelisted: false }))
     const body = device()
     const { things, whitelisted } = (await map(platform, body)).json as unknown as Made
@@ -119,7 +119,7 @@ describeOnDatabases('layouts', database => {
     expect((await map(platform, { ...body, external_key: 'another external key' })).status).toBe(409)
   })
 
-  test('each thing gets a certificate; the private keys are in the first answer alone, and the device fetches its own', async () => {
+  test('each thing gets a certificate; only the first answer has the private keys, and the device fetches its own', async () => {
     const content = { agent: { mqtt: { client_key: '{{certificate.client_key}}', client_cert: '{{ certificate.client_cert }}' } } }
     const platform = await open({ ...layout, bootstrap: { ...layout.bootstrap, content } })
     const body = device()
@@ -165,7 +165,61 @@ describeOnDatabases('layouts', database => {
     expect(await database().query(sql, [[pump, gateway]])).toEqual([{ revoked: true }, { revoked: true }])
   })
 
-  test('equal requests at once have certificates signed for one of them', async () => {
+  test('a name and an external id that are placeholders stay as they are in the content, and no private key is filled into them', async () => {
+    const content = { agent: { log: { level: '{{thing.name}} {{external_id}}' }, mqtt: { client_key: '{{certificate.client_key}}' } } }
+    const platform = await open({ ...layout, bootstrap: { ...layout.bootstrap, content } })
+    const body = { ...device(), external_id: '{{thing.key}}', name: '{{certificate.client_key}}' }
+    await map(platform, body)
+    const { json } = await fetch(platform, { ...body, external_id: encodeURIComponent(body.external_id) })
+    expect(JSON.parse(json!['content'] as string)).toMatchObject({
+      agent: { log: { level: '{{certificate.client_key}} {{thing.key}}' }, mqtt: { client_key: json!['client_key'] } },
+    })
+  })
+
+  test.each<[string, Partial<Layout['bootstrap']>, string[]]>([
+    ['except the thing that fetches its own', {}, ['pump']],
+    ['without a configuration', { isProvisioned: false }, ['pump', 'named']],
+  ])('a dry run names the things whose private keys are returned once: all %s', async (_name, more, names) => {
+    const platform = await open(without({ hasCertificates: true, ...more }))
+    const { json } = await call(platform.url, 'POST', '/mapping?dry_run=true', {
+      authorization: user.token,
+      body: { ...device(), name: 'named' },
+    })
+    expect(json).toMatchObject({ things: [{ name: 'pump' }, { name: 'named' }], keys_shown_once: names })
+  })
+
+  test('a repeated request returns the current certificates: a renewed one in place of the first, and no revoked one', async () => {
+    const platform = await open(layout)
+    const body = device()
+    const first = (await map(platform, body)).json as unknown as Certified
+    const [pump, gateway] = first.things.map(({ id }) => id) as [string, string]
+    const ask = (method: string, path: string, json: object) => call(platform.url, method, path, { authorization: user.token, body: json })
+    const renewed = await ask('POST', `/certs/${String(first.certificates[pump]!['Serial'])}/renew`, {})
+    const { client_key: _, ClientKey: __, previous_serial: ___, previous_revoked: ____, ...record } = renewed.json!
+    const again = (await map(platform, body)).json as unknown as Certified
+    expect(again.certificates[pump]).toEqual(record)
+    expect(again.client_cert).toEqual({ [pump]: record['ClientCert'], [gateway]: first.client_cert[gateway] })
+    await ask('DELETE', '/certs/revoke', { thing_id: gateway })
+    const left = (await map(platform, body)).json as unknown as Certified
+    expect([Object.keys(left.certificates), Object.keys(left.client_cert)]).toEqual([[pump], [pump]])
+    await ask('DELETE', '/certs/revoke', { thing_id: pump })
+    expect((await map(platform, body)).json).not.toHaveProperty('certificates')
+    const rows = await database().query<{ text: string }>('SELECT t::text AS text FROM control_plane.mappings AS t')
+    expect(rows.map(({ text }) => text).join()).not.toContain(first.client_cert[gateway])
+  })
+
+  test('a certificate of an authority that was configured later is left out: its issuer is not stored with the mapping', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const body = device()
+    const { things } = (await map(await open(layout), body)).json as unknown as Made
+    const since = await open(layout, {}, certificatesOf(vault))
+    const issue = { authorization: user.token, body: { thing_id: things[0]!.id, key_type: 'ec' } }
+    expect((await call(since.url, 'POST', '/certs', issue)).status).toBe(201)
+    expect((await map(since, body)).json).not.toHaveProperty('certificates')
+  })
+
+  test('of equal concurrent requests only one has certificates signed', async () => {
     const vault = await startVaultStandIn()
     onTestFinished(() => vault.stop())
     const platform = await open(layout, {}, certificatesOf(vault))
@@ -178,12 +232,46 @@ describeOnDatabases('layouts', database => {
     expect([vault.valid().length, (await readCrl(Buffer.from(await crl.arrayBuffer()))).serials]).toEqual([2, []])
   })
 
+  test('with sixty waiting for one external id of an owner a further request is a 429, and the others find the mapping', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const platform = await open(layout, {}, certificatesOf(vault))
+    const [body, signing] = [device(), vault.hold()]
+    const refused = Promise.withResolvers<Answer>()
+    const asked = Array.from({ length: 61 }, async () => {
+      const answer = await map(platform, body)
+      if (answer.status === 429) refused.resolve(answer)
+      return answer.status
+    })
+    expect((await refused.promise).json?.['detail']).toBe('too many mappings of this account are being created right now: try again')
+    signing.release()
+    const statuses = (await Promise.all(asked)).sort((one, other) => one - other)
+    expect(statuses).toEqual([...Array.from({ length: 59 }, () => 200), 201, 429])
+  })
+
+  test('if two instances have certificates signed for one device, those of the second to commit are revoked', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const instances = [await open(layout, {}, certificatesOf(vault)), await open(layout, {}, certificatesOf(vault))]
+    const [body, signing] = [device(), vault.hold(2)]
+    const asked = instances.map(instance => map(instance, body))
+    await signing.arrived
+    signing.release()
+    const [one, other] = await Promise.all(asked)
+    expect(new Set([one!.status, other!.status])).toEqual(new Set([200, 201]))
+    expect(one!.json!['things']).toEqual(other!.json!['things'])
+    const kept = Object.values((one!.json as unknown as Certified).certificates).map(({ Serial }) => Serial)
+    expect(new Set(vault.valid())).toEqual(new Set(kept))
+    const crl = await globalThis.fetch(`${vault.url}/v1/${vault.mount}/crl`)
+    expect((await readCrl(Buffer.from(await crl.arrayBuffer()))).serials).toHaveLength(2)
+  })
+
   test('in mode development certificates are issued too', async () => {
     const platform = await open(layout, {}, { ...ownCertificates, mode: 'development' })
     expect((await map(platform, device())).json).toHaveProperty('client_cert')
   })
 
-  test('without a thing that the external id belongs to there is no configuration, and the mapping goes with the first', async () => {
+  test('if no thing has the external id there is no configuration, and the mapping is deleted with the first thing', async () => {
     const things = layout.things.map(thing => ({ ...thing, isExternal: false }))
     const platform = await open({ ...without({ isProvisioned: false }), things })
     const body = device()
@@ -216,7 +304,7 @@ describeOnDatabases('layouts', database => {
     },
   )
 
-  test('configured credentials that are not valid, or no longer, are a 401, and the log tells the operator', async () => {
+  test('configured credentials that are invalid, or no longer valid, are a 401, and the log tells the operator', async () => {
     const changing = await platforms[0]!.user()
     const credentials = { kind: 'password', user: changing.email, password: changing.password } as const
     const platform = await open(without({}), { credentials })
@@ -226,11 +314,11 @@ describeOnDatabases('layouts', database => {
     expect((await call(platform.url, 'PATCH', '/password', { authorization: changing.token, body })).status).toBe(201)
     const { status, headers } = await anonymous()
     expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="sluice"'])
-    expect(platform.logged()).toContain('provision.user and provision.password are not valid')
+    expect(platform.logged()).toContain('invalid provision.user and provision.password')
     expect(platform.logged()).not.toContain(changing.password)
   })
 
-  test('a shorter minimum takes shorter keys', async () => {
+  test('a shorter minimum accepts shorter keys', async () => {
     const platform = await open(without({}), { externalKeyBytesMin: 4 })
     expect((await map(platform, { ...device(), external_key: '1234' })).status).toBe(201)
     expect((await map(platform, { ...device(), external_key: '123' })).status).toBe(400)

@@ -1,8 +1,8 @@
-// Layout files of tests, and what is said of them.
+// Layout files of tests, and the errors about them.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { OptionsError } from '../../../config/options.ts'
+import { OptionsError } from '../../../config/options/options.ts'
 import { type LayoutFile, readLayout } from '../../../control-plane/provisioning/layout-file.ts'
 import { temporaryFolder } from '../../temporary-folder.ts'
 

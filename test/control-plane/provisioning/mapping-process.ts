@@ -1,15 +1,15 @@
-// A process that stops within mappings, to be killed there: `mapping-process.ts <url or folder> <user> <step> …`.
+// A process that stops during mappings, to be killed there: `mapping-process.ts <url or folder> <user> <step> …`.
 //
-// For each step it asks for a mapping of the external id `killed-<step>`, which stops there. Once all have, it prints `reached`.
+// For each step it requests a mapping of the external id `killed-<step>`, which stops there. Once all have stopped, it prints `reached`.
 
-import { createServer } from '../../../config/http/server.ts'
 import { createLogger } from '../../../config/logger.ts'
-import { openEmbedded } from '../../../config/postgres/embedded.ts'
-import { openServer } from '../../../config/postgres/server.ts'
 import { deriveKey } from '../../../config/secrets.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
 import { openControlPlane } from '../../../control-plane/index.ts'
 import { openTokens } from '../../../control-plane/tokens/store.ts'
+import { openEmbedded } from '../../../database/embedded/embedded.ts'
+import { openServer } from '../../../database/server.ts'
+import { createServer } from '../../../http/server.ts'
 import { ownCertificates } from '../certificates/certificates-options.ts'
 import { fullLayout, openSteps } from './steps.ts'
 

@@ -1,7 +1,7 @@
-// Mappings over HTTP: what one request makes, what the same request finds again, and who may ask.
+// Mappings over HTTP: what one request creates, what the same request finds again, and who may send it.
 
 import { beforeAll, expect, test } from 'vitest'
-import { failuresMax } from '../../../control-plane/failed-attempts.ts'
+import { failuresMax } from '../../../control-plane/access/failed-attempts.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { absentId, describePlatform, type User } from '../platform.ts'
 
@@ -26,7 +26,7 @@ describePlatform('mapping', platform => {
   const total = async (kind: 'things' | 'channels', by = user): Promise<unknown> =>
     (await ask('GET', `/${kind}`, undefined, by.token)).json?.total
 
-  test('one request makes a thing, two channels, their connections and the configuration of the device', async () => {
+  test('one request creates a thing, two channels, their connections and the configuration of the device', async () => {
     const body = device({ name: 'gateway' })
     const answer = await map(body)
     expect([answer.status, answer.headers.get('cache-control')]).toEqual([201, 'no-store'])
@@ -63,7 +63,7 @@ describePlatform('mapping', platform => {
     expect((await ask('GET', `/things/configs/${thing.id}`)).json).toMatchObject({ name: 'gateway', state: 1, enabled: true })
   })
 
-  test('the same request again finds the same, whatever name it gives', async () => {
+  test('the same request again finds the same mapping, whatever its name', async () => {
     const body = device()
     const first = await map(body)
     const [things, channels] = [await total('things'), await total('channels')]
@@ -72,7 +72,7 @@ describePlatform('mapping', platform => {
     expect([await total('things'), await total('channels')]).toEqual([things, channels])
   })
 
-  test('an external id that is mapped and removed again and again is limited: what can be made tells of the keys of others', async () => {
+  test('an external id that is mapped and removed again and again is limited: a success reveals that no other owner has the key', async () => {
     const { external_id: externalId } = device()
     const make = async (nth: number) => (await map({ external_id: externalId, external_key: `guessed key ${nth}` })).status
     for (let nth = 0; nth < failuresMax; nth++) {
@@ -84,7 +84,7 @@ describePlatform('mapping', platform => {
     expect((await ask('POST', '/things/configs', config)).status).toBe(429)
   })
 
-  test('50 equal requests at once make one set, and all answer it', async () => {
+  test('50 equal concurrent requests create one set, and all return it', async () => {
     const by = await platform().user()
     const body = device()
     const answers = await Promise.all(Array.from({ length: 50 }, () => map(body, by.token)))
@@ -96,16 +96,16 @@ describePlatform('mapping', platform => {
     expect([await total('things', by), await total('channels', by)]).toEqual([1, 2])
   })
 
-  test('another key for an external id that one has is a conflict, and changes nothing', async () => {
+  test('another key for an external id that the caller already has is a conflict, and changes nothing', async () => {
     const body = device()
     await map(body)
     const answer = await map({ ...body, external_key: 'another external key' })
-    expect([answer.status, answer.json?.detail]).toEqual([409, expect.stringContaining('under another external key')])
+    expect([answer.status, answer.json?.detail]).toEqual([409, expect.stringContaining('with another external key')])
     expect((await ask('POST', '/mapping?dry_run=true', { ...body, external_key: 'another external key' })).status).toBe(409)
     expect((await map(body)).status).toBe(200)
   })
 
-  test('two tenants use one external id with a key each; the same key is a conflict, counted as a failed fetch', async () => {
+  test('two tenants can use one external id with different keys; the same key is a conflict, counted as a failed fetch', async () => {
     const other = await platform().user()
     const body = device()
     expect((await map(body)).status).toBe(201)
@@ -115,7 +115,7 @@ describePlatform('mapping', platform => {
     for (let attempt = 0; attempt < 11; attempt++) {
       statuses.push((await map(body, third.token)).status, (await ask('POST', '/mapping?dry_run=1', body, third.token)).status)
     }
-    // What was made counts, too.
+    // Creations count too.
     expect(statuses).toEqual([...Array.from({ length: 18 }, () => 409), 429, 429, 429, 429])
     expect([await total('things', third), await total('channels', third)]).toEqual([0, 0])
     const fetch = (key: string) => call(platform().url, 'GET', `/things/bootstrap/${body.external_id}`, { authorization: `Thing ${key}` })
@@ -123,14 +123,14 @@ describePlatform('mapping', platform => {
     expect(fetched.map(({ status }) => status)).toEqual([429, 200, 200])
   })
 
-  test('two tenants who ask for one external id and key at once: one gets it', async () => {
+  test('of two tenants who request one external id and key at once, one gets it', async () => {
     const users = [user, await platform().user(), await platform().user()]
     const body = device()
     const statuses = (await Promise.all(users.map(({ token }) => map(body, token)))).map(({ status }) => status)
     expect(statuses.toSorted((one, other) => one - other)).toEqual([201, 409, 409])
   })
 
-  test('a dry run answers names and metadata without ids and keys, and makes nothing', async () => {
+  test('a dry run returns names and metadata without ids and keys, and creates nothing', async () => {
     const body = device({ name: 'gateway' })
     const [things, channels] = [await total('things'), await total('channels')]
     const answer = await ask('POST', '/mapping?dry_run=true', body)
@@ -149,7 +149,7 @@ describePlatform('mapping', platform => {
     expect((await ask('POST', '/mapping?dry_run=true', body)).json).toEqual({ things: [], channels: [] })
   })
 
-  test('dry runs do not try keys without end', async () => {
+  test('dry runs cannot be used to try any number of keys', async () => {
     const { external_id } = device()
     const statuses: number[] = []
     for (let attempt = 0; attempt < 21; attempt++)
@@ -157,7 +157,7 @@ describePlatform('mapping', platform => {
     expect(statuses).toEqual([...Array.from({ length: 20 }, () => 200), 429])
   })
 
-  test('a deletion undoes it: things, channels, connections and configuration go, and it may be made again', async () => {
+  test('a deletion removes things, channels, connections and configuration, and the mapping can be created again', async () => {
     const by = await platform().user()
     const body = device()
     const { things, channels } = madeBy(await map(body, by.token))
@@ -179,7 +179,7 @@ describePlatform('mapping', platform => {
     expect((await map(body, by.token)).status).toBe(201)
   })
 
-  test('what was deleted of it by itself is left out, and without its thing it is made again', async () => {
+  test('parts that were deleted separately are left out, and without its thing the mapping is created again', async () => {
     const body = device()
     const { things, channels } = madeBy(await map(body))
     await ask('DELETE', `/channels/${channels[0]!.id}`)
@@ -189,7 +189,7 @@ describePlatform('mapping', platform => {
     expect([again.status, madeBy(again).channels.length]).toEqual([201, 2])
   })
 
-  test('only its owner deletes it; absent and foreign ones are the same 403, and an absent one is 404 to the administrator', async () => {
+  test("only its owner can delete it; an absent one and another owner's are the same 403, and an absent one is 404 for the administrator", async () => {
     const body = device()
     await map(body)
     const stranger = await platform().user()
@@ -204,7 +204,7 @@ describePlatform('mapping', platform => {
     expect((await map(body)).status).toBe(200)
   })
 
-  test('a deletion asks for the right to delete each thing', async () => {
+  test('a deletion needs the right to delete each thing', async () => {
     const body = device()
     const { things } = madeBy(await map(body))
     const policy = { subjects: [user.id], object: things[0]!.id, policies: ['delete'] }
@@ -213,7 +213,7 @@ describePlatform('mapping', platform => {
     expect((await map(body)).status).toBe(200)
   })
 
-  test('without a token 401; without member on users 403, also of a dry run and the content', async () => {
+  test('without a token 401; without member on users 403, also for a dry run and the content', async () => {
     for (const [method, path] of [
       ['POST', '/mapping'],
       ['POST', '/mapping?dry_run=true'],

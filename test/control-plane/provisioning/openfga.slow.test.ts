@@ -1,15 +1,15 @@
-// Mappings whose policies are in OpenFGA: where these cannot be delivered nothing is left, and until they are there is nothing to be seen.
+// Mappings whose policies are in OpenFGA: if these cannot be delivered nothing is left, and until they are delivered the mapping is hidden.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import type { Database } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
 import { describeWithOpenFga } from '../../servers/openfga.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { type Answer, call } from '../../up/operator.ts'
-import { startVaultStandIn, type VaultStandIn } from '../certificates/vault-stand-in.ts'
+import { startVaultStandIn, type VaultStandIn } from '../certificates/authorities/vault-stand-in.ts'
 import { openPlatform, type Platform } from '../platform.ts'
 import { fullLayout, snapshot } from './steps.ts'
 import { certificatesOf } from './vault.ts'
@@ -60,8 +60,8 @@ describeWithPostgres('a mapping', postgres => {
     const fetchBy = (external_id: string): Promise<Answer> =>
       call(platform.url, 'GET', `/things/bootstrap/${external_id}`, { authorization: 'Thing external key' })
 
-    test('policies that are refused leave nothing of it but what is to be taken back, and the same request goes on', async () => {
-      // Rows of the outbox stay until the policies that may have arrived are taken back, and certificates that were revoked stay for the CRL.
+    test('if policies are refused, only rows for their removal are left, and the same request then succeeds', async () => {
+      // Rows of the outbox stay until the policies that may have arrived are removed, and revoked certificates stay for the CRL.
       const left = ['control_plane.policy_outbox', 'control_plane.certificates']
       const before = await snapshot(database, left)
       beforeWrite = () => Promise.reject(new Error('no policies are taken'))
@@ -78,7 +78,7 @@ describeWithPostgres('a mapping', postgres => {
       expect((await call(platform.url, 'GET', `/things/${thing.id}`, { authorization: token })).status).toBe(200)
     })
 
-    test('until they are delivered the device fetches nothing and the same request is to come again', async () => {
+    test('until they are delivered the device cannot fetch, and the same request gets 503', async () => {
       const arrived = Promise.withResolvers<void>()
       const release = Promise.withResolvers<void>()
       beforeWrite = () => {
@@ -87,7 +87,7 @@ describeWithPostgres('a mapping', postgres => {
       }
       const first = map('slow')
       await arrived.promise
-      // Another process: in the same one it waits.
+      // From another process: in the same one the request would wait.
       const again = await map('slow', other)
       expect([again.status, again.headers.get('retry-after')]).toEqual([503, '1'])
       expect((await fetchBy('slow')).status).toBe(401)
@@ -96,7 +96,7 @@ describeWithPostgres('a mapping', postgres => {
       expect([(await map('slow')).status, (await fetchBy('slow')).status]).toEqual([200, 200])
     })
 
-    test('a deletion takes the policies along', async () => {
+    test('a deletion removes the policies too', async () => {
       const made = await map('deleted')
       const [owner] = await database.query<{ id: string }>('SELECT id FROM control_plane.users')
       const remove = () => call(platform.url, 'DELETE', '/mapping/deleted', { authorization: token })

@@ -1,8 +1,8 @@
-// The section `provision`: where its values come from, which win, and what stops a start; with the names of release 0.13.
+// The section `provision`: the sources of its values, which take precedence, and what stops a start; with the names of release 0.13.
 
 import { Type } from 'typebox'
 import { expect, test } from 'vitest'
-import { loadOptions } from '../../../config/options.ts'
+import { loadOptions } from '../../../config/options/options.ts'
 import {
   loadProvisioning,
   type ProvisionOptions,
@@ -31,13 +31,13 @@ const older: Surroundings = { compatibility: '0.13' }
 const user = { SVC_PROVISION_USER: 'me@example.com', SVC_PROVISION_PASSWORD: 'x7kq2m3p' }
 const asUser = { kind: 'password', user: 'me@example.com', password: 'x7kq2m3p' }
 
-test('on defaults there are no credentials, external keys have 8 bytes, and nothing is warned of', () => {
+test('by default there are no credentials, external keys have at least 8 bytes, and there are no warnings', () => {
   expect(load({})).toMatchObject({ externalKeyBytesMin: 8, warnings: [] })
   expect(load({})).not.toHaveProperty('credentials')
   expect(load({ SVC_PROVISION_CONFIG_PATH: '' }).layout).toEqual(load({}).layout)
 })
 
-test('certificates that would be valid longer than any may stop the start, where the layout has them', () => {
+test('a layout with certificates that would be valid for longer than allowed stops the start', () => {
   const file = (has: boolean) => `[bootstrap]\nx509_provision = ${has}\n[cert]\nttl = "9000h"`
   expect(load({}, file(false)).layout.certificate.ttlSeconds).toBe(9_000 * 3_600)
   expect(() => load({}, file(true))).toThrow(/certificates.ttl_hours_max.*is 8760.*9000 hours/)
@@ -57,13 +57,13 @@ test.each([
   expect(load(environment as Record<string, string>, file).credentials).toEqual(credentials)
 })
 
-test('of an API key and a user with a password the key is used, which is warned of', () => {
+test('if an API key and a user with a password are given, the key is used, with a warning', () => {
   const { credentials, warnings } = load({ ...user, SVC_PROVISION_API_KEY: 'k1', SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN: '16' })
   expect(credentials).toEqual({ kind: 'api-key', apiKey: 'k1' })
   expect(warnings).toEqual([expect.stringMatching(/the API key is used/)])
 })
 
-test('external keys below 16 bytes are warned of once provisioning is set up, and the file can set them', () => {
+test('there is a warning about external keys below 16 bytes once provisioning is set up, and the file can set the minimum', () => {
   expect(load(user).warnings).toEqual([
     expect.stringMatching(/^external keys of 8 bytes are taken: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN/),
   ])
@@ -84,7 +84,7 @@ test.each([
     /^provision\.user: is missing beside provision\.password \(SVC_PROVISION_PASSWORD\)/,
   ],
   ['a user without its password', { SVC_PROVISION_USER: 'me' }, {}, /^provision\.password: is missing beside provision\.user/],
-  ['two passwords', { ...user, SVC_PROVISION_PASS: 'hidden' }, {}, /^provision\.pass: says otherwise than provision\.password/],
+  ['two passwords', { ...user, SVC_PROVISION_PASS: 'hidden' }, {}, /^provision\.pass: differs from provision\.password/],
   [
     'credentials that other machines may use',
     user,
@@ -105,7 +105,7 @@ test.each([
     /^provision\.external_key_bytes_min: is 7: give at least 8, or set SVC_COMPATIBILITY=0\.13/,
   ],
   [
-    'a password that everybody knows, in production',
+    'a publicly known password, in production',
     { ...user, SVC_PROVISION_PASSWORD: 'changeme1' },
     { env: 'production' },
     /^provision\.password: with env = production/,
@@ -116,7 +116,7 @@ test.each([
   expect(found.join()).not.toMatch(/hidden|changeme1/)
 })
 
-test('credentials go with a listener of this machine, with none configured, or where the option says so', () => {
+test('credentials are accepted with a loopback listener, or if the option says so', () => {
   for (const host of ['127.0.0.1', '::1', 'localhost'])
     expect(load(user, '', { http: { host, trustedProxies: [] } }).credentials).toEqual(asUser)
   expect(load({}, '', toAll)).not.toHaveProperty('credentials')
@@ -125,7 +125,7 @@ test('credentials go with a listener of this machine, with none configured, or w
   expect(faultsOf(() => load({ ...user, SVC_PROVISION_OPEN: 'false' }, 'open = true', toAll))).toHaveLength(1)
 })
 
-/** As the release's own file and environment have them. */
+/** As in the file and environment of that release. */
 const olderFile = `
 file = "config.toml"
 [bootstrap]
@@ -180,14 +180,14 @@ const olderVariables = {
   MF_PROVISION_CERTS_HOURS_VALID: '24',
 }
 
-test('with compatibility the file of release 0.13 works, and each older key is one warning with its name of today', () => {
+test('with compatibility the file of release 0.13 works, and each older key is one warning with its current name', () => {
   const { layout, credentials, warnings } = load({}, olderFile, older)
   expect(credentials).toEqual(asUser)
   expect(layout.things).toEqual([{ name: 'thing', metadata: { external_id: 'xxxxxx' }, isExternal: true }])
   const said = warnings.map(warning => warning.replace(/^.*config\.toml:\d+: /, ''))
   expect(said).toContain('server.mf_user is a name of release 0.13: write svc_user')
   expect(said).toContain('server.users_location is ignored: the services that it found there are one process now')
-  // One more is of the length of external keys.
+  // One more is about the length of external keys.
   expect(new Set(said).size).toBe(21)
 })
 
@@ -201,7 +201,7 @@ test('with compatibility the variables of release 0.13 work below the file, each
   expect(layout.bootstrap).toEqual({ isProvisioned: true, isWhitelisted: false, hasCertificates: false, content: { app: { qos: 1 } } })
   expect(layout.certificate).toEqual({ ttlSeconds: 86_400, keyType: 'rsa', rsaBits: 2048 })
   const ofVariables = warnings.filter(warning => warning.startsWith('MF_'))
-  // All but the three that are empty.
+  // All except the three that are empty.
   expect(ofVariables).toHaveLength(Object.keys(olderVariables).length + 1 - 3)
   expect(ofVariables).toContain('MF_PROVISION_PASS: it is a name of release 0.13: write SVC_PROVISION_PASSWORD')
   expect(ofVariables).toContain('MF_PROVISION_HTTP_PORT: it is ignored: set SVC_HTTP_PORT')
@@ -225,7 +225,7 @@ test.each([
   ['MF_PROVISION_USR', 'x', /^MF_PROVISION_USR: there is no such variable: did you mean MF_PROVISION_USER\?$/],
   ['MF_PROVISION_CERTS_RSA_BITS', 'many', /^MF_PROVISION_CERTS_RSA_BITS: cert\.key_bits is "many": give a whole number/],
   ['MF_PROVISION_BS_CONTENT', '{hidden', /^MF_PROVISION_BS_CONTENT: is not JSON: give an object$/],
-  ['MF_PROVISION_BS_CONTENT', '["hidden"]', /^MF_PROVISION_BS_CONTENT: bootstrap\.content is set to a text that is not shown/],
+  ['MF_PROVISION_BS_CONTENT', '["hidden"]', /^MF_PROVISION_BS_CONTENT: bootstrap\.content is set \(value not shown\)/],
 ])('%s=%s is a fault also with compatibility', (name, value, fault) => {
   const found = faultsOf(() => load({ [name]: value }, '', older))
   expect(found).toEqual([expect.stringMatching(fault)])

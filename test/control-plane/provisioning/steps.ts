@@ -1,9 +1,9 @@
-// The steps of a mapping's transaction, at each of which something may go wrong, and what is in the database before and after.
+// The steps of a mapping's transaction, each of which may fail, and the contents of the database before and after.
 
-import type { Database, Queries } from '../../../config/postgres/database.ts'
 import type { Layout } from '../../../control-plane/provisioning/layout.ts'
+import type { Database, Queries } from '../../../database/database.ts'
 
-/** Everything that a mapping may make. */
+/** Everything that a mapping may create. */
 export const fullLayout: Layout = {
   things: [
     { name: 'sensor', metadata: {}, isExternal: false },
@@ -19,13 +19,13 @@ export const fullLayout: Layout = {
 
 export interface Steps {
   readonly database: Database
-  /** Of the transactions from now on the statement from 1 on; behind the last come the commit, and what follows it. 0 is none. */
+  /** Statements of the next transactions, counted from 1; after the last come the commit and the step after it. 0 means none. */
   arm(at: number): void
   /** Steps since then. */
   taken(): number
 }
 
-/** @param meet what happens at that step: throws, or waits for ever; without a transaction it is committed */
+/** @param meet runs at that step: throws, or waits forever; without a transaction it is committed */
 export function openSteps(database: Database, meet: (transaction?: Queries) => Promise<unknown>): Steps {
   let [at, step] = [0, 0]
   async function reach(transaction?: Queries): Promise<void> {

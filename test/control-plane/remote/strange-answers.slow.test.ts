@@ -1,4 +1,4 @@
-// A control plane that does not say what it should, as another version or a wrong address would: never a grant, and never silence.
+// Unexpected answers, as from another version or a wrong address: they are never a grant, and always an error.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -21,7 +21,7 @@ async function openAgainst(answer: (request: IncomingMessage, response: ServerRe
   return { access, logged }
 }
 
-const question = { credential: { scheme: 'Thing', secret: 'x' }, channel: absentId, action: 'publish' } as const
+const request = { credential: { scheme: 'Thing', secret: 'x' }, channel: absentId, action: 'publish' } as const
 
 test.each([
   ['an empty object', 200, '{}'],
@@ -34,10 +34,10 @@ test.each([
   ['a refusal without a reason', 200, '{"allowed":false}'],
   ['half an object', 200, '{"allowed":true,'],
   ['nothing', 200, ''],
-  ['a page of somebody else', 200, '<html>'],
+  ['a page of another server', 200, '<html>'],
   ['a grant with another status', 201, '{"allowed":true,"publisher":"t","owner":"u"}'],
   ['a redirect', 302, ''],
-  ['a fault of ours', 400, '{}'],
+  ['a malformed request', 400, '{}'],
   ['a path that it does not know', 404, '{}'],
   ['a defect', 500, '{}'],
   ['an answer without an end', 200, `{"allowed":true,"publisher":"t","owner":"${'u'.repeat(100_000)}"}`],
@@ -45,16 +45,16 @@ test.each([
   const { access } = await openAgainst(
     (_request, response) => void response.writeHead(status, { 'content-type': 'application/json' }).end(body),
   )
-  await expect(access.authorize(question)).rejects.toBeInstanceOf(AccessUnavailableError)
+  await expect(access.authorize(request)).rejects.toBeInstanceOf(AccessUnavailableError)
 })
 
-test.each([408, 425, 429, 500, 502, 503, 504])('a start waits where a proxy answers %i', async status => {
+test.each([408, 425, 429, 500, 502, 503, 504])('a start waits if a proxy answers %i', async status => {
   const { access } = await openAgainst((_request, response) => void response.writeHead(status).end())
-  await expect(access.reach()).rejects.toThrow(`cannot answer now (${status})`)
+  await expect(access.reach()).rejects.toThrow(`is unavailable (${status})`)
   expect(access.isAccepted()).toBe(true)
 })
 
-test('a question on a connection that the other side closes at that moment is asked once more, and not for ever', async () => {
+test('a request on a connection that the other side closes at that moment is sent once more, and no more than that', async () => {
   const asked = new Map<unknown, number>()
   let always = false
   const { access } = await openAgainst((request, response) => {
@@ -64,12 +64,12 @@ test('a question on a connection that the other side closes at that moment is as
     if (always || before > 0) return request.socket.destroy()
     return response.writeHead(200).end('{"allowed":false,"reason":"forbidden"}')
   })
-  for (let round = 0; round < 5; round++) expect(await access.authorize(question)).toEqual({ allowed: false, reason: 'forbidden' })
+  for (let round = 0; round < 5; round++) expect(await access.authorize(request)).toEqual({ allowed: false, reason: 'forbidden' })
   expect(asked.size).toBe(5)
 
   always = true
   asked.clear()
-  await expect(access.authorize(question)).rejects.toBeInstanceOf(AccessUnavailableError)
+  await expect(access.authorize(request)).rejects.toBeInstanceOf(AccessUnavailableError)
   expect(asked.size).toBeLessThanOrEqual(2)
 })
 
@@ -81,15 +81,15 @@ test.each([
   ['a beat ahead of its changes', [beat(0), beat(1)], /left changes out of its stream/],
   ['a change twice', [beat(0), change(1), change(1)], /left changes out of its stream/],
   ['a change at the beginning', [change(1)], /left changes out of its stream/],
-  ['what is no JSON', [beat(0), 'hello'], /sent a line that is no JSON/],
+  ['a line that is not JSON', [beat(0), 'hello'], /sent a line that is not JSON/],
   [
     'an unknown kind',
     [beat(0), '{"type":"change","sequence":1,"change":{"kind":"planet"}}'],
     /sent a line of an unknown kind: run the same version/,
   ],
-  ['a line that never ends', [beat(0), 'x'.repeat(70_000).replaceAll('\n', '')], /sent a line (longer than 1024 bytes|that is no JSON)/],
+  ['a line that never ends', [beat(0), 'x'.repeat(70_000).replaceAll('\n', '')], /sent a line (longer than 1024 bytes|that is not JSON)/],
   ['its end', [beat(0)], /ended the stream/],
-])('after %s the stream is opened anew, and every grant is asked for again', async (_name, lines, reason) => {
+])('after %s the stream is opened again, and every grant is requested again', async (_name, lines, reason) => {
   let streams = 0
   const { access, logged } = await openAgainst((_request, response) => {
     streams++
@@ -99,7 +99,7 @@ test.each([
   })
   const heard: string[] = []
   access.onChange(({ kind }) => void heard.push(kind))
-  // Whoever starts is told of a first attempt that fails; of later ones the log is.
+  // The start reports a first attempt that fails; later ones are in the log.
   const first = await access.reach().then(() => '', String)
   await vi.waitFor(() => expect(first + logged()).toMatch(reason), { timeout: 5_000 })
   await vi.waitFor(() => access.check(), { timeout: 5_000 })
@@ -107,13 +107,13 @@ test.each([
   expect(heard.at(-1)).toBe('unheard')
 })
 
-test('a stream without beats is given up after 3 s', async () => {
+test('a stream without beats is closed after 3 s', async () => {
   let streams = 0
   const { access, logged } = await openAgainst((_request, response) => {
     streams++
     response.writeHead(200, { 'content-type': streamType }).write(`${beat(0)}\n`)
   })
   await vi.waitFor(() => access.check())
-  await vi.waitFor(() => expect(logged()).toContain('said nothing for 3 s'), { timeout: 4_500 })
+  await vi.waitFor(() => expect(logged()).toContain('sent nothing for 3 s'), { timeout: 4_500 })
   await vi.waitFor(() => expect(streams).toBe(2))
 })

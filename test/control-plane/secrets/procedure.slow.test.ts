@@ -1,17 +1,17 @@
 // The master key is replaced step by step while two instances serve clients: no request fails, and afterwards the old key is refused.
 
 import { expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
 import type { MasterKeys } from '../../../config/secrets.ts'
 import { readRotation, rotateSecrets } from '../../../control-plane/secrets/rotation.ts'
+import type { Database } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { type Answer, call, expectStatus } from '../../up/operator.ts'
 import { masterKey as oldKey, openPlatform, type Platform, type User, writesOn } from '../platform.ts'
 
 const newKey = Buffer.alloc(32, 8)
 
-/** What the clients ask for: a user's thing, connected to a channel. */
+/** What the clients request: a user's thing, connected to a channel. */
 interface Owned {
   readonly user: User
   readonly thing: string
@@ -22,7 +22,7 @@ interface Owned {
 interface Serving {
   readonly platform: Platform
   readonly database: Database
-  /** Requests under way, which a load balancer would let end before it lets the instance go. */
+  /** Requests under way, which a load balancer would let finish before it removes the instance. */
   readonly underWay: Set<Promise<unknown>>
 }
 
@@ -80,7 +80,7 @@ describeWithPostgres('a new master key', postgres => {
     expect(rewritten).toBeGreaterThan(3_000)
     expect(shown.length).toBeGreaterThan(3)
     const { counts, masterKeyId, previous } = await readRotation(database, masterKeys)
-    // The clients gave previous keys a time of grace, and then ended it.
+    // The clients gave previous keys a grace period, and then ended it.
     expect([counts.map(count => count.masterKeyId), previous]).toEqual([[masterKeyId], { things: 0, until: undefined }])
     await clients.rounds(3)
 
@@ -104,15 +104,15 @@ async function makeOwned(platform: Platform): Promise<Owned> {
 }
 
 interface Clients {
-  /** Resolves when each client has asked so many times more. */
+  /** Resolves when each client has sent that many more requests. */
   rounds(count: number): Promise<void>
-  /** What the old key signed ends with it: from now on the clients have tokens of those who sign now. */
+  /** Tokens that the old key signed end with it: from now on the clients use tokens signed with the current key. */
   signInAgain(): Promise<void>
   /** @returns what failed */
   stop(): Promise<string[]>
 }
 
-/** Whatever a device and a user ask, of any instance that serves; what one instance made is asked of another. */
+/** All requests of a device and a user, sent to any running instance; what one instance created is requested from another. */
 function startClients(serving: readonly Serving[], { user, thing, key, channel }: Owned): Clients {
   const failures: string[] = []
   const stopping = new AbortController()
@@ -161,7 +161,7 @@ function startClients(serving: readonly Serving[], { user, thing, key, channel }
       is('its last key, which has ended', (await reasonOf(next)) === 'unauthenticated')
     },
   }
-  /** Forbidden is who holds the key of a thing that is not connected. */
+  /** `forbidden` means that the key belongs to a thing that is not connected. */
   async function reasonOf(secret: string): Promise<string> {
     const access = await authorize(secret)
     return access.allowed ? 'allowed' : access.reason

@@ -1,17 +1,18 @@
-// Writing everything under the first master key: beside changes of the same rows, interrupted and repeated, and what still needs the old key.
+// Encrypting everything under the first master key: beside changes of the same rows, interrupted and repeated, and what still needs the old key.
 
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Database, Queries, SqlValue, Transaction } from '../../../config/postgres/database.ts'
 import type { MasterKeys } from '../../../config/secrets.ts'
 import { isInstalled } from '../../../control-plane/index.ts'
 import { readRotation, rotateSecrets } from '../../../control-plane/secrets/rotation.ts'
+import type { Database, Queries, SqlValue, Transaction } from '../../../database/database.ts'
 import { type Answer, call, expectStatus } from '../../up/operator.ts'
 import { absentId, describeOnDatabases, masterKey as oldKey, openPlatform, type Platform, type User, writesOn } from '../platform.ts'
+import { fullLayout } from '../provisioning/steps.ts'
 
 const newKey = Buffer.alloc(32, 8)
 const both = [newKey, oldKey] as const
 
-/** The database; `before` is called with each statement before it is sent: what it throws, the statement throws. */
+/** The database; `before` is called with each statement before it is sent, and the statement throws whatever it throws. */
 function watched(database: Database, before: (sql: string) => Promise<void> | void): Database {
   const asking = (queries: Queries): Queries['query'] => {
     return async <Row extends Record<string, SqlValue>>(sql: string, values: readonly SqlValue[] = []) => {
@@ -30,7 +31,7 @@ function watched(database: Database, before: (sql: string) => Promise<void> | vo
 describeOnDatabases('rotation of the master key', database => {
   let platform: Platform
   let user: User
-  /** Of things that were made under the old key. */
+  /** Keys of things that were created under the old key. */
   let things: { id: string; key: string }[]
   const platforms: Platform[] = []
 
@@ -50,7 +51,7 @@ describeOnDatabases('rotation of the master key', database => {
     )
     things = made.flatMap(({ json }) => json!['things'] as typeof things)
     platform = await open(both)
-    // A token of the new key, which lasts.
+    // A token of the new key, which stays valid.
     const { json } = await call(platform.url, 'POST', '/tokens', { body: { email: user.email, password: user.password } })
     user = { ...user, token: `Bearer ${json!['token'] as string}` }
     return async () => {
@@ -89,7 +90,7 @@ describeOnDatabases('rotation of the master key', database => {
   test('a thing whose key is replaced at that moment keeps its new key', async () => {
     const [first, second] = things.toSorted((one, other) => (one.id < other.id ? -1 : 1))
     const replaced: Promise<string>[] = []
-    // Both where the key was replaced before the batch is read, and while it is written.
+    // Both if the key is replaced before the batch is read, and while it is written.
     const on = watched(database(), async sql => {
       if (sql.includes('SELECT EXISTS') && replaced.length === 0) replaced.push(Promise.resolve(await replaceKey(first!.id)))
       if (sql.includes('json_to_recordset') && replaced.length === 1) replaced.push(replaceKey(second!.id))
@@ -101,8 +102,8 @@ describeOnDatabases('rotation of the master key', database => {
     for (const key of keys) expect(await isKnown(key)).toBe(true)
   })
 
-  test('a locked thing is waited for, and the others are written meanwhile', async () => {
-    // The embedded database does one thing after the other.
+  test('the rotation waits for a locked thing, and writes the others meanwhile', async () => {
+    // The embedded database runs one transaction after the other.
     if (database().kind === 'embedded') return
     const [held] = things
     const [holding, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -136,7 +137,7 @@ describeOnDatabases('rotation of the master key', database => {
     expect([await rotate(), await linesOfAudit()]).toEqual([0, 1])
   })
 
-  test('previous keys whose look-ups need the old key are counted until they end; those that were replaced since are not', async () => {
+  test('previous keys whose look-ups need the old key are counted until they expire; those that were replaced since are not', async () => {
     const [early, late] = things
     await replaceKey(early!.id, { grace_seconds: 3_600 })
     await rotate()
@@ -154,7 +155,7 @@ describeOnDatabases('rotation of the master key', database => {
     expect((await readRotation(database(), both)).previous).toEqual({ things: 0, until: undefined })
   })
 
-  test('of a key that was replaced under the old key, the new one has no end, and the previous one its own', async () => {
+  test('after a replacement under the old key, the new key does not expire, and the previous one does', async () => {
     const { id, key: previous } = things[0]!
     const post = async (path: string, body: object) => (await ask('POST', path, body)).json!
     const [{ id: channel }] = (await post('/channels/bulk', [{ name: 'site' }]))['channels'] as [{ id: string }]
@@ -177,7 +178,7 @@ describeOnDatabases('rotation of the master key', database => {
     expect(await issuerOf(await open([newKey]))).toBe(issuer)
   })
 
-  test('a key of the certificate authority that no master key opens is named, and the old key stays the one of the database', async () => {
+  test('a key of the certificate authority that no master key decrypts is named, and the database stays under the old key', async () => {
     await ask('POST', '/certs', { thing_id: things[0]!.id, key_type: 'ec' })
     await database().execute(`UPDATE control_plane.certificate_authority SET key_ciphertext = '\\x00010203'`)
     await expect(rotate()).rejects.toThrow(/the key of certificate authority .* is encrypted under the key 00010203.*give that master key/)
@@ -194,7 +195,7 @@ describeOnDatabases('rotation of the master key', database => {
     }
   })
 
-  test('of instances that write under different keys and are given one key at once, one takes it', async () => {
+  test('if instances with different master keys are given one key at once, one of them accepts it', async () => {
     const other = await open([oldKey, newKey])
     for (let attempt = 0; attempt < 5; attempt++) {
       const body = { key: `burnt-in-${attempt}-${newKey.toString('hex')}` }
@@ -203,7 +204,7 @@ describeOnDatabases('rotation of the master key', database => {
     }
   })
 
-  test('a thing key that no master key opens is named with what to do, and the old key stays the one of the database', async () => {
+  test('a thing key that no master key decrypts is named with what to do, and the database stays under the old key', async () => {
     const { id } = things[7]!
     await database().query(`UPDATE control_plane.things SET key_ciphertext = '\\x00010203' WHERE id = $1`, [id])
     await expect(rotate()).rejects.toThrow(
@@ -246,13 +247,13 @@ describeOnDatabases('rotation of the master key', database => {
       expect(fetched.json).toMatchObject({ content: '{"a":1}', client_key: 'private' })
     })
 
-    test('external keys that need the old key are counted until each was shown, and a start without it tells of them', async () => {
+    test('external keys that need the old key are counted until each was sent, and a start without it logs them', async () => {
       await rotate()
       const left = async () => (await readRotation(database(), both)).externalKeysLeft
       expect(await left()).toBe(2)
       const without = await open([newKey])
       expect((await fetchOn(without)).status).toBe(401)
-      expect(without.logged()).toMatch(/"external_keys":2,.*kept under a master key that is not given/)
+      expect(without.logged()).toMatch(/"external_keys":2,.*encrypted under a master key that is not given/)
       expect((await fetchOn(platform)).status).toBe(200)
       expect(await left()).toBe(1)
       expect((await fetchOn(platform, { external_id: 'other', external_key: 'external key' })).status).toBe(200)
@@ -263,7 +264,37 @@ describeOnDatabases('rotation of the master key', database => {
       expect((await ask('POST', '/mapping', device, after)).status).toBe(200)
     })
 
-    test('a mapping that is requested again shows its key, too, and one key under two master keys is no second one', async () => {
+    test('private key, content and external key of a mapping with certificates are stored under the new key, which alone is then enough to find it', async () => {
+      const content = { agent: { mqtt: { client_key: '{{certificate.client_key}}', password: '{{thing.key}}' } } }
+      const layout = { ...fullLayout, bootstrap: { ...fullLayout.bootstrap, content } }
+      const openMapping = async (...masterKeys: MasterKeys): Promise<Platform> => {
+        const opened = await openPlatform(database(), { masterKeys, provisioning: { layout, externalKeyBytesMin: 8 } })
+        platforms.push(opened)
+        return opened
+      }
+      const certified = { external_id: 'certified', external_key: 'external key' }
+      const old = await openMapping(oldKey)
+      const authorization = await old.signIn(user)
+      const made = await call(old.url, 'POST', '/mapping', { authorization, body: certified })
+      const fetched = await fetchOn(old, certified)
+      expect([made.status, fetched.json]).toEqual([201, expect.objectContaining({ client_key: expect.stringContaining('PRIVATE KEY') })])
+      const left = async () => (await readRotation(database(), both)).externalKeysLeft
+      const before = await left()
+      await rotate()
+      // The external key of mapping and configuration is under the new key once it was sent.
+      expect((await fetchOn(await openMapping(...both), certified)).json).toEqual(fetched.json)
+      expect(await left()).toBe(before - 1)
+      const after = await openMapping(newKey)
+      expect((await fetchOn(after, certified)).json).toEqual(fetched.json)
+      const again = await ask('POST', '/mapping', certified, after)
+      expect([again.status, again.json?.['things'], again.json?.['client_cert']]).toEqual([
+        200,
+        made.json!['things'],
+        made.json!['client_cert'],
+      ])
+    })
+
+    test('a repeated request for a mapping sends its key too, and one key under two master keys counts as the same key', async () => {
       await rotate()
       expect((await ask('POST', '/mapping', device)).status).toBe(200)
       expect((await readRotation(database(), both)).externalKeysLeft).toBe(1)

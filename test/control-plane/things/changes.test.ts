@@ -26,7 +26,7 @@ describePlatform('changes of things', platform => {
   const thingsOf = (answer: Answer): Thing[] => answer.json?.things as Thing[]
   const create = async (...things: object[]): Promise<Thing[]> => thingsOf(await change('POST', '/things/bulk', things))
 
-  test('an update replaces name and metadata whole, and the version goes on', async () => {
+  test('an update replaces name and metadata completely, and increases the version', async () => {
     const [thing] = await create({ name: 'before', metadata: { a: 1 } })
     const path = `/things/${thing!.id}`
     const first = (await get(path)).headers.get('etag')!
@@ -41,7 +41,7 @@ describePlatform('changes of things', platform => {
     expect((await get(path)).json).toEqual({ id: thing!.id, name: '', key: thing!.key, metadata: { b: 2 } })
   })
 
-  test('a change of what was changed since it was read is 412, and changes nothing', async () => {
+  test('a change of a thing that has changed since it was read is a 412, and changes nothing', async () => {
     const [thing] = await create({ name: 'contended' })
     const path = `/things/${thing!.id}`
     const eTag = (await get(path)).headers.get('etag')!
@@ -59,7 +59,7 @@ describePlatform('changes of things', platform => {
     expect((await change('DELETE', path, undefined, { 'if-match': `"77", ${now}` })).status).toBe(204)
   })
 
-  test('a thing that is deleted is gone with its policies and connections, for everybody', async () => {
+  test('a deleted thing is gone with its policies and connections, for everyone', async () => {
     const site = await makeSite(platform().url)
     const path = `/things/${site.thing}`
     const access = (): Promise<{ allowed: boolean }> =>
@@ -82,7 +82,7 @@ describePlatform('changes of things', platform => {
     expect(await platform().database.query('SELECT FROM control_plane.connections WHERE thing = $1', [site.thing])).toEqual([])
   })
 
-  test('a rotated key ends at once, or after the grace that was asked for; an older one ends with the next', async () => {
+  test('a replaced key ends immediately, or after the requested grace period; an older one ends with the next rotation', async () => {
     const site = await makeSite(platform().url)
     const path = `/things/${site.thing}/key`
     const authorize = (secret: string) =>
@@ -127,7 +127,7 @@ describePlatform('changes of things', platform => {
     expect((await get(`/things/${thing!.id}`)).json).toEqual(thing)
   })
 
-  test('who was given write changes a thing and does not delete it or take its key; who was given delete deletes it', async () => {
+  test('a user with write can change a thing but not delete it or replace its key; a user with delete can delete it', async () => {
     const [thing] = await create({ name: 'shared' })
     const policies = openRelationalPolicies(platform().database)
     const grant = (relation: 'write' | 'delete') =>

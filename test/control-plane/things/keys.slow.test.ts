@@ -1,4 +1,4 @@
-// Thing keys: what is stored of them opens with the right key and the right thing only.
+// Thing keys: stored ciphertexts can only be decrypted with the right key and for the right thing.
 
 import { expect, test } from 'vitest'
 import { newThingId } from '../../../control-plane/ids.ts'
@@ -9,7 +9,7 @@ import { describePlatform, masterKey } from '../platform.ts'
 const keys = openThingKeys([masterKey])
 const thing = newThingId()
 
-test('a key is a UUID, its ciphertext gives it back, and two encryptions of one thing differ', () => {
+test('a key is a UUID, its ciphertext decrypts to it, and two encryptions for one thing differ', () => {
   const { key, ciphertext } = keys.issue(thing)
   expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   expect(keys.decrypt(thing, ciphertext)).toBe(key)
@@ -19,19 +19,19 @@ test('a key is a UUID, its ciphertext gives it back, and two encryptions of one 
   expect(keys.issue(thing).ciphertext.subarray(4, 16)).not.toEqual(ciphertext.subarray(4, 16))
 })
 
-test('the look-up of a key is always the same under one master key, and another under another', () => {
+test('the look-up of a key is always the same under one master key, and different under another', () => {
   const { key, lookup } = keys.issue(thing)
   expect(openThingKeys([masterKey]).lookups(key)).toEqual([lookup])
   expect(openThingKeys([Buffer.alloc(32, 8)]).lookups(key)).not.toEqual([lookup])
 })
 
-test('a ciphertext of another thing does not open', () => {
+test('a ciphertext of another thing cannot be decrypted', () => {
   const { ciphertext } = keys.issue(thing)
   const other = newThingId()
-  expect(() => keys.decrypt(other, ciphertext)).toThrow(`the stored key of thing ${other} does not open`)
+  expect(() => keys.decrypt(other, ciphertext)).toThrow(`the stored key of thing ${other} cannot be decrypted`)
 })
 
-test('a ciphertext with any byte changed, or cut short, does not open', () => {
+test('a ciphertext with any byte changed, or cut short, cannot be decrypted', () => {
   const { ciphertext } = keys.issue(thing)
   for (let index = 0; index < ciphertext.length; index++) {
     const changed = Buffer.from(ciphertext)
@@ -42,9 +42,9 @@ test('a ciphertext with any byte changed, or cut short, does not open', () => {
     expect(() => keys.decrypt(thing, ciphertext.subarray(0, length))).toThrow(thing)
 })
 
-test('a ciphertext written under another master key says so', () => {
+test('the error for a ciphertext written under another master key says so', () => {
   const { ciphertext } = openThingKeys([Buffer.alloc(32, 8)]).issue(thing)
-  expect(() => keys.decrypt(thing, ciphertext)).toThrow(/is encrypted under the key [0-9a-f]{8}, and this process has [0-9a-f]{8}/)
+  expect(() => keys.decrypt(thing, ciphertext)).toThrow(/is encrypted under the key [0-9a-f]{8}, but this process has [0-9a-f]{8}/)
 })
 
 describePlatform('thing keys at rest', platform => {

@@ -1,4 +1,4 @@
-// POST /things/search: by name and metadata, in the order asked, whatever the client says of the body's type.
+// POST /things/search: by name and metadata, in the requested order, whatever the body's content type.
 
 import { expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
@@ -14,9 +14,9 @@ describePlatform('search of things', platform => {
 
   test.each<[string, string | undefined]>([
     ['as JSON', 'application/json'],
-    ['as a form, which curl says', 'application/x-www-form-urlencoded'],
+    ['as a form, like curl', 'application/x-www-form-urlencoded'],
     ['as nothing', undefined],
-  ])('a search sent %s finds by name and metadata, in the order asked', async (_name, type) => {
+  ])('a search sent %s finds by name and metadata, in the requested order', async (_name, type) => {
     const user = await platform().user()
     const items = [
       { name: 'Pump', metadata: { at: { roof: 1 } } },
@@ -26,7 +26,7 @@ describePlatform('search of things', platform => {
     await create(user, items)
     const body = JSON.stringify({ name: 'pump', metadata: { at: { roof: 1 } }, order: 'name', dir: 'desc', limit: 1, unknown: true })
     const headers = { authorization: user.token, ...(type === undefined ? {} : { 'content-type': type }) }
-    // Bytes have no type that fetch would name.
+    // For bytes, fetch sets no content type.
     const response = await fetch(`${platform().url}/things/search`, { method: 'POST', headers, body: Buffer.from(body) })
     expect([response.status, await response.json()]).toEqual([
       200,
@@ -63,7 +63,7 @@ describePlatform('search of things', platform => {
     ['17 array elements', elements(17), 422],
     ['4,096 bytes', { a: 'x'.repeat(4_096 - 8) }, 200],
     ['4,097 bytes', { a: 'x'.repeat(4_097 - 8) }, 422],
-  ])('a metadata filter of %s is compared where that takes no time, in every list', async (_name, metadata, status) => {
+  ])('a metadata filter of %s is compared if that is fast, in every list', async (_name, metadata, status) => {
     const user = await platform().user()
     const query = `metadata=${encodeURIComponent(JSON.stringify(metadata))}`
     const answers = [await search(user, { metadata })]
@@ -71,7 +71,7 @@ describePlatform('search of things', platform => {
       answers.push(await call(platform().url, 'GET', `/${path}?${query}`, { authorization: user.token }))
     expect(answers.map(answer => answer.status)).toEqual(answers.map(() => status))
     if (status === 422) expect(answers[0]!.json).toMatchObject({ code: 'query_too_large', errors: [{ pointer: '/body/metadata' }] })
-    // What is stored may be larger.
+    // Stored metadata may be larger.
     expect((await create(user, [{ metadata }])).status).toBe(201)
   })
 })

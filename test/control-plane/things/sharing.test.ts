@@ -1,4 +1,4 @@
-// Sharing a thing with users: who may give and take which rights, and that nothing is given in part.
+// Sharing a thing with users: who may give and remove which rights, all or none.
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
@@ -23,7 +23,7 @@ describePlatform('sharing', platform => {
     ask(method, `/things/${thing}/share`, { user_ids: users, policies }, by)
   const sees = async (thing: string, by: User): Promise<number> => (await ask('GET', `/things/${thing}`, undefined, by)).status
 
-  test('each right opens what it names and nothing else', async () => {
+  test('each right allows what it names and nothing else', async () => {
     for (const [right, opened] of Object.entries({ read: [200, 403, 403], write: [403, 200, 403], delete: [403, 403, 204] })) {
       const thing = await makeThing()
       expect((await share('POST', thing, [friend.id], [right])).status).toBe(200)
@@ -36,7 +36,7 @@ describePlatform('sharing', platform => {
     }
   })
 
-  test('shared=true lists what a user may read beside their own, by every way to the right, and no more when it is taken back', async () => {
+  test('shared=true also lists what a user may read of others, however they got the right, until it is removed', async () => {
     const [reader, group] = [await platform().user(), (await ask('POST', '/groups', { name: 'g' })).headers.get('location')!]
     const [own] = (await ask('POST', '/things/bulk', [{ name: 'own' }], reader)).json!['things'] as [{ id: string }]
     const [direct, ofGroup, written] = [await makeThing(), await makeThing(), await makeThing()]
@@ -60,7 +60,7 @@ describePlatform('sharing', platform => {
     expect(await listed('shared=true')).toEqual({ total: 1, ids: [own.id] })
   })
 
-  test('who does not own the thing gives and takes only what they hold, and never the rights of the owner', async () => {
+  test('a user who does not own the thing can give and remove only rights that they have, and never those of the owner', async () => {
     const thing = await makeThing()
     expect((await share('POST', thing, [friend.id], ['read'])).status).toBe(200)
     expect((await share('POST', thing, [other.id], ['read'], friend)).status).toBe(403)
@@ -76,7 +76,7 @@ describePlatform('sharing', platform => {
     expect((await share('DELETE', thing, [owner.id], ['read'])).status).toBe(409)
   })
 
-  test('with one user who does not exist nobody is given anything; foreign and absent things are the same 403', async () => {
+  test("with one absent user no rights are given; another owner's thing and an absent one are the same 403", async () => {
     const thing = await makeThing()
     const refused = [
       await share('POST', thing, [friend.id, absentId], ['read']),

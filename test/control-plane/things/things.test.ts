@@ -1,4 +1,4 @@
-// Things over HTTP: who may create, list and see them, and what is refused.
+// Things over HTTP: who may create, list and view them, and what is refused.
 
 import { beforeAll, expect, test } from 'vitest'
 import type { UserId } from '../../../control-plane/ids.ts'
@@ -26,13 +26,13 @@ describePlatform('things', platform => {
     call(platform().url, 'POST', '/things/bulk', { authorization, body: typeof things === 'string' ? things : JSON.stringify(things) })
   const get = (path: string, authorization = owner.token): Promise<Answer> => call(platform().url, 'GET', path, { authorization })
 
-  test('answers that hold keys are stored in no cache', async () => {
+  test('answers with keys must not be cached', async () => {
     const created = await create([{ name: 'cached' }])
     const answers = [created, await get('/things'), await get(`/things/${thingsOf(created)[0]!.id}`)]
     expect(answers.map(({ headers }) => headers.get('cache-control'))).toEqual(['no-store', 'no-store', 'no-store'])
   })
 
-  test('POST /things answers where the thing is, with an empty body, and says what replaces it', async () => {
+  test('POST /things returns the Location of the thing with an empty body, and says what replaces the route', async () => {
     const answer = await call(platform().url, 'POST', '/things', { authorization: owner.token, body: { name: 'single' } })
     expect([answer.status, answer.text]).toEqual([201, ''])
     expect(answer.headers.get('deprecation')).toMatch(/^@\d+$/)
@@ -46,7 +46,7 @@ describePlatform('things', platform => {
     expect([answer.status, answer.headers.has('deprecation')]).toEqual([400, true])
   })
 
-  test('POST /things/bulk answers id, name and key of each, in order, and exposes Location', async () => {
+  test('POST /things/bulk returns id, name and key of each, in order, and exposes Location', async () => {
     const answer = await create([{ name: 'one', metadata: { a: 1 } }, { name: 'two' }])
     expect(answer.status).toBe(201)
     expect(answer.headers.get('access-control-expose-headers')).toBe('Location')
@@ -69,7 +69,7 @@ describePlatform('things', platform => {
     )
   })
 
-  test('a thousand things are created at once, and a thousand and one are refused', async () => {
+  test('a thousand things can be created in one request, and a thousand and one are refused', async () => {
     const many = Array.from({ length: 1000 }, (_, index) => ({ name: `many ${index}` }))
     const user = await platform().user()
     const answer = await create(many, user.token)
@@ -78,7 +78,7 @@ describePlatform('things', platform => {
     expect((await get('/things', user.token)).json?.total).toBe(1000)
   })
 
-  test('who is no member of users creates nothing', async () => {
+  test('a user who is not a member of users cannot create things', async () => {
     const user = await platform().user()
     const policies = openRelationalPolicies(platform().database)
     await policies.transaction((_, changes) => changes.remove([{ subject: user.id as UserId, relation: 'member', object: 'users' }]))
@@ -135,10 +135,10 @@ describePlatform('things', platform => {
 
   test('a number too large for JSON readers is refused and not turned into null', async () => {
     const answer = await create('[{"name":"x","metadata":{"a":1e400}}]')
-    expect([answer.status, answer.text.includes('too large to be kept')]).toEqual([400, true])
+    expect([answer.status, answer.text.includes('too large to keep')]).toEqual([400, true])
   })
 
-  test('a bulk that the database refuses creates none, and tells nothing of the database', async () => {
+  test('a bulk that the database refuses creates none, and reveals nothing about the database', async () => {
     const user = await platform().user()
     await platform().database.execute(`ALTER TABLE control_plane.things ADD CONSTRAINT refuses CHECK (name <> 'refused')`)
     const answer = await create([{ name: 'good' }, { name: 'refused' }], user.token)
@@ -149,7 +149,7 @@ describePlatform('things', platform => {
     expect(await openRelationalPolicies(platform().database).list({ subject: user.id as UserId })).toHaveLength(1)
   })
 
-  test('what is at the limits is taken, and comes back as it was', async () => {
+  test('values at the limits are accepted, and returned unchanged', async () => {
     const metadata = {
       text: 'x'.repeat(65_000),
       '√ é "\\': [null, true, -0.5, 9_007_199_254_740_991, { '': {} }],
@@ -178,7 +178,7 @@ describePlatform('things', platform => {
     ['POST', '/things/bulk', 'x'.repeat(2 * 1024 * 1024)],
     ['GET', '/things?limit=abc', undefined],
     ['GET', '/things/no-id', undefined],
-  ])('without a token, %s %s is 401 before anything else is looked at', async (method, path, body) => {
+  ])('without a token, %s %s is 401 before anything else is checked', async (method, path, body) => {
     const answer = await call(platform().url, method, path, body === undefined ? {} : { body })
     expect(answer.status).toBe(401)
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="sluice"')
@@ -193,7 +193,7 @@ describePlatform('things', platform => {
     expect(answer.status).toBe(201)
   })
 
-  test('a list gives the own things in the order of creation, page by page, with the total', async () => {
+  test("a list contains the caller's own things in the order of creation, page by page, with the total", async () => {
     const user = await platform().user()
     await create(
       Array.from({ length: 12 }, (_, index) => ({ name: `t${index}` })),
@@ -213,7 +213,7 @@ describePlatform('things', platform => {
     expect(last).toEqual({ id: uuid, name: 't12', key: uuid, metadata: { a: 1 } })
   })
 
-  test('a thing needs no name, and what is not known of it is ignored: clients send more than is read', async () => {
+  test('a thing needs no name, and unknown properties are ignored: clients send more than is read', async () => {
     const answer = await create([{}, { name: '', id: absentId, key: 'k', meta: 1 }])
     expect(answer.status).toBe(201)
     expect(thingsOf(answer)).toEqual([
@@ -299,7 +299,7 @@ describePlatform('things', platform => {
     expect((await get('/things?unknown=1&limit=1')).status).toBe(200)
   })
 
-  test('who is given read may see a thing and does not list it', async () => {
+  test('a user with read can view a thing, but it is not in their list', async () => {
     const [thing] = thingsOf(await create([{ name: 'shared' }]))
     const policies = openRelationalPolicies(platform().database)
     const user = await platform().user()
@@ -308,7 +308,7 @@ describePlatform('things', platform => {
     expect((await get('/things', user.token)).json?.total).toBe(0)
   })
 
-  test('an id in capitals is the same id (RFC 9562 §4), and what is no id is malformed', async () => {
+  test('an id in upper case is the same id (RFC 9562 §4), and an invalid id is malformed', async () => {
     const [thing] = thingsOf(await create([{ name: 'id' }]))
     expect((await get(`/things/${thing!.id.toUpperCase()}`)).json).toEqual(thing)
     for (const id of ['x', `${thing!.id}0`, thing!.id.replaceAll('-', ''), `{${thing!.id}}`, '%00', '..%2F..']) {

@@ -19,7 +19,7 @@ describePlatform('tokens', platform => {
   const statusWith = async (token: string): Promise<number> =>
     (await call(platform().url, 'GET', '/things', { authorization: `Bearer ${token}` })).status
 
-  /** A token as the platform makes it, but for what is given. */
+  /** A token like those of the platform, except for the given values. */
   function forge({
     claims = {},
     issuer = 'sluice',
@@ -37,7 +37,7 @@ describePlatform('tokens', platform => {
       .sign(secret)
   }
 
-  test('email and password give a token that works, lives as long as configured, and is not to be cached', async () => {
+  test('email and password give a token that works, lasts as long as configured, and must not be cached', async () => {
     const answer = await signIn({ email: user.email, password: user.password })
     expect([answer.status, Object.keys(answer.json ?? {})]).toEqual([201, ['token']])
     expect(answer.headers.get('cache-control')).toBe('no-store')
@@ -51,7 +51,7 @@ describePlatform('tokens', platform => {
     expect((await signIn({ email: ` ${user.email.toUpperCase()} `, password: user.password })).status).toBe(201)
   })
 
-  test('an unknown email and a wrong password are answered alike', async () => {
+  test('an unknown email and a wrong password get the same answer', async () => {
     const answers = await Promise.all([
       signIn({ email: user.email, password: 'wrong horse battery' }),
       signIn({ email: 'nobody@sluice.example', password: user.password }),
@@ -78,7 +78,7 @@ describePlatform('tokens', platform => {
       call(platform().url, 'POST', '/tokens', { body, headers: { 'x-forwarded-for': address } })
     const fail = (times: number, ...what: string[]): Promise<void> => failSignIns(platform().database, times, ...what)
 
-    test('twenty failures at an account from an address are limited there, with the right password as well, and nowhere else', async () => {
+    test('after twenty failures at an account an address is limited there, also with the right password, and nowhere else', async () => {
       const { email, password } = await platform().user()
       await fail(19, email, '198.51.100.1')
       expect((await from('198.51.100.1', { email, password: 'wrong horse battery' })).status).toBe(401)
@@ -90,7 +90,7 @@ describePlatform('tokens', platform => {
       expect((await from('198.51.100.1', { email: user.email, password: user.password })).status).toBe(201)
     })
 
-    test('an email that nobody has is limited like one that somebody has', async () => {
+    test('an unknown email is limited like a known one', async () => {
       const email = 'nobody-at-all@sluice.example'
       await fail(19, email, '198.51.100.1')
       expect((await from('198.51.100.1', { email, password: 'wrong horse battery' })).status).toBe(401)
@@ -106,7 +106,7 @@ describePlatform('tokens', platform => {
       expect(answers.filter(({ status }) => status === 429)).toHaveLength(9)
     })
 
-    test('after many failures from everywhere the right password is delayed, and works', async () => {
+    test('after many failures from many addresses the right password is delayed, and works', async () => {
       const { email, password } = await platform().user()
       await fail(1_000, email)
       const startedMs = performance.now()
@@ -114,7 +114,7 @@ describePlatform('tokens', platform => {
       expect(performance.now() - startedMs).toBeGreaterThan(1_990)
     })
 
-    test('addresses that failed at an account keep its places from nobody else', async () => {
+    test('addresses that failed at an account do not keep others out of its queue', async () => {
       const { email, password } = await platform().user()
       const addresses = Array.from({ length: 20 }, (_, nth) => `203.0.113.${nth}`)
       await fail(10, email)
@@ -140,7 +140,7 @@ describePlatform('tokens', platform => {
     )
     expect(await statusWith(user.token.slice('Bearer '.length))).toBe(200)
     for (const [nth, { status, json }] of (await Promise.all(refused)).entries()) {
-      expect([status, json?.detail]).toEqual([413, `the body may have at most ${nth % 2 === 0 ? 4096 : 69_632} bytes: send less at once`])
+      expect([status, json?.detail]).toEqual([413, `the body is limited to ${nth % 2 === 0 ? 4096 : 69_632} bytes: split the request`])
     }
   })
 
@@ -152,7 +152,7 @@ describePlatform('tokens', platform => {
     expect([status, json?.errors]).toEqual([400, [{ pointer, detail: 'is not allowed: give text of at most 1024 characters' }]])
   })
 
-  test('what the other tests forge is a valid token when nothing is wrong with it', async () => {
+  test('a forged token of the other tests is valid if nothing is changed in it', async () => {
     expect(await statusWith(await forge({}))).toBe(200)
   })
 
@@ -164,7 +164,7 @@ describePlatform('tokens', platform => {
     ['a token of another version', () => forge({ claims: { version: 2 } })],
     ['a token with a version of the wrong type', () => forge({ claims: { version: '1' } })],
     ['a token of a user that does not exist', () => forge({ subject: '00000000-0000-4000-8000-000000000000' })],
-    ['a token whose subject is no id', () => forge({ subject: "' OR 1=1 --" })],
+    ['a token whose subject is not an id', () => forge({ subject: "' OR 1=1 --" })],
     [
       'a token without a signature, algorithm none',
       async () => {
@@ -193,7 +193,7 @@ describePlatform('tokens', platform => {
       'a token whose signature is the same bytes in other letters',
       async () => {
         const token = await forge({})
-        // The last of 43 letters carries four bits of the signature and two that say nothing.
+        // The last of 43 letters carries four bits of the signature and two unused ones.
         const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
         return token.slice(0, -1) + letters[letters.indexOf(token.at(-1)!) + 1]!
       },

@@ -1,8 +1,8 @@
-// Which emails and passwords a registration takes.
+// Which emails and passwords a registration accepts.
 
 import { expect, test } from 'vitest'
-import { HttpError } from '../../../config/http/errors.ts'
 import { checkNewCredentials, normaliseEmail } from '../../../control-plane/users/credentials.ts'
+import { HttpError } from '../../../http/errors.ts'
 
 const password = 'correct horse battery'
 
@@ -43,7 +43,7 @@ test.each([
   'user@example.com\u0000',
   `${'l'.repeat(65)}@example.com`,
   `user@${'d'.repeat(250)}.com`,
-])('%j is no email', email => expect(pointers(email, password)).toEqual(['/body/email']))
+])('%j is not an email', email => expect(pointers(email, password)).toEqual(['/body/email']))
 
 test('case, outer spaces and the composition of characters do not make another email', () => {
   expect(normaliseEmail(' User@Example.COM ')).toBe('user@example.com')

@@ -1,9 +1,9 @@
-// Password hashes: what they hold, and that they cost the same for everybody.
+// Password hashes: what they contain, and that they cost the same for everyone.
 
 import { expect, test } from 'vitest'
 import { argon2id, openPasswords } from '../../../control-plane/users/passwords.ts'
 
-test('the hash says its parameters, and matches its password alone', async () => {
+test('the hash contains its parameters, and matches only its password', async () => {
   const passwords = openPasswords()
   const hash = await passwords.hash('correct horse')
   expect(hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/)
@@ -24,7 +24,7 @@ test('two hashes of one password differ', async () => {
   expect(await passwords.hash('correct horse')).not.toBe(await passwords.hash('correct horse'))
 })
 
-test('one password in two forms of Unicode is one password (RFC 8265 §4.2)', async () => {
+test('a password in two forms of Unicode is the same password (RFC 8265 §4.2)', async () => {
   const passwords = openPasswords()
   expect(await passwords.matches('cafe\u0301 au lait', await passwords.hash('caf\u00e9 au lait'))).toBe(true)
 })

@@ -1,4 +1,4 @@
-// Users after their registration: profiles, passwords, and what the administrator does with them.
+// Users after their registration: profiles, passwords, and the administrator's routes.
 
 import { beforeAll, expect, test } from 'vitest'
 import { type Answer, call, makeSite } from '../../up/operator.ts'
@@ -18,7 +18,7 @@ describePlatform('users', platform => {
   const signIn = (email: string, password: string): Promise<Answer> =>
     call(platform().url, 'POST', '/tokens', { body: { email, password } })
 
-  test('a user sees themselves, and changes their metadata whole', async () => {
+  test('a user can view themselves, and replace their metadata', async () => {
     const own = { id: user.id, email: user.email }
     for (const path of ['/users/profile', `/users/${user.id}`]) expect((await ask('GET', path)).json).toEqual(own)
     const headers = { authorization: user.token, 'content-type': 'text/plain' }
@@ -58,29 +58,36 @@ describePlatform('users', platform => {
     ['GET', ''],
     ['PUT', '/password', { password: 'another horse battery' }],
     ['PUT', '/disabled', { disabled: true }],
-  ])('%s /users/<id>%s is for the administrator, and an absent user looks like another to everybody else', async (method, suffix, body) => {
-    const answers = [
-      await ask(method, `/users/${stranger.id}${suffix}`, body),
-      await ask(method, `/users/${absentId}${suffix}`, body),
-      await ask(method, `/users/${absentId}${suffix}`, body, administrator),
-    ]
-    expect(answers.map(({ status }) => status)).toEqual([403, 403, 404])
-  })
+  ])(
+    '%s /users/<id>%s is for the administrator, and an absent user looks like another user to everyone else',
+    async (method, suffix, body) => {
+      const answers = [
+        await ask(method, `/users/${stranger.id}${suffix}`, body),
+        await ask(method, `/users/${absentId}${suffix}`, body),
+        await ask(method, `/users/${absentId}${suffix}`, body, administrator),
+      ]
+      expect(answers.map(({ status }) => status)).toEqual([403, 403, 404])
+    },
+  )
 
-  test('a password is changed by who knows the old one, which ends all tokens', async () => {
-    const { email, password, token } = await platform().user()
+  test('a user changes their password with the old one, which ends all tokens and their access to channels', async () => {
+    const { id, email, password, token } = await platform().user()
+    const access = () =>
+      platform().plane.access.authorize({ credential: { scheme: 'Bearer', secret: token.slice(7) }, channel: id, action: 'read' })
+    expect(await access()).toEqual({ allowed: false, reason: 'forbidden' })
     const change = (old: string, next: string) => ask('PATCH', '/password', { old_password: old, password: next }, token)
     expect((await change('wrong horse battery', 'another horse battery')).status).toBe(401)
     expect((await change('', 'another horse battery')).status).toBe(400)
     expect((await change(password, 'short')).json?.errors).toEqual([{ pointer: '/body/password', detail: expect.any(String) }])
     const changed = await change(password, 'another horse battery')
     expect([changed.status, changed.text]).toEqual([201, '{}'])
+    expect(await access()).toEqual({ allowed: false, reason: 'unauthenticated' })
     expect((await ask('GET', '/users/profile', undefined, token)).status).toBe(401)
     expect((await signIn(email, password)).status).toBe(401)
     expect((await signIn(email, 'another horse battery')).status).toBe(201)
   })
 
-  test('old passwords that are wrong are failed logins of the account', async () => {
+  test('wrong old passwords count as failed logins of the account', async () => {
     const { email, token } = await platform().user()
     const guess = () => ask('PATCH', '/password', { old_password: 'wrong horse battery', password: 'another horse' }, token)
     const { database } = platform()
@@ -100,7 +107,7 @@ describePlatform('users', platform => {
     expect((await ask('PUT', `/users/${id}/password`, { password: 'short' }, administrator)).status).toBe(400)
   })
 
-  test('a user who is disabled is out at once, with their things and keys, until they are enabled', async () => {
+  test('a disabled user is refused immediately, with their things and keys, until they are enabled', async () => {
     const site = await makeSite(platform().url)
     const { id, email } = (await ask('GET', '/users/profile', undefined, site.owner)).json as { id: string; email: string }
     const apiKey = `Bearer ${(await ask('POST', '/keys', { name: 'k' }, site.owner)).json!['value'] as string}`
@@ -130,7 +137,7 @@ describePlatform('users', platform => {
     expect((await ask('PUT', `/users/${id}/disabled`, { disabled: true }, administrator)).status).toBe(409)
   })
 
-  test('an administrator who can sign in always remains, also when two disable each other at once', async () => {
+  test('an administrator who can sign in always remains, also if two disable each other at once', async () => {
     const second = await platform().user()
     const { id } = (await ask('GET', '/users/profile', undefined, administrator)).json as { id: string }
     const authorities = (subject: string) => ({ subjects: [subject], object: 'authorities', policies: ['member'] })

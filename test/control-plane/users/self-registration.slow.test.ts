@@ -27,7 +27,7 @@ describeOnDatabases('self-registration', database => {
     expect((await register(await platform.administrator())).status).toBe(201)
   })
 
-  test('opened again by option, everybody may', async () => {
+  test('opened again by option, everyone may register', async () => {
     platform = await openPlatform(database(), { allowSelfRegister: true })
     expect((await register()).status).toBe(201)
     expect((await register((await platform.user()).token)).status).toBe(201)

@@ -1,4 +1,4 @@
-// Registration over HTTP: who may, with what, and what comes with it.
+// Registration over HTTP: who may register, with what, and what a new user gets.
 
 import { expect, test } from 'vitest'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
@@ -11,7 +11,7 @@ describePlatform('users', platform => {
   const register = (body: object | string, authorization?: string) =>
     call(platform().url, 'POST', '/users', authorization === undefined ? { body } : { body, authorization })
 
-  test('anybody may register, gets the place of the user and an empty body, and is a member of users', async () => {
+  test('anyone may register, gets the Location of the user with an empty body, and becomes a member of users', async () => {
     const answer = await register({ email: 'first@sluice.example', password })
     expect([answer.status, answer.text]).toEqual([201, ''])
     const id = /^\/users\/([0-9a-f-]{36})$/.exec(answer.headers.get('location') ?? '')?.[1]
@@ -36,7 +36,7 @@ describePlatform('users', platform => {
   test.each([
     ['no email', { password }, '/body/email'],
     ['no password', { email: 'bad@sluice.example' }, '/body/password'],
-    ['an email that is none', { email: 'bad', password }, '/body/email'],
+    ['an invalid email', { email: 'bad', password }, '/body/email'],
     ['an email of the wrong type', { email: 5, password }, '/body/email'],
     ['a password that is too short', { email: 'bad@sluice.example', password: 'seven77' }, '/body/password'],
     ['a password that is too long', { email: 'bad@sluice.example', password: 'x'.repeat(1025) }, '/body/password'],
@@ -50,12 +50,12 @@ describePlatform('users', platform => {
     expect(answer.json?.errors).toEqual([{ pointer, detail: expect.any(String) }])
   })
 
-  test('a registration of every fault at once is told every fault', async () => {
+  test('all faults of a registration are reported', async () => {
     const answer = await register({ email: 'bad', password: 'short' })
     expect((answer.json!.errors as { pointer: string }[]).map(({ pointer }) => pointer)).toEqual(['/body/email', '/body/password'])
   })
 
-  test('who registers with a token that is not valid is told so', async () => {
+  test('a registration with an invalid token is refused with that reason', async () => {
     const answer = await register({ email: 'token@sluice.example', password }, 'Bearer not.a.token')
     expect(answer.status).toBe(401)
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="sluice", error="invalid_token"')
@@ -88,7 +88,7 @@ describePlatform('users', platform => {
     }
   })
 
-  test('the table holds no password', async () => {
+  test('the table contains no password', async () => {
     await register({ email: 'stored@sluice.example', password })
     const [row] = await platform().database.query(
       "SELECT users::text AS text FROM control_plane.users WHERE email = 'stored@sluice.example'",

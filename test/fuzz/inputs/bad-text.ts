@@ -1,4 +1,4 @@
-// Texts that are none: bytes that are not UTF-8, halves of surrogate pairs, NULs, and escapes that end too early.
+// Invalid texts: bytes that are not UTF-8, halves of surrogate pairs, NULs, and incomplete escapes.
 
 import type { Random } from '../random.ts'
 import { Major, openCborBytes } from './cbor-bytes.ts'
@@ -46,7 +46,7 @@ const escapes = [
 function textBytes(random: Random, bytes: number, ...sources: (readonly Uint8Array[])[]): Uint8Array {
   const parts: Uint8Array[] = []
   let length = 0
-  // Mostly right: what is wrong with the first character is found at once.
+  // Mostly valid: a fault in the first character is found immediately.
   const oneBadIn = random.pick([2, 20, 10_000])
   for (;;) {
     const part = random.oneIn(oneBadIn) ? random.pick(random.pick(sources)) : random.pick(goodBytes.slice(oneBadIn > 20 ? 3 : 0))
@@ -76,7 +76,7 @@ export function badTextJson(random: Random, bytes: number): Uint8Array {
   )
 }
 
-/** The heads of a record, up to where a text stands: vs, n, u, an unknown label, and what stands under it. */
+/** The start of a record up to a text: vs, n, u, an unknown label, and its content. */
 const cborPlaces = ['81a200616103', '81a2020100', '81a3006161020101', '81a30061610201', '81a30061610201617a', '81a200616102', '']
 
 export function badTextCbor(random: Random, bytes: number): Uint8Array {

@@ -1,4 +1,4 @@
-// Bytes of CBOR as they grow (RFC 8949 §3): any head, in its shortest form or a longer one, and any item.
+// Growing CBOR bytes (RFC 8949 §3): any head, in its shortest form or a longer one, and any item.
 
 import type { Random } from '../random.ts'
 
@@ -6,7 +6,7 @@ export const Major = { unsigned: 0, negative: 1, bytes: 2, text: 3, array: 4, ma
 
 export interface CborBytes {
   readonly length: number
-  /** @param width how many bytes the argument has at least: 0, 1, 2, 4 or 8 */
+  /** @param width minimum number of bytes of the argument: 0, 1, 2, 4 or 8 */
   head(major: number, argument: number | bigint, width?: number): void
   raw(bytes: Uint8Array | readonly number[]): void
   text(text: string): void
@@ -38,7 +38,7 @@ export function openCborBytes(): CborBytes {
   }
 
   function raw(more: Uint8Array | readonly number[]): void {
-    // Only now, as the memory may be another one.
+    // Not earlier, because reserving may replace the memory.
     const at = reserve(more.length)
     bytes.set(more, at)
   }
@@ -69,7 +69,7 @@ export function openCborBytes(): CborBytes {
   }
 }
 
-/** The bits of a number that a half can hold: a small whole one. */
+/** The bits of a small whole number as a half-precision float. */
 function halfBits(number: number): number {
   const size = Math.abs(number)
   const sign = number < 0 || Object.is(number, -0) ? 0x8000 : 0
@@ -97,7 +97,7 @@ export function writeNumber(output: CborBytes, random: Random, number: number): 
   }
 }
 
-/** A decimal fraction (RFC 8949 §3.4.4) whose exponent is one of -3 to 0, where that is exact. */
+/** A decimal fraction (RFC 8949 §3.4.4) with an exponent from -3 to 0, if that is exact. */
 function writeDecimal(output: CborBytes, number: number): void {
   const exponent = Math.abs(number) < 1e12 ? 3 : 0
   const mantissa = number * 10 ** exponent

@@ -1,4 +1,4 @@
-// JSON documents, mostly right: with time fields in their formats, long integers, strange keys, and some levels.
+// JSON documents, mostly valid: with time fields in their formats, long integers, unusual keys, and some levels.
 
 import type { Random } from '../random.ts'
 import { anyNumber, anyText, blanks, numberText, textJson } from './texts.ts'
@@ -20,12 +20,12 @@ const keys = [
   ' ',
   'length',
 ]
-/** Not for the time-series store. */
+/** Not allowed in the time-series store. */
 const unjoinedKeys = ['', '/', 'a/b', 'channel', 'publisher', 'subtopic']
 
 const zones = ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kathmandu']
 
-/** The time fields that documents of the fuzzer have. */
+/** The time fields of the fuzzer's documents. */
 export const timeFields = [
   { fieldName: 'unix', fieldFormat: 'unix' },
   { fieldName: 'ns', fieldFormat: 'unix_ns' },
@@ -64,7 +64,7 @@ const wrong = [
   '0.5e-9',
 ]
 
-/** One document or an array of them, of at most so many bytes. */
+/** One document or an array of them, of at most this size. */
 export function documentsJson(random: Random, bytes: number): Uint8Array {
   if (random.oneIn(2)) return Buffer.from(documentJson(random, bytes))
   const parts: string[] = []
@@ -81,7 +81,7 @@ export function documentsJson(random: Random, bytes: number): Uint8Array {
 export function documentJson(random: Random, bytes: number): string {
   const members: string[] = []
   let left = bytes - 2
-  // Keys cost memory, so that there are only so many in a payload.
+  // Keys cost memory, so a payload has a limited number.
   const count = bytes > 2000 ? 100 : random.mostlySmall(12)
   for (let at = 0; at <= count; at++) {
     const isTime = at === 0 ? random.oneIn(2) : at === count && random.oneIn(20)
@@ -106,7 +106,7 @@ function keyJson(random: Random): string {
   return textJson(random, key)
 }
 
-/** @param bytes how many an array or a text may take, where more than a little is wanted */
+/** @param bytes size limit of an array or a text */
 function valueJson(random: Random, levels: number, bytes: number): string {
   switch (random.below(levels > 0 ? 8 : 6)) {
     case 0:
@@ -140,7 +140,7 @@ function arrayOf(random: Random, levels: number, bytes: number): string {
   return `[${items.join(',')}]`
 }
 
-/** More digits than a double holds. */
+/** More digits than a double keeps. */
 function longNumber(random: Random): string {
   let digits = random.pick(['-', '']) + (1 + random.below(9))
   for (let left = 14 + random.mostlySmall(280); left > 0; left--) digits += random.below(10)

@@ -1,11 +1,11 @@
-// Fields of a point of the time-series store, as JSON: an array of pairs of a joined key and a value.
+// Fields of a time-series point, as JSON: an array of pairs of a joined key and a value.
 
 import type { Random } from '../random.ts'
 import { anyNumber, anyText } from './texts.ts'
 
 const parts = ['a', 'b', 'c', '0', '10', '__proto__', 'constructor', 'toString', 'channel', '', 'ü', ' ', '.']
 
-/** Keys that mostly go together: of a few parts each, seldom empty, and with what else they may meet. */
+/** Keys that are mostly compatible: of a few parts each, rarely empty, sometimes conflicting. */
 export function fieldsJson(random: Random, bytes: number): Uint8Array {
   const pairs: string[] = []
   let length = 2
@@ -26,7 +26,7 @@ function keyOf(random: Random, badOneIn: number): string {
   const key: string[] = []
   for (let level = 0; level < levels; level++) {
     const part = random.pick(parts)
-    // Names that few others have, so that not every pair of keys conflicts.
+    // Rare names, so that not every pair of keys conflicts.
     key.push(
       part === '' && !random.oneIn(badOneIn)
         ? 'd'

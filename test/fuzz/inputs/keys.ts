@@ -1,14 +1,15 @@
-// Objects and maps with keys that are there twice, that are names of what every object has, that look like indexes, or are many.
+// Objects and maps with duplicate keys, keys of Object.prototype, keys that look like indexes, or many keys.
 
+import { Label } from '../../../transformers/senml/record.ts'
 import type { Random } from '../random.ts'
 import { Major, openCborBytes } from './cbor-bytes.ts'
 import { anyText } from './texts.ts'
 
-const senmlLabels = ['n', 'u', 'v', 'vs', 'vb', 'vd', 's', 't', 'ut', 'bn', 'bt', 'bu', 'bv', 'bs', 'bver', 'x', 'x_', '_', '']
+const senmlLabels = [...Object.keys(Label), 'x', 'x_', '_', '']
 const strangeKeys = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', '__defineGetter__', 'length', 'then', 'toJSON']
 const values = ['1', '"a"', 'true', 'null', '{}', '[]', '{"__proto__":{"n":"b"}}', '{"n":"b","v":2}']
 
-/** Keys for one object of about so many bytes, in one manner. */
+/** Keys for one object of about this size, in one style. */
 function keysOf(random: Random, bytes: number): string[] {
   const manner = random.below(6)
   const keys: string[] = []
@@ -28,7 +29,7 @@ function keyOf(random: Random, manner: number, at: number): string {
     case 1:
       return random.pick(strangeKeys)
     case 2:
-      // V8 keeps integers as keys apart, in a table of their own where they are far from one another.
+      // V8 stores integer keys separately, in a dictionary if they are far apart.
       return String((at * 2 ** 20 + (at >> 12)) % 2 ** 32)
     case 3:
       return String(at)
@@ -39,7 +40,7 @@ function keyOf(random: Random, manner: number, at: number): string {
   }
 }
 
-/** An object, or an array with one, that may be a record or a document but for its keys. */
+/** An object, or an array with one, that is a valid record or document except for its keys. */
 export function keysJson(random: Random, bytes: number): Uint8Array {
   const members = keysOf(random, bytes - 40).map(key => {
     const value = random.pick(values)
@@ -49,7 +50,7 @@ export function keysJson(random: Random, bytes: number): Uint8Array {
   return cutTo(bytes, random.oneIn(3) ? record : `[${record}]`)
 }
 
-/** What a join of parts made too long is as hostile without its end. */
+/** Cuts off what joining parts made too long, which is as hostile without its end. */
 function cutTo(bytes: number, text: string): Uint8Array {
   return Uint8Array.from(Buffer.from(text).subarray(0, bytes))
 }

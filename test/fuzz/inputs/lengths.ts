@@ -1,4 +1,4 @@
-// Packs of SenML CBOR in which a length or a count says what is not there: 2^32, 2^64, one too many; or says nothing at all.
+// Packs of SenML CBOR with wrong lengths or counts: 2^32, 2^64, one too many; or of indefinite length.
 
 import type { Random } from '../random.ts'
 import { Major, openCborBytes } from './cbor-bytes.ts'
@@ -22,7 +22,7 @@ const declared: readonly bigint[] = [
 ]
 const majors = [Major.bytes, Major.text, Major.array, Major.map]
 
-/** A right pack up to some place, where a head says how much follows, and then what was there, or zeros. */
+/** A valid pack up to some place, where a head declares a length, and then the original content, or zeros. */
 export function declaredLengths(random: Random, bytes: number): Uint8Array {
   const output = openCborBytes()
   const pack = random.oneIn(3) ? oneRecord(random, Math.max(bytes - 40, 8)) : senmlCborPack(random, Math.max(bytes - 20, 8), 1000)
@@ -35,7 +35,7 @@ export function declaredLengths(random: Random, bytes: number): Uint8Array {
   return output.bytes()
 }
 
-/** A pack whose one record has a long text or long data. */
+/** A pack whose only record has a long text or long data. */
 function oneRecord(random: Random, bytes: number): Uint8Array {
   const output = openCborBytes()
   output.raw([0xa2, 0x00, 0x61, 0x61])
@@ -49,7 +49,7 @@ function oneRecord(random: Random, bytes: number): Uint8Array {
   return packOf([output.bytes()])
 }
 
-/** A right pack in which one item begins as one of indefinite length, with a break somewhere behind it, or none. */
+/** A valid pack in which one item begins like one of indefinite length, with a break somewhere after it, or none. */
 export function indefiniteLengths(random: Random, bytes: number): Uint8Array {
   const pack = senmlCborPack(random, Math.max(bytes - 2, 8), 1000)
   const heads = placesOfHeads(pack)
@@ -63,7 +63,7 @@ export function indefiniteLengths(random: Random, bytes: number): Uint8Array {
   return Uint8Array.from(Buffer.concat(parts))
 }
 
-/** Where arrays, maps and strings with a short head may begin: bytes that look like it will do. */
+/** Places where arrays, maps and strings with a short head may begin: similar bytes count too. */
 function placesOfHeads(pack: Uint8Array): number[] {
   const places = [0]
   const length = Math.min(pack.length, 4096)

@@ -1,4 +1,4 @@
-// One very long text, name or data: five megabytes where a payload has some hundred bytes.
+// One very long text, name or data: five megabytes instead of some hundred bytes.
 
 import type { Random } from '../random.ts'
 import { Major, openCborBytes } from './cbor-bytes.ts'
@@ -16,7 +16,7 @@ const places = [
   '~',
 ]
 
-/** The length of the texts, whatever room there is otherwise. */
+/** The length of the texts, whatever the size limit. */
 export const longTextBytes = 5_000_000
 
 export function longTextJson(random: Random, bytes: number): Uint8Array {

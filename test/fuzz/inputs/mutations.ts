@@ -1,8 +1,8 @@
-// What goes wrong with right bytes on their way, or is done to them: flipped bits, a cut, and splices.
+// Damage to valid bytes: flipped bits, a cut, and splices.
 
 import type { Random } from '../random.ts'
 
-/** A few bits of it turned. */
+/** Flips a few bits. */
 export function flipped(random: Random, bytes: Uint8Array): Uint8Array {
   const changed = Uint8Array.from(bytes)
   if (changed.length === 0) return changed
@@ -10,13 +10,13 @@ export function flipped(random: Random, bytes: Uint8Array): Uint8Array {
   return changed
 }
 
-/** The beginning of it, or the end. */
+/** Keeps only the start or the end. */
 export function cut(random: Random, bytes: Uint8Array): Uint8Array {
   const at = random.below(bytes.length + 1)
   return random.oneIn(4) ? bytes.slice(at) : bytes.slice(0, at)
 }
 
-/** Pieces of it taken away, doubled, moved, or replaced by words of its language. */
+/** Removes, duplicates or moves pieces, or replaces them with words of the language. */
 export function spliced(random: Random, bytes: Uint8Array, words: readonly Uint8Array[]): Uint8Array {
   let changed = bytes
   for (let left = 1 + random.mostlySmall(5); left > 0; left--) {

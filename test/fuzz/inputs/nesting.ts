@@ -1,4 +1,4 @@
-// Levels upon levels: what a decoder that calls itself for each of them dies of.
+// Deep nesting, which overflows the stack of a recursive decoder.
 
 import type { Random } from '../random.ts'
 
@@ -12,7 +12,7 @@ const jsonLevels: readonly (readonly [opening: string, closing: string])[] = [
   ['{"__proto__":', '}'],
   [' [', ' ]'],
 ]
-/** What they stand in. */
+/** The surroundings of the nesting. */
 const jsonPlaces: readonly (readonly [before: string, after: string])[] = [
   ['', ''],
   ['', ''],
@@ -21,7 +21,7 @@ const jsonPlaces: readonly (readonly [before: string, after: string])[] = [
   ['{"a":', '}'],
 ]
 
-/** Mostly about as many levels as are allowed, or as many as there is room for. */
+/** Usually about as many levels as are allowed, or as many as fit. */
 function levelsOf(random: Random, most: number): number {
   const levels = random.oneIn(2) ? most : random.oneIn(2) ? random.below(most + 1) : 60 + random.below(10)
   return Math.max(1, Math.min(levels, most))
@@ -37,7 +37,7 @@ export function nestedJson(random: Random, bytes: number): Uint8Array {
 }
 
 const cborLevels = ['81', '82', '8100', '8181', 'a1', 'a100', 'a16161', 'c1', 'c4', 'c482', 'd8ff', 'd9d9f7', '9f', 'bf00']
-/** Nothing; a record; a record that is right up to an unknown label; one that is right and has a value that is not. */
+/** Nothing; a record; a record that is valid up to an unknown label; a valid one with an invalid value. */
 const cborBeginnings = ['', '', '81a1', '81a30061610201617a', '81a200616102', '82a2006161020103']
 
 export function nestedCbor(random: Random, bytes: number): Uint8Array {

@@ -1,4 +1,4 @@
-// Numbers that are too large, too long, or not quite numbers.
+// Numbers that are too large, too long, or almost numbers.
 
 import type { Random } from '../random.ts'
 import { Major, openCborBytes, writeNumber } from './cbor-bytes.ts'
@@ -10,8 +10,8 @@ function digits(random: Random, count: number): string {
   return Array.from({ length: count }, () => random.below(10)).join('')
 }
 
-function numberJson(random: Random, room: number): string {
-  const long = digits(random, random.oneIn(3) ? Math.max(room - 8, 1) : 1 + random.mostlySmall(330))
+function numberJson(random: Random, space: number): string {
+  const long = digits(random, random.oneIn(3) ? Math.max(space - 8, 1) : 1 + random.mostlySmall(330))
   const sign = random.pick(['', '', '-', '+', '--'])
   switch (random.below(9)) {
     case 0:
@@ -50,18 +50,18 @@ const places = [
   '~',
 ]
 
-/** One number in some place, or an array full of them. */
+/** One number in some place, or an array of them. */
 export function numbersJson(random: Random, bytes: number): Uint8Array {
   const [before, after = ''] = random.pick(places).split('~')
-  let room = bytes - before!.length - after.length
+  let space = bytes - before!.length - after.length
   const several = before!.endsWith('[') || random.oneIn(12)
-  const numbers = [numberJson(random, several ? 20 : room)]
-  room -= numbers[0]!.length
-  // One that is the whole input leaves no room.
-  if (!several) room = 0
-  while (room > 400) {
+  const numbers = [numberJson(random, several ? 20 : space)]
+  space -= numbers[0]!.length
+  // A number that is the whole input leaves no space.
+  if (!several) space = 0
+  while (space > 400) {
     const number = numberJson(random, 300)
-    room -= number.length + 1
+    space -= number.length + 1
     numbers.push(number)
   }
   return Buffer.from(before! + numbers.join(',') + after).subarray(0, bytes)
@@ -83,7 +83,7 @@ const cborSpecial = [
 ]
 const labels = [2, 5, 6, 7, 0x22, 0x24, 0x25, 0x20]
 
-/** Records with a value, a time, a sum or a base each that is such a number; in a decimal fraction, or where none belongs. */
+/** Records with such a number as a value, time, sum or base; also in a decimal fraction, or where no number is allowed. */
 export function numbersCbor(random: Random, bytes: number): Uint8Array {
   const records: Uint8Array[] = []
   let length = 5
@@ -114,7 +114,7 @@ function writeHostileNumber(output: ReturnType<typeof openCborBytes>, random: Ra
       output.head(random.below(2), random.oneIn(2) ? random.below(400) : 2n ** BigInt(random.below(64)))
       break
     case 3:
-      // A bignum, as long as there is room: alone, or as the mantissa of a decimal fraction.
+      // A bignum of any length that fits: alone, or as the mantissa of a decimal fraction.
       if (random.oneIn(2)) output.raw([0xc4, 0x82, 0x00])
       output.raw([random.oneIn(2) ? 0xc2 : 0xc3])
       output.data(new Uint8Array(random.oneIn(4) ? Math.max(bytes - 20, 0) : random.below(20)).fill(0xff))

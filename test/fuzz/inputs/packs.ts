@@ -1,11 +1,11 @@
-// Packs of SenML before they are written in either wire format: mostly right, or with one record that is not.
+// Packs of SenML before they are written in either wire format: mostly valid, or with one invalid record.
 
 import type { Random } from '../random.ts'
 import { anyNumber, anyText } from './texts.ts'
 
 export type PackValue = null | boolean | number | string | Uint8Array | readonly PackValue[] | { readonly [key: string]: PackValue }
 
-/** The labels of a record with their values, in the order in which they are written. One may be there twice. */
+/** The labels of a record with their values, in the order in which they are written. One may occur twice. */
 export type Fields = [label: string, value: PackValue][]
 
 const baseNames = ['urn:dev:ow:10e2073a01080063:', 'urn:dev:mac:0024befffe804ff1/', 'a', 'm:', 'Z9.-_/']
@@ -22,7 +22,7 @@ function duration(random: Random): number {
   return (random.below(2000) - 1000) / random.pick([1, 1, 10, 1000, 3])
 }
 
-/** A right record. The first of a pack may say its version. */
+/** A valid record. The first of a pack may have a version. */
 export function rightRecord(random: Random, index: number): Fields {
   const fields: Fields = []
   if (random.oneIn(index === 0 ? 2 : 12)) fields.push(['bn', random.oneIn(8) ? '' : random.pick(baseNames)])
@@ -62,7 +62,7 @@ function valueField(random: Random): [string, PackValue] {
   }
 }
 
-/** What stands under a label that nobody knows: levels as CBOR allows them there. */
+/** The content of an unknown label: with as many levels as CBOR allows there. */
 function ignored(random: Random, levels: number): PackValue {
   switch (random.below(levels > 0 ? 7 : 5)) {
     case 0:
@@ -81,7 +81,7 @@ function ignored(random: Random, levels: number): PackValue {
   }
 }
 
-/** What makes a record wrong, or only may. */
+/** Fields that make a record invalid, or may do so. */
 const odd: readonly Fields[] = [
   [['must_', 1]],
   [['__proto__', 1]],
@@ -127,18 +127,18 @@ const odd: readonly Fields[] = [
   [],
 ]
 
-/** A record that is likely to be refused. */
+/** A record that is probably refused. */
 export function oddRecord(random: Random, index: number): Fields {
   const strange = random.pick(odd)
   return random.oneIn(4) ? [...strange] : [...rightRecord(random, index), ...strange]
 }
 
-/** The records of a pack, one after another. */
+/** Creates the records of a pack, one after another. */
 export interface PackMaker {
   next(): Fields
 }
 
-/** Packs of which one in `oddOneIn` has an odd record, somewhere among the first few. */
+/** Packs of which one in `oddOneIn` has an odd record among the first few. */
 export function openPackMaker(random: Random, oddOneIn: number): PackMaker {
   const oddAt = random.oneIn(oddOneIn) ? random.mostlySmall(12) : -1
   let index = 0

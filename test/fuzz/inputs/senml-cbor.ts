@@ -1,4 +1,4 @@
-// Writes packs as SenML CBOR (RFC 8428 §6), in one of the many ways in which each can be written.
+// Writes packs as SenML CBOR (RFC 8428 §6), in one of many equivalent forms.
 
 import type { Random } from '../random.ts'
 import { type CborBytes, Major, openCborBytes, writeNumber } from './cbor-bytes.ts'
@@ -9,11 +9,11 @@ const integerOfLabel: ReadonlyMap<string, number> = new Map(
   Object.entries({ bver: -1, bn: -2, bt: -3, bu: -4, bv: -5, bs: -6, n: 0, u: 1, v: 2, vs: 3, vb: 4, s: 5, t: 6, ut: 7, vd: 8 }),
 )
 
-/** A pack of SenML CBOR of at most so many bytes, or of one record. */
+/** A pack of SenML CBOR of at most this size, or of one record. */
 export function senmlCborPack(random: Random, bytes: number, oddOneIn = 8): Uint8Array {
   const pack = openPackMaker(random, oddOneIn)
   const records: Uint8Array[] = []
-  // The head of the pack may take five.
+  // The head of the pack may take five bytes.
   let length = 5
   for (;;) {
     const output = openCborBytes()
@@ -25,7 +25,7 @@ export function senmlCborPack(random: Random, bytes: number, oddOneIn = 8): Uint
   return packOf(records)
 }
 
-/** A pack of records that are written already. */
+/** A pack of encoded records. */
 export function packOf(records: readonly Uint8Array[]): Uint8Array {
   const output = openCborBytes()
   output.head(Major.array, records.length)

@@ -1,17 +1,17 @@
-// Writes packs as SenML JSON, in one of the many ways in which each can be written.
+// Writes packs as SenML JSON, in one of many equivalent forms.
 
 import type { Random } from '../random.ts'
 import { type Fields, openPackMaker, type PackValue } from './packs.ts'
 import { blanks, numberText, textJson } from './texts.ts'
 
-/** A pack of SenML JSON of at most so many bytes, or of one record. */
+/** A pack of SenML JSON of at most this size, or of one record. */
 export function senmlJsonPack(random: Random, bytes: number, oddOneIn = 8): Uint8Array {
   const pack = openPackMaker(random, oddOneIn)
   const parts: string[] = []
   let length = 8
   for (;;) {
     const part = recordJson(random, pack.next())
-    // A character takes up to three bytes: what is counted is what it may take.
+    // A character takes up to three bytes, which is what counts.
     length += Buffer.byteLength(part) + 1
     if (length > bytes && parts.length > 0) break
     parts.push(part)

@@ -1,4 +1,4 @@
-// Texts and numbers as devices send them, and as they should not.
+// Texts and numbers as devices send them, and invalid ones.
 
 import type { Random } from '../random.ts'
 
@@ -26,7 +26,7 @@ const characters = [
 ]
 const wellKnown = ['', 'on', 'off', '21.5', 'null', 'true', '__proto__', 'constructor', 'toString', '[object Object]', 'ä'.repeat(40)]
 
-/** A text that every store takes: neither a NUL nor half of a surrogate pair in it. */
+/** A text that every store accepts: without NUL and half of a surrogate pair. */
 export function anyText(random: Random, lengthMax = 24): string {
   if (random.oneIn(3)) return random.pick(wellKnown)
   let text = ''
@@ -58,7 +58,7 @@ const numbers = [
   1e-7,
 ]
 
-/** A number that is finite, and stays so with another one added. */
+/** A finite number, whose sum with another one is finite, too. */
 export function anyNumber(random: Random): number {
   const sign = random.oneIn(3) ? -1 : 1
   switch (random.below(5)) {
@@ -75,7 +75,7 @@ export function anyNumber(random: Random): number {
   }
 }
 
-/** A number as JSON: mostly the shortest text of it, else one that means the same. */
+/** A number as JSON: usually its shortest text, else an equivalent one. */
 export function numberText(random: Random, number: number): string {
   const text = Object.is(number, -0) ? '-0' : String(number)
   if (!random.oneIn(6)) return text
@@ -92,7 +92,7 @@ export function numberText(random: Random, number: number): string {
   }
 }
 
-/** A text as JSON: mostly as JSON.stringify has it, else with some of it escaped. */
+/** A text as JSON: usually as by JSON.stringify, else with some of it escaped. */
 export function textJson(random: Random, text: string): string {
   const json = JSON.stringify(text)
   if (!random.oneIn(12)) return json
@@ -103,7 +103,7 @@ export function textJson(random: Random, text: string): string {
   return `${escaped}"`
 }
 
-/** Blanks where JSON allows them. */
+/** Blanks that JSON allows. */
 export function blanks(random: Random): string {
   return random.oneIn(20) ? random.pick([' ', '\n', '\t', '\r\n  ', '   ']) : ''
 }

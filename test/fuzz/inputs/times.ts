@@ -1,4 +1,4 @@
-// Documents whose time fields nearly hold a time: right texts of each format with characters changed, and numbers at every edge.
+// Documents whose time fields are almost valid: texts of each format with changed characters, and numbers at every limit.
 
 import type { Random } from '../random.ts'
 import { timeFields } from './documents.ts'
@@ -43,11 +43,11 @@ const nearly: Readonly<Record<string, readonly string[]>> = {
 }
 const characters = ['0', '9', '1', ' ', '-', '+', ':', '.', ',', 'T', 'Z', 'a', 'M', '\\u0000', 'ü', '']
 
-/** An array of documents of at most so many bytes, or of one. */
+/** An array of documents of at most this size, or of one. */
 export function timesJson(random: Random, bytes: number): Uint8Array {
   const parts: string[] = []
   let length = 2
-  // A payload is refused at the first time that is none, so that most must be right for the others to be reached.
+  // A payload is refused at its first invalid time, so most must be valid for the others to be reached.
   const changedOneIn = random.oneIn(2) ? 1e9 : 2 + random.mostlySmall(200)
   for (;;) {
     const name = random.pick(timeFields).fieldName

@@ -1,4 +1,4 @@
-// Documents against JSON.parse, and against themselves once they are written as text.
+// Compares documents with JSON.parse, and with themselves after they were written as text.
 
 import { jsonText } from '../../../transformers/json/json-text.ts'
 import type { DocumentColumns } from '../../../transformers/record-batch.ts'
@@ -9,11 +9,11 @@ import { openSlate, sameJson } from './slate.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** Documents are what JSON.parse gives, and can be stored. What is called no JSON, or no UTF-8, is none. */
+/** Documents equal those of JSON.parse, and can be stored. Input that is refused as invalid JSON or UTF-8 is invalid. */
 export function asParsed(transformer: Transformer): Property {
   const slate = openSlate()
   return {
-    name: 'documents are what JSON.parse gives, and can be stored',
+    name: 'documents equal those of JSON.parse, and can be stored',
     holds(input) {
       const fault = slate.decode(transformer, input)
       if (fault !== undefined && fault.rule !== 'json-syntax' && fault.rule !== 'utf-8') return
@@ -34,24 +34,24 @@ export function asParsed(transformer: Transformer): Property {
         if (!isRightTime(documents.createdUs[row]!) || documents.createdRestNs[row]! > 999)
           throw new Error(`the time of document ${row} is none`)
         if (!isStorable(payload)) throw new Error(`document ${row} cannot be stored`)
-        // JSON.parse itself may take a key with an escape for another (transformers/json/README.md).
+        // JSON.parse itself may read an escaped key as another one (transformers/json/README.md).
         if (!parsed.text.includes('\\') && !sameJson(payload, roots[row])) throw new Error(differ(`document ${row}`, payload, roots[row]))
       }
     },
   }
 }
 
-/** An integer beyond 2^53 with all its digits, as the engine gives the text of each number (TC39: JSON.parse source text access). */
+/** Keeps all digits of an integer beyond 2^53, by the source text of each number (TC39: JSON.parse source text access). */
 function withBigints(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
   if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d+$/.test(context?.source ?? '')) return value
   return BigInt(context!.source!)
 }
 
-/** What JSON.parse makes of the bytes; undefined where they are no JSON or no UTF-8. */
+/** The result of JSON.parse for the bytes; undefined if they are not JSON or not UTF-8. */
 function parse(input: Uint8Array): { text: string; root: unknown } | undefined {
   try {
     const text = utf8.decode(input)
-    // A reader that calls this for each value is slow; few texts have such integers.
+    // A reviver is slow, and few texts have such integers.
     return { text, root: /\d{16}/.test(text) ? JSON.parse(text, withBigints) : JSON.parse(text) }
   } catch {
     return undefined
@@ -59,13 +59,13 @@ function parse(input: Uint8Array): { text: string; root: unknown } | undefined {
 }
 
 /**
- * Each document, written as text and read again, is written as the same text. It may be another value: a double beyond 2^53 is written as
- * the integer that it looks like, and comes back as one with all its digits.
+ * Each document, written as text and read again, is written as the same text. The value may differ: a double beyond 2^53 is written as
+ * an integer, and is read as one with all its digits.
  */
 export function asWritten(transformer: Transformer): Property {
   const [first, second] = [openSlate(), openSlate()]
   return {
-    name: 'a document that is written as text is read as the same one',
+    name: 'a document written as text is read as the same document',
     holds(input) {
       if (first.decode(transformer, input) !== undefined) return
       const text = textOf(first.batch.documents)
@@ -82,6 +82,6 @@ export function asWritten(transformer: Transformer): Property {
 }
 
 function textOf({ payload, length }: DocumentColumns): string {
-  // An array is a level more, which a document of the most levels has no room for.
+  // An array adds a level, which is not allowed for a document with the maximum depth.
   return length === 1 ? jsonText(payload[0]!) : `[${payload.slice(0, length).map(jsonText).join(',')}]`
 }

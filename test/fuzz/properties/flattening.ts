@@ -1,4 +1,4 @@
-// Flattening and its reverse: what comes back is the document less the documented losses, or one of the documented errors.
+// Flattening and unflattening: the result is the document without the documented losses, or one of the documented errors.
 
 import { DecodeError } from '../../../transformers/decode-error.ts'
 import { type Fields, flatten } from '../../../transformers/json/flatten.ts'
@@ -11,11 +11,11 @@ import { openSlate, sameJson } from './slate.ts'
 
 const utf8 = new TextDecoder()
 
-/** The documents that a transformer gives. */
+/** The documents that a transformer returns. */
 export function documentsComeBack(transformer: Transformer): Property {
   const slate = openSlate()
   return {
-    name: 'a flattened document comes back, less what is documented',
+    name: 'a flattened document is restored, except for documented losses',
     holds(input) {
       if (slate.decode(transformer, input) !== undefined) return
       const { payload, length } = slate.batch.documents
@@ -24,9 +24,9 @@ export function documentsComeBack(transformer: Transformer): Property {
   }
 }
 
-/** Any JSON whatever, as a tool may give it: deeper, longer and with other roots than a transformer takes. */
+/** Any JSON, as a tool may get it: deeper, longer and with other roots than a transformer allows. */
 export const anyJsonComesBack: Property = {
-  name: 'any JSON at all is flattened and comes back, or is refused by a documented rule',
+  name: 'any JSON is flattened and restored, or refused by a documented rule',
   holds(input) {
     const value = parse(input)
     if (value !== undefined) mustComeBack(value)
@@ -37,14 +37,14 @@ function mustComeBack(document: JsonValue): void {
   const fields = attempt(() => flatten(document), /^flatten-(root|key|depth|size|number)$/)
   if (fields === undefined) return
   if (fields.keys.length !== fields.values.length) throw new Error(differ('fields', fields.keys.length, fields.values.length))
-  // What was flattened is never refused on its way back.
+  // A flattened document can always be unflattened.
   const back = unflatten(fields)
   const expected = afterLosses(document as JsonObject)
   if (!sameJson(back, expected)) throw new Error(differ('the document', back, expected))
   mustBeSame(flatten(back), fields)
 }
 
-/** What is left of a document: nulls and empty objects are gone, arrays are text, integers are doubles. */
+/** The documented losses: nulls and empty objects are removed, arrays become text, integers become doubles. */
 function afterLosses(document: JsonObject): JsonObject {
   const kept: [string, JsonValue][] = []
   for (const [key, value] of Object.entries(document)) {
@@ -60,15 +60,15 @@ function afterLosses(document: JsonObject): JsonObject {
   return Object.fromEntries(kept)
 }
 
-/** Any fields at all. */
+/** Any fields. */
 export const anyFieldsComeBack: Property = {
-  name: 'any fields at all are unflattened without a loss, or refused by a documented rule',
+  name: 'any fields are unflattened without loss, or refused by a documented rule',
   holds(input) {
     const given = fieldsOf(parse(input))
     if (given === undefined) return
     const document = attempt(() => unflatten(given), /^unflatten-(key|conflict|depth)$/)
     if (document === undefined) return
-    // Tags may be fields of a point that was read, and keys in all be long: that alone may refuse them.
+    // A stored point may have tags as fields, and long keys: only these may be refused.
     const again = attempt(() => flatten(document), /^flatten-(key|size)$/)
     if (again !== undefined) mustBeSame(sorted(again), sorted(given))
     else if (
@@ -93,7 +93,7 @@ function fieldsOf(value: JsonValue | undefined): Fields | undefined {
   return fields
 }
 
-/** Fields of one object come together on the way back: only what there is counts, not where. */
+/** Unflattening groups the fields of an object: the order does not count. */
 function sorted({ keys, values }: Fields): Fields {
   const order = keys.map((_, at) => at).sort((a, b) => (keys[a]! < keys[b]! ? -1 : 1))
   return { keys: order.map(at => keys[at]!), values: order.map(at => values[at]!) }
@@ -109,7 +109,7 @@ function mustBeSame(one: Fields, other: Fields): void {
   }
 }
 
-/** What is given; undefined where it is refused by one of these rules. */
+/** The result; undefined if one of these rules refuses it. */
 function attempt<T>(run: () => T, rules: RegExp): T | undefined {
   try {
     return run()

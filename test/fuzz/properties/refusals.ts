@@ -1,17 +1,17 @@
-// What every transformer promises of every payload (transformers/transformer.ts), as the pipeline uses it: in the middle of a batch.
+// The contract of every transformer for any payload (transformers/transformer.ts), as used by the pipeline: in the middle of a batch.
 
 import { DecodeError } from '../../../transformers/decode-error.ts'
 import { Outcome, RecordBatch } from '../../../transformers/record-batch.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
+import { origin } from '../../transformers/json/rows.ts'
 import { differ, must, type Property } from '../property.ts'
-import { documentsDiffer, envelope, openSlate, ordinalsDiffer, origin, recordsDiffer, type Slate } from './slate.ts'
+import { documentsDiffer, envelope, openSlate, ordinalsDiffer, recordsDiffer, type Slate } from './slate.ts'
 
 /**
- * Only a DecodeError is thrown. Once its rows are dropped, the batch is as it was; and the message after it, one of `right`, gives the
- * rows that it gives by itself.
+ * Only a DecodeError is thrown. Once its rows are dropped, the batch is unchanged, and the next message, one of `right`, gives the same rows as alone.
  *
- * @param open opens a transformer that nothing was decoded with
- * @param right payloads that are taken
+ * @param open opens a transformer that has decoded nothing yet
+ * @param right valid payloads
  */
 export function refusals(open: () => Transformer, right: readonly Uint8Array[]): Property {
   const transformer = open()
@@ -27,7 +27,7 @@ export function refusals(open: () => Transformer, right: readonly Uint8Array[]):
   batch.endMessage()
   const before = structuredClone({ messages: batch.messages, records: batch.records, documents: batch.documents })
 
-  /** Begins a message; gives the error that refuses it. */
+  /** Begins a message; returns the error that refuses it. */
   function decode(payload: Uint8Array): DecodeError | undefined {
     batch.beginMessage(origin)
     try {
@@ -53,7 +53,7 @@ export function refusals(open: () => Transformer, right: readonly Uint8Array[]):
   }
 
   return {
-    name: 'only a DecodeError is thrown, it leaves nothing in the batch, and the next message is decoded right',
+    name: 'only a DecodeError is thrown, it leaves nothing in the batch, and the next message is decoded correctly',
     holds(input, random) {
       const turn = random.below(right.length)
       try {
@@ -79,10 +79,10 @@ export function refusals(open: () => Transformer, right: readonly Uint8Array[]):
   }
 }
 
-/** Forty characters of a device, each of them escaped as six, and a sentence around them. */
+/** Forty characters of a device, each escaped as six, and the sentence around them. */
 const messageLengthMax = 400
 
-/** What is wrong with an error; undefined where nothing is. */
+/** What is wrong with an error; undefined if nothing is. */
 function faultDiffers({ rule, message, hint }: DecodeError): string | undefined {
   if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(rule)) return `the rule is ${rule}`
   if (message === '' || message.length > messageLengthMax) return `the message has ${message.length} characters`

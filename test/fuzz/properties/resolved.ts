@@ -1,4 +1,4 @@
-// What is resolved, and written as RFC 8428 §4.6 has it, resolves to itself.
+// A resolved pack, written as in RFC 8428 §4.6, resolves to itself.
 
 import { resolvedText } from '../../../bin/resolved-text.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
@@ -6,13 +6,13 @@ import { differ, must, type Property } from '../property.ts'
 import { openSlate, recordsDiffer } from './slate.ts'
 
 /**
- * @param versionOf the version of the resolved records of a pack that is right
- * @param json the transformer of the resolved text
+ * @param versionOf the version of the resolved records of a valid pack
+ * @param json the transformer for the resolved text
  */
 export function resolvesToItself(transformer: Transformer, versionOf: (input: Uint8Array) => number, json: Transformer): Property {
   const [first, second] = [openSlate(), openSlate()]
   return {
-    name: 'what is resolved resolves to itself',
+    name: 'a resolved pack resolves to itself',
     holds(input) {
       if (first.decode(transformer, input) !== undefined || first.batch.records.length === 0) return
       const fault = second.decode(json, Buffer.from(resolvedText(first.batch.records, versionOf(input))))

@@ -1,23 +1,23 @@
-// Payloads that are right, each of which would show something left behind by the message before it.
+// Valid payloads that would show state left behind by the previous message.
 
 import { Buffer } from 'node:buffer'
 
 const packs: readonly string[] = [
-  // Without a base field, a unit, a time, a sum: whatever it has of them is another's.
+  // Without a base field, a unit, a time, a sum: any of them would be another message's.
   '[{"n":"a","v":1}]',
   '[{"n":"b","vs":"x"},{"n":"c","vb":false}]',
   '[{"s":2,"n":"c"}]',
-  // The first record the newest, as is usual.
+  // The first record is the newest, as usual.
   '[{"bn":"m:","bt":1600000000,"bu":"A","bv":1,"n":"a","v":1},{"n":"b","t":-2,"v":2},{"n":"c","t":-1,"vs":"y"}]',
-  // More than an insertion sort is for, the latest first.
+  // More records than insertion sort is used for, the latest first.
   `[${Array.from({ length: 40 }, (_, at) => `{"n":"r${at}","t":${-at},"v":${at}}`).join(',')}]`,
-  // The long way of JSON, and secondary units.
+  // For the slow path of JSON, and secondary units.
   '[{"bver":26,"n":"a","u":"km/h","v":36},{"n":"b","vs":"\\u00e4"}]',
 ]
 
 export const rightPacksOfJson: readonly Uint8Array[] = packs.map(pack => Buffer.from(pack))
 
-/** The first five of them, and the sixth with a float, a decimal fraction, data, and an unknown label. */
+/** The first five in CBOR, and a sixth with a float, a decimal fraction, data, and an unknown label. */
 export const rightPacksOfCbor: readonly Uint8Array[] = [
   '81a20061610201',
   '82a20061620361 78a200616304f4',
@@ -31,7 +31,7 @@ function hex(number: number): string {
   return number.toString(16).padStart(2, '0')
 }
 
-/** Minus a number; 0 as it is. */
+/** The negative number; 0 unchanged. */
 function negative(number: number): string {
   if (number === 0) return '00'
   return number <= 24 ? hex(0x1f + number) : `38${hex(number - 1)}`

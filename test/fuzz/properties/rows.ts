@@ -1,20 +1,20 @@
-// What every row can be relied on for, so that no store looks again (transformers/transformer.ts).
+// Properties of every row on which stores rely without checking (transformers/transformer.ts).
 
 import type { JsonValue, RecordColumns } from '../../../transformers/record-batch.ts'
 import { ValueKind } from '../../../transformers/record-batch.ts'
-import { defaultTimeBounds } from '../../../transformers/time-bounds.ts'
-import type { Transformer } from '../../../transformers/transformer.ts'
+import { defaultTimeBounds, type Transformer } from '../../../transformers/transformer.ts'
+import { createdUs } from '../../transformers/json/rows.ts'
 import { differ, must, type Property } from '../property.ts'
-import { createdUs, openSlate } from './slate.ts'
+import { openSlate } from './slate.ts'
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9\-:./_]*$/
 const timeMaxUs = createdUs + defaultTimeBounds.timeAheadMaxUs
 
-/** Names are names, texts hold neither a NUL nor half of a surrogate pair, numbers are finite, times are in bounds and in order. */
+/** Names are valid, texts contain neither a NUL nor half of a surrogate pair, numbers are finite, times are in range and in order. */
 export function storableRecords(transformer: Transformer): Property {
   const slate = openSlate()
   return {
-    name: 'what is taken can be stored, and is in the order of time',
+    name: 'accepted rows can be stored, and are in the order of time',
     holds(input) {
       if (slate.decode(transformer, input) !== undefined) return
       const { records, documents } = slate.batch
@@ -65,7 +65,7 @@ export function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
-/** Whether a store can keep it: as `isStorableText`, and every number finite. */
+/** Whether a store can keep it: texts as in `isStorableText`, and finite numbers. */
 export function isStorable(value: JsonValue): boolean {
   if (typeof value === 'string') return isStorableText(value)
   if (typeof value === 'number') return Number.isFinite(value)

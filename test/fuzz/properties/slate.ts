@@ -1,21 +1,17 @@
-// A batch that is used again and again, for one message at a time, and what rows are told apart by.
+// A reused batch with one message at a time, and comparisons of rows.
 
 import { DecodeError } from '../../../transformers/decode-error.ts'
 import type { Envelope } from '../../../transformers/envelope.ts'
 import { type DocumentColumns, type JsonValue, Outcome, RecordBatch, type RecordColumns } from '../../../transformers/record-batch.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
+import { createdUs, origin } from '../../transformers/json/rows.ts'
 import { differ } from '../property.ts'
-
-export const origin = { partition: 0, offset: 0, channel: 'channel', subtopic: 'house.room', publisher: 'thing', protocol: 'http' }
-
-/** 14 November 2023, 22:13:20. */
-export const createdUs = 1_700_000_000_000_000
 
 export const envelope: Envelope = { ...origin, contentType: '', createdUs, createdRestNs: 7 }
 
 export interface Slate {
   readonly batch: RecordBatch
-  /** Decodes one message, which is then the only one there is. Gives the error of one that is refused; then there is no row. */
+  /** Decodes one message into the empty batch. Returns the error of a refused one, which leaves no row. */
   decode(transformer: Transformer, payload: Uint8Array): DecodeError | undefined
 }
 
@@ -38,25 +34,19 @@ export function openSlate(): Slate {
   }
 }
 
-const numberColumns = ['timeUs', 'valueKind', 'number', 'sum', 'updateTime'] as const
-const textColumns = ['name', 'unit', 'content'] as const
+/** Compared by `ordinalsDiffer`, or the same in each row of a message. */
+const otherColumns: ReadonlySet<string> = new Set(['length', 'message', 'index'])
 
-/** What differs between the records from two places on, but for their ordinals in what was received; undefined where nothing does. */
+/** The difference between the records from two places on, without their ordinals; undefined if there is none. */
 export function recordsDiffer(one: RecordColumns, from: number, other: RecordColumns, otherFrom: number): string | undefined {
   const count = one.length - from
   if (other.length - otherFrom !== count) return differ('rows', count, other.length - otherFrom)
-  for (const column of numberColumns) {
-    const [left, right] = [one[column], other[column]]
-    for (let row = 0; row < count; row++) {
-      if (!Object.is(left[from + row], right[otherFrom + row]))
-        return differ(`${column} of row ${row}`, left[from + row], right[otherFrom + row])
-    }
-  }
-  for (const column of textColumns) {
-    const [left, right] = [one[column], other[column]]
+  for (const column of Object.keys(one) as (keyof RecordColumns)[]) {
+    if (otherColumns.has(column)) continue
+    const [left, right] = [one[column] as ArrayLike<unknown>, other[column] as ArrayLike<unknown>]
     for (let row = 0; row < count; row++) {
       const [mine, yours] = [left[from + row], right[otherFrom + row]]
-      if (mine !== yours && !sameBytes(mine, yours)) return differ(`${column} of row ${row}`, mine, yours)
+      if (!Object.is(mine, yours) && !sameBytes(mine, yours)) return differ(`${column} of row ${row}`, mine, yours)
     }
   }
   return undefined
@@ -66,7 +56,7 @@ function sameBytes(one: unknown, other: unknown): boolean {
   return one instanceof Uint8Array && other instanceof Uint8Array && Buffer.compare(one, other) === 0
 }
 
-/** What differs between the ordinals of records; undefined where nothing does. */
+/** The difference between the ordinals of records; undefined if there is none. */
 export function ordinalsDiffer(one: RecordColumns, from: number, other: RecordColumns, otherFrom: number): string | undefined {
   for (let row = 0; from + row < one.length; row++) {
     if (one.index[from + row] !== other.index[otherFrom + row])
@@ -90,9 +80,9 @@ export function documentsDiffer(one: DocumentColumns, from: number, other: Docum
 }
 
 /**
- * Whether two values are the same, to the digit, the order of their keys left aside.
+ * Whether two values are the same, to the digit, in any order of keys.
  *
- * @param exactly false: a bigint may stand for the double that is written as it, and -0 for 0
+ * @param exactly false: a bigint may equal the double with the same text, and -0 may equal 0
  */
 export function sameJson(one: unknown, other: unknown, exactly = true): boolean {
   if (Object.is(one, other)) return true

@@ -1,4 +1,4 @@
-// The time of a document against arithmetic that rounds nowhere: Unix times, and the message's own where there is no time field.
+// Compares the time of a document with exact arithmetic: Unix times, and the message's time if there is no time field.
 
 import type { JsonValue } from '../../../transformers/record-batch.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
@@ -8,10 +8,10 @@ import { envelope, openSlate } from './slate.ts'
 
 const receivedNs = BigInt(envelope.createdUs) * 1000n + BigInt(envelope.createdRestNs)
 
-/** Nanoseconds in one unit, as a power of ten, of the formats that are arithmetic alone. */
+/** Nanoseconds per unit as a power of ten, for the formats that need only arithmetic. */
 const unitOf: Readonly<Record<string, number>> = { unix: 9, unix_ns: 0 }
 
-/** Of a number that was a double on its way here: that step of a double near 1.7e18. */
+/** For a number that was a double: the step of a double near 1.7e18. */
 const stepNs = 512n
 
 export function timesAreExact(transformer: Transformer): Property {
@@ -35,14 +35,14 @@ export function timesAreExact(transformer: Transformer): Property {
   }
 }
 
-/** The instant of a value; undefined where it takes more than arithmetic. */
+/** The time of a value; undefined if it takes more than arithmetic. */
 function nsOf(value: JsonValue, unit: number | undefined): bigint | undefined {
   if (unit === undefined) return undefined
   if (typeof value === 'number' && !Number.isInteger(value)) return undefined
   if (typeof value !== 'string') return BigInt(value as number | bigint) * 10n ** BigInt(unit)
   const [, sign, whole = '', fraction = ''] = /^([+-]?)(\d+)(?:[.,](\d+))?$/.exec(value) ?? []
   if (sign === undefined) throw new Error(differ('what is no Unix time was read as one', value, 'digits'))
-  // Towards zero: digits beyond the nanosecond are cut.
+  // Towards zero: digits beyond the nanosecond are cut off.
   const magnitude = BigInt(whole + fraction.slice(0, unit).padEnd(unit, '0'))
   return sign === '-' ? -magnitude : magnitude
 }

@@ -1,20 +1,20 @@
-// SenML JSON is read in two ways, straight from its bytes where it is plain: both must judge alike.
+// SenML JSON has two decoders, a fast one for plain packs: both must agree.
 
 import type { Transformer } from '../../../transformers/transformer.ts'
 import { differ, must, type Property } from '../property.ts'
 import { openSlate, ordinalsDiffer, recordsDiffer } from './slate.ts'
 
-/** Before a pack it is dropped, and makes it take the long way. */
+/** A decoder drops it at the start of a pack, and then uses the slow path. */
 const byteOrderMark = Uint8Array.of(0xef, 0xbb, 0xbf)
 
 export function bothWays(transformer: Transformer): Property {
   const [short, long] = [openSlate(), openSlate()]
   return {
-    name: 'the short way and the long way give the same rows, or the same fault',
+    name: 'the fast and the slow decoder give the same rows, or the same fault',
     holds(input) {
       const shortFault = short.decode(transformer, input)
       const longFault = long.decode(transformer, Buffer.concat([byteOrderMark, input]))
-      // A second mark is no JSON.
+      // A second mark is not JSON.
       if (longFault?.rule === 'json-syntax' && input[0] === byteOrderMark[0]) return
       if (shortFault?.rule !== longFault?.rule) throw new Error(differ('the rule', shortFault?.rule, longFault?.rule))
       if (shortFault?.record !== longFault?.record) throw new Error(differ('the record', shortFault?.record, longFault?.record))

@@ -1,12 +1,12 @@
-// Fills payloads to a size: one part again and again, or many that differ.
+// Fills payloads to a size with one repeated part, or many different ones.
 
-/** A part as often as it fits between what stands before and after it. */
+/** Repeats a part as often as it fits between `before` and `after`. */
 export function filled(bytes: number, part: string, before = '', after = ''): string {
-  const room = bytes - Buffer.byteLength(before) - Buffer.byteLength(after)
-  return before + part.repeat(Math.max(Math.floor(room / Buffer.byteLength(part)), 0)) + after
+  const space = bytes - Buffer.byteLength(before) - Buffer.byteLength(after)
+  return before + part.repeat(Math.max(Math.floor(space / Buffer.byteLength(part)), 0)) + after
 }
 
-/** As many parts as fit, each by its ordinal, with a comma between two of them. */
+/** As many parts as fit, each by its ordinal, separated by commas. */
 export function listed(bytes: number, partOf: (at: number) => string, before = '', after = ''): string {
   const parts: string[] = []
   let length = Buffer.byteLength(before) + Buffer.byteLength(after)
@@ -18,7 +18,7 @@ export function listed(bytes: number, partOf: (at: number) => string, before = '
   }
 }
 
-/** The same of bytes, with what the number of parts makes before them. */
+/** The same with bytes, preceded by bytes that depend on the number of parts. */
 export function counted(bytes: number, partOf: (at: number) => Uint8Array, beforeOf: (count: number) => Uint8Array): Uint8Array {
   const parts: Uint8Array[] = []
   let length = 16
@@ -31,8 +31,8 @@ export function counted(bytes: number, partOf: (at: number) => Uint8Array, befor
 }
 
 /**
- * How long a payload is that is nothing but small items, as many as are allowed: 8,192, and one for each 32 bytes. Beside its length it
- * takes the most memory.
+ * The size of a payload with only small items, as many as allowed: 8,192, and one for each 32 bytes. It takes the most memory relative to its
+ * size.
  */
 export function shortestFull(bytes: number, itemBytes: number): number {
   return Math.min(bytes, Math.floor(8192 / (1 / itemBytes - 1 / 32)) - 4 * itemBytes)

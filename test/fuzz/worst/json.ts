@@ -1,20 +1,20 @@
-// The dearest payloads of JSON documents; their time fields are those of the fuzzer.
+// The most expensive JSON documents; their time fields are those of the fuzzer.
 
 import { containersMax } from '../../../transformers/json/limits.ts'
 import type { WorstCase } from '../worst.ts'
 import { filled, listed, shortestFull } from './filling.ts'
 
-/** As many empty objects as a payload of that length may have beside a few others. */
+/** As many empty objects as a payload of that size may have beside a few others. */
 function empties(bytes: number): string {
   return '{},'.repeat(containersMax(bytes) - 4)
 }
 
-/** A date for every three days of 45 years: each of them in a part of a zone's history that has not been looked at. */
+/** A date for every three days of 45 years, each in an uncached part of a zone's history. */
 function dates(at: number): string {
   return `{"wall":"${new Date(280e9 + (at % 5500) * 258e6).toISOString().slice(0, 19).replace('T', ' ')}"}`
 }
 
-/** Keys that V8 takes for indexes, far from each other: each goes into a dictionary, where their hashes are mixed with a secret. */
+/** Keys that V8 treats as indexes, far apart: each goes into a dictionary with a seeded hash. */
 function indexKey(at: number): string {
   return `"${(at * 429_497 + 7) % 2 ** 32}":1`
 }

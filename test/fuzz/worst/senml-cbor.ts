@@ -1,4 +1,4 @@
-// The dearest packs of SenML CBOR, written as hexadecimal digits.
+// The most expensive packs of SenML CBOR, written as hexadecimal digits.
 
 import { Major, openCborBytes } from '../inputs/cbor-bytes.ts'
 import type { WorstCase } from '../worst.ts'
@@ -18,26 +18,26 @@ function textOf(text: string): Uint8Array {
   return Buffer.concat([head(Major.text, Buffer.byteLength(text)), Buffer.from(text)])
 }
 
-/** A pack of these records, and of some before and after them. */
+/** A pack of these records, with some before and after them. */
 function pack(
   bytes: number,
   recordOf: (at: number) => Uint8Array,
   first: readonly Uint8Array[] = [],
   last: readonly Uint8Array[] = [],
 ): Uint8Array {
-  const room = bytes - Buffer.concat([...first, ...last]).length
-  const body = counted(room, recordOf, count => Buffer.concat([head(Major.array, first.length + count + last.length), ...first]))
+  const space = bytes - Buffer.concat([...first, ...last]).length
+  const body = counted(space, recordOf, count => Buffer.concat([head(Major.array, first.length + count + last.length), ...first]))
   return Uint8Array.from(Buffer.concat([body, ...last]))
 }
 
 const oneRecord = '81a3 006161 0201'
 
-/** `{n: 'a', v: 1, 'x': …}`, in which an array or a map of so many items stands. */
+/** `{n: 'a', v: 1, 'x': …}` with an array or a map of this many items. */
 function ignored(bytes: number, major: number, itemOf: (at: number) => Uint8Array): Uint8Array {
   return counted(bytes, itemOf, count => Buffer.concat([hex(`${oneRecord} 6178`), head(major, count)]))
 }
 
-/** A record with a head and a string of so many bytes at its end. */
+/** A record that ends with a string of this many bytes. */
 function oneString(bytes: number, before: string, major: number, byte: number, after = ''): Uint8Array {
   const length = bytes - 32
   return Buffer.concat([hex(before), head(major, length), Buffer.alloc(length, byte), hex(after)])

@@ -1,4 +1,4 @@
-// The dearest packs of SenML JSON.
+// The most expensive packs of SenML JSON.
 
 import type { WorstCase } from '../worst.ts'
 import { filled, listed, shortestFull } from './filling.ts'

@@ -1,25 +1,24 @@
-// A writer that has worked on fakes, with what a verification and a trace ask: its log, its store with books, its dead letters.
+// A writer that has worked on fakes, with the inputs of verify and trace: its log, its store with ledger, its dead letters.
 
 import { type VerifyParts, type VerifyReport, verify } from '../../../pipeline/audit/verify.ts'
-import { openDecoder } from '../../../pipeline/decode.ts'
-import { openLetters } from '../../../pipeline/letters/letters.ts'
+import { openDeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
-import { subjectFilter } from '../../../pipeline/subject-filter.ts'
+import { openDecoder } from '../../../pipeline/writer/decode.ts'
+import { subjectFilter } from '../../../pipeline/writer/subject-filter.ts'
 import type { StoreAudit } from '../../../sinks/audit.ts'
 import type { MessageCounts } from '../../../sinks/sink.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { openFakeAudit } from '../../sinks/fake-audit.ts'
-import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import { openFakeTopicReader } from '../fake-topic-reader.ts'
-import { numbers } from '../numbers.ts'
-import { defaults, makeWorld, type Settings, startWriter, type World } from '../parts.ts'
+import { numbers } from '../writer/numbers.ts'
+import { defaults, makeWorld, type Settings, startWriter, type World } from '../writer/parts.ts'
 
 export interface Site {
   readonly world: World
-  readonly replays: FakeLog
   readonly books: Map<string, MessageCounts>
   readonly parts: VerifyParts
   readonly audit: StoreAudit
-  readonly letters: () => ReturnType<typeof openLetters>
+  readonly deadLetters: () => ReturnType<typeof openDeadLetterQueue>
   readonly verify: (more?: Partial<VerifyParts>) => Promise<VerifyReport>
 }
 
@@ -31,27 +30,24 @@ export async function siteWith(messages: readonly OutgoingMessage[], settings: S
   const { writer } = await startWriter(world, settings)
   while ((world.log.committed.get('writer') ?? 0) < messages.length) await new Promise(resolve => setTimeout(resolve, 2))
   await writer.stop()
-  const books = new Map([['1/0', writer.counts().get(0)!]])
+  const books = new Map([['1/0', writer.counts().get(logPartition(0, 0))!]])
   const audit = openFakeAudit(world.store, books)
-  const replays = openFakeLog('messages.replays.writer-1')
   const parts: VerifyParts = {
     reader: openFakeTopicReader(world.log),
     audit,
-    lettersOf: async () => openFakeTopicReader(world.letters),
-    replaysOf: async () => openFakeTopicReader(replays),
+    writer: 'writer',
+    deadLettersOf: async () => openFakeTopicReader(world.deadLetters),
     decoder: decoderFor(settings.subjects),
   }
   return {
     world,
-    replays,
     books,
     parts,
     audit,
-    letters: () =>
-      openLetters({
-        reader: openFakeTopicReader(world.letters),
-        log: world.letters,
-        replays: async () => replays,
+    deadLetters: () =>
+      openDeadLetterQueue({
+        reader: openFakeTopicReader(world.deadLetters),
+        log: world.deadLetters,
       }),
     verify: more => verify({ ...parts, ...more }),
   }

@@ -1,8 +1,8 @@
-// A store held against its log: what is right holds, and whatever is wrong is found, named and counted.
+// Compares a store with its log: a correct store passes, and every fault is found, named and counted.
 
 import { expect, test } from 'vitest'
 import { outgoing } from '../message.ts'
-import { pack, text } from '../numbers.ts'
+import { pack, text } from '../writer/numbers.ts'
 import { decoderFor, type Site, siteWith } from './site.ts'
 
 /** Eight messages, one of each kind: stored, empty, undecodable, filtered, of several rows, refused by the store. */
@@ -26,7 +26,7 @@ async function everyKind(): Promise<Site> {
   return { ...refusing, verify: more => refusing.verify({ decoder: decoderFor(['channels.c1.>']), ...more }) }
 }
 
-test('what a writer has passed holds, and its recount is what the books of the store say', async () => {
+test("a correct store passes, and the recount equals the store's ledger", async () => {
   const { verify } = await everyKind()
   const report = await verify()
   expect(report.partitions[0]).toMatchObject({
@@ -42,20 +42,33 @@ test('what a writer has passed holds, and its recount is what the books of the s
   expect(report).toMatchObject({ topic: 'messages', log: 1, writer: 'writer-1', holds: true })
 })
 
-test('what the writer has not passed is in flight', async () => {
+test("messages above the writer's position are in flight", async () => {
   const { world, verify } = await everyKind()
   await world.log.append([pack(1), pack(2)])
   expect((await verify()).partitions[0]).toMatchObject({ checked: { from: 0, to: 8 }, in_flight: 2, holds: true })
 })
 
-test('letters that were dropped or replayed count as the letters that they are', async () => {
-  const { letters, verify } = await everyKind()
-  await letters().drop({ ids: ['0-2'] })
-  await letters().replay({ ids: ['0-5'] })
-  expect((await verify()).partitions[0]).toMatchObject({ recount: { dead_lettered: 3, replayed: 0 }, holds: true })
+test('dropped letters still count as dead letters, but not as open ones', async () => {
+  const { deadLetters, verify } = await everyKind()
+  expect((await verify()).partitions[0]).toMatchObject({ recount: { dead_lettered: 3, open: 3 } })
+  await deadLetters().drop({ ids: ['0-2'] })
+  expect((await verify()).partitions[0]).toMatchObject({ recount: { dead_lettered: 3, open: 2, replayed: 0 }, holds: true })
 })
 
-test('a dead letter that was replayed and stored since is counted once, as both', async () => {
+/** Resolves letters like an earlier version, which did so when it put the messages into its replays topic. */
+async function resolveAs({ deadLetters }: Site['world'], resolved: 'replayed', ...offsets: number[]): Promise<void> {
+  const word = (offset: number) =>
+    outgoing({
+      payload: new Uint8Array(0),
+      headers: Object.entries({ log: '1', partition: '0', offset: String(offset), settled: resolved }).map(([name, value]) => ({
+        key: `sluice.${name}`,
+        value,
+      })),
+    })
+  await deadLetters.append(offsets.map(word))
+}
+
+test('a dead letter that was replayed and stored is counted once, as both', async () => {
   const { world, verify } = await everyKind()
   const row = { ...world.store.rows[0]!, position: (1n << 56n) | 2n }
   world.store.rows.push(row)
@@ -64,7 +77,7 @@ test('a dead letter that was replayed and stored since is counted once, as both'
   expect(report.partitions[0]).toMatchObject({ recount: { stored: 3, dead_lettered: 3, replayed: 1 }, holds: true })
 })
 
-test('the rows of a replayed message are counted like those of any other that can be decoded', async () => {
+test('the rows of a replayed message are counted like those of any other decodable message', async () => {
   const site = await everyKind()
   const { world, verify } = site
   world.store.replayed.add((1n << 56n) | 4n)
@@ -78,57 +91,86 @@ test('the rows of a replayed message are counted like those of any other that ca
   expect((await verify()).partitions[0]!.faults).toEqual({ 'surplus rows': 1 })
 })
 
-test('a replay that the writer has passed without rows or another dead letter is missing', async () => {
-  const { world, replays, letters, verify } = await everyKind()
-  expect((await letters().replay({ ids: ['0-2', '0-5'] })).settled).toBe(2)
-  // It waits.
-  expect((await verify()).holds).toBe(true)
-  world.store.logs.push({ name: replays.name, id: replays.id, writer: 'writer-1' })
-  world.store.nextOffsets.set('2/0', 1)
-  expect((await verify()).holds).toBe(true)
-  world.store.nextOffsets.set('2/0', 2)
+test('a letter that says replayed, without rows in the store, is a fault', async () => {
+  const { world, verify } = await everyKind()
+  await resolveAs(world, 'replayed', 2, 5)
   const report = await verify()
-  expect(report.partitions[0]).toMatchObject({ recount: { dead_lettered: 3 }, faults: { 'replay missing': 2 }, holds: false })
+  expect(report.partitions[0]).toMatchObject({ recount: { dead_lettered: 3, open: 1 }, faults: { 'replay missing': 2 }, holds: false })
   expect(report.partitions[0]!.first.map(({ id }) => id)).toEqual(['1-0-2', '1-0-5'])
-  // The topic is gone, or another one: nothing waits in it.
-  expect((await verify({ replaysOf: async () => undefined })).partitions[0]!.faults).toEqual({ 'replay missing': 2 })
 })
 
-test('a replay after which the message was stored, or failed again, is not missing', async () => {
-  const { world, letters, verify } = await everyKind()
-  await letters().replay({ ids: ['0-2', '0-5'] })
+test('a replayed message that was stored, or has another letter, is not missing', async () => {
+  const { world, verify } = await everyKind()
+  await resolveAs(world, 'replayed', 2, 5)
   world.store.rows.push({ ...world.store.rows[0]!, position: (1n << 56n) | 2n })
   world.store.replayed.add((1n << 56n) | 2n)
-  await world.letters.append([world.letters.messages.find(({ headers }) => headers!.some(({ value }) => value === 'store-refused'))!])
-  expect((await verify({ replaysOf: async () => undefined })).partitions[0]).toMatchObject({ recount: { replayed: 1 }, holds: true })
+  await world.deadLetters.append([
+    world.deadLetters.messages.find(({ headers }) => headers!.some(({ value }) => value === 'store-refused'))!,
+  ])
+  expect((await verify()).partitions[0]).toMatchObject({ recount: { replayed: 1, open: 2 }, holds: true })
 })
 
-test('a replayed message that is empty or filtered by now has no rows, and is not missing', async () => {
-  const { letters, verify } = await everyKind()
-  await letters().replay({ ids: ['0-2', '0-5'] })
-  const more = { replaysOf: async () => undefined, decoder: decoderFor(['channels.none']) }
-  expect((await verify(more)).partitions[0]!.faults['replay missing']).toBeUndefined()
+test('a replayed message that is now empty or filtered has no rows, and is not missing', async () => {
+  const { world, verify } = await everyKind()
+  await resolveAs(world, 'replayed', 2, 5)
+  expect((await verify({ decoder: decoderFor(['channels.none']) })).partitions[0]!.faults['replay missing']).toBeUndefined()
 })
 
-test('the letters are those of the writer that the store belongs to', async () => {
+test('the dead letters are those of the writer that owns the store', async () => {
   const site = await everyKind()
   const asked: string[] = []
-  const { lettersOf, replaysOf } = site.parts
-  await site.verify({
-    lettersOf: writer => (asked.push(`letters of ${writer}`), lettersOf(writer)),
-    replaysOf: writer => (asked.push(`replays of ${writer}`), replaysOf(writer)),
-  })
-  expect(asked).toEqual(['letters of writer-1', 'replays of writer-1'])
+  const { deadLettersOf: lettersOf } = site.parts
+  await site.verify({ deadLettersOf: writer => (asked.push(writer), lettersOf(writer)) })
+  expect(asked).toEqual(['writer-1'])
 })
 
-test('of a message that was refused and has rows it is said that it has a dead letter', async () => {
+test('a refused message with rows counts as dead-lettered', async () => {
   const site = await everyKind()
   for (const index of [0, 7]) site.world.store.rows.push({ ...site.world.store.rows[0]!, position: (1n << 56n) | 5n, index })
   const { first } = (await site.verify()).partitions[0]!
-  expect(first).toContainEqual({ kind: 'surplus rows', id: '1-0-5', detail: 'it has 1 rows, and the store 2; it has a dead letter' })
+  expect(first).toContainEqual({ kind: 'surplus rows', id: '1-0-5', detail: 'the store has 2 rows for its 1; it has a dead letter' })
 })
 
-/** What is done to the store, or the letters, and what must be found. */
+test('rows that the store kept of a refused message are explained by its letter, and hide no other fault', async () => {
+  const site = await everyKind()
+  const { world, verify } = site
+  const refused = world.deadLetters.messages.findIndex(deadLetter => deadLetter.headers!.some(({ value }) => value === 'store-refused'))
+  const [deadLetter] = world.deadLetters.messages.splice(refused, 1)
+  // The message at 4 has three rows: the store kept two of them and said so, and the writer died; the next letter does not say so.
+  const of = (offset: number, more: { key: string; value: string }[] = []) => ({
+    ...deadLetter!,
+    headers: [
+      ...deadLetter!.headers!.map(header => (header.key === 'sluice.offset' ? { ...header, value: String(offset) } : header)),
+      ...more,
+    ],
+  })
+  await world.deadLetters.append([of(5), of(4, [{ key: 'sluice.partial', value: 'true' }]), of(4)])
+  world.store.rows.splice(rowAt(site, 4), 1)
+  const books = site.books.get('1/0')!
+  site.books.set('1/0', { ...books, stored: books.stored - 1, deadLettered: books.deadLettered + 1 })
+  expect((await verify()).partitions[0]).toMatchObject({ recount: { stored: 2, dead_lettered: 4, partial: 1 }, holds: true })
+  // With other options the message would not be stored now; its rows are still explained.
+  const filtering = await verify({ decoder: decoderFor(['channels.none']) })
+  expect(filtering.partitions[0]!.first.map(({ id }) => id)).not.toContain('1-0-4')
+
+  remove(site, 6)
+  const report = await verify()
+  expect(report.partitions[0]!.faults).toEqual({ missing: 1, ledger: 1 })
+  expect(report.partitions[0]!.first[0]!.id).toBe('1-0-6')
+})
+
+test('all rows of a message with a partial letter count as stored, and a surplus row is a fault', async () => {
+  const site = await everyKind()
+  const { world, verify } = site
+  const deadLetter = world.deadLetters.messages.find(({ headers }) => headers!.some(({ value }) => value === 'store-refused'))!
+  const headers = deadLetter.headers!.map(header => (header.key === 'sluice.offset' ? { ...header, value: '4' } : header))
+  await world.deadLetters.append([{ ...deadLetter, headers: [...headers, { key: 'sluice.partial', value: 'true' }] }])
+  expect((await verify()).partitions[0]).toMatchObject({ recount: { stored: 3, dead_lettered: 3, partial: 0 }, holds: true })
+  world.store.rows.push({ ...world.store.rows[rowAt(site, 4)]!, index: 7 })
+  expect((await verify()).partitions[0]!.faults).toEqual({ 'surplus rows': 1 })
+})
+
+/** The damage to the store or the letters, and the expected faults. */
 const damages: Record<string, [damage: (site: Site) => void, faults: object, id: string]> = {
   'a message is gone': [site => remove(site, 6), { missing: 1, ledger: 1 }, '1-0-6'],
   'one of the rows of a message is gone': [site => void site.world.store.rows.splice(rowAt(site, 4), 1), { 'rows missing': 1 }, '1-0-4'],
@@ -141,11 +183,11 @@ const damages: Record<string, [damage: (site: Site) => void, faults: object, id:
   'there are rows of an empty message': [site => addRow(site, 1), { 'surplus rows': 1 }, '1-0-1'],
   'there are rows of a filtered message': [site => addRow(site, 3), { 'surplus rows': 1 }, '1-0-3'],
   'there are rows of an undecodable message': [site => addRow(site, 2), { 'surplus rows': 1 }, '1-0-2'],
-  'a dead letter is gone': [site => void site.world.letters.messages.splice(0, 1), { 'missing dead letter': 1, ledger: 1 }, '1-0-2'],
+  'a dead letter is gone': [site => void site.world.deadLetters.messages.splice(0, 1), { 'missing dead letter': 1, ledger: 1 }, '1-0-2'],
   'the dead letter of a refused message is gone': [
     site =>
-      void site.world.letters.messages.splice(
-        site.world.letters.messages.findIndex(letter => letter.headers!.some(({ value }) => value === 'store-refused')),
+      void site.world.deadLetters.messages.splice(
+        site.world.deadLetters.messages.findIndex(deadLetter => deadLetter.headers!.some(({ value }) => value === 'store-refused')),
         1,
       ),
     { missing: 1, ledger: 1 },
@@ -160,7 +202,7 @@ const damages: Record<string, [damage: (site: Site) => void, faults: object, id:
   'the log ends before the store': [site => void site.world.log.messages.splice(7, 1), { log: 1, ledger: 2 }, '1-0'],
 }
 
-test.each(Object.entries(damages))('%s: it does not hold, and it is said where', async (_what, [damage, faults, id]) => {
+test.each(Object.entries(damages))('%s: is found, with its place', async (_what, [damage, faults, id]) => {
   const site = await everyKind()
   damage(site)
   const report = await site.verify()
@@ -169,7 +211,7 @@ test.each(Object.entries(damages))('%s: it does not hold, and it is said where',
   expect(report.partitions[0]!.first[0]!.id).toBe(id)
 })
 
-test('of many faults the first are named, and all counted', async () => {
+test('of many faults the first are named, and all are counted', async () => {
   const site = await siteWith(Array.from({ length: 100 }, (_, at) => pack(at)))
   site.world.store.rows.length = 0
   const [partition] = (await site.verify()).partitions
@@ -177,7 +219,7 @@ test('of many faults the first are named, and all counted', async () => {
   expect(partition!.first.map(({ id }) => id)).toEqual(Array.from({ length: 10 }, (_, at) => `1-0-${at}`))
 })
 
-test('what the log deleted after it was stored is not compared, and it is said that the books cover more', async () => {
+test('messages that the log deleted after they were stored are not compared, and the report says that the ledger covers more', async () => {
   const site = await siteWith([pack(1), pack(2), text('bad'), pack(4)])
   site.world.log.deleteBelow(2)
   const report = await site.verify()
@@ -189,15 +231,15 @@ test('what the log deleted after it was stored is not compared, and it is said t
   })
 })
 
-test('what the log deletes while it is read is not compared either', async () => {
+test('messages that the log deletes during the audit are not compared either', async () => {
   const site = await siteWith(Array.from({ length: 30 }, (_, at) => pack(at)))
   const { reader } = site.parts
   let runs = 0
   const deleting = {
     ...reader,
     async *read(partition: number, from: number, to: number) {
-      for await (const run of reader.read(partition, from, to)) {
-        yield run
+      for await (const chunk of reader.read(partition, from, to)) {
+        yield chunk
         if (++runs === 2) site.world.log.deleteBelow(20)
       }
     },
@@ -209,15 +251,15 @@ test('what the log deletes while it is read is not compared either', async () =>
 test.each([4, 8])('an offset without a message (%i of 9) is skipped, and rows there are surplus', async gone => {
   const site = await siteWith(Array.from({ length: 9 }, (_, at) => pack(at)))
   const { reader } = site.parts
-  /** Without the message at that offset, as after a compaction. */
+  /** Without the message at that offset, as after compaction. */
   const compacted = {
     ...reader,
     async *read(partition: number, from: number, to: number) {
-      for await (const run of reader.read(partition, from, to)) {
+      for await (const chunk of reader.read(partition, from, to)) {
         yield {
-          ...run,
+          ...chunk,
           cursor() {
-            const cursor = run.cursor()
+            const cursor = chunk.cursor()
             return { ...cursor, message: cursor.message, next: () => cursor.next() && (cursor.message.offset !== gone || cursor.next()) }
           },
         }
@@ -229,36 +271,39 @@ test.each([4, 8])('an offset without a message (%i of 9) is skipped, and rows th
   expect(partition!.first[0]!.id).toBe(`1-0-${gone}`)
 })
 
-test('a message that was taken twice is in the books only, and they hold', async () => {
+test('a message that was read twice is a duplicate in the ledger only, which is no fault', async () => {
   const site = await siteWith([pack(1), pack(2)])
   site.books.set('1/0', { ...site.books.get('1/0')!, received: 3, duplicate: 1 })
   expect((await site.verify()).partitions[0]).toMatchObject({ recount: { received: 2 }, ledger_covers_more: false, holds: true })
 })
 
-test('where the dead letters have lost their beginning, one that is not there is taken to have been', async () => {
+test('if the dead-letter topic has lost its start, a missing letter is assumed to have existed', async () => {
   const { world, verify } = await everyKind()
-  world.letters.deleteBelow(2)
+  world.deadLetters.deleteBelow(2)
   const report = await verify()
   expect(report.letters_lost_below).toEqual({ 0: 2 })
   expect(report.partitions[0]).toMatchObject({ recount: { dead_lettered: expect.any(Number) } })
   expect(report.partitions[0]!.faults['missing dead letter']).toBeUndefined()
 })
 
-test('without a topic of dead letters there are none', async () => {
+test('without a dead-letter topic there are no letters', async () => {
   const site = await siteWith([pack(1)])
-  expect((await site.verify({ lettersOf: async () => undefined })).holds).toBe(true)
+  expect((await site.verify({ deadLettersOf: async () => undefined })).holds).toBe(true)
   const bad = await siteWith([pack(1), text('bad')])
-  expect((await bad.verify({ lettersOf: async () => undefined })).partitions[0]!.faults).toEqual({ 'missing dead letter': 1, ledger: 1 })
+  expect((await bad.verify({ deadLettersOf: async () => undefined })).partitions[0]!.faults).toEqual({
+    'missing dead letter': 1,
+    ledger: 1,
+  })
 })
 
-test('a log that the store does not know is nothing to compare with', async () => {
+test('a log that the store does not know cannot be compared', async () => {
   const site = await siteWith([pack(1)])
   const { reader } = site.parts
-  await expect(site.verify({ reader: { ...reader, name: 'others' } })).rejects.toThrow(/knows nothing of the log "others"/)
-  await expect(site.verify({ reader: { ...reader, id: 'made-anew' } })).rejects.toThrow(/another one \(id made-anew\)/)
+  await expect(site.verify({ reader: { ...reader, name: 'others' } })).rejects.toThrow(/does not know the log "others"/)
+  await expect(site.verify({ reader: { ...reader, id: 'made-anew' } })).rejects.toThrow(/"messages" \(id made-anew\) is not the one/)
 })
 
-test('progress is told up to all that there is', async () => {
+test('progress is reported up to the total', async () => {
   const site = await siteWith(Array.from({ length: 30 }, (_, at) => pack(at)))
   const told: [number, number][] = []
   await site.verify({ onProgress: (done, total) => void told.push([done, total]) })
@@ -277,3 +322,21 @@ function remove(site: Site, offset: number): void {
 function addRow(site: Site, offset: number): void {
   site.world.store.rows.push({ ...site.world.store.rows[0]!, position: (1n << 56n) | BigInt(offset) })
 }
+
+test('of several writers of a topic the one that is named is compared, with its own rows', async () => {
+  const { world, verify } = await everyKind()
+  world.store.logs.push({ ...world.store.logs[0]!, number: 2, writer: 'other' })
+  expect(await verify({ writer: 'writer-1' })).toMatchObject({ writer: 'writer-1', log: 1, holds: true })
+  expect(await verify({ writer: 'other' })).toMatchObject({ writer: 'other', log: 2, holds: true, partitions: [{ checked: { to: 0 } }] })
+  await expect(verify({ writer: 'nobody' })).rejects.toThrow(/from the writer nobody: name another one with --writer \(other, writer-1\)/)
+})
+
+test('letters of an earlier topic, whose number the log has now, do not count', async () => {
+  const { world, verify } = await siteWith([pack(1), text('no numbers')])
+  const [letter] = world.deadLetters.messages
+  const ofTopic = (id: string) => letter!.headers!.map(header => (header.key === 'sluice.log-id' ? { ...header, value: id } : header))
+  world.deadLetters.messages[0] = { ...letter!, headers: ofTopic('before') }
+  expect((await verify()).partitions[0]).toMatchObject({ faults: { 'missing dead letter': 1 } })
+  world.deadLetters.messages[0] = { ...letter!, headers: ofTopic(world.log.id) }
+  expect((await verify()).holds).toBe(true)
+})

@@ -1,4 +1,4 @@
-// A process that appends to the log in the folder it is given until it is killed, and tells each acknowledgement on its standard output.
+// A process that appends to the log in the given folder until it is killed, and prints each acknowledgement.
 
 import { outgoing } from '../message.ts'
 import { openLogIn } from './folder.ts'

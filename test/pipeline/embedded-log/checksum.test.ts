@@ -1,9 +1,10 @@
-// A message that is not what was appended is noticed where it is read, and nothing is made of it; what is older than checksums is read.
+// A message that was changed in the log is detected when it is read, and never decoded; messages older than checksums can be read.
 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type EmbeddedLog, openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
+import { type EmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
+import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import { openEmbeddedTopicReader } from '../../../pipeline/embedded-log/topic-reader.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { outgoing } from '../message.ts'
@@ -21,21 +22,28 @@ function change(sql: string): void {
   database.close()
 }
 
-/** The offsets that a writer's source gives out, up to the end of the log or a fault. */
+/** The offsets that a writer's source returns, up to the end of the log or a fault. */
 async function read(log: EmbeddedLog, damaged: 'error' | 'dead-letter' = 'error') {
-  const source = openEmbeddedSource({ log, damaged, consumer: 'w', startAt: async () => new Map(), runBytesMax: 1e6, runMessagesMax: 10 })
+  const source = openEmbeddedSource({
+    log,
+    damaged,
+    consumer: 'w',
+    startAt: async () => new Map(),
+    chunkBytesMax: 1e6,
+    chunkMessagesMax: 10,
+  })
   const offsets: number[] = []
   const rules: (string | undefined)[] = []
   try {
-    for await (const run of source.runs(new AbortController().signal)) {
-      const cursor = run.cursor()
+    for await (const chunk of source.chunks(new AbortController().signal)) {
+      const cursor = chunk.cursor()
       while (cursor.next()) {
         offsets.push(cursor.message.offset)
         rules.push(cursor.message.fault?.rule)
-        // The dead letter takes all that is there.
+        // The dead letter needs all of it.
         cursor.headers()
       }
-      if (run.to === log.file.end) return { offsets, rules, fault: undefined }
+      if (chunk.to === log.file.end) return { offsets, rules, fault: undefined }
     }
   } catch (fault) {
     return { offsets, rules, fault }
@@ -59,7 +67,7 @@ test.each([
   "headers = '{'",
   "payload = x'00'",
   '"offset" = 3',
-])('a message whose %s was changed stops whoever reads it behind those before it, or is a dead letter', async changed => {
+])('a message whose %s was changed stops its reader after the messages before it, or is a dead letter', async changed => {
   const log = openLogIn(folder.path)
   await log.append([message, message, message])
   await log.close()
@@ -68,19 +76,21 @@ test.each([
   const { offsets, fault } = await read(again)
   expect(offsets).toEqual([0, 1])
   expect(fault).toBeInstanceOf(SystemicError)
-  expect((fault as Error).message).toMatch(/messages\.sqlite.*offset [23] is not what was appended.*put back a copy/)
+  expect((fault as Error).message).toMatch(
+    /messages\.sqlite.*offset [23] has changed since it was appended.*restore the file from a backup/,
+  )
 
   const reader = openEmbeddedTopicReader(again)
   const readOffsets = async (): Promise<void> => {
-    for await (const run of reader.read(0, 0, again.file.end)) expect(run.to).toBeLessThanOrEqual(3)
+    for await (const chunk of reader.read(0, 0, again.file.end)) expect(chunk.to).toBeLessThanOrEqual(3)
   }
-  await expect(readOffsets()).rejects.toThrow(/is not what was appended/)
+  await expect(readOffsets()).rejects.toThrow(/has changed since it was appended/)
 
   expect((await read(again, 'dead-letter')).rules).toEqual([undefined, undefined, 'checksum'])
   await again.close()
 })
 
-test('the way past it that the error names gives the message up', async () => {
+test('the statement in the error discards the message', async () => {
   const log = openLogIn(folder.path)
   await log.append([message, message])
   await log.close()
@@ -95,14 +105,14 @@ test('the way past it that the error names gives the message up', async () => {
   await mended.close()
 })
 
-test('texts that SQLite cannot hold as they are do not look like damage', async () => {
+test('texts that SQLite cannot store unchanged do not look like damage', async () => {
   const log = openLogIn(folder.path)
   await log.append([outgoing({ subtopic: 'a\0b', publisher: '\ud800', contentType: 'ü€😀' })])
   expect((await read(log)).fault).toBeUndefined()
   await log.close()
 })
 
-/** As the first release wrote it. */
+/** As in the first release. */
 const format1 = `
   CREATE TABLE log (id TEXT NOT NULL, name TEXT NOT NULL, start INTEGER NOT NULL) STRICT;
   CREATE TABLE messages (
@@ -116,7 +126,7 @@ const format1 = `
   INSERT INTO messages VALUES (5, 'c', 's', 'p', 'http', 'application/json', 7, 8, NULL, x'7b7d');
   INSERT INTO consumers VALUES ('w', 5)`
 
-test('a file of format 1 becomes one of format 2; its messages are read unchecked, and new ones checked', async () => {
+test('a file of format 1 is converted to format 2; its messages are read unchecked, and new ones are checked', async () => {
   change(format1)
   const log = openLogIn(folder.path)
   expect([log.id, log.file.start, log.file.end]).toEqual(['an id', 5, 6])
@@ -125,11 +135,11 @@ test('a file of format 1 becomes one of format 2; its messages are read unchecke
   await log.close()
   change("UPDATE messages SET publisher = 'other'")
   const changed = openLogIn(folder.path)
-  expect(await read(changed)).toMatchObject({ offsets: [5], fault: { message: expect.stringContaining('offset 6 is not') } })
+  expect(await read(changed)).toMatchObject({ offsets: [5], fault: { message: expect.stringContaining('offset 6 has changed') } })
   await changed.close()
 })
 
-test('a file of format 1 of another topic is left as it is', () => {
+test('a file of format 1 of another topic is not changed', () => {
   change(format1)
   expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages/)
   const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))

@@ -1,6 +1,6 @@
-// The embedded log and its source keep the contracts.
+// The embedded log and its source fulfil their contracts.
 
-import { openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
+import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import { logConformance } from '../../conformance/log.ts'
 import { sourceConformance } from '../../conformance/source.ts'
 import { makeFolder, openLogIn, readAll } from './folder.ts'
@@ -34,8 +34,8 @@ sourceConformance('the embedded source', async () => {
       openEmbeddedSource({
         log,
         consumer: 'writer',
-        runBytesMax: 1024 * 1024,
-        runMessagesMax: 1000,
+        chunkBytesMax: 1024 * 1024,
+        chunkMessagesMax: 1000,
         ...settings,
       }),
     deleteBelow: offset => {

@@ -1,13 +1,14 @@
-// Who may open the file of an embedded log, and what is said to those who may not.
+// Which files can be opened as an embedded log, and the errors for others.
 
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
+import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { outgoing } from '../message.ts'
+import { positionsOf } from '../positions.ts'
 import { makeFolder, openLogIn } from './folder.ts'
 
 let folder: ReturnType<typeof makeFolder>
@@ -22,9 +23,9 @@ function change(sql: string): void {
   database.close()
 }
 
-test('a second opening is refused while the first holds the file, and possible after it', async () => {
+test('a second opening is refused while the first has the file open, and possible afterwards', async () => {
   const first = openLogIn(folder.path)
-  expect(() => openLogIn(folder.path)).toThrow(/is open in another process: stop that one, or use another data folder/)
+  expect(() => openLogIn(folder.path)).toThrow(/is open in another process: stop it, or use another data folder/)
   await first.append([outgoing()])
   await first.close()
   const second = openLogIn(folder.path)
@@ -32,33 +33,33 @@ test('a second opening is refused while the first holds the file, and possible a
   await second.close()
 })
 
-test('the file and its write-ahead log are readable by their owner alone', async () => {
+test('only the owner can read the file and its write-ahead log', async () => {
   const log = openLogIn(folder.path)
   await log.append([outgoing()])
   for (const file of ['messages.sqlite', 'messages.sqlite-wal']) expect(statSync(join(folder.path, file)).mode & 0o777).toBe(0o600)
   await log.close()
 })
 
-test('a file of another format, another topic or another program is refused and left as it is', async () => {
+test('a file of another format, topic or program is refused and not changed', async () => {
   await openLogIn(folder.path).close()
   expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages, not of other/)
   change('PRAGMA user_version = 3')
-  expect(() => openLogIn(folder.path)).toThrow(/has format 3 and this program reads format 2/)
+  expect(() => openLogIn(folder.path)).toThrow(/has format 3, but this release reads format 2/)
   change('PRAGMA application_id = 7')
   expect(() => openLogIn(folder.path)).toThrow(/is a database, but not a log/)
 })
 
-test('a file that is no database is refused', () => {
+test('a file that is not a database is refused', () => {
   writeFileSync(join(folder.path, 'messages.sqlite'), 'x'.repeat(5000))
-  expect(() => openLogIn(folder.path)).toThrow(/is damaged, or not a log/)
+  expect(() => openLogIn(folder.path)).toThrow(/is damaged or not a log/)
 })
 
-test('a folder that does not exist is a sentence, with the cause kept', () => {
+test('a missing folder is a clear error with its cause', () => {
   expect(() => openLogIn(join(folder.path, 'nowhere'))).toThrow(SystemicError)
   expect(() => openLogIn(join(folder.path, 'nowhere'))).toThrow(/its folder must exist/)
 })
 
-test('a log that has used its 2^44 offsets is refused at start', async () => {
+test('a log that has used its 2^44 offsets is refused at the start', async () => {
   await openLogIn(folder.path).close()
   change('UPDATE log SET start = 17592186044416')
   expect(() => openLogIn(folder.path)).toThrow(/has used its 17592186044415 offsets/)
@@ -69,13 +70,13 @@ test('a log that has used its 2^44 offsets is refused at start', async () => {
   await log.close()
 })
 
-test('a file that cannot be written for now is an outage of the source, and no reason to stop', async () => {
+test('a file that temporarily cannot be written is an outage of the source, which retries', async () => {
   const log = openLogIn(folder.path)
   await log.append([outgoing()])
-  const source = openEmbeddedSource({ log, consumer: 'w', runBytesMax: 1e6, runMessagesMax: 10 })
+  const source = openEmbeddedSource({ log, consumer: 'w', chunkBytesMax: 1e6, chunkMessagesMax: 10 })
   log.file.database.exec('PRAGMA query_only = ON')
-  await expect(source.commit(new Map([[0, 1]]))).rejects.toBeInstanceOf(LogUnavailableError)
+  await expect(source.commit(positionsOf({ 0: 1 }))).rejects.toBeInstanceOf(LogUnavailableError)
   log.file.database.exec('PRAGMA query_only = OFF')
-  await source.commit(new Map([[0, 1]]))
+  await source.commit(positionsOf({ 0: 1 }))
   await log.close()
 })

@@ -1,11 +1,11 @@
-// A folder of its own for a test, and an embedded log in it.
+// A temporary folder for a test, and an embedded log in it.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { type EmbeddedLog, type EmbeddedLogOptions, openEmbeddedLog } from '../../../pipeline/embedded-log/index.ts'
-import { openRunReader } from '../../../pipeline/embedded-log/run.ts'
+import { openChunkReader } from '../../../pipeline/embedded-log/chunk.ts'
+import { type EmbeddedLog, type EmbeddedLogOptions, openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import { envelopeHeaderNames } from '../../../pipeline/envelope-headers.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
 
@@ -27,9 +27,9 @@ export function openLogIn(folder: string, options: Partial<EmbeddedLogOptions> =
   })
 }
 
-/** Every message that the log holds. */
+/** Every message in the log. */
 export function readAll(log: EmbeddedLog): { offset: number; message: OutgoingMessage }[] {
-  const reader = openRunReader(log.file, { bytesMax: Infinity, messagesMax: 10_000_000 })
+  const reader = openChunkReader(log.file, { bytesMax: Infinity, messagesMax: 10_000_000 })
   const cursor = reader.read(log.file.start, log.file.start)?.cursor()
   const found: { offset: number; message: OutgoingMessage }[] = []
   while (cursor?.next() === true) {

@@ -1,15 +1,16 @@
-// Appends that wait together share one commit; what waits is bounded; a full disk refuses and loses nothing.
+// Waiting appends share one commit; the queue is bounded; a full disk refuses appends and loses nothing.
 
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { pragma } from '../../../pipeline/embedded-log/file.ts'
-import { openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
+import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { outgoing } from '../message.ts'
+import { positionsOf } from '../positions.ts'
 import { makeFolder, openLogIn, readAll } from './folder.ts'
 
-test('a hundred appends at once take one commit', async () => {
+test('a hundred concurrent appends take one commit', async () => {
   const folder = makeFolder()
   const log = openLogIn(folder.path)
   let commits = 0
@@ -20,7 +21,7 @@ test('a hundred appends at once take one commit', async () => {
   folder.remove()
 })
 
-test('a commit takes no further append beyond its bytes, and the rest follows in order', async () => {
+test('a commit accepts no further append beyond its size, and the rest follows in order', async () => {
   const folder = makeFolder()
   const log = openLogIn(folder.path)
   let commits = 0
@@ -32,7 +33,7 @@ test('a commit takes no further append beyond its bytes, and the rest follows in
   folder.remove()
 })
 
-test('what does not fit into the bytes that may wait is refused, and what fits is kept', async () => {
+test('an append that exceeds the queue is refused, and smaller ones are accepted', async () => {
   const folder = makeFolder()
   const log = openLogIn(folder.path, { queueBytesMax: 10_000 })
   const payload = new Uint8Array(4000)
@@ -40,18 +41,18 @@ test('what does not fit into the bytes that may wait is refused, and what fits i
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected', 'rejected'])
   expect((results[2] as PromiseRejectedResult).reason).toBeInstanceOf(LogUnavailableError)
   expect(readAll(log)).toHaveLength(2)
-  // The commit made room.
+  // The commit has emptied the queue.
   await log.append([outgoing({ payload })])
   await log.close()
   folder.remove()
 })
 
-test('a full disk refuses with the cause of SQLite, keeps what was acknowledged, and takes messages again when there is room', async () => {
+test("a full disk refuses appends with SQLite's error, keeps what was acknowledged, and accepts messages again when there is space", async () => {
   const folder = makeFolder()
   const log = openLogIn(folder.path, { fileBytesMax: 128 * 1024 })
   const payload = new Uint8Array(10_000)
   const results = await Promise.allSettled(Array.from({ length: 20 }, () => log.append([outgoing({ payload })])))
-  expect(results.every(({ status }) => status === 'rejected')).toBe(true) // one commit for all: all or none
+  expect(results.every(({ status }) => status === 'rejected')).toBe(true) // one commit for all
   let acknowledged = 0
   let refusal: unknown
   for (let at = 0; at < 20; at++) {
@@ -60,7 +61,7 @@ test('a full disk refuses with the cause of SQLite, keeps what was acknowledged,
     else refusal ??= result.reason
   }
   expect(refusal).toBeInstanceOf(LogUnavailableError)
-  expect((refusal as Error).message).toMatch(/full.*make room/)
+  expect((refusal as Error).message).toMatch(/full.*free some space/)
   expect((refusal as Error).cause).toMatchObject({ errcode: 13 })
   expect(acknowledged).toBeGreaterThan(5)
   expect(readAll(log)).toHaveLength(acknowledged)
@@ -71,7 +72,7 @@ test('a full disk refuses with the cause of SQLite, keeps what was acknowledged,
   folder.remove()
 })
 
-test('a check fails while the log cannot be written', async () => {
+test('the check fails while the log cannot be written', async () => {
   const folder = makeFolder()
   const log = openLogIn(folder.path)
   log.file.database.exec('PRAGMA query_only = ON')
@@ -83,7 +84,7 @@ test('a check fails while the log cannot be written', async () => {
   folder.remove()
 })
 
-test('a full file fails every check until an append would be taken, and then recovers without one, in one line each', async () => {
+test('with a full file every check fails until an append would succeed; then the log recovers without one, and logs one line for each', async () => {
   const folder = makeFolder()
   const lines: string[] = []
   const stream = new Writable({
@@ -94,18 +95,18 @@ test('a full file fails every check until an append would be taken, and then rec
   })
   let nowMs = 0
   const log = openLogIn(folder.path, { fileBytesMax: 256 * 1024, retentionMs: 1000, clock: () => nowMs, logger: pino(stream) })
-  const source = openEmbeddedSource({ log, consumer: 'relational', runBytesMax: 1e6, runMessagesMax: 1000 })
+  const source = openEmbeddedSource({ log, consumer: 'relational', chunkBytesMax: 1e6, chunkMessagesMax: 1000 })
   const publish = () => log.append([outgoing({ payload: new Uint8Array(10_000) })])
   const full = async () => {
     while (true) await publish()
   }
   await expect(full()).rejects.toBeInstanceOf(LogUnavailableError)
-  for (let at = 0; at < 3; at++) await expect(log.check()).rejects.toThrow(/full.*make room/)
+  for (let at = 0; at < 3; at++) await expect(log.check()).rejects.toThrow(/full.*free some space/)
   const away = 'the log messages is away (database or disk is full), attempt 1'
   expect(lines).toEqual([away])
   const taken = log.file.end
 
-  await source.commit(new Map([[0, taken]]))
+  await source.commit(positionsOf({ 0: taken }))
   await log.deleteExpired()
   await expect(log.check()).rejects.toThrow(/full/)
   nowMs += 1000
@@ -119,7 +120,7 @@ test('a full file fails every check until an append would be taken, and then rec
   folder.remove()
 })
 
-test('a message without an instant is refused alone, and harms no other of the same commit', async () => {
+test('a message without a time is refused alone, and affects no other of the same commit', async () => {
   const folder = makeFolder()
   const log = openLogIn(folder.path)
   const [good, bad] = await Promise.allSettled([log.append([outgoing()]), log.append([outgoing({ createdUs: Number.NaN })])])

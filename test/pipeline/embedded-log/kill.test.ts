@@ -1,4 +1,4 @@
-// A process killed in the middle of appending loses nothing that it acknowledged.
+// A process that is killed during an append loses nothing that it acknowledged.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { expect, test } from 'vitest'
 import { makeFolder, openLogIn, readAll } from './folder.ts'
 
-/** Starts an appender, kills it after so many acknowledgements, and returns those it told: offset and payload. */
+/** Starts an appender, kills it after this many acknowledgements, and returns them: offset and payload. */
 async function killedAfter(folder: string, name: string, count: number): Promise<Map<number, string>> {
   const child = spawn(process.execPath, [new URL('./appender.ts', import.meta.url).pathname, folder, name], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -22,7 +22,7 @@ async function killedAfter(folder: string, name: string, count: number): Promise
   return acknowledged
 }
 
-test('after SIGKILL in mid-append every acknowledged message is there at its offset, offsets are contiguous and no message is there twice', async () => {
+test('after SIGKILL during an append every acknowledged message is at its offset, offsets are contiguous and no message is stored twice', async () => {
   const folder = makeFolder()
   try {
     const acknowledged = new Map<number, string>()
@@ -45,7 +45,7 @@ test('after SIGKILL in mid-append every acknowledged message is there at its off
     expect(new Set(stored.map(([, payload]) => payload)).size).toBe(stored.length)
     const byOffset = new Map(stored)
     for (const [offset, payload] of acknowledged) expect(byOffset.get(offset)).toBe(payload)
-    // What was in flight when it was killed may be there as well: sixteen at a time.
+    // Messages in flight at the kill may be stored too: sixteen at a time.
     expect(stored.length - acknowledged.size).toBeLessThanOrEqual(3 * 32)
   } finally {
     folder.remove()

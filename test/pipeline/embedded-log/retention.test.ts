@@ -1,10 +1,13 @@
-// What every consumer passed longer than the retention ago is deleted, nothing else, and the file gives back the room.
+// Messages that every consumer passed longer than the retention ago are deleted, no others, and the file shrinks.
 
 import { statSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type EmbeddedLog, openEmbeddedSource } from '../../../pipeline/embedded-log/index.ts'
+import { type EmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
+import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import type { Source } from '../../../pipeline/source.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { outgoing } from '../message.ts'
+import { positionsOf } from '../positions.ts'
 import { makeFolder, openLogIn, readAll } from './folder.ts'
 
 const hourMs = 3_600_000
@@ -23,13 +26,13 @@ afterEach(async () => {
 })
 
 function consumer(name: string): Source {
-  return openEmbeddedSource({ log, consumer: name, runBytesMax: 1e6, runMessagesMax: 1000 })
+  return openEmbeddedSource({ log, consumer: name, chunkBytesMax: 1e6, chunkMessagesMax: 1000 })
 }
-const commit = (source: Source, offset: number): Promise<void> => source.commit(new Map([[0, offset]]))
+const commit = (source: Source, offset: number): Promise<void> => source.commit(positionsOf({ 0: offset }))
 const offsets = (): number[] => readAll(log).map(({ offset }) => offset)
 const ten = Array.from({ length: 10 }, () => outgoing())
 
-test('a message goes a retention after the last consumer passed it, and not before', async () => {
+test('a message is deleted when the retention has passed since the last consumer passed it, and not before', async () => {
   const [first, second] = [consumer('relational'), consumer('document')]
   await log.append(ten)
   await commit(first, 10)
@@ -54,7 +57,7 @@ test('a log without consumers keeps everything', async () => {
   expect(offsets()).toHaveLength(10)
 })
 
-test('a consumer that has committed nothing holds everything', async () => {
+test('a consumer that has committed nothing keeps everything', async () => {
   consumer('relational')
   const other = consumer('document')
   await log.append(ten)
@@ -64,21 +67,21 @@ test('a consumer that has committed nothing holds everything', async () => {
   expect(await log.deleteExpired()).toBe(0)
 })
 
-test('a store that lost its last writes goes back, and what it has yet to read stays', async () => {
+test('if a store that lost its last writes goes back, the messages that it must read again stay', async () => {
   await log.append(ten)
   await commit(consumer('relational'), 8)
   await log.deleteExpired()
   nowMs += 24 * hourMs
-  const startAt = async () => new Map([[0, 3]])
-  const back = openEmbeddedSource({ log, consumer: 'relational', startAt, runBytesMax: 1e6, runMessagesMax: 1 })
-  const runs = back.runs(new AbortController().signal)[Symbol.asyncIterator]()
-  expect((await runs.next()).value).toMatchObject({ from: 3, to: 4 })
+  const startAt = async () => positionsOf({ 0: 3 })
+  const back = openEmbeddedSource({ log, consumer: 'relational', startAt, chunkBytesMax: 1e6, chunkMessagesMax: 1 })
+  const chunks = back.chunks(new AbortController().signal)[Symbol.asyncIterator]()
+  expect((await chunks.next()).value).toMatchObject({ from: 3, to: 4 })
   expect(await log.deleteExpired()).toBe(3)
   expect(offsets()).toEqual([3, 4, 5, 6, 7, 8, 9])
   await back.close()
 })
 
-test('after everything was deleted, and the log was opened again, offsets go on where they were', async () => {
+test('after everything was deleted and the log was reopened, offsets continue', async () => {
   const source = consumer('relational')
   await log.append(ten)
   await commit(source, 10)
@@ -87,11 +90,11 @@ test('after everything was deleted, and the log was opened again, offsets go on 
   expect(await log.deleteExpired()).toBe(10)
   await log.close()
   log = openLogIn(folder.path, { clock: () => nowMs })
-  expect(await consumer('relational').bounds(0)).toEqual({ start: 10, end: 10 })
+  expect(await consumer('relational').bounds(logPartition(0, 0))).toEqual({ start: 10, end: 10 })
   expect(await log.append([outgoing()])).toEqual([{ partition: 0, offset: 10 }])
 })
 
-test('publishers get their turn between the steps of a long deletion', async () => {
+test('publishers can append between the steps of a long deletion', async () => {
   const source = consumer('relational')
   for (let at = 0; at < 5; at++) await log.append(Array.from({ length: 1000 }, () => outgoing()))
   await commit(source, 5000)
@@ -115,7 +118,7 @@ test('the file shrinks when most of it is free', async () => {
   expect(statSync(log.file.path).size).toBeLessThan(100 * 1024)
 })
 
-test('closing in the middle of a deletion ends it between two steps', async () => {
+test('closing during a deletion ends it between two steps', async () => {
   const source = consumer('relational')
   for (let at = 0; at < 5; at++) await log.append(Array.from({ length: 1000 }, () => outgoing()))
   await commit(source, 5000)

@@ -1,14 +1,16 @@
-// Publishing with a certificate in place of a key: over TLS, or through a proxy that sends it as `Client-Cert` (RFC 9440).
+// Publishing with a certificate instead of a key: over TLS, or through a proxy that sends it as `Client-Cert` (RFC 9440).
 
 import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 import { Registry } from 'prom-client'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { createServer, type ServerOptions } from '../../../config/http/server.ts'
-import { cacheAccess } from '../../../control-plane/access-cache.ts'
+import { cacheAccess } from '../../../control-plane/access/cache.ts'
 import { type AccessChange, type AccessControl, AccessUnavailableError } from '../../../control-plane/client.ts'
+import { createServer, type ServerOptions } from '../../../http/server.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
@@ -49,7 +51,7 @@ describePlatform('certificates of devices', platform => {
   }
   const revoke = (serial: string): Promise<Answer> => ask('DELETE', '/certs/revoke', { thing_id: site.thing, serial })
 
-  /** Ingest on a port of its own, in front of the platform's access control. */
+  /** Ingest on its own port, with the platform's access control. */
   async function openIngest(
     clientCertificates: 'none' | 'tls' | 'header',
     server: Partial<ServerOptions>,
@@ -88,7 +90,7 @@ describePlatform('certificates of devices', platform => {
     expect((await device.publish({}, other[0].id)).status).toBe(403)
   })
 
-  test('without a certificate the key is asked for, and with one the header Authorization decides', async () => {
+  test('without a certificate a key is required, and with one the header Authorization takes precedence', async () => {
     const port = await openTls()
     const shown = await issue()
     expect((await openDevice(port, undefined).publish()).status).toBe(401)
@@ -99,7 +101,7 @@ describePlatform('certificates of devices', platform => {
     expect((await openDevice(port, shown).publish({ authorization: site.device })).status).toBe(202)
   })
 
-  test('a revoked certificate is refused at once, its open connection ends within a second, and one with another certificate of the thing stays', async () => {
+  test('a revoked certificate is refused immediately, its open connection is closed within a second, and one with another certificate of the thing stays open', async () => {
     const port = await openTls()
     const shown = await issue()
     const [device, other] = [openDevice(port, shown), openDevice(port, await issue())]
@@ -112,7 +114,55 @@ describePlatform('certificates of devices', platform => {
     expect(other.socket()).toBe(stays)
   })
 
-  test('with its thing deleted the connection ends', async () => {
+  test('if a certificate is revoked in the middle of a body, the connection is closed within a second and the message is refused', async () => {
+    const { access } = platform().plane
+    let answered = 0
+    let watches = (): void => undefined
+    const watched = new Promise<void>(resolve => (watches = resolve))
+    const port = await openTls({
+      // Called for the request, and again when its connection is watched.
+      authorize: request => access.authorize(request).finally(() => ++answered === 2 && watches()),
+      onChange: listener => access.onChange(listener),
+    })
+    const shown = await issue()
+    const socket = connectTls({ port, host: '127.0.0.1', ca: fixture('ca'), ...shown })
+    onTestFinished(() => void socket.destroy())
+    socket.on('error', () => undefined)
+    const head = `POST /channels/${site.channel}/messages HTTP/1.1\r\nHost: a\r\nContent-Type: application/senml+json\r\nContent-Length: 18`
+    socket.write(`${head}\r\n\r\n[{"n":"t",`)
+    await watched
+    expect((await revoke(shown.serial)).status).toBe(200)
+    await endsWithinASecond(socket)
+    expect(accepted).toEqual([])
+  })
+
+  test('a resumed session also has its certificate: if it was revoked meanwhile, it is refused', async () => {
+    const shown = await issue()
+    const device = openDevice(await openTls(), shown)
+    const resume = async (): Promise<[number | undefined, boolean]> => {
+      const { status } = await device.publish()
+      const socket = device.socket()
+      const isResumed = socket.isSessionReused()
+      await once(socket.destroy(), 'close')
+      return [status, isResumed]
+    }
+    expect([await resume(), await resume()]).toEqual([
+      [202, false],
+      [202, true],
+    ])
+    await revoke(shown.serial)
+    expect(await resume()).toEqual([401, true])
+  })
+
+  test('a connection without a TLS handshake is closed', async () => {
+    const port = await openIngest('tls', { tls: serverTls, requestTimeoutMs: 1_000 })
+    const socket = connect({ port, host: '127.0.0.1' }).resume()
+    onTestFinished(() => void socket.destroy())
+    socket.on('error', () => undefined)
+    await once(socket, 'close', { signal: AbortSignal.timeout(10_000) })
+  })
+
+  test('deleting the thing closes the connection', async () => {
     const device = openDevice(await openTls(), await issue())
     await device.publish()
     const socket = device.socket()
@@ -121,13 +171,13 @@ describePlatform('certificates of devices', platform => {
     expect((await device.publish()).status).toBe(401)
   })
 
-  test('a certificate is good until its end, also where its grant is remembered', async () => {
+  test('a certificate is accepted until it expires, also if its grant is cached', async () => {
     const device = openDevice(await openTls(), await issue({ ttl: '2s' }))
     expect((await device.publish()).status).toBe(202)
     await expect.poll(async () => (await device.publish()).status, { timeout: 10_000 }).toBe(401)
   })
 
-  test('one of another authority is refused, though it names the thing and has the serial of a valid one', async () => {
+  test("a certificate of another authority is refused, although it has the thing's name and the serial of a valid one", async () => {
     const { serial } = await issue()
     const key = `${temporaryFolder()}/key.pem`
     const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', key]
@@ -135,10 +185,10 @@ describePlatform('certificates of devices', platform => {
     const cert = /-----BEGIN CERT[\s\S]+CERTIFICATE-----\n/.exec(made.output)![0]
     expect(new X509Certificate(cert).serialNumber.toLowerCase()).toBe(serial)
     const answer = await openDevice(await openTls(), { cert, key: readFileSync(key, 'utf8') }).publish()
-    expect(answer).toEqual({ status: 401, detail: expect.stringContaining('not of this platform') })
+    expect(answer).toEqual({ status: 401, detail: expect.stringContaining('not issued by this platform') })
   })
 
-  test('when changes were missed open connections are asked about, and end where the answer is no or cannot be had', async () => {
+  test('after missed changes open connections are checked, and closed if they are refused or there is no answer', async () => {
     const { access } = platform().plane
     let isAway = false
     const listeners: ((change: AccessChange) => void)[] = []
@@ -173,7 +223,7 @@ describePlatform('certificates of devices', platform => {
   })
 
   test.each(['', '::', ':AAAA:', 'MIIB', ':%:', '-----BEGIN%20CERTIFICATE-----', 'twice'])(
-    'the header Client-Cert with %j is refused with what the proxy has to send',
+    'the header Client-Cert with %j is refused with a description of its format',
     async text => {
       const port = await openIngest('header', { trustedProxies: ['127.0.0.1'] })
       const { 'client-cert': good = '' } = headerOf(await issue())
@@ -184,7 +234,7 @@ describePlatform('certificates of devices', platform => {
 
   test.each<[string, string[]]>([
     ['not trusted', ['10.0.0.0/8']],
-    ['not trusted, where none is', []],
+    ['not trusted, without trusted proxies', []],
   ])('from an address that is %s the header is refused', async (_name, trustedProxies) => {
     const port = await openIngest('header', { trustedProxies })
     const shown = await issue()
@@ -193,7 +243,7 @@ describePlatform('certificates of devices', platform => {
     expect((await publishPlain(port, { ...forwarded, authorization: site.device })).status).toBe(202)
   })
 
-  test('where certificates are taken over TLS a header is not, and where they are not taken neither is', async () => {
+  test('the header is refused if certificates are accepted over TLS only, and both if they are not accepted at all', async () => {
     const shown = await issue()
     const overTls = openDevice(await openIngest('tls', { tls: serverTls, trustedProxies: ['127.0.0.1'] }), undefined)
     expect((await overTls.publish(headerOf(shown))).status).toBe(401)
@@ -201,12 +251,12 @@ describePlatform('certificates of devices', platform => {
     expect((await openDevice(port, shown).publish(headerOf(shown))).status).toBe(401)
   })
 
-  test('a certificate that is not valid is limited after twenty failures within a minute', async () => {
+  test('an invalid certificate is limited after twenty failures within a minute', async () => {
     const port = await openIngest('header', { trustedProxies: ['127.0.0.1'] })
     const shown = await issue()
     await revoke(shown.serial)
     const headers = { ...headerOf(shown), 'x-forwarded-for': '192.0.2.77' }
     for (let nth = 0; nth < 20; nth++) expect((await publishPlain(port, headers)).status).toBe(401)
-    expect(await publishPlain(port, headers)).toEqual({ status: 429, detail: expect.stringContaining('this certificate') })
+    expect(await publishPlain(port, headers)).toEqual({ status: 429, detail: expect.stringContaining('this invalid certificate') })
   })
 })

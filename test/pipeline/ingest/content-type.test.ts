@@ -1,4 +1,4 @@
-// Content types of a publish: which are taken, and what becomes of their parameters.
+// Content types of a publish: which are accepted, and how parameters are handled.
 
 import { expect, test } from 'vitest'
 import { mediaTypeOf } from '../../../pipeline/ingest/content-type.ts'
@@ -16,7 +16,7 @@ const taken: [header: string, mediaType: string][] = [
   ['application/json; ;', 'application/json'],
 ]
 
-test.each(taken)('%j is taken as %j', (header, mediaType) => {
+test.each(taken)('%j is accepted as %j', (header, mediaType) => {
   expect(mediaTypeOf(header)).toBe(mediaType)
 })
 
@@ -36,6 +36,6 @@ const refused: (string | undefined)[] = [
   'application/json; charset="utf-8',
 ]
 
-test.each(refused)('%j is not taken', header => {
+test.each(refused)('%j is refused', header => {
   expect(mediaTypeOf(header)).toBeUndefined()
 })

@@ -1,4 +1,4 @@
-// A device over TLS, with a certificate or without one, on a connection that stays open between its messages.
+// A device over TLS, with or without a certificate, whose connection stays open between messages.
 
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -28,11 +28,11 @@ export interface Published {
 
 export interface Device {
   publish(headers?: Headers, channel?: string): Promise<Published>
-  /** The connection that is open, and idle. */
+  /** The open, idle connection. */
   socket(): TLSSocket
 }
 
-/** Of a server with the certificate of the fixtures. */
+/** @param port of a server with the certificate of the fixtures */
 export function openDevice(port: number, channel: string, shown: Shown | undefined): Device {
   const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: fixture('ca'), ...shown })
   onTestFinished(() => agent.destroy())

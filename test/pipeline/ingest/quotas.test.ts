@@ -1,8 +1,8 @@
-// Quotas of messages: how many fit in which minute, for a thing and for a channel, and what is answered to one more.
+// Message quotas: how many messages of a thing or a channel are accepted in a minute, and the answer to one more.
 
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { HttpError } from '../../../config/http/errors.ts'
+import type { HttpError } from '../../../http/errors.ts'
 import { openQuotas, type Quotas } from '../../../pipeline/ingest/quotas.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { channel, key, looseKey, openSite, thing } from './site.ts'
@@ -10,14 +10,14 @@ import { channel, key, looseKey, openSite, thing } from './site.ts'
 const other = randomUUID()
 const otherChannel = randomUUID()
 
-/** Quotas of a clock that stands still until it is moved. */
+/** Quotas whose clock only moves when the test moves it. */
 function openClocked(ofThing: number, ofChannel: number): { quotas: Quotas; pass: (ms: number) => void } {
   let nowMs = 1_000_000.25
   const quotas = openQuotas({ thingMessagesPerMinute: ofThing, channelMessagesPerMinute: ofChannel }, () => nowMs)
   return { quotas: quotas!, pass: ms => void (nowMs += ms) }
 }
 
-/** How many messages fit now, up to `most`. */
+/** How many messages are accepted now, at most `most`. */
 function fitting(quotas: Quotas, most = 1000, to = channel, from = thing): number {
   for (let count = 0; count < most; count++) {
     try {
@@ -38,18 +38,18 @@ function refusal(quotas: Quotas, to = channel, from = thing): Pick<HttpError, 'c
   throw new Error('it fits')
 }
 
-test('without quotas there is nothing to ask', () => {
+test('without quotas nothing is opened', () => {
   expect(openQuotas({ thingMessagesPerMinute: 0, channelMessagesPerMinute: 0 })).toBeUndefined()
 })
 
-test.each([1, 7, 60, 601])('a minute’s worth of %i fits at once, and no more than that however long nothing came', perMinute => {
+test.each([1, 7, 60, 601])('a full minute of %i messages is accepted immediately, and no more after any idle time', perMinute => {
   const { quotas, pass } = openClocked(perMinute, 0)
   expect(fitting(quotas)).toBe(perMinute)
   pass(3_600_000)
   expect(fitting(quotas)).toBe(perMinute)
 })
 
-test('a bucket refills all the time, one message each part of the minute', () => {
+test('a bucket refills continuously, one message at a time', () => {
   const { quotas, pass } = openClocked(6, 0)
   fitting(quotas)
   pass(9_999)
@@ -67,13 +67,13 @@ test.each([
   [6, 10],
   [7, 9],
   [600, 1],
-])('with %i a minute one more is told to come again after %i s, and fits then', (perMinute, seconds) => {
+])('with %i a minute one more is refused with %i s to wait, and then accepted', (perMinute, seconds) => {
   const { quotas, pass } = openClocked(perMinute, 0)
   fitting(quotas)
   const { code, detail, retryAfterSeconds } = refusal(quotas)
   expect([code, retryAfterSeconds]).toEqual(['too_many_requests', seconds])
   expect(detail).toBe(
-    `the quota of this thing is used up (messages a minute: ${perMinute}): send the message again after ${seconds} s, and put several records into one message where you can`,
+    `the quota of this thing is used up (messages a minute: ${perMinute}): retry after ${seconds} s, and put several records into one message if possible`,
   )
   pass(seconds * 1000)
   expect(fitting(quotas)).toBeGreaterThan(0)
@@ -85,11 +85,11 @@ test('each thing has its own quota, and each channel one for all its things', ()
   expect(refusal(quotas).detail).toMatch(/quota of this thing .*: 3\)/)
   expect(fitting(quotas, 1000, channel, other)).toBe(2)
   expect(refusal(quotas, channel, other).detail).toMatch(/quota of this channel .*all things together: 5\)/)
-  // What the channel refused did not count against the thing.
+  // Messages that the channel refused did not count against the thing.
   expect(fitting(quotas, 1000, otherChannel, other)).toBe(1)
 })
 
-test('who is refused by both waits for the one that takes longer', () => {
+test('a message that exceeds both quotas waits for the slower one', () => {
   const { quotas } = openClocked(2, 60)
   fitting(quotas)
   for (let count = 0; count < 29; count++) fitting(quotas, 2, channel, randomUUID())
@@ -97,7 +97,7 @@ test('who is refused by both waits for the one that takes longer', () => {
   expect(refusal(quotas, channel, other)).toMatchObject({ detail: expect.stringContaining('this channel'), retryAfterSeconds: 1 })
 })
 
-test('a message that was not kept is given back, and never more than the quota', () => {
+test('a message that was not stored is credited again, up to the quota', () => {
   const { quotas } = openClocked(3, 3)
   fitting(quotas)
   quotas.giveBack(channel, thing)
@@ -106,7 +106,7 @@ test('a message that was not kept is given back, and never more than the quota',
   expect(fitting(quotas)).toBe(3)
 })
 
-test('what was used is remembered until it is refilled, whatever others publish meanwhile', () => {
+test('usage is remembered until it is refilled, whatever others publish meanwhile', () => {
   const { quotas, pass } = openClocked(2, 0)
   fitting(quotas)
   for (let nth = 0; nth < 29; nth++) {
@@ -121,7 +121,7 @@ test('what was used is remembered until it is refilled, whatever others publish 
   expect(fitting(quotas)).toBe(2)
 })
 
-test('with more things within a minute than there are buckets, those of before may publish again, and no others', () => {
+test('if more things publish within a minute than there are buckets, only the earliest may publish again', () => {
   const { quotas, pass } = openClocked(2, 0)
   const publishAll = (count: number): void => {
     for (let nth = 0; nth < count; nth++) quotas.take(channel, `${nth}`)
@@ -135,7 +135,7 @@ test('with more things within a minute than there are buckets, those of before m
   expect(fitting(quotas, 1000, channel, '59999')).toBe(1)
 })
 
-test('over HTTP one more is a 429 with Retry-After, counted by its reason, and the next fits when it says', async () => {
+test('over HTTP one more is a 429 with Retry-After, counted by its reason, and the next is accepted when it says', async () => {
   const { quotas, pass } = openClocked(3, 0)
   await using site = await openSite({ quotas })
   const publish = () => site.publish(`/channels/${channel}/messages`, '[{"n":"a","v":1}]')
@@ -149,14 +149,14 @@ test('over HTTP one more is a 429 with Retry-After, counted by its reason, and t
   expect((await publish()).status).toBe(202)
 })
 
-test('the quota is looked at before the body is read', async () => {
+test('the quota is checked before the body is read', async () => {
   const { quotas } = openClocked(1, 0)
   await using site = await openSite({ quotas })
   fitting(quotas)
   expect((await site.publish(`/channels/${channel}/messages`, 'a'.repeat(262_145))).status).toBe(429)
 })
 
-test('at once, no more than the quota are taken', async () => {
+test('concurrent requests do not exceed the quota', async () => {
   const { quotas } = openClocked(5, 0)
   await using site = await openSite({ quotas })
   const publish = () => site.publish(`/channels/${channel}/messages`, '[{"n":"a","v":1}]')
@@ -181,7 +181,7 @@ const uncounted: [what: string, status: number, path: string, body: string, head
   ['a payload that strict handling refuses', 400, '', '[', strict],
 ]
 
-test.each(uncounted)('what is refused for %s counts against no quota', async (_what, status, path, body, headers) => {
+test.each(uncounted)('a message refused for %s does not count', async (_what, status, path, body, headers) => {
   const { quotas } = openClocked(1, 1)
   await using site = await openSite({ quotas })
   for (let count = 0; count < 2; count++)
@@ -189,7 +189,7 @@ test.each(uncounted)('what is refused for %s counts against no quota', async (_w
   expect((await site.publish(`/channels/${channel}/messages`, pack, { authorization: `Thing ${key}` })).status).toBe(202)
 })
 
-test('what the log does not keep counts against no quota', async () => {
+test('a message that the log does not store does not count', async () => {
   const { quotas } = openClocked(1, 1)
   await using site = await openSite({ quotas })
   const append = site.log.append.bind(site.log)
@@ -199,7 +199,7 @@ test('what the log does not keep counts against no quota', async () => {
   expect((await site.publish(`/channels/${channel}/messages`, pack)).status).toBe(202)
 })
 
-test('who may not publish to a channel is told nothing of its quota', async () => {
+test('a client that may not publish to a channel learns nothing about its quota', async () => {
   const { quotas } = openClocked(0, 1)
   await using site = await openSite({ quotas })
   fitting(quotas)

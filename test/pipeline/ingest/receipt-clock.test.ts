@@ -1,4 +1,4 @@
-// The clock of receipt: the system's clock with microseconds in it.
+// The clock for times of receipt: the system's clock, with microseconds.
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { openReceiptClock } from '../../../pipeline/ingest/receipt-clock.ts'
@@ -8,7 +8,7 @@ const startMs = 1_700_000_000_000
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance'], now: startMs }))
 afterEach(() => void vi.useRealTimers())
 
-test('it shows whole microseconds that stay within the millisecond of the system clock', () => {
+test('it returns whole microseconds within the millisecond of the system clock', () => {
   vi.useRealTimers()
   const receiptUs = openReceiptClock()
   for (let i = 0; i < 50_000; i++) {
@@ -20,7 +20,7 @@ test('it shows whole microseconds that stay within the millisecond of the system
   }
 })
 
-test('it follows the system clock when that is set, forwards and back', () => {
+test('it follows adjustments of the system clock, forwards and back', () => {
   const receiptUs = openReceiptClock()
   vi.advanceTimersByTime(10)
   expect(receiptUs()).toBe((startMs + 10) * 1000)
@@ -32,7 +32,7 @@ test('it follows the system clock when that is set, forwards and back', () => {
   expect(receiptUs()).toBe((startMs - 3_600_000 + 5) * 1000)
 })
 
-test('messages within one millisecond have times of their own', () => {
+test('messages within one millisecond have different times', () => {
   vi.useRealTimers()
   const receiptUs = openReceiptClock()
   const times = Array.from({ length: 50_000 }, receiptUs)

@@ -1,13 +1,13 @@
-// Publishing over HTTP: what is taken lies in the log as it was sent, and what is refused leaves nothing and says what to do.
+// Publishing over HTTP: accepted messages are stored in the log unchanged; refused ones are not, and the answer says what to do.
 
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openapiRoutes } from '../../../config/http/openapi.ts'
-import { createServer } from '../../../config/http/server.ts'
 import { createLogger } from '../../../config/logger.ts'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { openapiRoutes } from '../../../http/openapi/openapi.ts'
+import { createServer } from '../../../http/server.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 import { MessageRefusedError } from '../../../pipeline/log.ts'
@@ -19,7 +19,7 @@ const absent = randomUUID()
 
 let site: IngestSite
 
-/** Publishes and goes away in the middle of the body. */
+/** Publishes and disconnects in the middle of the body. */
 async function abandon(site: IngestSite): Promise<void> {
   const asked = site.keys.requests.length
   const socket = connect(site.port, '127.0.0.1')
@@ -36,7 +36,7 @@ beforeAll(async () => {
 })
 afterAll(() => site[Symbol.asyncDispose]())
 
-test('a message is answered 202 with its id, and lies in the log byte for byte with its envelope', async () => {
+test('a message is answered with 202 and its id, and is stored in the log byte for byte with its envelope', async () => {
   const payload = Buffer.from([0x20, 0x5b, 0x00, 0xff, 0xfe, 0x5d, 0x0a])
   const beforeUs = Date.now() * 1000
   const answer = await site.publish(`${path}/bedroom/temperature`, payload, { 'content-type': 'Application/SenML+CBOR; x=y' })
@@ -73,12 +73,12 @@ test.each(takenPaths)('POST %s is published under the subtopic %j', async (path,
   expect(site.messages().at(-1)).toMatchObject({ subtopic })
 })
 
-test('a channel in capitals is the same channel', async () => {
+test("a channel's id in upper case is the same channel", async () => {
   expect((await site.publish(`/channels/${channel.toUpperCase()}/messages`, pack)).status).toBe(202)
   expect(site.messages().at(-1)).toMatchObject({ channel })
 })
 
-test('a body in chunks is one message', async () => {
+test('a chunked body is one message', async () => {
   const body = new ReadableStream({
     start(controller) {
       controller.enqueue(Buffer.from('[{"n":"a",'))
@@ -90,19 +90,20 @@ test('a body in chunks is one message', async () => {
   expect(Buffer.from(site.messages().at(-1)!['payload'] as Uint8Array).toString()).toBe('[{"n":"a","v":1}]')
 })
 
-test('the largest payload is taken', async () => {
+test('the largest payload is accepted', async () => {
   expect((await site.publish(path, 'a'.repeat(262_144))).status).toBe(202)
 })
 
 const json = { 'content-type': 'application/json' }
+const strict = { prefer: 'handling=strict' }
 
 type Refusal = [what: string, status: number, sentence: RegExp, path: string, headers: Record<string, string | undefined>, body: Body]
 const refusals: Refusal[] = [
   ['no key', 401, /Authorization: Thing <key>/, path, { authorization: undefined }, pack],
   ["a user's token", 401, /Authorization: Thing <key>/, path, { authorization: 'Bearer a.b.c' }, pack],
-  ['a key that is none', 401, /unknown thing key/, path, { authorization: `Thing ${randomUUID()}` }, pack],
+  ['an invalid key', 401, /unknown thing key/, path, { authorization: `Thing ${randomUUID()}` }, pack],
   [
-    'a key that is none, for a channel that is none',
+    'an invalid key for an unknown channel',
     401,
     /unknown thing key/,
     '/channels/x/messages',
@@ -110,7 +111,7 @@ const refusals: Refusal[] = [
     pack,
   ],
   [
-    'a key that is none, and an unknown type',
+    'an invalid key, and an unknown type',
     401,
     /unknown thing key/,
     path,
@@ -120,7 +121,7 @@ const refusals: Refusal[] = [
   ['a thing that is not connected', 403, /authorization over the entity/, path, { authorization: `Thing ${looseKey}` }, pack],
   ['a channel that does not exist', 403, /authorization over the entity/, `/channels/${absent}/messages`, {}, pack],
   ['a thing that is not connected, with an empty body', 400, /empty/, path, { authorization: `Thing ${looseKey}` }, ''],
-  ['a channel that is no UUID', 400, /channel.*UUID/, '/channels/living-room/messages', {}, pack],
+  ['a channel that is not a UUID', 400, /channel.*UUID/, '/channels/living-room/messages', {}, pack],
   ['the channel of all zeros', 403, /authorization over the entity/, '/channels/00000000-0000-0000-0000-000000000000/messages', {}, pack],
   ['an empty body', 400, /the body is empty/, path, {}, ''],
   ['no body', 400, /the body is empty/, path, {}, null],
@@ -135,6 +136,8 @@ const refusals: Refusal[] = [
   ['a JSON subtopic that ends in messages', 400, /cannot end in "messages"/, `${path}/a/messages`, json, '{}'],
   ['the JSON subtopic messages', 400, /cannot end in "messages"/, `${path}/messages`, json, '{}'],
   ['JSON without a subtopic', 400, /needs a subtopic.*\/channels\/<channel>\/messages\/<format>/, path, json, '{}'],
+  ['an object labelled as SenML, without a subtopic', 400, /needs a subtopic/, path, {}, ' {"n":"a","v":1}'],
+  ['an object labelled as SenML, without a subtopic and with strict handling', 400, /needs a subtopic/, path, strict, '{}'],
   ['JSON with an empty subtopic', 400, /needs a subtopic/, `${path}//`, json, '{}'],
   [
     'JSON without a subtopic from a thing that is not connected',
@@ -168,7 +171,7 @@ const refusals: Refusal[] = [
 ]
 
 test.each(refusals)(
-  '%s is answered %i, with a sentence, and leaves nothing in the log',
+  '%s is answered with %i and an explanation, and nothing is stored',
   async (_what, status, sentence, path, headers, body) => {
     const before = site.messages().length
     const answer = await site.publish(path, body, headers)
@@ -179,7 +182,6 @@ test.each(refusals)(
   },
 )
 
-const strict = { prefer: 'handling=strict' }
 const cbor = { 'content-type': 'application/senml+cbor' }
 const twoValues = '[{"n":"a","v":1},{"n":"b","v":2,"vs":"two"}]'
 
@@ -188,20 +190,20 @@ const undecodable: Undecodable[] = [
   [
     'SenML with two values in a record',
     '/body/1',
-    /^record 1: both v and vs.*\(rule one-value\): send a record for each value$/,
+    /^record 1: both v and vs.*\(rule one-value\): send one record per value$/,
     path,
     {},
     twoValues,
   ],
-  ['a pack that is no JSON', '/body', /\(rule json-syntax\)/, path, {}, '['],
+  ['a pack that is not JSON', '/body', /\(rule json-syntax\)/, path, {}, '['],
   ['a time of the year 2100', '/body/0', /\(rule time-range\)/, path, {}, '[{"n":"a","v":1,"t":4102444800}]'],
-  ['CBOR that is none', '/body', /\(rule cbor-/, path, cbor, Buffer.from([0xff])],
+  ['invalid CBOR', '/body', /\(rule cbor-/, path, cbor, Buffer.from([0xff])],
   ['an empty pack', '/body', /\(rule /, path, {}, '[]'],
   ['a JSON document that is a number', '/body', /\(rule /, `${path}/room`, json, '7'],
 ]
 
 test.each(undecodable)(
-  '%s is refused before it is appended where handling is strict, with rule, record and hint',
+  'with strict handling %s is refused before it is appended, with rule, record and hint',
   async (_what, pointer, detail, path, headers, body) => {
     const before = site.messages().length
     const answer = await site.publish(path, body, { ...headers, ...strict })
@@ -223,25 +225,26 @@ const decodable: [what: string, path: string, headers: Record<string, string>, b
   ['an empty list of documents', `${path}/room`, json, '[]'],
   ['CBOR', path, cbor, Buffer.from('81a200616102f94d60', 'hex')],
   ['a document', `${path}/room`, json, '{"a":1}'],
+  ['a document labelled as SenML', `${path}/room`, {}, '{"a":1}'],
 ]
 
-test.each(decodable)('%s is taken where handling is strict, and the answer says that it was', async (_what, path, headers, body) => {
+test.each(decodable)('with strict handling %s is accepted, and the answer says so', async (_what, path, headers, body) => {
   const answer = await site.publish(path, body, { ...headers, ...strict })
   expect([answer.status, answer.headers.get('preference-applied')]).toEqual([202, 'handling=strict'])
 })
 
-test('where handling is strict the payload is judged before rights, and the key before the payload', async () => {
+test('with strict handling the payload is checked before permissions, and the key before the payload', async () => {
   expect((await site.publish(path, twoValues, { ...strict, authorization: `Thing ${looseKey}` })).status).toBe(400)
   expect((await site.publish(path, twoValues, { ...strict, authorization: `Thing ${randomUUID()}` })).status).toBe(401)
   expect((await site.publish(path, pack, { ...strict, authorization: `Thing ${looseKey}` })).status).toBe(403)
 })
 
-test('without the preference nothing says that one was applied', async () => {
+test('without the preference the answer does not mention one', async () => {
   expect((await site.publish(path, pack)).headers.has('preference-applied')).toBe(false)
   expect((await site.publish(path, twoValues, { prefer: 'handling=lenient' })).headers.has('preference-applied')).toBe(false)
 })
 
-test('an unknown key that was shown too often is answered 429 with when to come again; the client address is in the question', async () => {
+test('an unknown key that was used too often gets 429 with the time to wait; the access request contains the client address', async () => {
   const answer = await site.publish(path, pack, { authorization: `Thing ${limitedKey}` })
   expect([answer.status, answer.json['code'], answer.headers.get('retry-after')]).toEqual([429, 'too_many_requests', '42'])
   expect(site.keys.requests.at(-1)).toMatchObject({ address: '127.0.0.1' })
@@ -253,7 +256,7 @@ test.each(['%', '%zz', '%ff', '%c3%28'])('the malformed escape %s in a path is a
   expect(JSON.stringify(answer.json)).toMatch(/path/)
 })
 
-test('a payload that is too large is noticed without a declared length', async () => {
+test('a payload that is too large is detected without a declared length', async () => {
   const before = site.messages().length
   const body = new ReadableStream({
     pull(controller) {
@@ -261,21 +264,21 @@ test('a payload that is too large is noticed without a declared length', async (
     },
   })
   const answer = await site.publish(path, body).catch((error: unknown) => error)
-  // The server stops reading, so the client sees the answer or that its sending has ended.
+  // The server stops reading, so the client gets the answer or a closed connection.
   if (!(answer instanceof Error)) expect(answer).toMatchObject({ status: 413 })
   expect(site.messages()).toHaveLength(before)
 })
 
-test('SenML may be published under a subtopic that ends in messages', async () => {
+test('SenML may be published to a subtopic that ends in messages', async () => {
   expect((await site.publish(`${path}/messages`, pack)).status).toBe(202)
 })
 
-test('who is refused for the key learns which scheme is taken', async () => {
+test('the answer to a missing key names the accepted scheme', async () => {
   const answer = await site.publish(path, pack, { authorization: undefined })
   expect(answer.headers.get('www-authenticate')).toBe('Thing realm="sluice"')
 })
 
-test('a key that is none is refused before the body is read', async () => {
+test('an invalid key is refused before the body is read', async () => {
   const socket = connect(site.port, '127.0.0.1')
   socket.write(
     `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing none\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n`,
@@ -285,42 +288,42 @@ test('a key that is none is refused before the body is read', async () => {
   socket.destroy()
 })
 
-test('a client that goes away in the middle of its body leaves nothing', async () => {
+test('a client that disconnects in the middle of its body leaves nothing behind', async () => {
   const before = site.messages().length
   await abandon(site)
-  // What is answered now was read after the abort was.
+  // This request is answered after the abort was processed.
   expect((await site.publish(path, pack)).status).toBe(202)
   expect(site.messages()).toHaveLength(before + 1)
 })
 
-test('access that cannot be known is a 503 with Retry-After, not a guess', async () => {
+test('if access cannot be checked the answer is 503 with Retry-After', async () => {
   site.keys.fail = new AccessUnavailableError('away')
   try {
     const answer = await site.publish(path, pack)
     expect(answer.status).toBe(503)
     expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
-    expect(answer.json['detail']).toMatch(/send the message again/)
+    expect(answer.json['detail']).toMatch(/cannot be checked now: retry/)
   } finally {
     delete site.keys.fail
   }
 })
 
-test('a log that takes no more is a 503 with Retry-After, and the next publish is taken', async () => {
+test('if the log accepts no more the answer is 503 with Retry-After, and the next publish is accepted', async () => {
   await using small = await openSite({ queueBytesMax: 2_000 })
   const answer = await small.publish(path, 'a'.repeat(2_000))
   expect(answer.status).toBe(503)
   expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
-  expect(answer.json['detail']).toMatch(/not taken.*send it again/)
+  expect(answer.json['detail']).toMatch(/not stored.*retry/)
   expect((await small.publish(path, pack)).status).toBe(202)
   expect(small.messages()).toHaveLength(1)
 })
 
-test('a message that the log can never take is a 413 that says not to send it again, and nothing of the log', async () => {
+test('a message that the log can never store is a 413 that says not to retry, and reveals nothing about the log', async () => {
   await using site = await openSite()
-  site.log.append = () => Promise.reject(new MessageRefusedError('the topic of the operator takes no message of 300000 bytes'))
+  site.log.append = () => Promise.reject(new MessageRefusedError('the topic of the operator accepts no message of 300000 bytes'))
   const answer = await site.publish(path, pack)
   expect([answer.status, answer.json['code']]).toEqual([413, 'too_large'])
-  expect(answer.json['detail']).toMatch(/can never take this message.*do not send it again/)
+  expect(answer.json['detail']).toMatch(/too large for the log.*instead of retrying/)
   expect(JSON.stringify(answer.json)).not.toContain('operator')
 })
 
@@ -339,14 +342,14 @@ test('no 202 is sent before the log has the message', async () => {
   let answered = false
   const answer = site.publish(path, pack).finally(() => (answered = true))
   await reached.promise
-  // A request that came later is answered meanwhile, so there was time enough.
+  // A later request is answered in between, so there was enough time.
   expect((await site.publish(path, '')).status).toBe(400)
   expect(answered).toBe(false)
   gate.resolve()
   expect((await answer).status).toBe(202)
 })
 
-test('messages taken and publishes refused are counted, without ids', async () => {
+test('accepted messages and refused publishes are counted, without ids', async () => {
   await using site = await openSite()
   await site.publish(path, pack)
   await site.publish(path, pack)
@@ -365,7 +368,7 @@ test('messages taken and publishes refused are counted, without ids', async () =
   for (const id of [channel, thing, key]) expect(text).not.toContain(id)
 })
 
-test('the description names the errors, and an error is answered whole, whatever its schema holds', async () => {
+test('the description names the errors, and an error is complete, whatever its schema contains', async () => {
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(app, { version: '0' })
   const { log, keys: access, registry } = site

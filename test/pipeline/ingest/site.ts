@@ -1,4 +1,4 @@
-// A place to publish to: ingest on a real server over a real embedded log, and keys that the test knows.
+// Ingest on a real server and a real embedded log, with keys that the test knows.
 
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -6,10 +6,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
-import { createServer } from '../../../config/http/server.ts'
 import { createLogger } from '../../../config/logger.ts'
 import type { AccessControl, AccessRequest } from '../../../control-plane/client.ts'
-import { type EmbeddedLog, openEmbeddedLog } from '../../../pipeline/embedded-log/index.ts'
+import { createServer } from '../../../http/server.ts'
+import { type EmbeddedLog, openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import type { Quotas } from '../../../pipeline/ingest/quotas.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
@@ -20,13 +20,13 @@ export const key: string = randomUUID()
 /** The key of a thing that is connected to no channel. */
 export const looseKey: string = randomUUID()
 
-/** An unknown key that was shown too often. */
+/** An unknown key that was used too often. */
 export const limitedKey: string = randomUUID()
 
 /** No quotas, and no certificates. */
 export const unlimited = { thingMessagesPerMinute: 0, channelMessagesPerMinute: 0, clientCertificates: 'none' } as const
 
-/** Knows two keys, and one connection. */
+/** Knows two keys and one connection. */
 export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error } {
   return {
     requests: [],
@@ -58,13 +58,13 @@ export interface IngestSite extends AsyncDisposable {
   readonly log: EmbeddedLog
   readonly keys: ReturnType<typeof openKeys>
   readonly registry: Registry
-  /** Publishes with the connected thing's key and SenML, unless told otherwise; undefined leaves a header out. */
+  /** Publishes with the connected thing's key and SenML by default; undefined leaves a header out. */
   publish(path: string, body: Body, headers?: Readonly<Record<string, string | undefined>>): Promise<PublishAnswer>
-  /** What the log holds, oldest first. */
+  /** The messages in the log, oldest first. */
   messages(): Record<string, unknown>[]
 }
 
-/** @param quotas of a clock of the test; none by default */
+/** @param quotas with a clock of the test; none by default */
 export async function openSite({
   payloadBytesMax = 262_144,
   queueBytesMax = 10_000_000,

@@ -1,4 +1,4 @@
-// Subtopics of a publish: what a path becomes, and each rule with its sentence.
+// Subtopics of a publish: the subtopic of a path, and each rule with its error message.
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -47,18 +47,18 @@ const refused: [path: string, sentence: RegExp][] = [
   [Array.from({ length: 9 }, () => 'a'.repeat(120)).join('/'), /1088 bytes: at most 1024/],
 ]
 
-test.each(refused)('the path %j is refused, and the sentence says why', (path, sentence) => {
+test.each(refused)('the path %j is refused with a reason', (path, sentence) => {
   expect(() => subtopicOf(path)).toThrow(SubtopicError)
   expect(() => subtopicOf(path)).toThrow(sentence)
 })
 
-test('1,024 bytes are taken and 1,025 are not', () => {
+test('1,024 bytes are accepted and 1,025 are not', () => {
   const parts = (...lengths: number[]): string => lengths.map(length => 'a'.repeat(length)).join('/')
   expect(Buffer.byteLength(subtopicOf(parts(128, 127, 127, 127, 127, 127, 127, 127)))).toBe(1024)
   expect(() => subtopicOf(parts(128, 128, 127, 127, 127, 127, 127, 127))).toThrow(/1025 bytes/)
 })
 
-test('whatever is taken keeps every rule, and is its own subtopic', () => {
+test('an accepted subtopic satisfies every rule, and is its own subtopic', () => {
   const anything = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 40 }),
     fc

@@ -1,4 +1,4 @@
-// Two brokers, of which one dies: the other leads its partitions, and nothing is lost, doubled or out of order on the way.
+// Two brokers, one of which dies: the other leads its partitions, and nothing is lost, duplicated or out of order.
 
 import { Admin } from '@platformatic/kafka'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -26,14 +26,14 @@ describeWithOwnKafka('two brokers', kafka => {
     return (await admin.metadata({ topics: [topic], forceUpdate: true })).topics.get(topic)!.partitions
   }
 
-  /** With both brokers as replicas, and each the leader of three partitions. */
+  /** With both brokers as replicas, each leading three partitions. */
   async function makeTopic(name: string, configs: { name: string; value: string }[] = []): Promise<void> {
     const assignments = Array.from({ length: 6 }, (_, partition) => ({ partition, brokers: partition % 2 === 0 ? [1, 2] : [2, 1] }))
     await admin.createTopics({ topics: [name], assignments, configs })
     await expect.poll(async () => (await partitionsOf(name)).filter(({ leader, isr }) => leader === 2 && isr.length === 2)).toHaveLength(3)
   }
 
-  test('a leader killed in mid-append is followed by the other one, and nothing acknowledged is lost, doubled or out of order', async () => {
+  test('if a leader is killed during an append the other broker takes over, and nothing acknowledged is lost, duplicated or out of order', async () => {
     await makeTopic('failover')
     const log = await openKafkaLog(logSettings(kafka.brokers, 'failover', { appendTimeoutMs: 30_000 }), silent)
     const load = publish(log, 32)
@@ -59,7 +59,7 @@ describeWithOwnKafka('two brokers', kafka => {
     await second.restart()
   })
 
-  test('with too few replicas in sync an append is refused in its time and the check says why; with enough of them it goes on by itself', async () => {
+  test('with too few in-sync replicas an append is refused in time and the check says why; the log recovers by itself', async () => {
     await makeTopic('replicas', [{ name: 'min.insync.replicas', value: '2' }])
     const log = await openKafkaLog(logSettings(kafka.brokers, 'replicas', { appendTimeoutMs: 2000 }), silent)
     await log.append([outgoing()])
@@ -69,7 +69,7 @@ describeWithOwnKafka('two brokers', kafka => {
     const startedMs = performance.now()
     const refused: unknown = await log.append([outgoing()]).catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(LogUnavailableError)
-    expect((refused as Error).message).toMatch(/does not take messages .*in-sync replicas/)
+    expect((refused as Error).message).toMatch(/does not accept messages .*in-sync replicas/)
     expect(performance.now() - startedMs).toBeLessThan(2500)
     await expect(log.check()).rejects.toThrow(/in-sync replicas/)
     await second.restart()

@@ -1,9 +1,15 @@
-// Brokers that a test answers for, and the connections of a consumer to them.
+// Fake brokers, and the connections of a consumer to them.
 
-import { type Address, BrokerError, type KafkaBroker, OffsetAt } from '../../../pipeline/kafka/consumer/broker.ts'
+import {
+  type Address,
+  BrokerError,
+  type FetchAnswer,
+  type FetchRequest,
+  type KafkaBroker,
+  type Metadata,
+  OffsetAt,
+} from '../../../pipeline/kafka/consumer/broker.ts'
 import { type Cluster, openCluster } from '../../../pipeline/kafka/consumer/cluster.ts'
-import type { FetchAnswer, FetchQuestion } from '../../../pipeline/kafka/consumer/fetch-request.ts'
-import type { Metadata } from '../../../pipeline/kafka/consumer/metadata-request.ts'
 
 export interface FakeBroker extends KafkaBroker {
   readonly address: Address
@@ -13,7 +19,7 @@ export interface FakeBroker extends KafkaBroker {
 
 export const brokerAddresses = [1, 2].map(nodeId => ({ nodeId, host: `node${nodeId}`, port: 9092 }))
 
-/** Two brokers that know where each other is, and whatever else a test says. */
+/** Two brokers that know each other's address; a test adds other answers. */
 export function clusterOf(bootstrap: readonly string[], own: (address: Address) => Partial<KafkaBroker> = () => ({})) {
   const opened: FakeBroker[] = []
   const cluster: Cluster = openCluster(bootstrap, async address => {
@@ -33,7 +39,7 @@ export function fakeBroker(address: Address, own: Partial<KafkaBroker>): FakeBro
     isThere: true,
     ended: 0,
     isWhole: () => broker.isThere,
-    metadata: async () => ({ brokers: brokerAddresses, topic: { error: 0, id: 'x', partitions: [] } }),
+    metadata: async () => ({ brokers: brokerAddresses, topics: [{ error: 0, id: 'x', partitions: [] }] }),
     coordinatorOf: async () => ({ host: 'node2', port: 9092 }),
     fetch: unused,
     offsets: unused,
@@ -49,20 +55,20 @@ export function fakeBroker(address: Address, own: Partial<KafkaBroker>): FakeBro
   return broker
 }
 
-/** A partition: who leads it, and the offsets that it holds, from `start` to below `end`. */
+/** A partition: its leader, and its offsets, from `start` to below `end`. */
 export interface FakePartition {
-  /** -1 is nobody. */
+  /** -1 for none. */
   leader: number
   start: number
   end: number
 }
 
-/** A topic on the two brokers, which a test changes as it goes on. */
+/** The only topic of the two brokers, which a test may change. */
 export interface FakeTopic {
   readonly partitions: FakePartition[]
-  /** Brokers that fail whatever they are asked for of the topic. */
+  /** Brokers that fail every request about the topic. */
   readonly away: Set<number>
-  /** How the look at the topic is answered, where not as it is. */
+  /** Overrides the metadata in answers. */
   metadata?: () => Metadata
 }
 
@@ -73,12 +79,12 @@ export function fakeTopic(...partitions: FakePartition[]): FakeTopic {
 const notLeader = 6
 const offsetOutOfRange = 1
 
-/** The two brokers with the topic on them. */
+/** The two brokers with the topic. */
 export function clusterWith(topic: FakeTopic) {
   return clusterOf(['node1:9092'], address => holding(topic, address))
 }
 
-/** What a broker says of a topic. */
+/** A broker's answers about a topic. */
 export function holding(topic: FakeTopic, { host }: Address): Pick<KafkaBroker, 'metadata' | 'offsets' | 'fetch'> {
   const nodeId = Number(host.slice(-1))
   function reach(): void {
@@ -86,35 +92,35 @@ export function holding(topic: FakeTopic, { host }: Address): Pick<KafkaBroker, 
   }
   return {
     metadata: async () => topic.metadata?.() ?? metadataOf(topic),
-    async offsets(_name, asked, at) {
+    async offsets(_topics, asked, when) {
       reach()
-      if (asked.some(partition => topic.partitions[partition]!.leader !== nodeId)) throw new BrokerError(notLeader, 'not the leader')
-      return new Map(asked.map(partition => [partition, topic.partitions[partition]![at === OffsetAt.start ? 'start' : 'end']]))
+      if (asked.some(at => topic.partitions[at]!.leader !== nodeId)) throw new BrokerError(notLeader, 'not the leader')
+      return new Map(asked.map(at => [at, topic.partitions[at]![when === OffsetAt.start ? 'start' : 'end']]))
     },
-    async fetch(question) {
+    async fetch(request) {
       reach()
-      await new Promise(resolve => setTimeout(resolve, question.waitMs))
-      return answerOf(topic, nodeId, question)
+      await new Promise(resolve => setTimeout(resolve, request.waitMs))
+      return answerOf(topic, nodeId, request)
     },
   }
 }
 
 export function metadataOf({ partitions }: FakeTopic): Metadata {
   const found = partitions.map(({ leader }, partition) => ({ partition, leader }))
-  return { brokers: brokerAddresses, topic: { error: 0, id: 'x', partitions: found } }
+  return { brokers: brokerAddresses, topics: [{ error: 0, id: 'x', partitions: found }] }
 }
 
-function answerOf(topic: FakeTopic, nodeId: number, { partitions }: FetchQuestion): FetchAnswer {
-  const answers = partitions.map(({ partition, offset }) => {
-    const { leader, start, end } = topic.partitions[partition]!
+function answerOf(topic: FakeTopic, nodeId: number, { partitions }: FetchRequest): FetchAnswer {
+  const answers = partitions.map(({ at, offset }) => {
+    const { leader, start, end } = topic.partitions[at]!
     const isHeld = offset >= start && offset <= end
     const error = leader !== nodeId ? notLeader : isHeld ? 0 : offsetOutOfRange
-    return { partition, error, aborted: [], records: error === 0 && offset < end ? batch(offset, end) : Buffer.alloc(0) }
+    return { at, error, aborted: [], records: error === 0 && offset < end ? batch(offset, end) : Buffer.alloc(0) }
   })
   return { error: 0, partitions: answers }
 }
 
-/** The head of a batch: all that is looked at when it is fetched. */
+/** The head of a batch, which is all that fetching reads. */
 export function batch(from: number, to: number): Buffer {
   const bytes = Buffer.alloc(70)
   bytes.writeBigInt64BE(BigInt(from))

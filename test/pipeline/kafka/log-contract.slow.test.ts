@@ -1,4 +1,4 @@
-// The log on Kafka keeps the contract of a log.
+// The log on Kafka fulfils the contract of a log.
 
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { logConformance } from '../../conformance/log.ts'
@@ -19,7 +19,7 @@ describeWithOwnKafka('on Kafka', kafka => {
         return log
       },
       break: () => {
-        // In this order: whoever comes back finds nobody.
+        // First, so that no client can reconnect.
         kafka.proxy.refuse()
         kafka.proxy.cut()
       },

@@ -1,4 +1,4 @@
-// A process with a log of its own. When it is told so it appends once more and closes the log, and then has nothing left to do.
+// A process with a log. On request it appends once more and closes the log, and then should end by itself.
 
 import { once } from 'node:events'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'

@@ -1,4 +1,4 @@
-// Publishers that append one message after another, and what must be in the topic afterwards.
+// Publishers that append one message after another, and the check of the topic afterwards.
 
 import { expect } from 'vitest'
 import type { KafkaLog } from '../../../pipeline/kafka/log.ts'
@@ -11,7 +11,7 @@ export interface Acknowledged {
   readonly position: LogPosition
 }
 
-/** Starts publishers that append one message after another until they are stopped; each sends a refused one never again. */
+/** Starts publishers that append one message after another until they are stopped, and never retry a refused one. */
 export function publish(
   log: KafkaLog,
   publishers: number,
@@ -42,7 +42,7 @@ export function publish(
   }
 }
 
-/** Each acknowledged message once, at its position; others only where they were refused; each channel in order. */
+/** Each acknowledged message is stored once, at its position; other messages are refused ones; each channel is in order. */
 export function expectKept(stored: readonly StoredMessage[], acknowledged: readonly Acknowledged[], refused: ReadonlySet<string>): void {
   const at = new Map(stored.map(({ partition, offset, value }) => [`${partition}-${offset}`, value.toString()]))
   expect(acknowledged.filter(({ payload, position }) => at.get(`${position.partition}-${position.offset}`) !== payload)).toEqual([])

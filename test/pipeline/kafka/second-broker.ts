@@ -1,19 +1,19 @@
-// A second broker beside one that runs: partitions then have followers, and a leader that dies is followed by another.
+// A second broker beside a running one, so that partitions have followers, and another leader if one dies.
 
 import { randomBytes } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { freePorts, freshFolder, launchBroker, startableKafka } from '../../servers/kafka/broker.ts'
 import type { Kafka } from '../../servers/kafka.ts'
-import { freePorts, freshFolder, launchBroker, startableKafka } from '../../servers/kafka-broker.ts'
 
 export interface SecondBroker {
-  /** SIGKILL; the first one leads its partitions after 2 s. */
+  /** SIGKILL; the first broker leads its partitions 2 s later. */
   kill(): Promise<void>
   restart(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Resolves when it is one of the cluster, as node 2. */
+/** Resolves when it has joined the cluster, as node 2. */
 export async function joinCluster(first: Kafka): Promise<SecondBroker> {
   const program = await startableKafka()
   const folder = await freshFolder(program)
@@ -49,7 +49,7 @@ function controllerPort(properties: string): string {
   return /^controller\.quorum\.voters=1@127\.0\.0\.1:(\d+)$/m.exec(properties)![1]!
 }
 
-/** Each partition is led again by the first of its replicas, where that is in sync. */
+/** Makes the first replica of each partition its leader again, if it is in sync. */
 export async function electPreferredLeaders(kafka: Kafka): Promise<void> {
   const options = ['--bootstrap-server', kafka.brokers.join(), '--election-type', 'preferred', '--all-topic-partitions']
   await kafka.tool('LeaderElectionCommand', options)

@@ -1,4 +1,4 @@
-// Reads a topic back with the client's own decoder, which shares nothing with what wrote it, and the settings of a log for tests.
+// Reads a topic with the client's own decoder, which shares nothing with ours, and has log settings for tests.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { Admin, type Connection, fetchV12 } from '@platformatic/kafka'
@@ -20,7 +20,7 @@ export interface StoredMessage {
   readonly producerId: bigint
 }
 
-/** The defaults, with short time-outs and a topic of one's own. */
+/** The defaults, with short time-outs and a separate topic. */
 export function logSettings(brokers: readonly string[], topic: string, more: Partial<KafkaLogSettings> = {}): KafkaLogSettings {
   return {
     brokers: [...brokers],
@@ -38,7 +38,7 @@ export function logSettings(brokers: readonly string[], topic: string, more: Par
   }
 }
 
-/** Every message of a topic, each partition in its order. */
+/** Every message of a topic, each partition in order. */
 export async function readTopic(brokers: readonly string[], topic: string): Promise<StoredMessage[]> {
   const admin = new Admin({ clientId: 'reader', bootstrapBrokers: [...brokers], retries: 20, retryDelay: 100 })
   try {
@@ -87,7 +87,7 @@ async function readPartition(connection: Connection, topic: string, partition: n
   }
 }
 
-/** The message that was sent, as the conformance suite compares it. */
+/** The message that was sent, in the form that the conformance suite compares. */
 export function asOutgoing({ key, value, headers }: StoredMessage): OutgoingMessage {
   const own = new Map(headers.filter(([name]) => envelopeHeaderNames.has(name)).map(([name, value]) => [name, value!.toString()]))
   const created = BigInt(own.get('created')!)

@@ -1,4 +1,4 @@
-// The topic reader on Kafka: the contract on a real broker, every codec, and what a broker does while it is read.
+// The topic reader on Kafka: the contract on a real broker, every codec, and faults of a broker during reading.
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
 import { topicReaderConformance } from '../../conformance/topic-reader.ts'
 import { describeWithKafka, describeWithOwnKafka, type KafkaAccess } from '../../servers/kafka.ts'
 import { outgoing } from '../message.ts'
-import { connectionTo } from './source-parts.ts'
+import { connectionTo } from './consumer/source-parts.ts'
 import { logSettings, silent } from './stored-messages.ts'
 
 const fetchBytes = 256 * 1024
@@ -42,13 +42,13 @@ describeWithKafka('a topic on Kafka', kafka => {
     }
   })
 
-  test('a topic that is not there is said in a sentence, and not made', async () => {
+  test('a missing topic is a clear error, and is not created', async () => {
     const connection = connectionTo(kafka.brokers)
-    await expect(openKafkaTopicReader({ connection, topic: 'absent', fetchBytes })).rejects.toThrow(/there is no topic absent/)
-    await expect(openKafkaTopicReader({ connection, topic: 'absent', fetchBytes })).rejects.toThrow(/there is no topic absent/)
+    await expect(openKafkaTopicReader({ connection, topic: 'absent', fetchBytes })).rejects.toThrow(/the topic absent does not exist/)
+    await expect(openKafkaTopicReader({ connection, topic: 'absent', fetchBytes })).rejects.toThrow(/the topic absent does not exist/)
   })
 
-  test('a topic that was made anew while it was read is not read for the old one', async () => {
+  test('a topic that is recreated while it is read is not mistaken for the old one', async () => {
     const topic = await kafka.createTopic()
     const connection = connectionTo(kafka.brokers)
     const reader = await openKafkaTopicReader({ connection, topic, fetchBytes, patienceMs: 5000 })
@@ -59,14 +59,14 @@ describeWithKafka('a topic on Kafka', kafka => {
     const read = async (): Promise<void> => {
       for await (const _ of reader.read(0, 0, 1));
     }
-    await expect(read()).rejects.toThrow(/made anew/)
+    await expect(read()).rejects.toThrow(/recreated/)
     await reader.close()
     await log.close()
   })
 })
 
 describeWithOwnKafka('a broker that goes away', kafka => {
-  test('is waited for while a topic is read, and no longer than its patience', async () => {
+  test('is waited for while a topic is read, but no longer than the patience', async () => {
     const topic = await kafka.createTopic()
     const log = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
     for (let at = 0; at < 4; at++) await log.append(Array.from({ length: 500 }, () => outgoing({ payload: new Uint8Array(1000) })))
@@ -74,8 +74,8 @@ describeWithOwnKafka('a broker that goes away', kafka => {
     const reader = await openKafkaTopicReader({ connection: connectionTo(kafka.brokers), topic, fetchBytes, patienceMs: 20_000 })
     let messages = 0
     let killed = false
-    for await (const run of reader.read(0, 0, 2000)) {
-      messages += run.to - run.from
+    for await (const chunk of reader.read(0, 0, 2000)) {
+      messages += chunk.to - chunk.from
       if (!killed) {
         killed = true
         await kafka.kill()

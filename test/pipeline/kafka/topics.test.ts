@@ -1,13 +1,16 @@
-// Topics as the brokers describe them, made where they are missing, and their offsets.
+// Describes topics, creates missing ones, and reads their offsets.
 
 import { randomBytes } from 'node:crypto'
 import { Admin } from '@platformatic/kafka'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
-import { describeTopic, openTopic, reachTopic, readBounds, readCommitted } from '../../../pipeline/kafka/topics.ts'
+import { describeTopic, openTopics, reachTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
+import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { describeWithKafka } from '../../servers/kafka.ts'
 import { outgoing } from '../message.ts'
+import { recordingLogger } from '../writer/workers/recording-logger.ts'
+import { connectionTo } from './consumer/source-parts.ts'
 import { logSettings, readTopic, silent } from './stored-messages.ts'
 
 const randomName = (): string => `test-${randomBytes(6).toString('hex')}`
@@ -19,7 +22,7 @@ describeWithKafka('a topic', kafka => {
   })
   afterAll(() => admin.close())
 
-  test('that is missing is made once by ten that open it at once, with the partitions asked for', async () => {
+  test('that is missing is created once by ten clients that open it at the same time, with the requested partitions', async () => {
     const topic = randomName()
     const settings = logSettings(kafka.brokers, topic, { partitions: 12 })
     const logs = await Promise.all(Array.from({ length: 10 }, () => openKafkaLog(settings, silent)))
@@ -30,44 +33,70 @@ describeWithKafka('a topic', kafka => {
     expect(await readTopic(kafka.brokers, topic)).toHaveLength(10)
   })
 
-  test('that is there keeps its partitions', async () => {
+  test('that exists keeps its partitions', async () => {
     const topic = await kafka.createTopic({ partitions: 2 })
-    const connection = {
-      brokers: kafka.brokers,
-      clientId: 'test',
-      tls: undefined,
-      sasl: undefined,
-      connectTimeoutMs: 1000,
-      requestTimeoutMs: 1000,
-    }
-    expect(await openTopic(connection, { topic, partitions: 12, replicationFactor: 0 })).toMatchObject({ name: topic, partitions: 2 })
+    const found = await openTopics(connectionTo(kafka.brokers), [topic], { partitions: 12, replicationFactor: 0, logger: silent })
+    expect(found).toMatchObject([{ name: topic, partitions: 2 }])
   })
 
-  test('is made with the configuration asked for', async () => {
+  test('that is missing is created with a line in the log, once, and only if that is allowed', async () => {
+    const [there, missing] = [await kafka.createTopic({ partitions: 2 }), randomName()]
+    const connection = connectionTo(kafka.brokers)
+    const opening = openTopics(connection, [missing, there], undefined)
+    await expect(opening).rejects.toBeInstanceOf(SystemicError)
+    await expect(opening).rejects.toThrow(
+      `the topic ${missing} does not exist: create it (kafka-topics.sh --bootstrap-server ${kafka.brokers[0]} --create --topic ${missing} --partitions 12), set log.create (SVC_LOG_CREATE) to true`,
+    )
+    expect(await describeTopic(admin, missing)).toBeUndefined()
+    const { logger, lines } = recordingLogger()
+    const make = { partitions: 3, replicationFactor: 0, logger }
+    for (let time = 0; time < 2; time++) {
+      const found = await openTopics(connection, [missing, there], make)
+      expect(found.map(({ name, partitions }) => [name, partitions])).toEqual(
+        [
+          [missing, 3],
+          [there, 2],
+        ].toSorted(([one], [other]) => (one! < other! ? -1 : 1)),
+      )
+    }
+    expect(lines()).toMatchObject([{ msg: 'created a topic', topic: missing, partitions: 3 }])
+  })
+
+  test('that matches a pattern is found when it is there', async () => {
+    const prefix = randomName()
+    const connection = connectionTo(kafka.brokers)
+    const find = async (): Promise<string[]> => (await openTopics(connection, [`^${prefix}\\.`], undefined)).map(({ name }) => name)
+    await expect(find()).rejects.toBeInstanceOf(LogUnavailableError)
+    for (const name of ['b', 'b.dead-letters.relational', 'a']) await kafka.createTopic({ name: `${prefix}.${name}` })
+    expect(await find()).toEqual([`${prefix}.a`, `${prefix}.b`])
+    expect(await topicNames(connection, [`^${prefix}\\.a`, 'named'])).toEqual(['named', `${prefix}.a`].toSorted())
+  })
+
+  test('is created with the requested configuration', async () => {
     const topic = randomName()
     const log = await openKafkaLog(logSettings(kafka.brokers, topic), silent, { 'max.message.bytes': '2000000' })
     await log.append([outgoing({ payload: new Uint8Array(1_900_000) })])
     await log.close()
   })
 
-  test('that is missing and not to be made is a sentence', async () => {
+  test('that is missing and may not be created is a clear error', async () => {
     const topic = randomName()
     expect(await describeTopic(admin, topic)).toBeUndefined()
     const opening = reachTopic(admin, topic, undefined)
     await expect(opening).rejects.toBeInstanceOf(SystemicError)
-    await expect(opening).rejects.toThrow(`there is no topic ${topic}: make it, or set log.topic`)
+    await expect(opening).rejects.toThrow(`the topic ${topic} does not exist: create it, or correct log.topic`)
   })
 
-  test('whose name cannot be is a sentence', async () => {
+  test('with an invalid name is a clear error', async () => {
     await expect(describeTopic(admin, 'a topic')).rejects.toThrow(
-      /a topic is no name for a topic: correct log\.topic \(SVC_LOG_TOPIC\) and log\.group/,
+      /a topic is not a valid topic name: correct log\.topic \(SVC_LOG_TOPIC\) and log\.group/,
     )
   })
 
-  test('that cannot be made as asked is a sentence that names the option', async () => {
+  test('that cannot be created as requested is an error that names the option', async () => {
     const opening = openKafkaLog(logSettings(kafka.brokers, randomName(), { replicationFactor: 3 }), silent)
     await expect(opening).rejects.toBeInstanceOf(SystemicError)
-    await expect(opening).rejects.toThrow(/is missing and cannot be made .*log\.replication_factor/)
+    await expect(opening).rejects.toThrow(/does not exist and cannot be created .*log\.replication_factor/)
   })
 
   test('has an id, and the address of the leader of each partition', async () => {
@@ -82,23 +111,7 @@ describeWithKafka('a topic', kafka => {
     })
   })
 
-  test('has bounds: its first offset that is still there, and the next one', async () => {
-    const topic = await kafka.createTopic({ partitions: 2 })
-    const log = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
-    const positions = await log.append(Array.from({ length: 20 }, (_, at) => outgoing({ channel: `channel ${at}` })))
-    await log.close()
-    const [zero, one] = [0, 1].map(partition => positions.filter(at => at.partition === partition).length)
-    expect(zero).toBeGreaterThan(1)
-    await admin.deleteRecords({ topics: [{ name: topic, partitions: [{ partition: 0, offset: 1n }] }] })
-    expect(await readBounds(admin, topic, [0, 1])).toEqual(
-      new Map([
-        [0, { start: 1, end: zero }],
-        [1, { start: 0, end: one }],
-      ]),
-    )
-  })
-
-  test('has the offsets that a group committed, and none for a partition of which it committed none', async () => {
+  test('has the offsets that a group committed, and none for other partitions', async () => {
     const topic = await kafka.createTopic({ partitions: 3 })
     const group = randomName()
     expect(await readCommitted(admin, group, topic, [0, 1, 2])).toEqual(new Map())

@@ -1,4 +1,4 @@
-// What is kept of decoded messages: those used last, and no more than a bound of bytes and of messages.
+// Which decoded messages are kept: the most recently used, bounded in bytes and in number.
 
 import { expect, test } from 'vitest'
 import { type Decoding, openDecoding } from '../../../pipeline/live/decoding.ts'
@@ -16,7 +16,7 @@ function decode(decoding: Decoding, offset: number, payload: Buffer) {
 test.each([
   ['a few large messages', large, 12],
   ['some hundreds of small ones', small, 300],
-])('%s are more than are kept, and one that is used stays', (_what, payload, count) => {
+])('%s exceed the cache, and one that is used stays', (_what, payload, count) => {
   const decoding = openDecoding(decoder)
   const first = decode(decoding, 0, payload)
   expect(decode(decoding, 0, payload)).toBe(first)
@@ -30,7 +30,7 @@ test.each([
   expect(decoding.kept(1, 0)).toBeUndefined()
 })
 
-test('what cannot be decoded is kept as a message without rows, so that it is not tried again', () => {
+test('an undecodable message is kept without rows, so that it is not decoded again', () => {
   const decoding = openDecoding(decoder)
   const message = decode(decoding, 3, Buffer.from('{"no":"pack"}'))
   expect(message.batch.rowCount).toBe(0)

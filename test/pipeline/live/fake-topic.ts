@@ -1,28 +1,29 @@
-// A topic of several partitions in memory, for tests of live messages, that can be away, lose messages, grow, and be made anew.
+// A topic of several partitions in memory for tests of live messages: it can be away, lose messages, grow, and be recreated.
 
-import type { LiveTopic } from '../../../pipeline/live/topic.ts'
+import type { LiveTopic } from '../../../pipeline/live/tail.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
-import { emptyMessage, type RawMessage, type RawRun } from '../../../pipeline/source.ts'
+import { emptyMessage, type RawChunk, type RawMessage } from '../../../pipeline/source.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 
 export interface FakeTopic extends LiveTopic {
-  /** One record for each name. Resolves in the next turn, as a log's commit does. */
+  /** Appends one record for each name. Resolves in the next turn, like the commit of a log. */
   append(partition: number, channel: string, names: readonly string[]): Promise<void>
   appendPayload(partition: number, channel: string, payload: string): void
   deleteBelow(partition: number, offset: number): void
-  /** As after an election of a replica that lacks the last messages. */
+  /** As after the election of a replica that lacks the last messages. */
   loseFrom(partition: number, offset: number): void
   addPartition(): void
   madeAnew(): void
   /** Everything fails with it until it is undefined again. */
   failure: Error | undefined
-  /** Of the next reader that is opened: its first question for bounds fails with it. */
+  /** The first request for bounds of the next reader fails with it. */
   failureOfNext: Error | undefined
   /** Opening waits for it. */
   opening: Promise<void> | undefined
-  /** Nobody is called, so that the tail stays where it is. */
+  /** No listener is called, so that the tail stays where it is. */
   isQuiet: boolean
-  /** Messages that were read, by all readers together. */
+  /** Number of messages read by all readers. */
   readonly read: { messages: number }
   openReaders: number
   opened: number
@@ -36,7 +37,7 @@ interface Stored {
   readonly payload: Uint8Array
 }
 
-const runMessagesMax = 3
+const chunkMessagesMax = 3
 
 export function openFakeTopic(partitionCount: number): FakeTopic {
   let id = crypto.randomUUID() as string
@@ -88,7 +89,7 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
     onAppend(listener) {
       const entry = { call: listener }
       listeners.add(entry)
-      // As over Kafka, where nobody calls and the brokers are asked.
+      // As on Kafka, where there is no notification and the brokers are polled.
       const timer = setInterval(() => {
         if (!topic.isQuiet) listener()
       }, 5)
@@ -130,10 +131,10 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
           const of = partitions[partition]!
           next = Math.max(next, of.start)
           if (next >= to) return
-          const found = of.messages.filter(({ offset }) => offset >= next && offset < to).slice(0, runMessagesMax)
+          const found = of.messages.filter(({ offset }) => offset >= next && offset < to).slice(0, chunkMessagesMax)
           const runTo = found.length === 0 ? to : found.at(-1)!.offset + 1
           read.messages += found.length
-          yield runOf(partition, next, runTo, found)
+          yield chunkOf(partition, next, runTo, found)
           next = runTo
         }
       },
@@ -147,9 +148,9 @@ function emptyPartitions(length: number): { start: number; end: number; messages
   return Array.from({ length }, () => ({ start: 0, end: 0, messages: [] }))
 }
 
-function runOf(partition: number, from: number, to: number, found: readonly Stored[]): RawRun {
+function chunkOf(partition: number, from: number, to: number, found: readonly Stored[]): RawChunk {
   return {
-    partition,
+    at: logPartition(0, partition),
     from,
     to,
     byteLength: 0,

@@ -1,4 +1,4 @@
-// What becomes of one who follows when the log loses its last messages.
+// Followers when the log loses its last messages.
 
 import { beforeEach, expect, test, vi } from 'vitest'
 import { type Follow, shorten } from '../../../pipeline/live/follow.ts'
@@ -7,7 +7,7 @@ const lost = vi.fn<() => void>()
 beforeEach(() => void lost.mockClear())
 
 function followAt(offsets: Follow['offsets'], begun?: Follow['begun']): Follow {
-  const follower = { take: () => 0, room: () => undefined, lost, end: () => undefined }
+  const follower = { take: () => 0, space: () => undefined, lost, end: () => undefined }
   return { channel: 'mine', follower, offsets, begun, attached: false, stopped: false }
 }
 
@@ -17,7 +17,7 @@ test.each<[what: string, from: Follow, offsets: Follow['offsets'], begun: Follow
   ['inside a message of another partition stays there', followAt([7, 4], { partition: 0, rows: 2 }), [7, 3], { partition: 0, rows: 2 }],
   ['before the new end stays there', followAt([7, 2], { partition: 1, rows: 2 }), [7, 2], { partition: 1, rows: 2 }],
   ['at the tail is where the tail is', followAt(undefined), undefined, undefined],
-])('who is %s, and is told', (_what, follow, offsets, begun) => {
+])('a follower that is %s, and is notified', (_what, follow, offsets, begun) => {
   shorten(follow, 1, 3)
   expect([follow.offsets, follow.begun]).toEqual([offsets, begun])
   expect(lost).toHaveBeenCalledTimes(1)

@@ -1,13 +1,13 @@
-// One who follows in tests: keeps the names of the records that come, each with the place behind it.
+// A follower for tests: keeps the names of its records, each with the offset after it.
 
 import { pino } from 'pino'
-import type { DecoderOptions } from '../../../pipeline/decode.ts'
 import { type OpenLiveMessages, openLiveMessages } from '../../../pipeline/live/live.ts'
-import { type Follower, type Following, type Place, placeBehind } from '../../../pipeline/live/messages.ts'
-import type { LiveTopic } from '../../../pipeline/live/topic.ts'
-import { subjectFilter } from '../../../pipeline/subject-filter.ts'
+import { type Follower, type Following, type StreamOffset, streamOffsetBehind } from '../../../pipeline/live/messages.ts'
+import type { LiveTopic } from '../../../pipeline/live/tail.ts'
+import type { DecoderOptions } from '../../../pipeline/writer/decode.ts'
+import { subjectFilter } from '../../../pipeline/writer/subject-filter.ts'
 import { openTransformer } from '../../../transformers/select.ts'
-import { defaults, makeWorld } from '../parts.ts'
+import { defaults, makeWorld } from '../writer/parts.ts'
 
 export const decoder: DecoderOptions = {
   transformer: openTransformer({ format: 'senml', contentType: 'application/senml+json', timeFields: [] }),
@@ -31,40 +31,40 @@ export function disposable<Part extends { close(): Promise<void> }>(part: Part):
 export interface Kept {
   readonly following: Following
   readonly names: string[]
-  /** Behind the record of the same index. */
-  readonly places: Place[]
+  /** The offset after the record of the same index. */
+  readonly streamOffsets: StreamOffset[]
   readonly lost: { times: number }
   readonly ended: Promise<void>
-  /** Resolves when so many records are there. */
+  /** Resolves when this many records have arrived. */
   until(count: number): Promise<void>
 }
 
-/** @param rowsAtOnce how many rows are taken before there is no room, until the next turn of the event loop */
-export async function keep(live: OpenLiveMessages, channel: string, after?: Place, rowsAtOnce = () => Infinity): Promise<Kept> {
+/** @param rowsAtOnce how many rows are accepted before there is no room, until the next turn of the event loop */
+export async function keep(live: OpenLiveMessages, channel: string, after?: StreamOffset, rowsAtOnce = () => Infinity): Promise<Kept> {
   const following = await live.follow(channel, after)
   const names: string[] = []
-  const places: Place[] = []
+  const streamOffsets: StreamOffset[] = []
   const lost = { times: following.lost ? 1 : 0 }
   const end = Promise.withResolvers<void>()
   const waiting: { count: number; resolve: () => void }[] = []
-  let room = rowsAtOnce()
+  let space = rowsAtOnce()
   let refilled: Promise<void> | undefined
   const follower: Follower = {
     take(message, first, end, offsets) {
       let at = first
-      for (; at < end && room > 0; at++, room--) {
+      for (; at < end && space > 0; at++, space--) {
         names.push(message.batch.records.name[at]!)
-        const { offsets: then, ...rest } = placeBehind(at + 1, message, following.log, offsets)
-        places.push({ ...rest, offsets: [...then] })
+        const { offsets: then, ...rest } = streamOffsetBehind(at + 1, message, following.log, offsets)
+        streamOffsets.push({ ...rest, offsets: [...then] })
       }
       for (const one of waiting) if (names.length >= one.count) one.resolve()
       return at
     },
-    room() {
-      if (room > 0) return undefined
+    space() {
+      if (space > 0) return undefined
       refilled ??= new Promise(resolve =>
         setImmediate(() => {
-          room = rowsAtOnce()
+          space = rowsAtOnce()
           refilled = undefined
           resolve()
         }),
@@ -81,7 +81,7 @@ export async function keep(live: OpenLiveMessages, channel: string, after?: Plac
   return {
     following,
     names,
-    places,
+    streamOffsets,
     lost,
     ended: end.promise,
     until: count =>

@@ -1,7 +1,8 @@
-// Live messages over real Kafka: several partitions, and a broker that restarts, dies or is silent in the middle.
+// Live messages over real Kafka: several partitions, and a broker that restarts, dies or is silent.
 
 import { expect, test } from 'vitest'
-import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import { type KafkaLogSettings, openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import type { TopicOptions } from '../../../pipeline/kafka/topic-patterns.ts'
 import { kafkaLiveTopic } from '../../../pipeline/live/kafka.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
 import { describeWithOwnKafka } from '../../servers/kafka.ts'
@@ -9,9 +10,13 @@ import { logSettings, silent } from '../kafka/stored-messages.ts'
 import { outgoing } from '../message.ts'
 import { keep, openLive } from './follower.ts'
 
-/** The fake decoder's records have the number as their name. */
+/** Records of the fake decoder have the number as their name. */
 function numbered(channel: string, number: number): OutgoingMessage {
   return outgoing({ channel, subtopic: '', payload: Buffer.from(`[{"n":"${number}","v":1}]`) })
+}
+
+function liveOptions(settings: Omit<KafkaLogSettings, 'topic'> & TopicOptions): Parameters<typeof kafkaLiveTopic>[0] {
+  return { log: { ...settings, encoding: 'raw', registryTimeoutMs: 1000 }, envelope: {}, message: { payloadBytes: 262_144 } }
 }
 
 const names = (to: number): string[] => Array.from({ length: to }, (_, number) => String(number))
@@ -19,11 +24,11 @@ const names = (to: number): string[] => Array.from({ length: to }, (_, number) =
 describeWithOwnKafka('live messages over Kafka', kafka => {
   function openBoth(topic: string, brokers = kafka.brokers) {
     const settings = logSettings(brokers, topic, { appendTimeoutMs: 60_000 })
-    const live = openLive(kafkaLiveTopic({ ...settings, encoding: 'raw', registryTimeoutMs: 1000 }, silent))
+    const live = openLive(kafkaLiveTopic(liveOptions(settings), silent))
     return { live, openLog: () => openKafkaLog(settings, silent) }
   }
 
-  test('channels of several partitions are followed, and each goes on where it was left', async () => {
+  test('channels in several partitions can be followed, and each resumes where it stopped', async () => {
     const topic = await kafka.createTopic({ partitions: 6 })
     const { live, openLog } = openBoth(topic)
     const log = await openLog()
@@ -35,16 +40,16 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     expect(followers.map(follower => follower.names)).toEqual(channels.map(() => names(20)))
     for (const { following } of followers) following.stop()
 
-    // By another process, which knows nothing of the first.
+    // In another process, which knows nothing of the first.
     const { live: other } = openBoth(topic)
     await log.append(channels.map(channel => numbered(channel, 20)))
-    const again = await Promise.all(channels.map((channel, at) => keep(other, channel, followers[at]!.places[at])))
+    const again = await Promise.all(channels.map((channel, at) => keep(other, channel, followers[at]!.streamOffsets[at])))
     await Promise.all(again.map((follower, at) => follower.until(20 - at)))
     expect(again.map(follower => follower.names)).toEqual(channels.map((_, at) => names(21).slice(at + 1)))
     await Promise.all([live.close(), other.close(), log.close()])
   })
 
-  test('a broker that restarts or is killed in the middle loses nothing and doubles nothing', async () => {
+  test('a broker that restarts or is killed loses nothing and duplicates nothing', async () => {
     const topic = await kafka.createTopic({ partitions: 3 })
     const { live, openLog } = openBoth(topic)
     const log = await openLog()
@@ -69,7 +74,7 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     await Promise.all([live.close(), log.close()])
   }, 120_000)
 
-  test('while the broker is silent it is closed at once, and who comes is refused', async () => {
+  test('while the broker is silent closing ends immediately, and new followers are refused', async () => {
     const topic = await kafka.createTopic({ partitions: 2 })
     const { live } = openBoth(topic)
     const kept = await keep(live, 'a')
@@ -83,10 +88,35 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     }
   }, 60_000)
 
-  test('a topic that was deleted is waited for, and one that was made anew is told as such', async () => {
+  test('several topics are followed as one, a stream resumes in each, and one ends when another topic matches', async () => {
+    const topics = [await kafka.createTopic({ name: 'hall.1', partitions: 2 }), await kafka.createTopic({ name: 'hall.2', partitions: 1 })]
+    const settings = logSettings(kafka.brokers, 'hall')
+    const { topic: _topic, ...log } = settings
+    const open = () => openLive({ ...kafkaLiveTopic(liveOptions({ ...log, topics: ['^hall\\.'] }), silent), lookAgainMs: 500 })
+    const [live, other] = [open(), open()]
+    const logs = await Promise.all(topics.map(topic => openKafkaLog({ ...settings, topic }, silent)))
+    const kept = await keep(live, 'a')
+    for (const number of names(6)) await logs[Number(number) % 2]!.append([numbered('a', Number(number)), numbered('b', -1)])
+    await kept.until(6)
+    expect(kept.names.toSorted()).toEqual(names(6))
+    const again = await keep(other, 'a', kept.streamOffsets[2])
+    await again.until(3)
+    expect([again.names.toSorted(), again.lost.times]).toEqual([kept.names.slice(3).toSorted(), 0])
+
+    await kafka.createTopic({ name: 'hall.3' })
+    await Promise.all([kept.ended, again.ended])
+    const added = await openKafkaLog({ ...settings, topic: 'hall.3' }, silent)
+    const next = await keep(live, 'a', kept.streamOffsets[5])
+    await added.append([numbered('a', 6)])
+    await next.until(1)
+    expect([next.names, next.lost.times]).toEqual([['6'], 1])
+    await Promise.all([live.close(), other.close(), added.close(), ...logs.map(log => log.close())])
+  }, 60_000)
+
+  test('a deleted topic is waited for, and a recreated one is reported as such', async () => {
     const topic = await kafka.createTopic({ partitions: 1 })
     const settings = logSettings(kafka.brokers, topic)
-    const live = openLive({ ...kafkaLiveTopic({ ...settings, encoding: 'raw', registryTimeoutMs: 1000 }, silent), lookAgainMs: 500 })
+    const live = openLive({ ...kafkaLiveTopic(liveOptions(settings), silent), lookAgainMs: 500 })
     const kept = await keep(live, 'a')
     const log = await openKafkaLog(settings, silent)
     await log.append([numbered('a', 0)])
@@ -97,7 +127,7 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     const anew = await openKafkaLog(settings, silent)
     await anew.append([numbered('a', 1)])
     await kept.ended
-    const again = await keep(live, 'a', kept.places[0])
+    const again = await keep(live, 'a', kept.streamOffsets[0])
     await again.until(1)
     expect([again.names, again.lost.times]).toEqual([['1'], 1])
     await Promise.all([live.close(), anew.close()])

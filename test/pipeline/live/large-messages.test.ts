@@ -1,11 +1,11 @@
-// Messages of many records to many who follow: what they cost, and who waits meanwhile.
+// Messages of many records to many followers: their cost, and who waits meanwhile.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
 import { openFakeTopic } from './fake-topic.ts'
 import { decoder, disposable, keep, openLive } from './follower.ts'
 
-test('a message is read and decoded once, however many take it and however little at a time', async () => {
+test('a message is read and decoded once, however many followers take it and however little at a time', async () => {
   const topic = openFakeTopic(1)
   const decode = vi.fn<typeof decoder.transformer.decode>((...of) => decoder.transformer.decode(...of))
   await using live = disposable(openLive(topic, { transformer: { decode } }))
@@ -18,25 +18,25 @@ test('a message is read and decoded once, however many take it and however littl
   expect(topic.read.messages).toBe(1)
 })
 
-test('for one who has no room nothing is read or decoded; with room they go on in the message that others were given', async () => {
+test('for a follower without room nothing is read or decoded; with room it continues in the message that others got', async () => {
   const topic = openFakeTopic(1)
   const decode = vi.fn<typeof decoder.transformer.decode>((...of) => decoder.transformer.decode(...of))
   await using live = disposable(openLive(topic, { transformer: { decode } }))
-  let room = 0
-  const paused = await keep(live, 'mine', undefined, () => room)
+  let space = 0
+  const paused = await keep(live, 'mine', undefined, () => space)
   const quick = await keep(live, 'mine')
   const names = Array.from({ length: 2_000 }, (_, at) => `r${at}`)
   await topic.append(0, 'mine', names)
   await quick.until(2_000)
   await wait(20)
   expect([paused.names.length, decode.mock.calls.length, topic.read.messages]).toEqual([0, 1, 1])
-  room = 700
+  space = 700
   await paused.until(2_000)
   expect(paused.names).toEqual(names)
   expect([decode.mock.calls.length, topic.read.messages]).toEqual([1, 1])
 })
 
-test('while a large message is given to many, the event loop goes on after a few hundred records', async () => {
+test('while a large message is sent to many followers, the event loop runs after every few hundred records', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const steps: number[] = []
@@ -47,12 +47,12 @@ test('while a large message is given to many, the event loop goes on after a few
     following.start({
       take(message, first, end) {
         steps.push(end - first)
-        // As long as it takes to print them.
+        // As long as printing them takes.
         for (const beganMs = performance.now(); performance.now() - beganMs < 1; );
         if (end === message.batch.rowCount) whole.resolve()
         return end
       },
-      room: () => undefined,
+      space: () => undefined,
       lost: () => undefined,
       end: () => undefined,
     })
@@ -74,11 +74,11 @@ test('while a large message is given to many, the event loop goes on after a few
   counting = false
   expect(Math.max(...steps)).toBeLessThanOrEqual(500)
   expect(steps.reduce((sum, records) => sum + records, 0)).toBe(20 * 5_000)
-  // Two steps fill a slice: a third, begun within it, is the most that may be between two turns.
+  // Two steps fill a slice: a third, begun within it, is the most between two turns.
   expect(turns).toBeGreaterThanOrEqual(steps.length / 3)
 })
 
-test('messages that come while a large one is given reach all, in their order', async () => {
+test('messages that arrive while a large one is sent reach all followers, in order', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
   const all = await Promise.all(Array.from({ length: 10 }, (_, nth) => keep(live, 'mine', undefined, () => 100 * (nth + 1))))

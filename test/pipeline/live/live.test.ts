@@ -1,4 +1,4 @@
-// Messages followed as they are written: whose they are, what they cost, and what a log may do meanwhile.
+// Follows messages as they are written: which ones a follower gets, their cost, and faults of the log.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
@@ -7,7 +7,7 @@ import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { away, openFakeTopic } from './fake-topic.ts'
 import { decoder, disposable, keep, openLive } from './follower.ts'
 
-test('who follows a channel is given what is written to it from now on, and nothing of others', async () => {
+test('a follower of a channel gets its messages from now on, and none of other channels', async () => {
   const topic = openFakeTopic(2)
   await topic.append(0, 'mine', ['before'])
   await using live = disposable(openLive(topic))
@@ -20,7 +20,7 @@ test('who follows a channel is given what is written to it from now on, and noth
   expect(kept.lost.times).toBe(0)
 })
 
-test('a message is decoded once for all who follow its channel, and not at all where nobody does', async () => {
+test('a message is decoded once for all followers of its channel, and not at all without followers', async () => {
   const topic = openFakeTopic(1)
   const decode = vi.fn<typeof decoder.transformer.decode>((...of) => decoder.transformer.decode(...of))
   await using live = disposable(openLive(topic, { transformer: { decode } }))
@@ -34,7 +34,7 @@ test('a message is decoded once for all who follow its channel, and not at all w
   expect(topic.read.messages).toBe(2)
 })
 
-test('what cannot be decoded, is empty, or is not subscribed to is passed over', async () => {
+test('undecodable and empty messages, and those not subscribed to, are skipped', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic, { subscribed: (_channel, subtopic) => subtopic === '' }))
   const kept = await keep(live, 'mine')
@@ -45,7 +45,7 @@ test('what cannot be decoded, is empty, or is not subscribed to is passed over',
   expect(kept.names).toEqual(['a'])
 })
 
-test('the log is read while somebody follows, and nothing of it is left behind the last', async () => {
+test('the log is read while there are followers, and nothing is left of it after the last', async () => {
   const topic = openFakeTopic(2)
   const live = openLive(topic)
   expect([topic.openReaders, topic.listeners]).toEqual([0, 0])
@@ -64,7 +64,7 @@ test('the log is read while somebody follows, and nothing of it is left behind t
   await live.close()
 })
 
-test('while the log is away nothing is lost and nothing comes twice; who comes then is told to come again', async () => {
+test('while the log is away nothing is lost or duplicated; new followers are told to retry', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
   const kept = await keep(live, 'mine')
@@ -82,23 +82,23 @@ test('while the log is away nothing is lost and nothing comes twice; who comes t
   expect(kept.names.toSorted()).toEqual(['a', 'b', 'c', 'd'])
 })
 
-test('what retention deleted before a place is told as lost, and what is left comes', async () => {
+test('messages that retention deleted before the resumed offset are reported as lost, and the rest follows', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
   const first = await keep(live, 'mine')
   for (const name of ['a', 'b', 'c']) await topic.append(0, 'mine', [name])
   await first.until(3)
-  const place = first.places[0]!
+  const streamOffset = first.streamOffsets[0]!
   topic.deleteBelow(0, 2)
-  const second = await keep(live, 'mine', place)
+  const second = await keep(live, 'mine', streamOffset)
   await second.until(1)
   expect([second.names, second.lost.times]).toEqual([['c'], 1])
-  const third = await keep(live, 'mine', first.places[1])
+  const third = await keep(live, 'mine', first.streamOffsets[1])
   await third.until(1)
   expect([third.names, third.lost.times]).toEqual([['c'], 0])
 })
 
-test('one who begins ahead of the tail is given nothing from before, and neither is one who goes on at their places', async () => {
+test('a follower that begins ahead of the tail gets nothing from before, and neither does one that resumes at its offsets', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
   const first = await keep(live, 'mine')
@@ -108,7 +108,7 @@ test('one who begins ahead of the tail is given nothing from before, and neither
   await topic.append(0, 'mine', ['b'])
   await topic.append(1, 'mine', ['c'])
   const second = await keep(live, 'mine')
-  const third = await keep(live, 'mine', { ...second.following.place() })
+  const third = await keep(live, 'mine', { ...second.following.streamOffset() })
   topic.isQuiet = false
   await topic.append(0, 'mine', ['d'])
   await topic.append(1, 'mine', ['e'])
@@ -118,12 +118,12 @@ test('one who begins ahead of the tail is given nothing from before, and neither
     ['d', 'e'],
     ['d', 'e'],
   ])
-  const fourth = await keep(live, 'mine', second.places[0])
+  const fourth = await keep(live, 'mine', second.streamOffsets[0])
   await fourth.until(1)
   expect(new Set([second.names[0], ...fourth.names])).toEqual(new Set(['d', 'e']))
 })
 
-test('one who begins inside a message that the tail has not come to is given the rest of it', async () => {
+test('a follower that begins inside a message that the tail has not reached gets the rest of it', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const other = openLive(topic)
@@ -133,48 +133,48 @@ test('one who begins inside a message that the tail has not come to is given the
   await before.until(3)
   await tail.until(3)
   await other.close()
-  const place = before.places[0]!
+  const streamOffset = before.streamOffsets[0]!
   topic.isQuiet = true
   await topic.append(0, 'mine', ['d', 'e'])
-  const again = await keep(live, 'mine', { ...place, offsets: [1] })
+  const again = await keep(live, 'mine', { ...streamOffset, offsets: [1] })
   topic.isQuiet = false
   await again.until(1)
   expect(again.names).toEqual(['e'])
 })
 
-test('what retention deleted before the tail came to it is told as lost to all', async () => {
+test('messages that retention deleted before the tail reached them are reported as lost to all', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const kept = await keep(live, 'mine')
   await topic.append(0, 'mine', ['a'])
   await kept.until(1)
-  topic.isQuiet = true
-  for (const name of ['b', 'c', 'd']) await topic.append(0, 'mine', [name])
+  // In one turn of the event loop, so that no read sees what is deleted.
+  const appended = ['b', 'c', 'd'].map(name => topic.append(0, 'mine', [name]))
   topic.deleteBelow(0, 3)
-  topic.isQuiet = false
+  await Promise.all(appended)
   await kept.until(2)
   expect([kept.names, kept.lost.times]).toEqual([['a', 'd'], 1])
 })
 
-test('one who catches up when retention deletes all that they lack is told, and rests until there is more', async () => {
+test('a follower that catches up when retention deletes all that it lacks is notified, and waits until there is more', async () => {
   const topic = openFakeTopic(1)
   await using other = disposable(openLive(topic))
   const first = await keep(other, 'mine')
   for (const name of ['a', 'b', 'c']) await topic.append(0, 'mine', [name])
   await first.until(3)
   await using live = disposable(openLive(topic))
-  let room = 0
-  const behind = await keep(live, 'mine', first.places[0], () => room)
+  let space = 0
+  const behind = await keep(live, 'mine', first.streamOffsets[0], () => space)
   topic.deleteBelow(0, 3)
-  room = Infinity
+  space = Infinity
   await expect.poll(() => behind.lost.times).toBe(1)
-  expect(behind.following.place().offsets).toEqual([3])
+  expect(behind.following.streamOffset().offsets).toEqual([3])
   await topic.append(0, 'mine', ['d'])
   await behind.until(1)
   expect([behind.names, behind.lost.times]).toEqual([['d'], 1])
 })
 
-test('a log that was made anew ends who follows; they come back, are told, and get all that it holds', async () => {
+test('a recreated log ends its followers; they reconnect, are notified, and get everything in it', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
   const before = await keep(live, 'mine')
@@ -183,12 +183,12 @@ test('a log that was made anew ends who follows; they come back, are told, and g
   topic.madeAnew()
   await topic.append(0, 'mine', ['new'])
   await before.ended
-  const after = await keep(live, 'mine', before.places[0])
+  const after = await keep(live, 'mine', before.streamOffsets[0])
   await after.until(1)
   expect([after.names, after.lost.times]).toEqual([['new'], 1])
 })
 
-test('partitions that a topic gets are followed from their first message on', async () => {
+test('new partitions of a topic are followed from their first message on', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const kept = await keep(live, 'mine')
@@ -197,12 +197,12 @@ test('partitions that a topic gets are followed from their first message on', as
   await topic.append(1, 'mine', ['b'])
   await kept.until(2)
   expect(kept.names.toSorted()).toEqual(['a', 'b'])
-  const again = await keep(live, 'mine', kept.places[kept.names.indexOf('a')])
+  const again = await keep(live, 'mine', kept.streamOffsets[kept.names.indexOf('a')])
   await again.until(kept.names[0] === 'a' ? 1 : 0)
   expect(again.names).toEqual(kept.names[0] === 'a' ? ['b'] : [])
 })
 
-test('partitions are followed also where the log was away when they were found', async () => {
+test('new partitions are followed even if the log was away when they were found', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const kept = await keep(live, 'mine')
@@ -214,31 +214,31 @@ test('partitions are followed also where the log was away when they were found',
   expect(topic.openReaders).toBe(1)
 })
 
-test('a log that lost its last messages says so to all who follow, and what it gets in their place comes', async () => {
+test('if a log lost its last messages all followers are notified, and get the messages in their place', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
   const kept = await keep(live, 'mine')
-  let room = Infinity
-  const behind = await keep(live, 'mine', undefined, () => room)
+  let space = Infinity
+  const behind = await keep(live, 'mine', undefined, () => space)
   for (const name of ['a', 'b', 'c']) await topic.append(0, 'mine', [name])
   await Promise.all([kept.until(3), behind.until(3)])
-  room = 0
-  const stuck = await keep(live, 'mine', kept.places[0], () => room)
+  space = 0
+  const stuck = await keep(live, 'mine', kept.streamOffsets[0], () => space)
   topic.loseFrom(0, 1)
   await expect.poll(() => kept.lost.times).toBe(1)
   await topic.append(0, 'mine', ['d'])
   await kept.until(4)
-  room = Infinity
+  space = Infinity
   await stuck.until(1)
   expect([kept.names, stuck.names]).toEqual([['a', 'b', 'c', 'd'], ['d']])
   expect([kept.lost.times, behind.lost.times, stuck.lost.times]).toEqual([1, 1, 1])
-  const again = await keep(live, 'mine', kept.places[3])
+  const again = await keep(live, 'mine', kept.streamOffsets[3])
   await topic.append(0, 'mine', ['e'])
   await again.until(1)
   expect(again.names).toEqual(['e'])
 })
 
-test('who begins when the log has come to an end for all is ended, too', async () => {
+test('a follower that begins when the log has just ended for all is ended, too', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const other = await keep(live, 'mine')
@@ -246,13 +246,13 @@ test('who begins when the log has come to an end for all is ended, too', async (
   topic.failure = new SystemicError('the topic may not be read')
   await other.ended
   const end = vi.fn<() => void>(() => following.stop())
-  following.start({ take: (_message, _first, end) => end, room: () => undefined, lost: () => undefined, end })
+  following.start({ take: (_message, _first, end) => end, space: () => undefined, lost: () => undefined, end })
   expect(end).toHaveBeenCalledTimes(1)
   topic.failure = undefined
   await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
 })
 
-test('who waits for a log that is being opened is told to come again, and joins the same attempt when they do', async () => {
+test('a follower that waits for a log that is being opened is told to retry, and then joins the same attempt', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {
     const topic = openFakeTopic(1)
@@ -276,7 +276,7 @@ test('who waits for a log that is being opened is told to come again, and joins 
   }
 })
 
-test('a log that opens when all who waited for it are gone is let go', async () => {
+test('a log that opens after all who waited for it are gone is closed', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {
     const topic = openFakeTopic(1)
@@ -295,7 +295,7 @@ test('a log that opens when all who waited for it are gone is let go', async () 
   }
 })
 
-test('a log that is being opened is not waited for at the end, nor by who would follow it', async () => {
+test('closing does not wait for a log that is being opened, nor do its followers', async () => {
   const topic = openFakeTopic(1)
   const live = openLive(topic)
   const opening = Promise.withResolvers<void>()
@@ -307,7 +307,7 @@ test('a log that is being opened is not waited for at the end, nor by who would 
   await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
 })
 
-test('the check asks the log, follows it or not, and leaves nothing behind', async () => {
+test('the check asks the log, with or without followers, and leaves nothing behind', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   await live.check()
@@ -320,7 +320,7 @@ test('the check asks the log, follows it or not, and leaves nothing behind', asy
   kept.following.stop()
 })
 
-test('a log that cannot be followed any more ends all, and who comes next looks again', async () => {
+test('a log that can no longer be followed ends all followers, and the next one opens it again', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const [one, other] = await Promise.all([keep(live, 'mine'), keep(live, 'other')])
@@ -335,7 +335,7 @@ test('a log that cannot be followed any more ends all, and who comes next looks 
   await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
 })
 
-test('one who takes nothing keeps up nobody', async () => {
+test('a follower that takes nothing delays no other', async () => {
   const topic = openFakeTopic(1)
   await using live = disposable(openLive(topic))
   const stuck = await keep(live, 'mine', undefined, () => 0)
@@ -347,7 +347,7 @@ test('one who takes nothing keeps up nobody', async () => {
   stuck.following.stop()
 })
 
-test('closed, it ends all who follow and takes nobody', async () => {
+test('closing ends all followers and refuses new ones', async () => {
   const topic = openFakeTopic(1)
   const live = openLive(topic)
   const kept = await keep(live, 'mine')

@@ -1,8 +1,8 @@
-// A property: wherever one who follows stops, and however little they take at once, what they get in all is every record once, in order.
+// A property: wherever a follower stops, and however little it takes at a time, it gets every record once, in order.
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Place } from '../../../pipeline/live/messages.ts'
+import type { StreamOffset } from '../../../pipeline/live/messages.ts'
 import { openFakeTopic } from './fake-topic.ts'
 import { keep, openLive } from './follower.ts'
 
@@ -19,24 +19,24 @@ const steps = fc.array(
         mine: fc.boolean(),
       }),
     },
-    // Comes back behind the record so many before the last that came, or at the place that a heartbeat gives.
+    // Reconnects this many records before the last one, or at the offset that a heartbeat gives.
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('return' as const), back: fc.nat(3), atHeartbeat: fc.boolean() }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), ms: fc.nat(8) }) },
   ),
   { minLength: 1, maxLength: 40 },
 )
 
-test('every record comes once and in the order of its partition, over any breaks', async () => {
+test('every record comes once and in the order of its partition, across any interruptions', async () => {
   await fc.assert(
-    fc.asyncProperty(steps, fc.infiniteStream(fc.integer({ min: 1, max: 5 })), async (sequence, rooms) => {
+    fc.asyncProperty(steps, fc.infiniteStream(fc.integer({ min: 1, max: 5 })), async (sequence, spaces) => {
       const topic = openFakeTopic(partitions)
       const live = openLive(topic)
-      const rowsAtOnce = (): number => rooms.next().value ?? 1
+      const rowsAtOnce = (): number => spaces.next().value ?? 1
       const received: string[] = []
       const written: string[][] = [[], [], []]
-      let began: Place
+      let began: StreamOffset
       let kept = await keep(live, 'mine', undefined, rowsAtOnce)
-      began = kept.following.place()
+      began = kept.following.streamOffset()
       let serial = 0
       for (const step of sequence) {
         if (step.kind === 'append') {
@@ -46,13 +46,13 @@ test('every record comes once and in the order of its partition, over any breaks
         } else if (step.kind === 'pause') {
           await new Promise(resolve => setTimeout(resolve, step.ms))
         } else {
-          const { place, count } = step.atHeartbeat
-            ? { place: kept.following.place(), count: kept.names.length }
+          const { streamOffset, count } = step.atHeartbeat
+            ? { streamOffset: kept.following.streamOffset(), count: kept.names.length }
             : behind(kept.names.length - step.back)
           kept.following.stop()
           received.push(...kept.names.slice(0, count))
-          kept = await keep(live, 'mine', place, rowsAtOnce)
-          began = place
+          kept = await keep(live, 'mine', streamOffset, rowsAtOnce)
+          began = streamOffset
         }
       }
       const rest = written.flat().length - received.length
@@ -64,10 +64,10 @@ test('every record comes once and in the order of its partition, over any breaks
       expect(orders).toEqual(written)
       expect(kept.lost.times).toBe(0)
 
-      /** Behind the first so many of what came since the last break; with none, where that break was. */
-      function behind(wanted: number): { place: Place; count: number } {
+      /** The offset after this many of the records since the last interruption; with none, the offset of that interruption. */
+      function behind(wanted: number): { streamOffset: StreamOffset; count: number } {
         const count = Math.max(wanted, 0)
-        return count === 0 ? { place: began, count } : { place: kept.places[count - 1]!, count }
+        return count === 0 ? { streamOffset: began, count } : { streamOffset: kept.streamOffsets[count - 1]!, count }
       }
     }),
     { numRuns: 60 },

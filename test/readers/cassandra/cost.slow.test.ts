@@ -1,10 +1,10 @@
-// What a question costs the store: rows that are looked at, and requests. And values at the ends of what can be stored.
+// What a query costs the store: rows that are looked at, and requests. And values at the ends of what can be stored.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openCassandraReader } from '../../../readers/cassandra/reader.ts'
-import type { PageQuery } from '../../../readers/query.ts'
-import { keyOf, type Row, type SenmlRow } from '../../../readers/reader.ts'
-import { prepareIndexes } from '../../../sinks/cassandra/indexes.ts'
+import { keyOf, type PageQuery, type Row, type SenmlRow } from '../../../readers/reader.ts'
+import { prepareIndexes } from '../../../sinks/cassandra/schema.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
 import { formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { describeWithCassandra } from '../../servers/cassandra.ts'
@@ -51,11 +51,11 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     const batch = new RecordBatch()
     const from = offset
     for (let nth = 0; nth < count; nth++) {
-      batch.beginMessage({ partition: 0, offset: offset++, channel, subtopic: '', publisher: publisher(nth), protocol: 'http' })
+      batch.beginMessage({ at: logPartition(0, 0), offset: offset++, channel, subtopic: '', publisher: publisher(nth), protocol: 'http' })
       batch.appendRecord(0, 'n', undefined, timeUs(nth), ValueKind.number, nth, undefined, Number.NaN, Number.NaN)
       batch.endMessage()
     }
-    batch.cover(0, from, offset)
+    batch.cover(logPartition(0, 0), from, offset)
     await site.store(batch)
   }
 
@@ -76,7 +76,7 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     }
   })
 
-  test('the formats of a channel cost the newest rows, as many as may be looked at', async () => {
+  test('the formats of a channel cost the newest rows, up to the limit', async () => {
     for (const [some, rows, hasMore] of [
       [{}, 500, [true]],
       // Two pages of everybody's, then the publisher's own by the index.
@@ -104,7 +104,7 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     expect([nobody.requests, nobody.rows]).toEqual([1, 0])
   })
 
-  test('what counts or tests rows of one publisher passes over some of everybody, and goes on by its own', async () => {
+  test('counts and filters for one publisher skip some rows of all, and continue with its own', async () => {
     site.sent.length = 0
     expect(await site.reader.count(pageQuery({ channel: 'busy', publisher: 'p7' }), 10_000, signal)).toBe(120)
     // A page of 64, the next one that was asked for meanwhile, and its own.
@@ -116,13 +116,13 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     expect(numbers(groups)).toEqual([5_957])
   })
 
-  test('who has sent most of a channel is counted by walking it, which costs a row less', async () => {
+  test('a publisher with most rows of a channel is counted without the index, which costs less for each row', async () => {
     site.sent.length = 0
     expect(await site.reader.count(pageQuery({ channel: 'seldom', publisher: 'p' }), 10_000, signal)).toBe(400)
     expect(site.sent.filter(({ cql }) => cql.includes('publisher = ? AND ('))).toEqual([])
   })
 
-  test('without the index the days of the publisher are walked by their keys, and the rows of the page alone are read whole', async () => {
+  test('without the index the days of the publisher are read by their keys, and only the rows of the page are read whole', async () => {
     const { connection } = site
     await connection.change(`DROP INDEX "${connection.keyspace}".messages_publisher_idx`)
     const { found } = await costOf({ channel: 'busy', publisher: 'rare', limit: 10 })
@@ -147,7 +147,7 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     expect(seldom.rows).toBeLessThan(300 + 16)
   })
 
-  test('a count looks at no more rows than its bound says, and reads keys alone', async () => {
+  test('a count reads no more rows than its limit, and only keys', async () => {
     site.sent.length = 0
     expect(await site.reader.count(pageQuery({ channel: 'busy' }), 1_500, signal)).toBe(1_501)
     expect(rowsSent()).toBeLessThanOrEqual(2_100)
@@ -155,12 +155,12 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     expect(await site.reader.count(pageQuery({ channel: 'busy' }), Number.MAX_SAFE_INTEGER - 1, signal)).toBe(busyRows + 5)
   })
 
-  test('values at the ends of what can be stored come back as they are', async () => {
+  test('values at the limits of what can be stored come back unchanged', async () => {
     const batch = new RecordBatch()
     const from = offset
     const long = '😀ä'.repeat(11_000)
     const values = [-0, 1e308, -1e308, 5e-324, long, '', Buffer.alloc(65_536, 0xfe), Buffer.alloc(0), true, false]
-    batch.beginMessage({ partition: 0, offset: offset++, channel: 'ends', subtopic: '', publisher: 'ü', protocol: 'mqtt' })
+    batch.beginMessage({ at: logPartition(0, 0), offset: offset++, channel: 'ends', subtopic: '', publisher: 'ü', protocol: 'mqtt' })
     for (const [index, value] of values.entries()) {
       const kind =
         typeof value === 'number'
@@ -175,10 +175,10 @@ describeWithCassandra('the Cassandra reader', cassandra => {
       batch.appendRecord(index, 'n', undefined, startUs, kind, number, content, index === 0 ? -0 : Number.NaN, index === 1 ? 0 : Number.NaN)
     }
     batch.endMessage()
-    batch.beginMessage({ partition: 0, offset: offset++, channel: 'ends', subtopic: 'weather', publisher: 'p', protocol: 'http' })
+    batch.beginMessage({ at: logPartition(0, 0), offset: offset++, channel: 'ends', subtopic: 'weather', publisher: 'p', protocol: 'http' })
     batch.appendDocument(0, 'weather', startUs, 999, { id: 9_223_372_036_854_775_807n, least: -9_223_372_036_854_775_808n, text: long })
     batch.endMessage()
-    batch.cover(0, from, offset)
+    batch.cover(logPartition(0, 0), from, offset)
     await site.store(batch)
     const rows = (await site.reader.read(pageQuery({ channel: 'ends', direction: 'asc' }), signal)) as readonly SenmlRow[]
     const found = rows.map(({ value, stringValue, dataValue, boolValue }) => [value, stringValue, dataValue, boolValue])
@@ -200,11 +200,18 @@ describeWithCassandra('the Cassandra reader', cassandra => {
     const batch = new RecordBatch()
     const from = offset
     for (const format of ['lost', 'kept']) {
-      batch.beginMessage({ partition: 0, offset: offset++, channel: 'formats', subtopic: format, publisher: 'p', protocol: 'http' })
+      batch.beginMessage({
+        at: logPartition(0, 0),
+        offset: offset++,
+        channel: 'formats',
+        subtopic: format,
+        publisher: 'p',
+        protocol: 'http',
+      })
       batch.appendDocument(0, format, startUs, 0, { a: 1 })
       batch.endMessage()
     }
-    batch.cover(0, from, offset)
+    batch.cover(logPartition(0, 0), from, offset)
     await site.store(batch)
     const read = (format: string) => site.reader.read(pageQuery({ channel: 'formats', format }), signal)
     expect([(await read('lost')).length, (await read('kept')).length]).toEqual([1, 1])

@@ -1,7 +1,7 @@
 // The days of one channel in memory, asked as a node is asked: statements of the reader's forms, page by page.
 
-import type { Ask, FoundPage } from '../../../readers/cassandra/asking.ts'
-import { dayOfDate } from '../../../sinks/cassandra/date.ts'
+import type { Ask, FoundPage } from '../../../readers/cassandra/requests.ts'
+import { dayOfDate } from '../../../sinks/cassandra/day-registry.ts'
 
 export interface FakeStore {
   readonly ask: Ask

@@ -1,13 +1,13 @@
 // When the index of publishers is asked.
 
 import { expect, test } from 'vitest'
-import { openPublisherIndex } from '../../../readers/cassandra/publisher-index.ts'
-import { sourceOf } from '../../../readers/cassandra/source.ts'
+import { openPublisherIndex } from '../../../readers/cassandra/pages.ts'
+import { sourceOf } from '../../../readers/cassandra/select.ts'
 
 const records = sourceOf('k', 'messages')
 const documents = sourceOf('k', 'weather')
 
-test('for the newest first, of a publisher that nodes are sure to index', () => {
+test('is used for newest first, for a publisher that nodes surely index', () => {
   const index = openPublisherIndex()
   expect(index.isThere(records, 'p', 'desc')).toBe(true)
   expect(index.isThere(records, '', 'desc')).toBe(true)
@@ -16,7 +16,7 @@ test('for the newest first, of a publisher that nodes are sure to index', () => 
   expect(index.isThere(records, 'ä'.repeat(513), 'desc')).toBe(false)
 })
 
-test('a table that has none is asked again after a minute, and the others meanwhile', () => {
+test('a table without one is tried again after a minute, and others meanwhile', () => {
   let nowMs = 5
   const index = openPublisherIndex(() => nowMs)
   index.miss(documents)

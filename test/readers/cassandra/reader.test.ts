@@ -1,14 +1,13 @@
-// The Cassandra reader over a driver that is none: what it sends for any question, and how it ends.
+// The Cassandra reader over a driver that is none: what it sends for any query, and how it ends.
 
 import { getEventListeners } from 'node:events'
 import type { Client } from 'cassandra-driver'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { openCassandraReader } from '../../../readers/cassandra/reader.ts'
-import type { PageQuery, Selection } from '../../../readers/query.ts'
-import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
+import { type Filter, type PageQuery, QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
-import { ownTables } from '../../../sinks/cassandra/statements.ts'
+import { ownTables } from '../../../sinks/cassandra/schema.ts'
 import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { readerOptions } from './site.ts'
 
@@ -29,25 +28,25 @@ const day = { day: { toBuffer: () => Buffer.from([0x80, 0, 0x50, 0]) } }
 const row = { format: 'messages', time_us: 1n, created: 1n, position: 1n, index: 0, publisher: 'p', subtopic: '', name: 'n', payload: '{}' }
 const nothingMore = { pageState: null }
 
-describe('what is sent', () => {
+describe('statements', () => {
   interface Sent {
     readonly cql: string
     readonly values: readonly unknown[]
   }
 
-  /** Whatever a reader can be asked, of a store in which each question finds a day and a row. */
-  async function sentFor(selection: Partial<Selection>, page: Partial<PageQuery>): Promise<Sent[]> {
+  /** Whatever a reader can be asked, of a store in which each query finds a day and a row. */
+  async function sentFor(filter: Partial<Filter>, page: Partial<PageQuery>): Promise<Sent[]> {
     const sent: Sent[] = []
     const reader = await readerOver(async (cql, values) => {
       sent.push({ cql, values })
       return { rows: cql.startsWith('SELECT day') ? [day] : [row], ...nothingMore }
     })
-    const query = pageQuery({ ...selection, ...page })
+    const query = pageQuery({ ...filter, ...page })
     await reader.read(query, never)
     await reader.count(query, 3, never)
     await reader.latest({ ...query, offset: 0 }, never)
     if (query.format === 'messages') {
-      await reader.aggregate(aggregateQuery(selection), never)
+      await reader.aggregate(aggregateQuery(filter), never)
       await reader.formats(formatsQuery({ channel: query.channel, publisher: query.publisher }), never)
     }
     return sent.filter(({ cql }) => cql !== 'SELECT format FROM "k"."sluice_formats"')
@@ -58,16 +57,16 @@ describe('what is sent', () => {
     fc.constantFrom("'; DROP TABLE messages; --", '"', '? AND ?', "' ALLOW FILTERING", '$$', '\\', '\u0000', 'x'.repeat(30_000)),
   )
   const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined })
-  const instant = fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n })
-  const selections = fc.record({
+  const timestamp = fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n })
+  const filters = fc.record({
     channel: text,
     publisher: optional(text),
     subtopic: optional(text),
     protocol: optional(text),
     name: optional(text),
     unit: optional(text),
-    fromNs: optional(instant),
-    toNs: optional(instant),
+    fromNs: optional(timestamp),
+    toNs: optional(timestamp),
     value: optional(fc.constant({ comparator: 'lt' as const, number: 1 })),
     boolValue: optional(fc.boolean()),
     stringValue: optional(text),
@@ -77,14 +76,14 @@ describe('what is sent', () => {
     direction: fc.constantFrom('asc' as const, 'desc' as const),
     limit: fc.integer({ min: 1, max: 1000 }),
     offset: fc.integer({ min: 0, max: 3 }),
-    after: optional(fc.record({ timeNs: instant, position: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), index: fc.nat(1000) })),
+    after: optional(fc.record({ timeNs: timestamp, position: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), index: fc.nat(1000) })),
   })
 
-  test('every statement has the channel as a value, but for the look at all formats, finds by keys alone, and holds nothing of a text', async () => {
+  test('every statement has the channel as a value, except the one for all formats, reads by keys, and contains no text of a query', async () => {
     await fc.assert(
-      fc.asyncProperty(selections, pages, async (selection, page) => {
-        for (const { cql, values } of await sentFor(selection, page)) {
-          expect(values[0]).toBe(selection.channel)
+      fc.asyncProperty(filters, pages, async (filter, page) => {
+        for (const { cql, values } of await sentFor(filter, page)) {
+          expect(values[0]).toBe(filter.channel)
           expect(cql).toMatch(
             /^SELECT [\w", ]+ FROM "k"\."(messages|sluice_channel_days|sluice_publisher_days)" WHERE channel = \? AND [\w"=<>?(), \n]+$/,
           )
@@ -96,10 +95,10 @@ describe('what is sent', () => {
     )
   })
 
-  test('the text of a statement follows from which filters there are, and never from what they hold', async () => {
+  test('the text of a statement depends on which filters are set, and never on their values', async () => {
     const textsOf = (sent: readonly Sent[]): Set<string> => new Set(sent.map(({ cql }) => cql))
     await fc.assert(
-      fc.asyncProperty(selections, selections, pages, async (one, other, page) => {
+      fc.asyncProperty(filters, filters, pages, async (one, other, page) => {
         // One that is too long for the index is looked for otherwise.
         fc.pre([one, other].every(({ publisher = '' }) => publisher.length <= 300))
         // The filters of the one with the values of the other. Ranges that hold nothing are not asked for: there are none.
@@ -126,7 +125,7 @@ describe('what is sent', () => {
       .filter(({ cql }) => / FROM "k"\."messages" WHERE channel = \? AND day = \? AND publisher = \? /.test(cql))
       .map(({ values }) => values[2])
 
-  test('the newest of one publisher are asked for by its name alone; others are walked past by their keys', async () => {
+  test('the newest of one publisher are read by the index; others are skipped by their keys', async () => {
     const newest = await sentFor({ channel: 'c', publisher: 'p' }, { direction: 'desc', offset: 0 })
     expect(whosePublisher(newest)).toEqual(['p'])
     const long = 'x'.repeat(2_000)
@@ -141,7 +140,7 @@ describe('what is sent', () => {
     }
   })
 
-  test('a format names a table of harmless characters, and one that is none of ours', async () => {
+  test("a format's table has only harmless characters, and no name of sluice's tables", async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(text, fc.constantFrom('sluice_logs', 'Messages', 'system.local', 'k.messages')), async format => {
         fc.pre(format !== 'messages' && format !== '')
@@ -155,9 +154,9 @@ describe('what is sent', () => {
     )
   })
 
-  test('what the store cannot hold is not asked for', async () => {
-    for (const selection of [{ channel: 'a\ud800' }, { channel: 'x'.repeat(70_000) }, { channel: 'c', format: 'f'.repeat(65_501) }]) {
-      expect(await sentFor(selection, {})).toEqual([])
+  test('a value that the store cannot hold is not queried', async () => {
+    for (const filter of [{ channel: 'a\ud800' }, { channel: 'x'.repeat(70_000) }, { channel: 'c', format: 'f'.repeat(65_501) }]) {
+      expect(await sentFor(filter, {})).toEqual([])
     }
     expect(await sentFor({ channel: 'c', publisher: '\udfff' }, {})).toEqual([])
   })
@@ -165,7 +164,7 @@ describe('what is sent', () => {
 
 const failure = (name: string, message: string, code?: number): Error => Object.assign(new Error(message), { name, code })
 
-describe('how a question ends', () => {
+describe('the end of a query', () => {
   const silent: Execute = () => new Promise(() => undefined)
   const endless: Execute = async cql => {
     await new Promise(setImmediate)
@@ -176,23 +175,23 @@ describe('how a question ends', () => {
   test.each([
     ['silent', silent],
     ['busy with it', endless],
-  ])('a caller that goes away has an answer at once from a store that is %s', async (_how, execute) => {
+  ])('a caller that goes away gets an error at once from a store that is %s', async (_how, execute) => {
     const reader = await readerOver(execute)
     const going = new AbortController()
-    const questions = [
+    const queries = [
       reader.read(unmatched, going.signal),
       reader.count(unmatched, 10, going.signal),
       reader.latest(unmatched, going.signal),
       reader.aggregate(aggregateQuery({ name: 'none' }), going.signal),
     ]
-    const settled = Promise.allSettled(questions)
+    const settled = Promise.allSettled(queries)
     await new Promise(setImmediate)
     going.abort(new Error('gone'))
     for (const one of await settled) expect(one).toMatchObject({ status: 'rejected', reason: { message: 'gone' } })
     expect(getEventListeners(going.signal, 'abort')).toEqual([])
   })
 
-  test('nothing is asked any more when the caller has gone', async () => {
+  test('nothing more is sent when the caller has gone away', async () => {
     let requests = 0
     const going = new AbortController()
     const reader = await readerOver(async (cql, values) => {
@@ -205,16 +204,16 @@ describe('how a question ends', () => {
     expect(requests).toBe(asked)
   })
 
-  test('a question that takes too long is told so; of a store that says nothing, that it cannot answer', async () => {
+  test('a query that takes too long is too large; if the store is silent, it is unavailable', async () => {
     const tooLong = (await readerOver(endless, 100)).read(unmatched, never)
     await expect(tooLong).rejects.toBeInstanceOf(QueryTooLargeError)
-    await expect(tooLong).rejects.toThrow(/ask for less by name, publisher, from and to/)
+    await expect(tooLong).rejects.toThrow(/narrow it with name, publisher, from or to/)
     const unanswered = (await readerOver(silent, 100)).read(unmatched, never)
     await expect(unanswered).rejects.toBeInstanceOf(StoreUnavailableError)
-    await expect((await readerOver(silent, 100)).check()).rejects.toThrow(/nothing came from it within 100 ms/)
+    await expect((await readerOver(silent, 100)).check()).rejects.toThrow(/no answer within 100 ms/)
   })
 
-  test('a question that is answered leaves no listener', async () => {
+  test('an answered query leaves no listener', async () => {
     const { signal } = new AbortController()
     const reader = await readerOver(async () => ({ rows: [], ...nothingMore }))
     expect(await reader.read(pageQuery(), signal)).toEqual([])
@@ -224,7 +223,7 @@ describe('how a question ends', () => {
   test.each([
     ['none', 0x2200, 'Cannot execute this query as it might involve data filtering'],
     ['one that is still being made', 0x1300, 'Server failure during read query'],
-  ])('a store whose index by publisher is %s is walked, and asked by it once in a while', async (_what, code, message) => {
+  ])('a store whose index by publisher is %s is read without it, and it is tried again from time to time', async (_what, code, message) => {
     const asked: string[] = []
     const reader = await readerOver(async cql => {
       asked.push(cql)
@@ -238,7 +237,7 @@ describe('how a question ends', () => {
     expect(asked.filter(cql => cql.includes('publisher = ? AND ('))).toHaveLength(1)
   })
 
-  test('a walk by the index that fails on the way is gone on with where it was', async () => {
+  test('a query by the index that fails midway continues where it was, without the index', async () => {
     const rows = Array.from({ length: 300 }, (_, nth) => ({ ...row, time_us: BigInt(1000 - nth), value: nth }))
     let pages = 0
     const reader = await readerOver(async (cql, values) => {
@@ -255,7 +254,7 @@ describe('how a question ends', () => {
     expect(found.map(one => (one as { value: number }).value)).toEqual(Array.from({ length: 250 }, (_, nth) => nth))
   })
 
-  test('a filter of the payload begins with few documents, however many are wanted', async () => {
+  test('a filter of the payload begins with few documents, however many rows are requested', async () => {
     const pages: (number | undefined)[] = []
     const reader = await readerOver(async (cql, _values, { prepare, fetchSize }) => {
       if (cql.startsWith('SELECT day')) return { rows: [day], ...nothingMore }
@@ -267,7 +266,7 @@ describe('how a question ends', () => {
     expect(pages).toEqual([64])
   })
 
-  test('no row is read whole that is not in the page, and one that is gone by then makes room for the next', async () => {
+  test('only rows of the page are read whole, and a deleted one makes room for the next', async () => {
     const rows = Array.from({ length: 40 }, (_, nth) => ({ ...row, name: nth % 2 === 0 ? 'n' : 'other', time_us: BigInt(1000 - nth) }))
     const whole: bigint[] = []
     const reader = await readerOver(async (cql, values) => {
@@ -291,7 +290,7 @@ describe('how a question ends', () => {
     ['a table that is missing', failure('ResponseError', 'table messages does not exist', 0x2200), /start a writer/],
     ['a node that is overloaded', failure('ResponseError', 'overloaded', 0x1001), /cannot answer now: overloaded/],
     ['a request without an answer', failure('OperationTimedOutError', 'no answer from 127.0.0.1'), /cannot answer now: no answer/],
-  ])('%s is a store that cannot answer', async (_what, error, sentence) => {
+  ])('%s makes the store unavailable', async (_what, error, sentence) => {
     const reader = await readerOver(async () => Promise.reject(error))
     for (const asked of [reader.read(pageQuery(), never), reader.count(pageQuery(), 1, never), reader.check()]) {
       await expect(asked).rejects.toBeInstanceOf(StoreUnavailableError)
@@ -299,7 +298,7 @@ describe('how a question ends', () => {
     }
   })
 
-  test('of a format without a table nothing is prepared, since the driver keeps what it prepares', async () => {
+  test('for a format without a table nothing is prepared, since the driver caches what it prepares', async () => {
     const prepared = new Set<string>()
     const reader = await readerOver(async (cql, _values, { prepare }) => {
       if (prepare !== false) prepared.add(cql)
@@ -315,7 +314,7 @@ describe('how a question ends', () => {
     expect([...prepared]).toEqual([expect.stringMatching(/^SELECT day FROM "k"."sluice_channel_days"/)])
   })
 
-  test('a format with a table is asked for it once', async () => {
+  test('the table of a format is checked once', async () => {
     let unprepared = 0
     const reader = await readerOver(async (cql, _values, { prepare }) => {
       if (prepare === false) unprepared++
@@ -325,7 +324,7 @@ describe('how a question ends', () => {
     expect(unprepared).toBe(1)
   })
 
-  test('a format whose table is gone has no rows, also where it was there before', async () => {
+  test('a format with a dropped table has no rows, even if it existed before', async () => {
     let isThere = true
     const reader = await readerOver(async cql => {
       if (cql.startsWith('SELECT day')) return { rows: [day], ...nothingMore }
@@ -338,12 +337,12 @@ describe('how a question ends', () => {
     expect(await reader.count(pageQuery({ format: 'weather' }), 1, never)).toBe(0)
   })
 
-  test('a permission that is missing is said, and is no outage', async () => {
+  test('a missing permission is an error, and not an outage', async () => {
     const reader = await readerOver(async () => Promise.reject(failure('ResponseError', 'User r has no SELECT permission', 0x2100)))
     const error = await reader.read(pageQuery(), never).catch((found: unknown) => found)
     expect(error).not.toBeInstanceOf(StoreUnavailableError)
     expect((error as Error).message).toMatch(
-      /User r has no SELECT permission\): grant it to the role of store\.url \(SVC_WIDECOLUMN_URL\): GRANT SELECT ON KEYSPACE/,
+      /User r has no SELECT permission\): grant the role in store\.url \(SVC_WIDECOLUMN_URL\) the permissions: GRANT SELECT ON KEYSPACE/,
     )
   })
 })

@@ -9,6 +9,7 @@ import { type Connection, openConnection } from '../../../sinks/cassandra/connec
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { dropKeyspace, identity, optionsFor } from '../../sinks/cassandra/store.ts'
 
 /** What a reader has sent. */
@@ -39,7 +40,7 @@ const signal = new AbortController().signal
 export async function openSite(contactPoint: string, { sink: some, limits, queryTimeoutMs }: SiteSettings = {}): Promise<CassandraSite> {
   const options = optionsFor(contactPoint, some)
   const connection = await openConnection(options, 'writer')
-  const sink = await openSink({ connection, options, ...identity })
+  const sink = await withNumbers(openSink({ connection, options, logs: [identity] }))
   const near = await openConnection(readerOptions(options.url), 'reader')
   const sent: SentStatement[] = []
   const reader = openCassandraReader({ connection: noting(near, sent), options: readerOptions(options.url, queryTimeoutMs) }, limits)

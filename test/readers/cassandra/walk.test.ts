@@ -2,19 +2,18 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { keyRangeOf } from '../../../readers/cassandra/key-range.ts'
-import { sourceOf } from '../../../readers/cassandra/source.ts'
+import { keyRangeOf, sourceOf } from '../../../readers/cassandra/select.ts'
 import { type Walk, walk } from '../../../readers/cassandra/walk.ts'
 import { senmlFormat } from '../../../readers/reader.ts'
-import { selectionOf } from '../../conformance/reader/oracle.ts'
+import { filterOf } from '../../conformance/reader/oracle.ts'
 import { type FakeStore, fakeStore } from './fake-store.ts'
 
 const source = sourceOf('k', senmlFormat)
-const selection = selectionOf({ channel: 'c' })
+const filter = filterOf({ channel: 'c' })
 const dayNs = 86_400_000_000_000n
 
 function walkOf(some: Partial<Walk>): Walk {
-  const range = keyRangeOf(selection, source.unitNs, 'desc', undefined)!
+  const range = keyRangeOf(filter, source.unitNs, 'desc', undefined)!
   const limits = {
     limit: Number.POSITIVE_INFINITY,
     pageRows: 64,
@@ -23,7 +22,7 @@ function walkOf(some: Partial<Walk>): Walk {
     byIndex: false,
     onMissing: () => undefined,
   }
-  return { keyspace: 'k', source, selection, range, direction: 'desc', columns: ['nth'], ...limits, ...some }
+  return { keyspace: 'k', source, filter, range, direction: 'desc', columns: ['nth'], ...limits, ...some }
 }
 
 async function numbers(store: FakeStore, some: Partial<Walk>): Promise<number[]> {
@@ -34,7 +33,7 @@ async function numbers(store: FakeStore, some: Partial<Walk>): Promise<number[]>
 
 const stores = fc.array(fc.tuple(fc.integer({ min: -1000, max: 30_000 }), fc.integer({ min: 0, max: 40 })), { maxLength: 60 })
 
-test('gives every row once, in order, whatever the sizes of pages, until so many as are wanted', async () => {
+test('returns every row once, in order, whatever the sizes of pages, until enough are found', async () => {
   await fc.assert(
     fc.asyncProperty(
       stores,
@@ -62,7 +61,7 @@ test('a page of a busy day is one request for the days and one for the rows', as
   expect(store.requests).toBe(2)
 })
 
-test('rows of the day that is likely are asked for at once, and once', async () => {
+test('rows of the likely day are requested at once, and once', async () => {
   const rowsOfDay = new Map([1, 2, 3].map(day => [day, 1000]))
   for (const [likelyDay, requests] of [
     [3, 2],
@@ -75,7 +74,7 @@ test('rows of the day that is likely are asked for at once, and once', async () 
   }
 })
 
-test('short days are asked for together, more and more of them, with no more rows under way than two pages have', async () => {
+test('short days are requested together, more and more of them, with at most the rows of two pages in flight', async () => {
   const store = fakeStore(new Map(Array.from({ length: 365 }, (_, day) => [day, 1])))
   expect(await numbers(store, { limit: 300, pageRows: 300 })).toHaveLength(300)
   expect(store.togetherMax).toBe(16)
@@ -87,7 +86,7 @@ test('short days are asked for together, more and more of them, with no more row
   expect(busy.rowsAskedMax).toBeLessThanOrEqual(2 * 1024)
 })
 
-test('days outside of the range are not visited, but for the one that it may begin in', async () => {
+test('days outside of the range are not visited, except the one in which it may begin', async () => {
   const rowsOfDay = new Map(Array.from({ length: 100 }, (_, nth) => [nth * 10, 1]))
   for (const direction of ['desc', 'asc'] as const) {
     const store = fakeStore(rowsOfDay)
@@ -100,7 +99,7 @@ test('days outside of the range are not visited, but for the one that it may beg
   }
 })
 
-test('a range that begins with a listed day has it once', async () => {
+test('a range that begins with a listed day visits it once', async () => {
   for (const direction of ['desc', 'asc'] as const) {
     const range = keyRangeOf({ fromNs: 500n * dayNs, toNs: undefined }, source.unitNs, direction, undefined)!
     const found = await numbers(fakeStore(new Map([499, 500, 501].map(day => [day, 1]))), { range, direction })
@@ -108,13 +107,13 @@ test('a range that begins with a listed day has it once', async () => {
   }
 })
 
-test('a channel without days is asked nothing more', async () => {
+test('a channel without days takes no more requests', async () => {
   const store = fakeStore(new Map())
   expect(await numbers(store, {})).toEqual([])
   expect(store.requests).toBe(1)
 })
 
-test('where rows are large, pages have fewer of them', async () => {
+test('if rows are large, pages have fewer of them', async () => {
   const rowsOfDay = new Map([1, 2, 3].map(day => [day, 300]))
   const columns = ['nth', 'payload']
   const large = fakeStore(rowsOfDay, 'x'.repeat(256 * 1024))

@@ -4,8 +4,7 @@ import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openInfluxdbReader } from '../../../readers/influxdb/reader.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
-import { type Connection, openConnection } from '../../../sinks/influxdb/connection.ts'
-import { fluxText } from '../../../sinks/influxdb/flux.ts'
+import { type Connection, fluxText, openConnection } from '../../../sinks/influxdb/connection.ts'
 import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
 import { type InfluxSite, openSite, optionsFor } from './site.ts'
@@ -13,7 +12,7 @@ import { type InfluxSite, openSite, optionsFor } from './site.ts'
 const signal = new AbortController().signal
 
 /** All that a reader can be asked. */
-const questions: Readonly<Record<string, (reader: Reader, signal: AbortSignal) => Promise<unknown>>> = {
+const queries: Readonly<Record<string, (reader: Reader, signal: AbortSignal) => Promise<unknown>>> = {
   read: (reader, signal) => reader.read(pageQuery(), signal),
   count: (reader, signal) => reader.count(pageQuery(), 100, signal),
   latest: (reader, signal) => reader.latest(pageQuery(), signal),
@@ -21,7 +20,7 @@ const questions: Readonly<Record<string, (reader: Reader, signal: AbortSignal) =
   formats: (reader, signal) => reader.formats(formatsQuery(), signal),
 }
 
-/** A question of ours that Flux works at for minutes. */
+/** A query of ours that Flux works at for minutes. */
 const minutes = `import g "generate"\ng.from(start: 1970-01-01T00:00:00Z, stop: 1970-01-02T00:00:00Z, count: 60000000, fn: (n) => n) |> map(fn: (r) => ({r with x: ${fluxText('x')}})) |> sum()`
 
 describeWithInflux('on a server', influx => {
@@ -29,35 +28,35 @@ describeWithInflux('on a server', influx => {
     let site: InfluxSite
     readerConformance(async () => (site = await openSite(influx)))
 
-    test('everything that the store was asked names a channel, each time', () => {
+    test('every query to the store contains a channel', () => {
       const sources = site.asked.flatMap(flux => flux.split('from(bucket: ').slice(1))
       expect(sources.length).toBeGreaterThan(1000)
       for (const source of sources) expect(source.split(' |> filter(fn: (r) => ')[2]).toMatch(/^r\["channel"\] == "/)
     })
   })
 
-  describe('where the server fails', () => {
+  describe('if the server fails', () => {
     let site: InfluxSite
     beforeAll(async () => {
       site = await openSite(influx)
     })
     afterAll(() => site.close())
 
-    test('a server that is away is a store that cannot answer, and one that is back answers', { timeout: 60_000 }, async () => {
+    test('a server that is down makes the store unavailable, until it is back', { timeout: 60_000 }, async () => {
       await site.reader.check()
       await influx.kill()
-      for (const ask of Object.values(questions)) await expect(ask(site.reader, signal)).rejects.toBeInstanceOf(StoreUnavailableError)
+      for (const ask of Object.values(queries)) await expect(ask(site.reader, signal)).rejects.toBeInstanceOf(StoreUnavailableError)
       await expect(site.reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
       await influx.restart()
       await expect.poll(() => site.reader.check()).toBeUndefined()
       expect(await site.reader.read(pageQuery(), signal)).toEqual([])
     })
 
-    test('a silent server holds nobody: a caller that goes away is let go, with its own reason', { timeout: 60_000 }, async () => {
+    test('a silent server does not block a query: it ends with the reason of its caller', { timeout: 60_000 }, async () => {
       await site.reader.check()
       influx.pause()
       try {
-        for (const ask of Object.values(questions)) {
+        for (const ask of Object.values(queries)) {
           const going = new AbortController()
           const reason = new Error('gone')
           const asked = ask(site.reader, going.signal)
@@ -70,7 +69,7 @@ describeWithInflux('on a server', influx => {
       }
     })
 
-    test('a server that says nothing in the time of a question is a store that cannot answer', { timeout: 60_000 }, async () => {
+    test('a server that is silent for the time of a query makes the store unavailable', { timeout: 60_000 }, async () => {
       const reader = openInfluxdbReader({ connection: site.connection, options: { queryTimeoutMs: 500 } })
       influx.pause()
       try {
@@ -81,7 +80,7 @@ describeWithInflux('on a server', influx => {
       }
     })
 
-    test('a question that a living server has not answered in its time is told to ask for less', async () => {
+    test('a query that a live server has not answered in time is too large', async () => {
       const endless: Connection = {
         ...site.connection,
         async *query(_flux, ended) {
@@ -91,14 +90,14 @@ describeWithInflux('on a server', influx => {
         },
       }
       const reader = openInfluxdbReader({ connection: endless, options: { queryTimeoutMs: 500 } })
-      for (const ask of Object.values(questions)) {
+      for (const ask of Object.values(queries)) {
         const refused = expect(ask(reader, signal)).rejects
         await refused.toBeInstanceOf(QueryTooLargeError)
       }
-      await expect(questions['read']!(reader, signal)).rejects.toThrow(/ask for less by name, publisher, from and to/)
+      await expect(queries['read']!(reader, signal)).rejects.toThrow(/narrow it with name, publisher, from or to/)
     })
 
-    test('so is one that takes too long while every connection has a question that takes long', { timeout: 30_000 }, async () => {
+    test('so is one that takes too long while every connection is busy', { timeout: 30_000 }, async () => {
       const connection = await openConnection({ ...site.options, requestsInFlight: 1 }, 'test')
       const ending = new AbortController()
       const long = Array.from({ length: 4 }, async () => {
@@ -112,11 +111,11 @@ describeWithInflux('on a server', influx => {
       await connection.close()
     })
 
-    test('a wrong token is an error that says so, and holds no token', async () => {
+    test('a wrong token is an error that says so, without the token', async () => {
       const options = { ...site.options, token: 'not-the-token' }
       const connection = await openConnection(options, 'test')
       const reader = openInfluxdbReader({ connection, options })
-      for (const ask of [...Object.values(questions), (one: Reader) => one.check()]) {
+      for (const ask of [...Object.values(queries), (one: Reader) => one.check()]) {
         const error = await ask(reader, signal).then(
           () => undefined,
           (thrown: unknown) => thrown as Error,
@@ -128,12 +127,12 @@ describeWithInflux('on a server', influx => {
       await connection.close()
     })
 
-    test('before the first writer there is no bucket, which the error says; and no read makes one', async () => {
+    test('before the first writer there is no bucket, and the error says so; reads create none', async () => {
       const options = optionsFor(influx, 'not-made-yet')
       const connection = await openConnection(options, 'test')
       const reader = openInfluxdbReader({ connection, options })
       const before = await site.names()
-      for (const ask of [...Object.values(questions), (one: Reader) => one.check()]) {
+      for (const ask of [...Object.values(queries), (one: Reader) => one.check()]) {
         await expect(ask(reader, signal)).rejects.toThrow(/start a writer/)
         await expect(ask(reader, signal)).rejects.toBeInstanceOf(StoreUnavailableError)
       }
@@ -141,7 +140,7 @@ describeWithInflux('on a server', influx => {
       await connection.close()
     })
 
-    test('what a caller that has gone was asking for ends at the server', { timeout: 20_000 }, async () => {
+    test('when a caller goes away, its query ends on the server', { timeout: 20_000 }, async () => {
       const running = async (): Promise<number> => {
         const text = await (await fetch(`${influx.url}/metrics`)).text()
         return [...text.matchAll(/^qc_(?:executing|compiling|queueing)_active\{[^}]*\} (\S+)$/gm)].reduce(

@@ -1,16 +1,15 @@
 // What the InfluxDB reader asks: the channel in every part of it, and texts of strangers as literals alone.
 
+import { createFluxTableColumn, createFluxTableMetaData } from '@influxdata/influxdb-client'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Finder, searchOf } from '../../../readers/influxdb/finders.ts'
-import { fluxCompared } from '../../../readers/influxdb/flux-number.ts'
 import { openInfluxdbReader } from '../../../readers/influxdb/reader.ts'
-import { selectRows } from '../../../readers/influxdb/select.ts'
-import type { Comparator, PageQuery, Selection } from '../../../readers/query.ts'
-import type { Answer } from '../../../sinks/influxdb/annotated-csv.ts'
-import type { Connection } from '../../../sinks/influxdb/connection.ts'
-import { fluxText } from '../../../sinks/influxdb/flux.ts'
+import { type Finder, fluxCompared, searchOf, selectRows } from '../../../readers/influxdb/select.ts'
+import type { Comparator, Filter, PageQuery } from '../../../readers/reader.ts'
+import { type Answer, type Connection, fluxText } from '../../../sinks/influxdb/connection.ts'
+import { encode } from '../../../sinks/influxdb/encode.ts'
 import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
+import { batchOf, fullRecord } from '../../sinks/batches.ts'
 
 const signal = new AbortController().signal
 
@@ -28,7 +27,7 @@ const texts = {
   unit: optional(hostile),
   stringValue: optional(hostile),
 }
-const selections: fc.Arbitrary<Partial<Selection>> = fc.record({
+const filters: fc.Arbitrary<Partial<Filter>> = fc.record({
   ...texts,
   value: optional(fc.record({ comparator, number: fc.double({ noNaN: true, noDefaultInfinity: true }) })),
   boolValue: optional(fc.boolean()),
@@ -36,7 +35,7 @@ const selections: fc.Arbitrary<Partial<Selection>> = fc.record({
   fromNs: optional(fc.bigInt(-(2n ** 60n), 2n ** 60n)),
   toNs: optional(fc.bigInt(-(2n ** 60n), 2n ** 60n)),
 })
-const documentSelections: fc.Arbitrary<Partial<Selection>> = fc.record({
+const documentFilters: fc.Arbitrary<Partial<Filter>> = fc.record({
   format: hostile.filter(text => text !== 'messages'),
   publisher: texts.publisher,
   subtopic: texts.subtopic,
@@ -48,26 +47,26 @@ const documentSelections: fc.Arbitrary<Partial<Selection>> = fc.record({
   fromNs: optional(fc.bigInt(-(2n ** 60n), 2n ** 60n)),
 })
 
-/** A connection that remembers what it was asked. Where a question's range has the microsecond 5, it answers with a line of hostile tags. */
+/** A connection that remembers what it was asked. Where a query's range has the microsecond 5, it answers with a line of hostile tags. */
 function answeringConnection(asked: string[]): Connection {
   const names = ['result', '_time', '_value', '_field', 'publisher', 'subtopic', 'name', 'unit']
-  const columns = { types: names.map(() => 'string'), places: new Map(names.map((name, place) => [name, place])) }
+  const tableMeta = createFluxTableMetaData(names.map(label => createFluxTableColumn({ label, dataType: 'string' })))
   return {
     bucket: 'b',
     query(flux: string): Answer {
       asked.push(flux)
       const result = flux.includes('aggregateWindow') ? 'count' : '0'
-      const cells = [result, '1970-01-01T00:00:00.000005Z', '1', '/position', '") |> drop() //', '\\"', '${r.x}', '']
+      const values = [result, '1970-01-01T00:00:00.000005Z', '1', '/position', '") |> drop() //', '\\"', '${r.x}', '']
       const [, start, stop] = /start: time\(v: (-?\d+)\), stop: time\(v: (-?\d+)\)/.exec(flux)!
       return (async function* () {
-        if (BigInt(start!) <= 5_000n && BigInt(stop!) > 5_000n) yield [{ columns, cells }]
+        if (BigInt(start!) <= 5_000n && BigInt(stop!) > 5_000n) yield [{ tableMeta, values }]
       })()
     },
     ask: async () => ({ buckets: [] }),
   } as unknown as Connection
 }
 
-async function everyQuestion(some: Partial<PageQuery>): Promise<string[]> {
+async function everyQuery(some: Partial<PageQuery>): Promise<string[]> {
   const asked: string[] = []
   const reader = openInfluxdbReader({ connection: answeringConnection(asked), options: { queryTimeoutMs: 30_000 } })
   const query = pageQuery({ channel: 'c', ...some })
@@ -81,16 +80,21 @@ async function everyQuestion(some: Partial<PageQuery>): Promise<string[]> {
   return asked
 }
 
-test('every part of every question names the channel, and a measurement or the position', async () => {
+const literal = /"(?:[^"\\]|\\.)*"/gs
+
+test('every part of every query contains the channel, and a measurement or the position', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.oneof(selections, documentSelections), hostile, async (some, channel) => {
-      for (const flux of await everyQuestion({ ...some, channel })) {
-        const sources = flux.split('from(bucket: ').slice(1)
+    fc.asyncProperty(fc.oneof(filters, documentFilters), hostile, async (some, channel) => {
+      for (const flux of await everyQuery({ ...some, channel })) {
+        const literals: string[] = []
+        const plain = flux.replaceAll(literal, one => `"${literals.push(one) - 1}"`)
+        const whole = (part: string): string => part.replaceAll(/"(\d+)"/g, (_all, at: string) => literals[Number(at)]!)
+        const sources = plain.split('from(bucket: ').slice(1)
         expect(sources.length).toBeGreaterThan(0)
         for (const source of sources) {
           const [, measurement, series] = source.split(' |> filter(fn: (r) => ')
-          expect(measurement).toMatch(/^r\._measurement == "|^r\["_field"\] == "\/position"/)
-          expect(series!.startsWith(`r["channel"] == ${fluxText(channel)}`)).toBe(true)
+          expect(whole(measurement!)).toMatch(/^r\._measurement == "|^r\["_field"\] == "\/position"/)
+          expect(whole(series!).startsWith(`r["channel"] == ${fluxText(channel)}`)).toBe(true)
         }
       }
     }),
@@ -99,27 +103,25 @@ test('every part of every question names the channel, and a measurement or the p
 })
 
 /** With other values of the same filters. */
-function withOthers(some: Partial<Selection>, text: string): Partial<Selection> {
+function withOthers(some: Partial<Filter>, text: string): Partial<Filter> {
   const other = <Value>(value: Value): Value | string | undefined => (value === undefined ? undefined : text)
   return {
     ...some,
-    ...Object.fromEntries(Object.keys(texts).map(name => [name, other(some[name as keyof Selection])])),
+    ...Object.fromEntries(Object.keys(texts).map(name => [name, other(some[name as keyof Filter])])),
   }
 }
 
-const literal = /"(?:[^"\\]|\\x[0-9a-f]{2})*"/g
-
-test('the text of a stranger changes a literal and nothing else', async () => {
+test('untrusted text changes only a literal', async () => {
   await fc.assert(
-    fc.asyncProperty(selections, hostile, async (some, text) => {
-      const shapes = async (given: Partial<Selection>) => (await everyQuestion(given)).map(flux => flux.replaceAll(literal, '"…"'))
+    fc.asyncProperty(filters, hostile, async (some, text) => {
+      const shapes = async (given: Partial<Filter>) => (await everyQuery(given)).map(flux => flux.replaceAll(literal, '"…"'))
       expect(await shapes(withOthers(some, text))).toEqual(await shapes(withOthers(some, 'x')))
     }),
     { numRuns: 200 },
   )
 })
 
-test('rows are read by the tags of the row that was found, an absent tag by its absence', () => {
+test('rows are read by the tags of the row that was found, a missing tag by its absence', () => {
   const tags = { publisher: 'p', subtopic: '', name: 'n"', unit: '' }
   const flux = selectRows('b', pageQuery({ channel: 'c' }), [{ startUs: 5, endUs: 6, tags }])
   expect(flux).toContain(
@@ -127,7 +129,20 @@ test('rows are read by the tags of the row that was found, an absent tag by its 
   )
 })
 
-test('a number is a literal of all its digits, with a sign before it only where Flux compares', () => {
+test('each text of a record is asked for by its name: one that is empty or has a line end would come back changed', () => {
+  const { value: _value, ...others } = fullRecord
+  const records = [
+    { ...others, stringValue: 'x' },
+    { ...others, dataValue: Uint8Array.of(1) },
+  ]
+  const written = Buffer.from(encode(batchOf(0, 1, [{ offset: 0, records }]), [1]).lines.bytes).toString()
+  const texts = new Set([...written.matchAll(/[ ,](\w+)="/g)].map(([, field]) => field!))
+  expect([...texts].sort()).toEqual(expect.arrayContaining(['dataValue', 'protocol', 'stringValue']))
+  const flux = selectRows('b', pageQuery({ channel: 'c' }), [{ startUs: 5, endUs: 6 }])
+  expect([...texts].filter(field => !flux.includes(`r._field == ${fluxText(field)}`))).toEqual([])
+})
+
+test('a number is a literal of all its digits, with a sign only where Flux compares', () => {
   expect(fluxCompared('eq', 5e-324).filter).toMatch(/== 0\.0{323}5\)$/)
   expect(fluxCompared('lt', -1.5)).toEqual({
     filter: ' |> filter(fn: (r) => r._value < 0.0)',
@@ -143,9 +158,9 @@ test('a number is a literal of all its digits, with a sign before it only where 
   )
 })
 
-const finders = (some: Partial<Selection>): readonly Finder[] => searchOf(pageQuery(some)).finders
+const finders = (some: Partial<Filter>): readonly Finder[] => searchOf(pageQuery(some)).finders
 
-test('a field of a payload is looked for in every type that has the asked text', () => {
+test('a field of a payload is searched in every type that has the text', () => {
   const types = (text: string) =>
     finders({ format: 'f', payload: [{ path: ['a', 'b'], text }] }).map(({ filter }) => filter.slice(' |> filter(fn: (r) => '.length))
   expect(types('x')).toEqual(['r._value == "x")'])
@@ -156,13 +171,13 @@ test('a field of a payload is looked for in every type that has the asked text',
   expect(finders({ format: 'f', payload: [{ path: ['a', 'b'], text: 'x' }] })[0]!.field).toBe('a/b')
 })
 
-test('a key that no document has in this store is looked for nowhere', async () => {
+test('a key that no document can have in this store is not searched', async () => {
   for (const path of [['a/b'], ['a', ''], ['/position']]) {
     const payload = [
       { path: ['b'], text: '1' },
       { path, text: '1' },
     ]
     expect(finders({ format: 'f', payload })).toEqual([])
-    expect(await everyQuestion({ format: 'f', payload })).toEqual([])
+    expect(await everyQuery({ format: 'f', payload })).toEqual([])
   }
 })

@@ -5,15 +5,14 @@ import { Value } from 'typebox/value'
 import { expect } from 'vitest'
 import { type ReaderStoreOptions, readerStoreOptions } from '../../../readers/influxdb/options.ts'
 import { openInfluxdbReader } from '../../../readers/influxdb/reader.ts'
-import { cell } from '../../../sinks/influxdb/annotated-csv.ts'
-import { type Connection, openConnection } from '../../../sinks/influxdb/connection.ts'
-import { fluxFrom } from '../../../sinks/influxdb/flux.ts'
+import { type Connection, cell, fluxFrom, openConnection } from '../../../sinks/influxdb/connection.ts'
 import { type SinkOptions, sinkOptions } from '../../../sinks/influxdb/options.ts'
 import { openSink } from '../../../sinks/influxdb/sink.ts'
 import { flatten } from '../../../transformers/json/flatten.ts'
 import { unflatten } from '../../../transformers/json/unflatten.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import type { Influx } from '../../servers/influx.ts'
 
 export interface InfluxSite extends ReaderSite {
@@ -38,8 +37,8 @@ export async function openSite(influx: Influx, given: Partial<ReaderStoreOptions
   const options = { ...optionsFor(influx, `test-${randomUUID().slice(0, 8)}`), ...given }
   const forSink: SinkOptions = { ...(Value.Default(sinkOptions, {}) as SinkOptions), url: options.url, token: options.token }
   const direct = await openConnection(forSink, 'test')
-  const identity = { logName: 'messages', logId: 'log-1', writer: 'timeseries', acceptNewLog: false }
-  const sink = await openSink({ connection: direct, options: forSink, ...identity })
+  const identity = { logName: 'messages', logId: 'log-1', writer: 'timeseries' }
+  const sink = await withNumbers(openSink({ connection: direct, options: forSink, logs: [identity] }))
   const connection = await openConnection(options, 'test')
   const asked: string[] = []
   let lines = 0
@@ -51,7 +50,7 @@ export async function openSite(influx: Influx, given: Partial<ReaderStoreOptions
       let characters = 0
       for await (const page of connection.query(flux, ended)) {
         lines += page.length
-        for (const { cells } of page) for (const text of cells) characters += text.length
+        for (const { values } of page) for (const text of values) characters += text.length
         charactersMax = Math.max(charactersMax, characters)
         yield page
       }

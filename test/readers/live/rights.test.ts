@@ -25,7 +25,7 @@ async function watched(access: FakeAccess): Promise<() => EndReason | undefined>
   return () => stream.ended()
 }
 
-test('in a reader process a stream goes on while changes are heard, also where the right cannot be asked for, and ends within 6 s of their silence', async () => {
+test('in a reader process a stream continues while changes arrive, also if permissions cannot be checked, and ends within 6 s without changes', async () => {
   let isHeard = true
   let heardMs = performance.now()
   const access = Object.assign(openFakeAccess(), { heardMs: () => (isHeard ? (heardMs = performance.now()) : heardMs) })
@@ -40,7 +40,7 @@ test('in a reader process a stream goes on while changes are heard, also where t
   expect(ended()).toBe('unavailable')
 })
 
-test('where no answer came it is asked again within about a second', async () => {
+test('a check without an answer is repeated within about a second', async () => {
   const access = Object.assign(openFakeAccess(), { heardMs: () => performance.now() })
   const ended = await watched(access)
   access.isAway = true
@@ -51,7 +51,7 @@ test('where no answer came it is asked again within about a second', async () =>
   expect(ended()).toBe('access_ended')
 })
 
-test('a change that concerns a stream ends it where the right cannot be asked for', async () => {
+test('a change that affects a stream ends it if its permission cannot be checked', async () => {
   const access = Object.assign(openFakeAccess(), { heardMs: () => performance.now() })
   const ended = await watched(access)
   access.isAway = true
@@ -63,7 +63,7 @@ test('a change that concerns a stream ends it where the right cannot be asked fo
   expect(ended()).toBe('unavailable')
 })
 
-test('after missed changes a hundred questions are asked at a time, and those of a change come first', async () => {
+test('after missed changes a hundred permissions are checked at a time, those with a change first', async () => {
   const access = openFakeAccess()
   const rights = watchRights(access, logger)
   const streams = Array.from({ length: 350 }, () => fakeStream())
@@ -99,7 +99,7 @@ test('after missed changes a hundred questions are asked at a time, and those of
   expect(access.listeners()).toBe(0)
 })
 
-test('in process, where each change is told, after a minute', async () => {
+test('in process, where each change is known, permissions are checked after a minute', async () => {
   const access = openFakeAccess()
   const asked = vi.spyOn(access, 'authorize')
   const ended = await watched(access)
@@ -111,7 +111,7 @@ test('in process, where each change is told, after a minute', async () => {
   expect(ended()).toBe('access_ended')
 })
 
-test('a right that ended while it was asked for is asked for once more', async () => {
+test('a permission that ended during its check is checked once more', async () => {
   const access = openFakeAccess()
   const answer = Promise.withResolvers<Awaited<ReturnType<typeof access.authorize>>>()
   const ask = vi.spyOn(access, 'authorize').mockReturnValueOnce(answer.promise)

@@ -1,15 +1,15 @@
-// A live stream over HTTP: who reads what, what a wrong question is answered, and where a client that comes back goes on.
+// A live stream over HTTP: who reads what, what a wrong request is answered, and where a client that comes back goes on.
 
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { openapiRoutes } from '../../../config/http/openapi.ts'
-import { createServer } from '../../../config/http/server.ts'
 import { createLogger } from '../../../config/logger.ts'
+import { openapiRoutes } from '../../../http/openapi/openapi.ts'
+import { createServer } from '../../../http/server.ts'
 import { LiveUnavailableError } from '../../../pipeline/live/messages.ts'
 import { liveRoutes } from '../../../readers/live/routes.ts'
 import { channel, foreign, openFakeAccess, otherThing, owner, serveLive, stranger, thing } from './served-live.ts'
 
-test('the owner is given each record as it comes, as a page has it, with an id', async () => {
+test('the owner gets each record as it comes, in the form of a page, with an id', async () => {
   await using served = await serveLive()
   const client = await served.open()
   expect(client.headers.get('content-type')).toBe('text/event-stream')
@@ -40,7 +40,7 @@ test('a page of an allowed origin may follow a stream, and read why it may not',
   }
 })
 
-test('a thing is given what it published itself, and the same question by another thing is quiet', async () => {
+test("a thing gets what it published itself, and another thing's stream stays empty", async () => {
   await using served = await serveLive()
   const [own, other, asked] = await Promise.all([
     served.open('', thing),
@@ -53,6 +53,23 @@ test('a thing is given what it published itself, and the same question by anothe
   served.access.change({ kind: 'unheard' })
   await Promise.all([other.closed, asked.closed])
   expect([own.names(), other.names(), asked.names()]).toEqual([['a', 'b'], [], []])
+})
+
+test('a channel whose id is not a UUID is followed by who may read it, and goes on after its events', async () => {
+  await using served = await serveLive()
+  const own = 'plant/1. ü%2F'
+  served.access.rights.set(`owner ${own}`, { allowed: true, publisher: null, owner: 'administrator' })
+  const of = encodeURIComponent(own)
+  const client = await served.open('', owner, of)
+  await served.topic.append(0, 'plant', ['not-mine'])
+  await served.topic.append(0, own, ['a'])
+  await client.until(1)
+  expect(client.records.map(({ data }) => JSON.parse(data) as unknown)).toMatchObject([{ Channel: own, Name: 'a' }])
+  await served.topic.append(0, own, ['b'])
+  const again = await served.open('', { ...owner, 'last-event-id': client.records[0]!.lastEventId }, of)
+  await again.until(1)
+  expect(again.names()).toEqual(['b'])
+  expect((await served.get('', stranger, of)).status).toBe(403)
 })
 
 test('filters are those of a page', async () => {
@@ -78,15 +95,16 @@ test('filters are those of a page', async () => {
 
 const uuid = randomUUID()
 test.each<[what: string, status: number, sentence: RegExp, query: string, headers: Record<string, string>, of: string]>([
-  ['nobody', 401, /Authorization: Thing <key>.*Authorization: Bearer <token>/, '', {}, channel],
-  ['a key that is none', 401, /unknown thing key/, '', { authorization: 'Thing x' }, channel],
-  ['a token that is none, with a wrong question', 401, /not valid/, '?limit=1', { authorization: 'Bearer x' }, 'my-channel'],
+  ['a request without a credential', 401, /Authorization: Thing <key>.*Authorization: Bearer <token>/, '', {}, channel],
+  ['an unknown key', 401, /unknown thing key/, '', { authorization: 'Thing x' }, channel],
+  ['an invalid token, with a wrong request', 401, /is invalid/, '?limit=1', { authorization: 'Bearer x' }, 'my-channel'],
   ['a stranger', 403, /authorization over the entity/, '', stranger, channel],
   ['the owner of another channel', 403, /authorization over the entity/, '', owner, foreign],
   ['a channel that does not exist', 403, /authorization over the entity/, '', owner, uuid],
-  ['a stranger with a wrong question', 400, /limit/, '?limit=1', stranger, channel],
+  ['a stranger with a wrong request', 400, /limit/, '?limit=1', stranger, channel],
   ['a stranger with an id of no form', 400, /last-event-id/, '', { ...stranger, 'last-event-id': 'a b' }, channel],
-  ['a channel that is no UUID', 400, /\/path\/channel/, '', owner, 'my-channel'],
+  ['a channel that is no UUID', 403, /authorization over the entity/, '', owner, 'my-channel'],
+  ['a channel with a NUL', 400, /\/path\/channel/, '', owner, 'a%00b'],
   ...[
     'offset=1',
     'limit=1',
@@ -103,27 +121,20 @@ test.each<[what: string, status: number, sentence: RegExp, query: string, header
   ].map((query): [string, number, RegExp, string, Record<string, string>, string] => [
     query,
     400,
-    new RegExp(`/query/${query.split('=')[0]} is not known here`),
+    new RegExp(`/query/${query.split('=')[0]} is unknown`),
     `?${query}`,
     owner,
     channel,
   ]),
-  ['a number that is none', 400, /\/query\/v .*a number/, '?v=x', owner, channel],
-  ['a filter of SenML for documents', 400, /\/query\/name is of SenML/, '?format=weather&name=a', owner, channel],
-  ['a filter of documents for SenML', 400, /\/query\/payload.a is of JSON/, '?payload.a=1', owner, channel],
-  ['an escape that is none', 400, /\/query\/name has a % that begins no character/, '?name=%FF', owner, channel],
+  ['an invalid number', 400, /\/query\/v .*a number/, '?v=x', owner, channel],
+  ['a filter of SenML for documents', 400, /\/query\/name is for SenML/, '?format=weather&name=a', owner, channel],
+  ['a filter of documents for SenML', 400, /\/query\/payload.a is for JSON/, '?payload.a=1', owner, channel],
+  ['an invalid escape', 400, /\/query\/name has a % that does not start a UTF-8 character/, '?name=%FF', owner, channel],
   ['a stranger with such an escape', 400, /\/query\/name has a %/, '?name=%', stranger, channel],
-  ['nobody with such an escape', 401, /Authorization: Thing <key>/, '?name=%FF', {}, channel],
-  ['a parameter twice', 400, /\/query\/name.*more than once/, '?name=a&name=b', owner, channel],
+  ['no credential and such an escape', 401, /Authorization: Thing <key>/, '?name=%FF', {}, channel],
+  ['a parameter twice', 400, /\/query\/name.*is repeated/, '?name=a&name=b', owner, channel],
   ['JSON wanted', 406, /give text\/event-stream in Accept/, '', { ...owner, accept: 'application/json' }, channel],
-  [
-    'an id that is none of ours',
-    400,
-    /\/header\/last-event-id is no id of this stream/,
-    '',
-    { ...owner, 'last-event-id': 'abcd' },
-    channel,
-  ],
+  ['an invalid id', 400, /\/header\/last-event-id is not an id of this stream/, '', { ...owner, 'last-event-id': 'abcd' }, channel],
   ['an id that is too long', 400, /\/header\/last-event-id/, '', { ...owner, 'last-event-id': 'a'.repeat(10_001) }, channel],
 ])('%s is answered %i', async (_what, status, sentence, query, headers, of) => {
   await using served = await serveLive()
@@ -133,7 +144,7 @@ test.each<[what: string, status: number, sentence: RegExp, query: string, header
   expect([served.topic.openReaders, served.access.listeners()]).toEqual([0, 0])
 })
 
-test('with Last-Event-ID a stream goes on behind that record, also inside a message; an empty one is none', async () => {
+test('with Last-Event-ID a stream continues after that record, also inside a message; an empty one is ignored', async () => {
   await using served = await serveLive()
   const first = await served.open()
   await served.topic.append(0, channel, ['a', 'b', 'c'])
@@ -154,7 +165,7 @@ test('with Last-Event-ID a stream goes on behind that record, also inside a mess
   expect(now.names()).toEqual(['e'])
 })
 
-test('an id with more records than its message has goes on behind the message', async () => {
+test('an id with more records than its message has continues after the message', async () => {
   await using served = await serveLive()
   const first = await served.open()
   await served.topic.append(0, channel, ['a', 'b', 'c'])
@@ -165,7 +176,7 @@ test('an id with more records than its message has goes on behind the message', 
   expect(second.names()).toEqual(['d'])
 })
 
-test('a client that was sent no record yet goes on where it began', async () => {
+test('a client that got no record yet resumes where it started', async () => {
   await using served = await serveLive()
   const first = await served.open()
   await expect.poll(() => first.lastEventId()).not.toBe('')
@@ -176,16 +187,16 @@ test('a client that was sent no record yet goes on where it began', async () => 
   expect(second.names()).toEqual(['meanwhile'])
 })
 
-test("an id is of its reader: a thing cannot go on at the owner's", async () => {
+test("an id is valid for its reader only: a thing cannot resume at the owner's", async () => {
   await using served = await serveLive()
   const first = await served.open()
   await served.topic.append(0, channel, ['a'])
   await first.until(1)
   const answer = await served.get('', { ...thing, 'last-event-id': first.lastEventId() })
-  expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/is no id of this stream/)])
+  expect([answer.status, answer.text]).toEqual([400, expect.stringMatching(/is not an id of this stream/)])
 })
 
-test('where the log has deleted what lies behind the id, the event `lost` says so, and what is left follows', async () => {
+test('if the log has deleted what comes after the id, the event `lost` says so, and the rest follows', async () => {
   await using served = await serveLive()
   const first = await served.open()
   for (const name of ['a', 'b', 'c']) await served.topic.append(0, channel, [name])
@@ -198,7 +209,7 @@ test('where the log has deleted what lies behind the id, the event `lost` says s
   expect(served.told).toEqual(['opened', 'opened', 'lost'])
 })
 
-test('each stream is told when it opens, and why it ended', async () => {
+test('each stream is logged when it opens, and why it ended', async () => {
   await using served = await serveLive()
   const [left, other] = [await served.open(), await served.open('', thing)]
   left.leave()
@@ -209,11 +220,11 @@ test('each stream is told when it opens, and why it ended', async () => {
   await expect.poll(() => served.told).toEqual(['opened', 'opened', 'left', 'access_ended'])
 })
 
-test('while the log is away who comes is answered 503 with Retry-After; without a log, 404 that says what to set', async () => {
+test('while the log is down the answer is 503 with Retry-After; without a log, 404 that says what to set', async () => {
   await using served = await serveLive({}, { follow: () => Promise.reject(new LiveUnavailableError('away')) })
   const answer = await served.get()
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
-  expect(answer.text).toMatch(/cannot be followed now/)
+  expect(answer.text).toMatch(/the log is unavailable/)
   await using without = await serveLive({}, 'none')
   expect((await without.get('', {})).status).toBe(401)
   expect((await without.get('', stranger)).status).toBe(403)
@@ -221,7 +232,7 @@ test('while the log is away who comes is answered 503 with Retry-After; without 
   expect([none.status, none.text]).toEqual([404, expect.stringMatching(/SVC_LIVE_ENABLED=true/)])
 })
 
-test('HEAD and other methods are refused, and nothing is left open', async () => {
+test('HEAD and other methods are refused, and nothing stays open', async () => {
   await using served = await serveLive()
   const answer = await fetch(`${served.url}/channels/${channel}/messages/stream`, { method: 'HEAD', headers: owner })
   expect(answer.status).toBe(405)
@@ -234,7 +245,7 @@ test('it is described: its filters, the header, the media type and every error',
   openapiRoutes(app, { version: '1' })
   const options = { streamsMax: 1, streamsEachMax: 1, queueBytes: 65_536, heartbeatSeconds: 15 }
   const metrics = { opened: () => undefined, closed: () => undefined, lost: () => undefined }
-  await app.register(liveRoutes({ live: undefined, access: openFakeAccess(), placeKey: Buffer.alloc(32), options, metrics, logger }))
+  await app.register(liveRoutes({ live: undefined, access: openFakeAccess(), eventIdKey: Buffer.alloc(32), options, metrics, logger }))
   const answer = await app.inject({ url: '/openapi.json' })
   const { paths } = answer.json<{ paths: Record<string, { get: Record<string, unknown> }> }>()
   const operation = paths['/channels/{channel}/messages/stream']!.get as {

@@ -15,7 +15,7 @@ function rowsOf(batch: RecordBatch): LiveRow[] {
   return Array.from({ length: batch.rowCount }, (_, at) => rows.at(at)!)
 }
 
-test('SenML: each value of the fixture of readers', () => {
+test("SenML: each value of the readers' fixture", () => {
   const batch = new RecordBatch()
   records.appendTo(batch)
   const own = rowsOf(batch).filter(({ row }) => row.channel === records.rows[0]!.channel)
@@ -23,7 +23,7 @@ test('SenML: each value of the fixture of readers', () => {
   expect(own.map(row => row.json()).toSorted()).toEqual(messagesOf(records.answer).toSorted())
 })
 
-test.each(formats)('JSON: each document of the format %s of the fixture', format => {
+test.each(formats)("JSON: each document of the format %s of the readers' fixture", format => {
   const batch = new RecordBatch()
   documents.appendTo(batch)
   const channel = records.rows[0]!.channel
@@ -31,7 +31,7 @@ test.each(formats)('JSON: each document of the format %s of the fixture', format
   expect(rows.map(row => row.json()).toSorted()).toEqual(messagesOf(documentsAnswer(format)).toSorted())
 })
 
-test('the rows of a message are made once for all who ask, also while others ask for those of another one', () => {
+test('the rows of a message are made once for all followers, also while others need those of another one', () => {
   const rowsOfMessage = openRows()
   const batch = new RecordBatch()
   records.appendTo(batch)

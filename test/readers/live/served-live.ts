@@ -1,9 +1,9 @@
 // A live stream over HTTP for the tests of its route: who may read is made up and may change, the log is in memory.
 
 import type { AddressInfo } from 'node:net'
-import { createServer } from '../../../config/http/server.ts'
 import { createLogger } from '../../../config/logger.ts'
 import { type Access, type AccessChange, type AccessControl, AccessUnavailableError } from '../../../control-plane/client.ts'
+import { createServer } from '../../../http/server.ts'
 import type { LiveMessages } from '../../../pipeline/live/messages.ts'
 import type { LiveOptions } from '../../../readers/live/options.ts'
 import { liveRoutes } from '../../../readers/live/routes.ts'
@@ -20,7 +20,7 @@ export const otherThing = { authorization: 'Thing two' }
 export const stranger = { authorization: 'Bearer stranger' }
 
 export interface FakeAccess extends AccessControl {
-  /** By secret. A secret that is missing is none. */
+  /** By secret, or by secret and a channel. A secret that is missing is none. */
   readonly rights: Map<string, Access>
   isAway: boolean
   change(change: AccessChange): void
@@ -39,6 +39,8 @@ export function openFakeAccess(): FakeAccess {
     isAway: false,
     async authorize({ credential: { secret }, channel: asked }) {
       if (access.isAway) throw new AccessUnavailableError('it is away')
+      const ofChannel = access.rights.get(`${secret} ${asked}`)
+      if (ofChannel !== undefined) return ofChannel
       const right = access.rights.get(secret) ?? { allowed: false, reason: 'unauthenticated' }
       return right.allowed && asked !== channel ? { allowed: false, reason: 'forbidden' } : right
     },
@@ -80,7 +82,7 @@ export async function serveLive(
     liveRoutes({
       live: live === 'none' ? undefined : (live ?? own),
       access,
-      placeKey: Buffer.alloc(32, 9),
+      eventIdKey: Buffer.alloc(32, 9),
       options: { ...defaults, ...options },
       metrics: { opened: () => void told.push('opened'), closed: reason => void told.push(reason), lost: () => void told.push('lost') },
       logger,

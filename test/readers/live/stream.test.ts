@@ -4,10 +4,11 @@ import type { ServerResponse } from 'node:http'
 import { Writable } from 'node:stream'
 import { expect, test, vi } from 'vitest'
 import type { Follower, Following, LiveMessage } from '../../../pipeline/live/messages.ts'
-import { openPlaceTexts } from '../../../readers/live/place-text.ts'
+import { openEventIds } from '../../../readers/live/event-ids.ts'
 import { type LiveRow, openRows } from '../../../readers/live/rows.ts'
 import { openStream, type Stream } from '../../../readers/live/stream.ts'
 import type { DocumentRow } from '../../../readers/reader.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
 import { channel } from './served-live.ts'
 
@@ -47,16 +48,16 @@ function open(
     log,
     lost: false,
     start: given => void (follower = given),
-    place: () => ({ log, offsets: [0], partition: 0, rows: 0 }),
+    streamOffset: () => ({ log, offsets: [0], partition: 0, rows: 0 }),
     stop: () => void stops++,
   }
-  const selection = { channel, format: 'messages', payload: [], ...asked } as unknown as Parameters<typeof openStream>[0]['selection']
-  const placeTexts = openPlaceTexts(Buffer.alloc(32))
+  const filter = { channel, format: 'messages', payload: [], ...asked } as unknown as Parameters<typeof openStream>[0]['filter']
+  const eventIds = openEventIds(Buffer.alloc(32))
   const stream = openStream({
     following,
-    selection,
+    filter,
     isEmpty: false,
-    placeTexts,
+    eventIds,
     of: '',
     rowsOf,
     queueBytes,
@@ -70,7 +71,7 @@ function open(
 
 function messageOf(rows: number): LiveMessage {
   const batch = new RecordBatch()
-  batch.beginMessage({ partition: 0, offset: 5, channel, subtopic: '', publisher: 't', protocol: 'http' })
+  batch.beginMessage({ at: logPartition(0, 0), offset: 5, channel, subtopic: '', publisher: 't', protocol: 'http' })
   for (let index = 0; index < rows; index++) {
     batch.appendRecord(index, `n${index}-`, undefined, 0, ValueKind.string, Number.NaN, 'x'.repeat(recordBytes), Number.NaN, Number.NaN)
   }
@@ -80,7 +81,7 @@ function messageOf(rows: number): LiveMessage {
 
 const indexesIn = (text: string): number[] => [...text.matchAll(/"Name":"n(\d+)-"/g)].map(match => Number(match[1]))
 
-test('no more waits than the bound and one record; the rest is taken when there is room, and none twice', async () => {
+test('no more is buffered than the limit and one record; the rest is sent when there is room, and nothing twice', async () => {
   const { response, follower } = open()
   const message = messageOf(100)
   const taken = follower().take(message, 0, 100, [5])
@@ -88,44 +89,44 @@ test('no more waits than the bound and one record; the rest is taken when there 
   expect(taken).toBeLessThan(20)
   expect(response.writableLength).toBeLessThan(queueBytes + 2 * recordBytes)
   expect(follower().take(message, taken, 100, [5])).toBe(taken)
-  const waiting = follower().room()
+  const waiting = follower().space()
   expect(waiting).toBeInstanceOf(Promise)
   response.takeAll()
   await waiting
-  expect(follower().room()).toBeUndefined()
+  expect(follower().space()).toBeUndefined()
   let next = taken
   while (next < 100) {
     next = follower().take(message, next, 100, [5])
-    await follower().room()
+    await follower().space()
   }
   expect(indexesIn(response.taken)).toEqual(Array.from({ length: 100 }, (_, index) => index))
 })
 
-test('each record has the place behind it as its id, and the records that are taken together cost two seals', () => {
+test('each record has the place after it as its id, and records that are sent together need two encryptions', () => {
   const { response, follower } = open()
   response.takeAll()
   expect(follower().take(messageOf(9), 2, 7, [5])).toBe(7)
   expect(follower().take(messageOf(9), 7, 9, [5])).toBe(9)
   const ids = [...response.taken.matchAll(/^id: (.*)\ndata/gm)].map(match => match[1]!)
-  const placeTexts = openPlaceTexts(Buffer.alloc(32))
+  const eventIds = openEventIds(Buffer.alloc(32))
   const inside = [3, 4, 5, 6, 7, 8].map(rows => ({ log, offsets: [5], partition: 0, rows }))
-  expect(ids.map(id => placeTexts.decode(id, ''))).toEqual([...inside, { log, offsets: [6], partition: 0, rows: 0 }])
+  expect(ids.map(id => eventIds.decode(id, ''))).toEqual([...inside, { log, offsets: [6], partition: 0, rows: 0 }])
   expect(new Set(ids.map(id => id.split('.')[0])).size).toBe(3)
 })
 
-test('a client that goes away while it is waited for is not waited for any longer, and takes no more', async () => {
+test('a client that disconnects while the stream waits for it ends the wait, and gets nothing more', async () => {
   const { response, follower, stops } = open()
   follower().take(messageOf(100), 0, 100, [5])
-  const waiting = follower().room()
+  const waiting = follower().space()
   response.destroy()
   await waiting
   expect(stops()).toBe(1)
   expect(follower().take(messageOf(3), 0, 3, [5])).toBe(3)
-  expect(follower().room()).toBeUndefined()
+  expect(follower().space()).toBeUndefined()
   follower().lost()
 })
 
-test('an end stops what is read for it, says why once, and cuts off who does not take it', async () => {
+test('an end stops its reads, sends the reason once, and disconnects a client that does not read it', async () => {
   const { stream, response, follower, stops } = open()
   follower().take(messageOf(100), 0, 100, [5])
   const closed = new Promise(resolve => response.once('close', resolve))
@@ -137,7 +138,7 @@ test('an end stops what is read for it, says why once, and cuts off who does not
   expect(response.destroyed).toBe(true)
 })
 
-test('who takes long for what waits is not cut off while the connection moves, and is when it stands still', () => {
+test('a slow client is not disconnected while the connection makes progress, but when it stalls', () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const [slow, quick] = [open(), open()]
@@ -155,9 +156,9 @@ test('who takes long for what waits is not cut off while the connection moves, a
   }
 })
 
-test('a payload is parsed once, for all filters of all streams', () => {
+test('a payload is parsed once for all filters of all streams', () => {
   const batch = new RecordBatch()
-  batch.beginMessage({ partition: 0, offset: 5, channel, subtopic: 'a.weather', publisher: 't', protocol: 'http' })
+  batch.beginMessage({ at: logPartition(0, 0), offset: 5, channel, subtopic: 'a.weather', publisher: 't', protocol: 'http' })
   batch.appendDocument(0, 'weather', 0, 0, { d: { tmp: 21.5, hum: 3 } })
   batch.endMessage()
   const message = { batch, partition: 0, offset: 5 }
@@ -168,7 +169,7 @@ test('a payload is parsed once, for all filters of all streams', () => {
   Object.defineProperty(counted.row, 'payloadText', { get: () => (parsed++, payloadText) })
   const filter = (path: string[], text: string): object => ({ path, text })
   const both = { format: 'weather', payload: [filter(['d', 'tmp'], '21.5'), filter(['d', 'hum'], '3')] }
-  const streams = [both, both, { ...both, publisher: 'another' }].map(selection => open(selection, () => [counted]))
+  const streams = [both, both, { ...both, publisher: 'another' }].map(filter => open(filter, () => [counted]))
   for (const { follower, response } of streams) {
     response.takeAll()
     follower().take(message, 0, 1, [5])

@@ -15,7 +15,7 @@ test.each<[what: string, secret: string, headers: Record<string, string>, change
   ['the deletion of the channel', 'owner', owner, { kind: 'channel', channel }],
   ['a new password, or the deletion of the user', 'owner', owner, { kind: 'user', user: 'user' }],
   ['changes that went unheard', 'owner', owner, { kind: 'unheard' }],
-])('%s ends the stream at once, with a reason that tells nothing, and nothing more is sent', async (_what, secret, headers, change) => {
+])('%s ends the stream at once, with a reason that reveals nothing, and nothing more is sent', async (_what, secret, headers, change) => {
   await using served = await serveLive()
   const client = await served.open('', headers)
   await served.topic.append(0, channel, ['a'])
@@ -29,7 +29,7 @@ test.each<[what: string, secret: string, headers: Record<string, string>, change
   expect([served.topic.listeners, served.access.listeners()]).toEqual([0, 0])
 })
 
-test('a change that concerns others, or leaves the right, ends nothing', async () => {
+test('a change that affects others, or keeps the permission, ends nothing', async () => {
   await using served = await serveLive()
   const [own, other] = await Promise.all([served.open('', thing), served.open('', otherThing)])
   served.access.rights.delete('two')
@@ -44,7 +44,7 @@ test('a change that concerns others, or leaves the right, ends nothing', async (
   expect([own.named, other.named]).toEqual([[], []])
 })
 
-test('a key that is now that of another thing ends the stream', async () => {
+test('a key that now belongs to another thing ends the stream', async () => {
   await using served = await serveLive()
   const client = await served.open('', thing)
   served.access.rights.set('one', { allowed: true, publisher: 't2', owner: 'user' })
@@ -61,7 +61,7 @@ test('a token that expires ends the stream within about a second', async () => {
   expect(reasonOf(client)).toBe('access_ended')
 })
 
-test('where it cannot be known whether the right is there the stream ends, to be taken up again', async () => {
+test('if the permission cannot be checked the stream ends, and can be resumed', async () => {
   await using served = await serveLive()
   const client = await served.open()
   served.access.isAway = true
@@ -71,7 +71,7 @@ test('where it cannot be known whether the right is there the stream ends, to be
   expect((await served.get()).status).toBe(503)
 })
 
-test('more streams than there may be are answered 503, more of one reader 429, and room comes back', async () => {
+test('too many streams get 503, of one reader 429, and the end of one makes room', async () => {
   await using served = await serveLive({ streamsMax: 4, streamsEachMax: 2 })
   served.access.rights.set('three', { allowed: true, publisher: 't3', owner: 'neighbour' })
   served.access.rights.set('four', { allowed: true, publisher: 't4', owner: 'neighbour' })
@@ -87,7 +87,7 @@ test('more streams than there may be are answered 503, more of one reader 429, a
   await expect.poll(async () => (await openOrStatus(served)) as unknown).toBe(200)
 })
 
-test('one user with all their things has half of the streams at most, so that others find room', async () => {
+test('one user with all their things gets at most half of the streams, so that there is room for others', async () => {
   await using served = await serveLive({ streamsMax: 5, streamsEachMax: 2 })
   served.access.rights.set('neighbour', { allowed: true, publisher: null, owner: 'neighbour' })
   const own = await Promise.all([served.open('', thing), served.open('', otherThing), served.open('', owner)])
@@ -115,7 +115,7 @@ test('a client that goes away leaves nothing behind', async () => {
   await expect.poll(() => [served.topic.openReaders, served.topic.listeners, served.access.listeners()]).toEqual([0, 0, 0])
 })
 
-test('a heartbeat carries where the client is, past what was not for it', async () => {
+test("a heartbeat contains the client's position, also after messages that were not for it", async () => {
   await using served = await serveLive({ heartbeatSeconds: 1 })
   const client = await served.open('?name=none')
   await expect.poll(() => client.lastEventId()).not.toBe('')
@@ -158,7 +158,7 @@ async function appendLarge({ topic }: ServedLive): Promise<void> {
 }
 const largeNames = Array.from({ length: largeMessages }, (_, nth) => [`large-${nth}`, `small-${nth}`]).flat()
 
-test('a client that reads slowly gets every record once, and what waits for it is bounded', async () => {
+test('a slow client gets every record once, and its buffer is bounded', async () => {
   await using served = await serveLive({ queueBytes: 256 * 1024, heartbeatSeconds: 3_600 })
   const socket = await openUnread(served)
   await expect.poll(() => served.topic.listeners).toBe(1)
@@ -186,7 +186,7 @@ test('a client that reads slowly gets every record once, and what waits for it i
   socket.destroy()
 })
 
-test('a client that takes nothing from one heartbeat to the next is cut off', async () => {
+test('a client that reads nothing between two heartbeats is disconnected', async () => {
   await using served = await serveLive({ queueBytes: 16 * 1024, heartbeatSeconds: 1 })
   const socket = await openUnread(served)
   await expect.poll(() => served.topic.listeners).toBe(1)

@@ -3,15 +3,16 @@
 import * as fc from 'fast-check'
 import { Binary, BSON, Code, Decimal128, type Document, Double, Int32, Long, MaxKey, MinKey, ObjectId, Timestamp } from 'mongodb'
 import { expect, test } from 'vitest'
+import { canonicalPayload } from '../../../readers/answers/payload-json.ts'
 import { documentOf, recordOf } from '../../../readers/mongodb/rows.ts'
-import { canonicalPayload } from '../../../readers/payload-json.ts'
 import { encode } from '../../../sinks/mongodb/encode.ts'
 import { jsonText } from '../../../transformers/json/json-text.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { type JsonObject, RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
 
 /** The one row of the batch, in the bytes of a longer buffer, as the driver hands it over. */
 function rowOf(batch: RecordBatch): Buffer {
-  const [table] = encode(batch, 3).tables
+  const [table] = encode(batch, [3]).tables
   const { bytes, rowStart } = table!
   return Buffer.concat([Buffer.alloc(7, 0xff), bytes.subarray(rowStart[0], rowStart[1]), Buffer.alloc(7, 0xff)]).subarray(7, -7)
 }
@@ -23,7 +24,7 @@ const text = fc
 const double = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.constantFrom(0, -0, 5e-324, 1e308, -1e308, 2 ** 53 + 2))
 const origin = fc.record({ subtopic: text, publisher: text, protocol: text })
 
-test('a SenML record of any kind comes back equal, absent fields absent', () => {
+test('a SenML record of any kind is decoded unchanged, without missing fields', () => {
   const value = fc.oneof(
     fc.record({ kind: fc.constant(ValueKind.number), number: double }),
     fc.record({ kind: fc.constant(ValueKind.boolean), number: fc.constantFrom(0, 1) }),
@@ -45,11 +46,11 @@ test('a SenML record of any kind comes back equal, absent fields absent', () => 
   fc.assert(
     fc.property(record, ({ origin, value, index, offset, name, unit, timeUs, sum, updateTime }) => {
       const batch = new RecordBatch()
-      batch.beginMessage({ partition: 5, offset, channel: 'c', ...origin })
+      batch.beginMessage({ at: logPartition(0, 5), offset, channel: 'c', ...origin })
       const { kind, number = Number.NaN, content } = { number: undefined, content: undefined, ...value }
       batch.appendRecord(index, name, unit, timeUs, kind, number, content, sum ?? Number.NaN, updateTime ?? Number.NaN)
       batch.endMessage()
-      batch.cover(5, offset, offset + 1)
+      batch.cover(logPartition(0, 5), offset, offset + 1)
       expect(recordOf(rowOf(batch), 'c')).toStrictEqual({
         kind: 'senml',
         channel: 'c',
@@ -72,14 +73,14 @@ test('a SenML record of any kind comes back equal, absent fields absent', () => 
 
 function documentBatch(payload: JsonObject, createdUs = 1, restNs = 0): RecordBatch {
   const batch = new RecordBatch()
-  batch.beginMessage({ partition: 0, offset: 1, channel: 'c', subtopic: 'room', publisher: 'p', protocol: 'mqtt' })
+  batch.beginMessage({ at: logPartition(0, 0), offset: 1, channel: 'c', subtopic: 'room', publisher: 'p', protocol: 'mqtt' })
   batch.appendDocument(2, 'room', createdUs, restNs, payload)
   batch.endMessage()
-  batch.cover(0, 1, 2)
+  batch.cover(logPartition(0, 0), 1, 2)
   return batch
 }
 
-test('a JSON document comes back with every digit of it, to the nanosecond', () => {
+test('a JSON document is decoded with every digit, to the nanosecond', () => {
   const leaf = fc.oneof(fc.constant(null), fc.boolean(), text, double, fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }))
   const { payload } = fc.letrec<{ value: never; payload: JsonObject }>(tie => ({
     value: fc.oneof({ depthSize: 'small' }, leaf, fc.array(tie('value'), { maxLength: 4 }), tie('payload')) as fc.Arbitrary<never>,
@@ -99,7 +100,7 @@ test('a JSON document comes back with every digit of it, to the nanosecond', () 
   )
 })
 
-test("a device's keys that the driver reads as its own are keys", () => {
+test("a device's keys that the driver would interpret are ordinary keys", () => {
   const payload: JsonObject = { ref: { $ref: 'messages', $id: 1 }, long: { _bsontype: 'Long', low: 1, high: 2 }, $set: { a: 1 } }
   expect(documentOf(rowOf(documentBatch(payload)), 'c').payloadText).toBe(JSON.stringify(payload))
 })
@@ -130,7 +131,7 @@ const foreign: Document = {
   nested: { value: 7, time: 1 },
 }
 
-test('fields that an operator has added are passed over, whatever their type, and the order is any', () => {
+test('fields that an operator has added are skipped, whatever their type and order', () => {
   const found = { position: (1n << 56n) | 7n, index: 9, name: 'n', timeUs: 1_700_000_000_000_000, value: 1.5 }
   expect(recordOf(bytesOf({ ...foreign, value: new Double(1.5), ...row }), 'c')).toMatchObject(found)
   expect(recordOf(bytesOf({ value: 1.5, ...Object.fromEntries(Object.entries({ ...foreign, ...row }).toReversed()) }), 'c')).toMatchObject(
@@ -138,7 +139,7 @@ test('fields that an operator has added are passed over, whatever their type, an
   )
 })
 
-test('a number that an operator has corrected is that number, whatever its type', () => {
+test('a number that an operator has changed is that number, whatever its type', () => {
   expect(recordOf(bytesOf({ ...row, value: new Int32(-5), sum: Long.fromNumber(-6) }), 'c')).toMatchObject({ value: -5, sum: -6 })
   expect(recordOf(bytesOf({ ...row, value: 'text', boolValue: 1, dataValue: 'x', unit: 5 }), 'c')).toMatchObject({
     value: undefined,
@@ -148,7 +149,7 @@ test('a number that an operator has corrected is that number, whatever its type'
   })
 })
 
-test('what JSON has no form for is null', () => {
+test('a value that JSON cannot represent is null', () => {
   const payload = { ...foreign, none: Number.NaN, most: Infinity }
   const created = Long.fromNumber(1)
   const { payloadText } = documentOf(bytesOf({ ...row, created, payload }), 'c')
@@ -165,14 +166,14 @@ test('what JSON has no form for is null', () => {
 })
 
 test.each(['_id', 'publisher', 'subtopic', 'protocol', 'name', 'timeUs'])(
-  'a document without its %s is none of the sink, which is said',
+  'a document without its %s was not written by the sink, and the error says so',
   field => {
     const { [field]: _, ...rest } = row
     expect(() => recordOf(bytesOf(rest), 'c')).toThrow(/not written by sluice/)
   },
 )
 
-test('an _id of another length is none of the sink, and neither is a time that is a text', () => {
+test('an _id of another length was not written by the sink, and neither was a time that is a text', () => {
   expect(() => recordOf(bytesOf({ ...row, _id: new Binary(Buffer.alloc(11)) }), 'c')).toThrow(/_id of 12 bytes/)
   expect(() => recordOf(bytesOf({ ...row, timeUs: '1' }), 'c')).toThrow(/no time/)
   expect(() => documentOf(bytesOf(row), 'c')).toThrow(/no time/)

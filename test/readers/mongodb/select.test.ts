@@ -2,16 +2,24 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { type Json, parsePayload } from '../../../readers/answers/payload-json.ts'
 import { scalarText } from '../../../readers/matching.ts'
-import { payloadCondition } from '../../../readers/mongodb/payload-filter.ts'
-import { behind, type Filter, filterOf, orderOf, rowsWith, timeFieldOf, withNumber } from '../../../readers/mongodb/select.ts'
-import { type Json, parsePayload } from '../../../readers/payload-json.ts'
-import type { Selection } from '../../../readers/query.ts'
-import { rowIndexes } from '../../../sinks/mongodb/indexes.ts'
-import { rowIdOf } from '../../../sinks/mongodb/row-id.ts'
+import {
+  behind,
+  type Conditions,
+  conditionsOf,
+  orderOf,
+  payloadCondition,
+  rowsWith,
+  timeFieldOf,
+  withNumber,
+} from '../../../readers/mongodb/select.ts'
+import type { Filter } from '../../../readers/reader.ts'
+import { rowIdOf } from '../../../sinks/mongodb/bson.ts'
+import { rowIndexes } from '../../../sinks/mongodb/registry.ts'
 import { jsonText } from '../../../transformers/json/json-text.ts'
 import type { JsonValue } from '../../../transformers/record-batch.ts'
-import { selectionOf } from '../../conformance/reader/oracle.ts'
+import { filterOf } from '../../conformance/reader/oracle.ts'
 
 const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
 const hostile = fc.oneof(
@@ -19,7 +27,7 @@ const hostile = fc.oneof(
   fc.constantFrom('', '$where', '{"$ne":null}', '$gt', 'a.b', '\0', '__proto__', '_bsontype', 'x'.repeat(10_000)),
 )
 const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined })
-const selections = fc
+const filters = fc
   .record({
     channel: hostile,
     format: fc.constantFrom('messages', 'weather'),
@@ -36,7 +44,7 @@ const selections = fc
     dataValue: optional(fc.uint8Array()),
     payload: fc.array(fc.record({ path: fc.array(hostile, { minLength: 1, maxLength: 3 }), text: hostile }), { maxLength: 2 }),
   })
-  .map(some => selectionOf(some as Selection))
+  .map(some => filterOf(some as Filter))
 
 /** Names and operators, and how many of each; what they are given is taken out. Of a payload's path the keys are names. */
 function shapeOf(part: unknown): unknown {
@@ -45,12 +53,12 @@ function shapeOf(part: unknown): unknown {
   return Object.entries(part).map(([name, inside]) => [name, name === '$in' ? '?' : shapeOf(inside)])
 }
 
-/** The same filters with harmless texts; whether a unit is empty is another question. */
-function harmless(selection: Selection): Selection {
+/** The same filters with harmless texts; whether a unit is empty is another query. */
+function harmless(filter: Filter): Filter {
   const plain = (text: string | undefined): string | undefined => (text === undefined ? undefined : 'plain')
-  const { publisher, subtopic, protocol, name, unit, stringValue, payload } = selection
+  const { publisher, subtopic, protocol, name, unit, stringValue, payload } = filter
   return {
-    ...selection,
+    ...filter,
     channel: 'plain',
     publisher: plain(publisher),
     subtopic: plain(subtopic),
@@ -58,29 +66,29 @@ function harmless(selection: Selection): Selection {
     name: plain(name),
     unit: unit === '' ? '' : plain(unit),
     stringValue: plain(stringValue),
-    dataValue: selection.dataValue === undefined ? undefined : new Uint8Array(1),
+    dataValue: filter.dataValue === undefined ? undefined : new Uint8Array(1),
     payload: payload.map(({ path, text }) => ({ path, text: text === 'null' ? text : 'plain' })),
   }
 }
 
 const key = fc.record({ timeNs: int64, position: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), index: fc.nat() })
 
-test('no text of a stranger changes what the store is asked, and the channel is in every question', () => {
+test("untrusted text does not change the query's shape, and every query contains the channel", () => {
   fc.assert(
-    fc.property(selections, optional(key), fc.constantFrom('asc', 'desc'), (selection, after, direction) => {
-      const filter = filterOf(selection)
-      if (filter === undefined) return
-      const time = timeFieldOf(selection.format)
-      for (const of of [(one: Filter) => one, withNumber, (one: Filter) => behind(one, after, direction, time)]) {
-        expect(of(filter)).toMatchObject({ channel: { $eq: selection.channel } })
-        expect(shapeOf(of(filter))).toEqual(shapeOf(of(filterOf(harmless(selection))!)))
+    fc.property(filters, optional(key), fc.constantFrom('asc', 'desc'), (filter, after, direction) => {
+      const conditions = conditionsOf(filter)
+      if (conditions === undefined) return
+      const time = timeFieldOf(filter.format)
+      for (const of of [(one: Conditions) => one, withNumber, (one: Conditions) => behind(one, after, direction, time)]) {
+        expect(of(conditions)).toMatchObject({ channel: { $eq: filter.channel } })
+        expect(shapeOf(of(conditions))).toEqual(shapeOf(of(conditionsOf(harmless(filter))!)))
       }
-      expect(rowsWith(selection.channel, [])['channel']).toEqual({ $eq: selection.channel })
+      expect(rowsWith(filter.channel, [])['channel']).toEqual({ $eq: filter.channel })
     }),
   )
 })
 
-test('a key of a payload becomes a part of a name only where nothing can be meant by it but a key', () => {
+test('a key of a payload becomes part of a name only if it cannot mean anything else', () => {
   fc.assert(
     fc.property(fc.array(hostile, { minLength: 1, maxLength: 3 }), path => {
       const [name] = Object.keys(payloadCondition({ path, text: 'x' }) ?? {})
@@ -96,53 +104,53 @@ test('a key of a payload becomes a part of a name only where nothing can be mean
   })
 })
 
-test('half a surrogate pair is in no row, though the driver would ask for a character that may be', () => {
+test('half a surrogate pair is in no row, although the driver would query another character', () => {
   for (const some of [{ channel: '\ud800' }, { name: 'a\udc00' }, { payload: [{ path: ['\ud800'], text: 'x' }] }]) {
-    expect(filterOf(selectionOf({ channel: 'c', ...some }))).toBeUndefined()
+    expect(conditionsOf(filterOf({ channel: 'c', ...some }))).toBeUndefined()
   }
 })
 
 describe('times', () => {
-  const times = (some: Partial<Selection>): unknown => filterOf(selectionOf({ channel: 'c', ...some }))?.['timeUs']
+  const times = (some: Partial<Filter>): unknown => conditionsOf(filterOf({ channel: 'c', ...some }))?.['timeUs']
 
   test('bounds of records are the next whole microsecond, before 1970 and after', () => {
     expect(times({ fromNs: 1_001n, toNs: 2_000n })).toEqual({ $gte: 2n, $lt: 2n })
     expect(times({ fromNs: -1_999n, toNs: -1n })).toEqual({ $gte: -1n, $lt: 0n })
   })
 
-  test('bounds beyond what a row can have are no bounds, or leave nothing', () => {
+  test('bounds beyond all possible rows are ignored, or match nothing', () => {
     const beyond = 2n ** 63n
-    const nanoseconds = (some: Partial<Selection>): unknown => filterOf(selectionOf({ channel: 'c', format: 'weather', ...some }))
+    const nanoseconds = (some: Partial<Filter>): unknown => conditionsOf(filterOf({ channel: 'c', format: 'weather', ...some }))
     expect(nanoseconds({ fromNs: -beyond, toNs: beyond })).toEqual({ channel: { $eq: 'c' } })
     expect(nanoseconds({ fromNs: beyond })).toBeUndefined()
     expect(nanoseconds({ toNs: -beyond })).toBeUndefined()
     expect(nanoseconds({ fromNs: beyond - 1n })).toEqual({ channel: { $eq: 'c' }, created: { $gte: beyond - 1n } })
   })
 
-  test('behind a key the time bound is the narrower one, in both directions', () => {
+  test('after a key the narrower time bound is used, in both directions', () => {
     const after = { timeNs: 5_000n, position: 1n, index: 2 }
-    const from = (us: bigint): Filter => filterOf(selectionOf({ channel: 'c', fromNs: us * 1000n, toNs: 9_000n }))!
+    const from = (us: bigint): Conditions => conditionsOf(filterOf({ channel: 'c', fromNs: us * 1000n, toNs: 9_000n }))!
     expect(behind(from(7n), after, 'asc', 'timeUs')['timeUs']).toEqual({ $gte: 7n, $lt: 9n })
     expect(behind(from(3n), after, 'asc', 'timeUs')['timeUs']).toEqual({ $gte: 5n, $lt: 9n })
     expect(behind(from(3n), after, 'desc', 'timeUs')['timeUs']).toEqual({ $gte: 3n, $lt: 9n, $lte: 5n })
     expect(behind(from(3n), undefined, 'desc', 'timeUs')).toEqual(from(3n))
   })
 
-  test('of the very time of a key, rows up to its own are left out, in both directions', () => {
+  test('with the time of a key, rows up to the key are left out, in both directions', () => {
     const after = { timeNs: 5_000n, position: 1n, index: 2 }
-    const filter = filterOf(selectionOf({ channel: 'c' }))!
+    const conditions = conditionsOf(filterOf({ channel: 'c' }))!
     const passed = (operator: string): unknown => [{ timeUs: { $eq: 5n }, _id: { [operator]: rowIdOf(1n, 2) } }]
-    expect(behind(filter, after, 'desc', 'timeUs')['$nor']).toEqual(passed('$gte'))
-    expect(behind(filter, after, 'asc', 'timeUs')['$nor']).toEqual(passed('$lte'))
+    expect(behind(conditions, after, 'desc', 'timeUs')['$nor']).toEqual(passed('$gte'))
+    expect(behind(conditions, after, 'asc', 'timeUs')['$nor']).toEqual(passed('$lte'))
   })
 })
 
-test.each(['messages', 'weather'])('pages of %s lie in the order of an index, behind what they are asked by', format => {
+test.each(['messages', 'weather'])('pages of %s are in the order of an index, after the conditions on its first fields', format => {
   const time = timeFieldOf(format)
   const [ofChannel, ofPublisher] = rowIndexes(time).map(({ key }) => key)
-  const keyOf = (some: Partial<Selection>): unknown => {
-    const filter = filterOf(selectionOf({ channel: 'c', format, ...some }))!
-    return { ...Object.fromEntries(Object.keys(filter).map(name => [name, 1])), ...orderOf('desc', time) }
+  const keyOf = (some: Partial<Filter>): unknown => {
+    const conditions = conditionsOf(filterOf({ channel: 'c', format, ...some }))!
+    return { ...Object.fromEntries(Object.keys(conditions).map(name => [name, 1])), ...orderOf('desc', time) }
   }
   expect(keyOf({})).toEqual(ofChannel)
   expect(keyOf({ publisher: 'p' })).toEqual(ofPublisher)
@@ -150,7 +158,7 @@ test.each(['messages', 'weather'])('pages of %s lie in the order of an index, be
   expect(orderOf('asc', time)).toEqual(reversed)
 })
 
-test('a filter of a payload never keeps back what has the text', () => {
+test('the condition for a payload never excludes a row with the text', () => {
   const scalar: fc.Arbitrary<JsonValue> = fc.oneof(
     fc.boolean(),
     fc.string({ unit: 'binary' }).filter(text => text.isWellFormed()),

@@ -7,6 +7,7 @@ import { openMongodbReader } from '../../../readers/mongodb/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
 import { openSink } from '../../../sinks/mongodb/sink.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { identity, openOperator, optionsOf } from '../../sinks/mongodb/store.ts'
 
 export interface MongoSite extends ReaderSite {
@@ -33,7 +34,7 @@ export async function openSite(url: string, readerUrl = url, some: Partial<Reade
   await database.dropDatabase()
   const sinkOptions = optionsOf(url)
   const sinkConnection = await openConnection(sinkOptions, 'test')
-  const sink = await openSink({ connection: sinkConnection, options: sinkOptions, ...identity })
+  const sink = await withNumbers(openSink({ connection: sinkConnection, options: sinkOptions, logs: [identity] }))
   const options = readerOptionsOf(readerUrl, some)
   const connection = await openConnection(options, 'reader-test')
   const reader = openMongodbReader({ connection, options })

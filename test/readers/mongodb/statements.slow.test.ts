@@ -1,11 +1,12 @@
-// What reaches the server: only questions, each with the channel; and cursors that are closed when nobody reads on.
+// What reaches the server: only queries, each with the channel; and cursors that are closed when nobody reads on.
 
 import * as fc from 'fast-check'
 import type { CommandStartedEvent } from 'mongodb'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
-import { selectionOf } from '../../conformance/reader/oracle.ts'
+import { filterOf } from '../../conformance/reader/oracle.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { batchOf } from '../../sinks/batches.ts'
 import { type MongoSite, openSite } from './site.ts'
@@ -25,11 +26,11 @@ describeWithMongo('the statements of a reader', mongo => {
     site.connection.database.client.on('commandStarted', event => started.push(event))
     const batch = new RecordBatch()
     for (let offset = 0; offset < rowCount; offset++) {
-      batch.beginMessage({ partition: 0, offset, channel, subtopic: 'room', publisher: `p-${offset % 3}`, protocol: 'http' })
+      batch.beginMessage({ at: logPartition(0, 0), offset, channel, subtopic: 'room', publisher: `p-${offset % 3}`, protocol: 'http' })
       batch.appendRecord(0, 'n', undefined, offset, 1, offset, undefined, Number.NaN, Number.NaN)
       batch.endMessage()
     }
-    batch.cover(0, 0, rowCount)
+    batch.cover(logPartition(0, 0), 0, rowCount)
     await site.store(batch)
     const documents = Array.from({ length: rowCount }, (_, index) => ({ format: 'room', payload: { index, ' odd': 'x' } }))
     await site.store(batchOf(0, 1, [{ offset: 0, partition: 1, channel, documents }], 1))
@@ -38,7 +39,7 @@ describeWithMongo('the statements of a reader', mongo => {
 
   const commands = (): string[] => started.map(({ commandName }) => commandName)
 
-  test('each carries the channel, but for the look at the version, and at where a format lies', async () => {
+  test('each contains the channel, except those for the version and for the collection of a format', async () => {
     const text = fc.option(fc.constantFrom('p-1', 'room', '$where', '{"$ne":1}', '\0', 'x'), { nil: undefined })
     const timeNs = fc.option(fc.bigInt({ min: 0n, max: 3_000_000n }), { nil: undefined })
     const number = fc.double({ noNaN: true })
@@ -60,7 +61,7 @@ describeWithMongo('the statements of a reader', mongo => {
     started.length = 0
     await fc.assert(
       fc.asyncProperty(some, async filters => {
-        const query = pageQuery({ ...selectionOf({ channel }), ...(filters as object), limit: 3 })
+        const query = pageQuery({ ...filterOf({ channel }), ...(filters as object), limit: 3 })
         await site.reader.read(query, signal)
         await site.reader.read({ ...query, after: { timeNs: 1_000_000n, position: 1n, index: 1 } }, signal)
         await site.reader.count(query, 10, signal)
@@ -70,8 +71,8 @@ describeWithMongo('the statements of a reader', mongo => {
       }),
       { numRuns: 10, examples: [[{ format: 'messages' }], [{ format: 'room' }]] as never },
     )
-    const questions = new Set(['find', 'aggregate', 'getMore', 'killCursors'])
-    expect(commands().filter(name => !questions.has(name))).toEqual([])
+    const queries = new Set(['find', 'aggregate', 'getMore', 'killCursors'])
+    expect(commands().filter(name => !queries.has(name))).toEqual([])
     let withChannel = 0
     for (const { commandName, command } of started) {
       if (commandName === 'getMore' || commandName === 'killCursors') continue
@@ -101,7 +102,7 @@ describeWithMongo('the statements of a reader', mongo => {
     }
   })
 
-  test('the formats of a channel are a statement each, of as many rows as may be looked at', async () => {
+  test('the formats of a channel take one statement each, limited to the rows that may be examined', async () => {
     started.length = 0
     expect(await site.reader.formats(formatsQuery({ channel, rowsMax: 100 }), signal)).toMatchObject([
       { format: 'messages', subtopics: [{ subtopic: 'room', lastUs: rowCount - 1 }], hasMore: true },
@@ -116,17 +117,17 @@ describeWithMongo('the statements of a reader', mongo => {
 
   test('an exact count is one statement', async () => {
     started.length = 0
-    expect(await site.reader.count(selectionOf({ channel }), Number.MAX_SAFE_INTEGER - 1, signal)).toBe(rowCount)
+    expect(await site.reader.count(filterOf({ channel }), Number.MAX_SAFE_INTEGER - 1, signal)).toBe(rowCount)
     expect(commands()).toEqual(['aggregate'])
   })
 
-  test('all rows of a channel are walked by one statement, a batch at a time', async () => {
+  test('all rows of a channel are read by one statement, a batch at a time', async () => {
     started.length = 0
     await site.reader.aggregate(aggregateQuery({ channel, aggregation: 'count', intervalUs: 1_000_000 }), signal)
     expect(commands()).toEqual(['find', 'getMore', 'getMore'])
   })
 
-  test('the cursor of a page that is full is closed', async () => {
+  test('the cursor is closed when a page is full', async () => {
     started.length = 0
     const query = pageQuery({ channel, format: 'room', payload: [{ path: [' odd'], text: 'x' }], offset: 5, limit: 7 })
     const rows = await site.reader.read(query, signal)

@@ -41,7 +41,7 @@ describeWithMongo('a store', mongo => {
       (error: unknown) => error,
     )
 
-  test('before the first writer says that one has to be started, and answers once it is; nothing is made', async () => {
+  test('without a writer says that one has to be started, and answers afterwards; nothing is created', async () => {
     const reader = await openReader()
     for (const format of [senmlFormat, 'weather']) {
       const query = pageQuery({ channel, format })
@@ -69,7 +69,7 @@ describeWithMongo('a store', mongo => {
     expect(String(thrown)).toMatch(/later version/)
   })
 
-  test('has collections of others, too, which no format reads', async () => {
+  test('may have other collections, which no format reads', async () => {
     const site = await openSite(url)
     await operator
       .db()
@@ -82,7 +82,7 @@ describeWithMongo('a store', mongo => {
     await site.close()
   })
 
-  test('whose collection of a format was dropped has no rows of it', async () => {
+  test('with a dropped collection of a format has no rows of it', async () => {
     const site = await openSite(url)
     await site.store(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'room', payload: { a: 1 } }] }]))
     const query = pageQuery({ channel, format: 'room' })
@@ -93,14 +93,14 @@ describeWithMongo('a store', mongo => {
     await site.close()
   })
 
-  test('with a document that somebody else has put among the rows says so', async () => {
+  test('with a document of another program among the rows says so', async () => {
     const site = await openSite(url)
     await operator.db().collection('messages').insertOne({ channel, timeUs: 1n })
     await expect(site.reader.read(pageQuery({ channel }), signal)).rejects.toThrow(/not written by sluice/)
     await site.close()
   })
 
-  test('gives texts of 64 KB back, and payloads as long, in pages larger than a batch of MongoDB', async () => {
+  test('returns texts and payloads of 64 KB, in pages larger than a batch of MongoDB', async () => {
     const site = await openSite(url)
     const text = 'é"\\\n'.repeat(13_108)
     const records = Array.from({ length: 300 }, (_, nth) => ({ stringValue: `${nth} ${text}`, timeUs: nth }))
@@ -118,7 +118,7 @@ describeWithMongo('a store', mongo => {
     await site.close()
   })
 
-  test('whose numbers add up beyond a double gives that, and no error', async () => {
+  test('whose numbers add up beyond a double returns infinity, without an error', async () => {
     const site = await openSite(url)
     const records = [1e308, 1e308, 0].map((value, timeUs) => ({ value, timeUs }))
     await site.store(batchOf(0, 1, [{ offset: 0, records }]))
@@ -130,7 +130,7 @@ describeWithMongo('a store', mongo => {
   test.each([
     ['in the URL', (at: string) => at.replace('//', '//device:s3cret-word@'), {}],
     ['in the options', (at: string) => at, { user: 'device', password: 's3cret-word' }],
-  ])('that does not let the user in says so, without the password %s', async (_where, of, login) => {
+  ])('that refuses the login says so, without the password %s', async (_where, of, login) => {
     const reader = await openReader(of(url), login)
     for (const ask of [() => reader.read(pageQuery({ channel }), signal), () => reader.check()]) {
       const thrown = await thrownBy(ask())
@@ -140,7 +140,7 @@ describeWithMongo('a store', mongo => {
     }
   })
 
-  test('where nobody listens is away', async () => {
+  test('that does not listen is unavailable', async () => {
     const reader = await openReader('mongodb://device:s3cret-word@127.0.0.1:1/nowhere')
     const thrown = await thrownBy(reader.read(pageQuery({ channel }), signal))
     expect(thrown).toBeInstanceOf(StoreUnavailableError)

@@ -2,9 +2,9 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { parsePayload } from '../../../readers/answers/payload-json.ts'
 import { scalarText } from '../../../readers/matching.ts'
-import { parsePayload } from '../../../readers/payload-json.ts'
-import { scalarCandidates, wholeNumbersOf } from '../../../readers/postgres/payload-filter.ts'
+import { scalarCandidates, wholeNumbersOf } from '../../../readers/postgres/conditions.ts'
 
 /** As an answer shows the number that is stored with these digits. */
 function shown(digits: bigint): string {
@@ -21,7 +21,7 @@ const beyondInt64 = fc.oneof(
 )
 const signed = fc.tuple(beyondInt64, fc.boolean()).map(([one, isNegative]) => (isNegative ? -one - 1n : one))
 
-test('of a text the whole numbers between the least and the greatest have it, and no other', () => {
+test('exactly the whole numbers between the least and the greatest are printed as a text', () => {
   fc.assert(
     fc.property(signed, stored => {
       const text = shown(stored)
@@ -39,7 +39,7 @@ test('of a text the whole numbers between the least and the greatest have it, an
   )
 })
 
-test('within int64 a number has one text, and beyond it only the text that answers show', () => {
+test('an int64 is printed as one text, and a larger number only as answers print it', () => {
   for (const text of ['-9223372036854775808', '9223372036854775807', '0', '21.5', '-1e-7', '1000000000000000']) {
     expect([text, scalarCandidates(text), wholeNumbersOf(text)]).toEqual([text, [JSON.stringify(text), text], undefined])
   }

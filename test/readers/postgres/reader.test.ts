@@ -1,20 +1,18 @@
-// The PostgreSQL reader, embedded and on a server: what every reader promises, and what this one does beside.
+// The PostgreSQL reader, embedded: what every reader promises, and what this one does beside. On a server: `server.slow.test.ts`.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Database, DatabaseError } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import { type Database, DatabaseError } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
+import type { Statement } from '../../../readers/postgres/conditions.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
-import { selectBuckets, selectCount, selectLatest, selectPage } from '../../../readers/postgres/select.ts'
-import { selectFilled, selectSubtopics } from '../../../readers/postgres/select-formats.ts'
-import type { Statement } from '../../../readers/postgres/statement.ts'
-import type { PageQuery } from '../../../readers/query.ts'
-import { QueryTooLargeError, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
-import { tableStatements } from '../../../sinks/postgres/formats.ts'
+import { selectBuckets, selectCount, selectFilled, selectLatest, selectPage, selectSubtopics } from '../../../readers/postgres/select.ts'
+import { type PageQuery, QueryTooLargeError, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
+import { tableStatements } from '../../../sinks/postgres/registry.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
-import { openEmbeddedSite, openSite, type PostgresSite } from './site.ts'
+import { openEmbeddedSite, type PostgresSite } from './site.ts'
 
 const signal = new AbortController().signal
 
@@ -22,67 +20,7 @@ describe('embedded', () => {
   readerConformance(() => openEmbeddedSite())
 })
 
-describeWithPostgres('on a server', postgres => {
-  async function openServerSite(): Promise<PostgresSite> {
-    const url = await postgres.createDatabase()
-    return await openSite(
-      await openServer({ url, applicationName: 'reader-test', connectionsMax: 4, watchesClients: true, plansEach: true }),
-      async () => undefined,
-    )
-  }
-
-  describe('what every reader promises', () => {
-    readerConformance(openServerSite)
-  })
-
-  test('a statement whose caller goes away ends at the server', async () => {
-    const site = await openServerSite()
-    await site.database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-      SELECT now(), 'c', '', 'p', 'http', 'n', n, n, 0 FROM generate_series(1, 300000) AS n`)
-    const going = new AbortController()
-    const slow = `SELECT count(*) FROM messages AS one, messages AS other WHERE one.value < other.value`
-    const asked = site.database.query(slow, [], { signal: going.signal })
-    const running = async (): Promise<number> =>
-      Number(
-        (
-          await site.database.query<{ count: bigint }>(
-            "SELECT count(*) AS count FROM pg_stat_activity WHERE query = $1 AND state = 'active'",
-            [slow],
-          )
-        )[0]!.count,
-      )
-    await expect.poll(running).toBe(1)
-    going.abort(new Error('gone'))
-    await expect(asked).rejects.toThrow('gone')
-    await expect.poll(running, { timeout: 10_000 }).toBe(0)
-    await site.close()
-  })
-
-  test('a database in another time zone is read the same', async () => {
-    const url = await postgres.createDatabase()
-    const admin = await openServer({ url, applicationName: 'reader-test', connectionsMax: 1 })
-    const { pathname } = new URL(url)
-    await admin.execute(`ALTER DATABASE "${pathname.slice(1)}" SET timezone = 'Pacific/Auckland'`)
-    await admin.close()
-    const site = await openSite(await openServer({ url, applicationName: 'reader-test', connectionsMax: 4 }), async () => undefined)
-    await site.store(batchOf(0, 20, nth => Date.UTC(2026, 9, 31, 12 + nth) * 1000))
-    const rows = await readAll(site.reader, 'p')
-    expect(rows).toEqual(await readAll(site.reader, undefined))
-    expect(rows).toHaveLength(20)
-    await site.close()
-  })
-
-  test('a server that is away is a store that cannot answer, and one that is back answers', async () => {
-    const site = await openServerSite()
-    await postgres.restart('immediate')
-    await site.reader.check().catch((error: unknown) => expect(error).toBeInstanceOf(StoreUnavailableError))
-    await expect.poll(() => site.reader.check(), { timeout: 10_000 }).toBeUndefined()
-    expect((await readAll(site.reader, undefined)).length).toBe(0)
-    await site.close()
-  })
-})
-
-test('where nothing listens, the store cannot answer', async () => {
+test('if nothing listens, the store is unavailable', async () => {
   const database = await openServer({ url: 'postgres://u:p@127.0.0.1:1/x', applicationName: 'reader-test', connectionsMax: 1 })
   const reader = openPostgresReader({ database })
   await expect(reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
@@ -90,14 +28,14 @@ test('where nothing listens, the store cannot answer', async () => {
   await database.close()
 })
 
-describe('beside', () => {
+describe('in addition', () => {
   let site: PostgresSite
   beforeAll(async () => {
     site = await openEmbeddedSite()
   })
   afterAll(() => site.close())
 
-  test('before the first writer there is no schema, which the error says', async () => {
+  test('before the first writer there is no schema, and the error says so', async () => {
     const database = await openFreshEmbedded()
     const reader = openPostgresReader({ database })
     for (const format of [senmlFormat, 'weather']) {
@@ -109,12 +47,12 @@ describe('beside', () => {
     await database.close()
   })
 
-  test('a format whose table was dropped is looked up anew, and is listed where its table is there and may be read', async () => {
+  test('a format whose table was dropped is looked up again, and is listed if its table exists and may be read', async () => {
     const batch = new RecordBatch()
-    batch.beginMessage({ partition: 5, offset: 0, channel: 'd', subtopic: 'weather', publisher: 'p', protocol: 'http' })
+    batch.beginMessage({ at: logPartition(0, 5), offset: 0, channel: 'd', subtopic: 'weather', publisher: 'p', protocol: 'http' })
     batch.appendDocument(0, 'weather', 1_700_000_000_000_000, 0, { a: 1 })
     batch.endMessage()
-    batch.cover(5, 0, 1)
+    batch.cover(logPartition(0, 5), 0, 1)
     await site.store(batch)
     const query = pageQuery({ channel: 'd', format: 'weather', limit: 10 })
     expect(await site.reader.read(query, signal)).toHaveLength(1)
@@ -136,20 +74,20 @@ describe('beside', () => {
     expect(await site.reader.read(query, signal)).toEqual([])
   })
 
-  test('a sum beyond the range of a double is one in this process, and no error', async () => {
+  test('a sum beyond the range of a double is computed in this process, without an error', async () => {
     const batch = new RecordBatch()
     for (const [offset, value] of [1e308, 1e308, -1e308].entries()) {
-      batch.beginMessage({ partition: 6, offset, channel: 'sums', subtopic: '', publisher: 'p', protocol: 'http' })
+      batch.beginMessage({ at: logPartition(0, 6), offset, channel: 'sums', subtopic: '', publisher: 'p', protocol: 'http' })
       batch.appendRecord(0, 'n', undefined, 1_700_000_000_000_000 + offset, 1, value, undefined, Number.NaN, Number.NaN)
       batch.endMessage()
     }
-    batch.cover(6, 0, 3)
+    batch.cover(logPartition(0, 6), 0, 3)
     await site.store(batch)
     const { groups } = await site.reader.aggregate(aggregateQuery({ channel: 'sums', aggregation: 'sum' }), signal)
     expect(groups.map(({ value, count }) => [value, count])).toEqual([[expect.any(Number), 3]])
   })
 
-  test('such a sum takes no longer than one question may, however many rows there are', async () => {
+  test('such a sum takes no longer than one query may, however many rows there are', async () => {
     const overflow = new DatabaseError('value out of range: overflow', { sqlState: '22003', cause: undefined })
     const row = { position: 1n, index: 0, subtopic: '', publisher: 'p', protocol: 'http', name: 'n', unit: null, time_us: 0n, value: 1 }
     const database = {
@@ -165,7 +103,7 @@ describe('beside', () => {
     await expect(endless.aggregate(aggregateQuery({ aggregation: 'sum' }), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
   })
 
-  test('a statement that takes longer than one question may is told so', async () => {
+  test('a statement that takes longer than one query may is too large', async () => {
     const database = {
       ...site.database,
       query: () => site.database.query("DO $$ BEGIN RAISE EXCEPTION SQLSTATE '57014'; END $$"),
@@ -193,7 +131,7 @@ describe('of one publisher', () => {
   })
   afterAll(() => site.close())
 
-  test('the formats of a channel cost the newest rows of each, and others a look', async () => {
+  test('the formats of a channel cost the newest rows of each, and one look at each other format', async () => {
     const query = formatsQuery({ channel: 'busy', rowsMax: 500 })
     expect(await site.reader.formats(query, signal)).toMatchObject([{ format: senmlFormat, hasMore: true }])
     expect(await site.reader.formats({ ...query, rowsMax: 40_001 }, signal)).toMatchObject([{ format: senmlFormat, hasMore: false }])
@@ -224,7 +162,7 @@ describe('of one publisher', () => {
   }
   const valuesOf = (rows: readonly Row[]) => rows.map(row => (row.kind === 'senml' ? (row.value ?? 0) / 1000 : undefined))
 
-  test('nobody looks at the rows of others: page, count, newest and aggregation', async () => {
+  test('no rows of others are read: page, count, newest and aggregation', async () => {
     const bounds = { ...rare, fromNs: startNs + 10_000n * ns, toNs: startNs + 20_000n * ns }
     const page = pageQuery({ ...bounds, limit: 5 })
     const buckets = aggregateQuery({ ...bounds, aggregation: 'count', intervalUs: 86_400_000_000 })
@@ -246,7 +184,7 @@ describe('of one publisher', () => {
     expect(await passedOver(selectCount(pageQuery({ channel: 'busy', subtopic: 'x' }), undefined, 100))).toBeGreaterThan(30_000)
   })
 
-  test.each(['desc', 'asc'] as const)('a page far behind looks at nothing before it: %s', async direction => {
+  test.each(['desc', 'asc'] as const)('a page in the middle reads nothing before it: %s', async direction => {
     const after = { timeNs: startNs + 20_000n * ns, position: 20_000n, index: 0 }
     const query = pageQuery({ ...rare, limit: 5, direction, after })
     const expected = direction === 'desc' ? [19, 18, 17, 16, 15] : [21, 22, 23, 24, 25]
@@ -274,16 +212,4 @@ describe('of one publisher', () => {
 
 async function readAll(reader: Reader, publisher: string | undefined) {
   return await reader.read(pageQuery({ channel: 'c', publisher }), signal)
-}
-
-/** `count` records of publisher p on channel c, one a message. */
-function batchOf(partition: number, count: number, timeUs: (nth: number) => number): RecordBatch {
-  const batch = new RecordBatch()
-  for (let nth = 0; nth < count; nth++) {
-    batch.beginMessage({ partition, offset: nth, channel: 'c', subtopic: '', publisher: 'p', protocol: 'http' })
-    batch.appendRecord(0, 'n', undefined, timeUs(nth), 1, nth, undefined, Number.NaN, Number.NaN)
-    batch.endMessage()
-  }
-  batch.cover(partition, 0, count)
-  return batch
 }

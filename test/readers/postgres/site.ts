@@ -1,10 +1,11 @@
 // A PostgreSQL store with the sink's schema, and a reader over it.
 
 import { expect } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
+import type { Database } from '../../../database/database.ts'
 import { openPostgresReader, type PostgresReaderParts } from '../../../readers/postgres/reader.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 
 export interface PostgresSite extends ReaderSite {
@@ -19,14 +20,13 @@ export async function openSite(
   closed: () => Promise<unknown>,
   parts: Partial<PostgresReaderParts> = {},
 ): Promise<PostgresSite> {
-  const sink = await openSink({
-    database,
-    options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 },
-    writer: 'relational',
-    logName: 'messages',
-    logId: 'log-1',
-    acceptNewLog: false,
-  })
+  const sink = await withNumbers(
+    openSink({
+      database,
+      options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false },
+      logs: [{ logName: 'messages', logId: 'log-1', writer: 'relational' }],
+    }),
+  )
   const reader = openPostgresReader({ database, ...parts })
   return {
     database,

@@ -1,10 +1,10 @@
-// `sluice policies repair` and `sluice secrets rotate` as an operator types them, on a server: what they do, what they print, and what they refuse.
+// `sluice policies repair` and `sluice secrets rotate` on the command line, on a server: their effects, output and refusals.
 
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { openServer } from '../../../config/postgres/server.ts'
 import { generateSecret, type MasterKeys } from '../../../config/secrets.ts'
+import { openServer } from '../../../database/server.ts'
 import { main, outputOf } from '../../bin/command.ts'
 import { masterKey as oldKey, openPlatform, type Platform } from '../../control-plane/platform.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
@@ -16,7 +16,7 @@ const owner = { email: 'owner@sluice.example', password: 'correct horse battery'
 const newKey = Buffer.from(generateSecret(), 'base64url')
 const textOf = (...keys: Buffer[]): string => keys.map(key => key.toString('base64url')).join(',')
 
-test('sluice secrets generate prints a secret that is a master key and a service token, another each time', async () => {
+test('sluice secrets generate prints a secret that can be a master key and a service token, a new one each time', async () => {
   const [first, second] = [await outputOf(['secrets', 'generate']), await outputOf(['secrets', 'generate'])].map(String)
   for (const secret of [first, second]) expect(secret).toMatch(/^[\w-]{43}\n$/)
   expect(first).not.toBe(second)
@@ -31,7 +31,7 @@ describeWithPostgres('a database of the first release', postgres => {
       const { ended, printed } = spawnRole([main, ...words.split(' ')], { SVC_DATABASE_URL: url, SVC_MASTER_KEY: masterKeys })
       return { code: await ended, printed: printed() }
     }
-    /** The control plane for as long as the work takes. */
+    /** Runs the control plane during the work. */
     async function serving<Result>(
       work: (platform: Platform, token: string) => Promise<Result>,
       ...masterKeys: MasterKeys
@@ -47,12 +47,12 @@ describeWithPostgres('a database of the first release', postgres => {
     return { database, run, serving }
   }
 
-  test('repair is refused until the database is brought up to date; then it adds what is missing, once, and says what', async () => {
+  test('repair is refused until the database is migrated; then it adds missing policies once, and reports them', async () => {
     const { database, run, serving } = await openSite()
     await database.execute(`DELETE FROM control_plane.tuples WHERE subject <> '*' AND object <> 'authorities'`)
     expect(await run('policies repair')).toEqual({
       code: 1,
-      printed: expect.stringMatching(/^the control plane's database is of an older version.*\n$/),
+      printed: expect.stringMatching(/^the control plane's database has an older version.*\n$/),
     })
     const createThing = () =>
       serving(async ({ url }, authorization) => (await call(url, 'POST', '/things', { authorization, body: {} })).status, oldKey)
@@ -77,7 +77,7 @@ things in groups  2        0${' '.repeat(done.length + 1)}read, write and delete
     await database.close()
   })
 
-  test('rotate encrypts what is under the old key, and says until when that is needed', async () => {
+  test('rotate encrypts what is under the old key, and says how long that key is still needed', async () => {
     const { database, run, serving } = await openSite()
     const keys = textOf(newKey, oldKey)
     const [sensor, other] = await serving(async ({ url }, authorization) => {
@@ -94,12 +94,12 @@ things in groups  2        0${' '.repeat(done.length + 1)}read, write and delete
       return ended.printed
     }
     expect(await rotate(' --dry-run')).toMatch(
-      /^MASTER KEY  THING KEYS\n[0-9a-f]{8} {4}0 {11}the first, which is written under\n[0-9a-f]{8} {4}2 {11}to be encrypted\nbeside them, the previous key of a thing in its time of grace, until \S+Z\n$/,
+      /^MASTER KEY  THING KEYS\n[0-9a-f]{8} {4}0 {11}the first, used for new data\n[0-9a-f]{8} {4}2 {11}to be re-encrypted\nin addition, the previous key of a thing in its grace period, until \S+Z\n$/,
     )
     expect(await rotate()).toMatch(
-      /^2 thing keys were encrypted under the master key [0-9a-f]{8}, and all are now\nthe old key is still needed\n {2}until \S+Z at the latest, for tokens .*\n {2}until (\S+Z) by the previous key of a thing in its time of grace\nkeep it until \1, and then give every instance the first key alone\n$/,
+      /^2 thing keys were re-encrypted with the master key [0-9a-f]{8}, and now all are\nthe old key is still needed\n {2}until \S+Z at the latest, for tokens .*\n {2}until (\S+Z) by the previous key of a thing in its grace period\nkeep it until \1, then give every instance only the first key\n$/,
     )
-    expect(await rotate()).toMatch(/^every thing key was under the master key [0-9a-f]{8} already\n/)
+    expect(await rotate()).toMatch(/^every thing key was already encrypted with the master key [0-9a-f]{8}\n/)
     const answered = await serving(
       async ({ url }, authorization) => (await call(url, 'GET', `/things/${sensor!.id}`, { authorization })).json,
       newKey,

@@ -1,18 +1,18 @@
-// The tools as they are typed, over a real Kafka and a real PostgreSQL: dlq, verify and trace of what a writer has done.
+// The tools on the command line with a real Kafka and a real PostgreSQL: dlq, verify and trace after a writer's work.
 
 import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import type { Database } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
 import type { VerifyReport } from '../../../pipeline/audit/verify.ts'
-import { type DeadLetter, openDeadLetters } from '../../../pipeline/dead-letters.ts'
+import { deadLettersTopicConfig } from '../../../pipeline/dead-letters/topic-config.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
-import { lettersTopicConfig } from '../../../pipeline/letters/topic-config.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
-import { deadLettersTopic, replaysTopic } from '../../../pipeline/replays.ts'
+import { type DeadLetter, deadLettersTopic, openDeadLetters } from '../../../pipeline/writer/dead-letters.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { main } from '../../bin/command.ts'
-import { connectionTo } from '../../pipeline/kafka/source-parts.ts'
+import { connectionTo } from '../../pipeline/kafka/consumer/source-parts.ts'
 import { logSettings, silent } from '../../pipeline/kafka/stored-messages.ts'
 import { outgoing } from '../../pipeline/message.ts'
 import { describeWithKafka } from '../../servers/kafka.ts'
@@ -100,7 +100,7 @@ describeWithKafka('the tools', kafka =>
     let refused: string
     let good: string
 
-    test('verify holds for a store with every kind of message, and says so with exit code 0', async () => {
+    test('verify confirms a store with every kind of message, with exit code 0', async () => {
       const many = Array.from({ length: 3000 }, (_, at) => senml(`[{"n":"a","v":${at}},{"n":"b","v":${at}}]`, { channel: `c${at % 7}` }))
       ;[good] = (await stored([senml('[{"n":"a","v":1},{"n":"b","v":2}]', { channel: 'c9' })])) as [string]
       await stored(many)
@@ -116,14 +116,14 @@ describeWithKafka('the tools', kafka =>
       ;[refused] = (await stored([json('second')])) as [string]
       const output = await said('verify', 'relational')
       expect(output).toContain(`log ${topic} (1 in the store), writer relational`)
-      expect(output).toMatch(/it holds: 3007 messages in 3 partitions, 0 more in flight\n$/)
+      expect(output).toMatch(/ok: 3007 messages in 3 partitions, 0 more in flight\n$/)
       const { partitions: counted } = await report()
       const sum = (name: 'received' | 'stored' | 'empty' | 'dead_lettered'): number =>
         counted.reduce((all, { recount }) => all + recount[name], 0)
       expect((['received', 'stored', 'empty', 'dead_lettered'] as const).map(sum)).toEqual([3007, 3002, 1, 4])
     })
 
-    test('dlq ls lists the letters, show prints one, and nothing of a device reaches the terminal', async () => {
+    test('dlq ls lists the letters, show prints one, and text from a device cannot control the terminal', async () => {
       const listed = await said('dlq', 'ls')
       expect(listed.split('\n')[0]).toMatch(/^ID +STATE +RULE +CHANNEL +SUBTOPIC +RECORD +REASON$/)
       expect(listed).toContain('format-limit')
@@ -141,17 +141,21 @@ describeWithKafka('the tools', kafka =>
       expect((await tool('dlq', 'show', '1-0-99999')).errors).toMatch(/^no dead letter has the id 1-0-99999.*\n$/)
     })
 
-    test('trace tells the way of a stored, a refused and an undecodable message, by any form of their ids', async () => {
+    test('trace reports a stored, a refused and an undecodable message, by any form of their ids', async () => {
       const [, partition, offset] = good.split('-')
-      expect(await said('trace', `${topic}-${partition}-${offset}`, 'relational', '--reader', 'http://reader:9092/')).toBe(
+      const printed = await said('trace', `${topic}-${partition}-${offset}`, 'relational', '--reader', 'http://reader:9092/')
+      const statement = /^statement +(SELECT .* WHERE channel = 'c9' .*;)\n/m.exec(printed)![1]!
+      expect(await database.query(statement)).toMatchObject([{ channel: 'c9' }, { channel: 'c9' }])
+      expect(printed).toBe(
         [
           `message      ${good}, of the log ${topic}`,
-          'received     2023-11-14T22:13:20.000000000Z by http, 33 bytes of application/senml+json',
+          'received     2023-11-14T22:13:20.000000000Z by http, 33 bytes, application/senml+json',
           '             channel c9, subtopic room.temperature, publisher t1',
           'matched      the writer relational',
           'decoded      2 records of the format messages',
           'stored       2 rows',
           'read         GET http://reader:9092/channels/c9/messages',
+          `statement    ${statement}`,
           '',
         ].join('\n'),
       )
@@ -159,11 +163,11 @@ describeWithKafka('the tools', kafka =>
       expect(ofBad).toMatch(/^decoded {6}no: .*\(rule /m)
       expect(ofBad).toMatch(/^dead letter {2}open: /m)
       expect(await said('trace', refused)).toMatch(/^dead letter {2}open: .*\(rule format-limit\)/m)
-      expect((await tool('trace', 'others-0-0')).errors).toMatch(/^the message is of the log "others"/)
+      expect((await tool('trace', 'others-0-0')).errors).toMatch(/^the message is from the log "others"/)
     })
 
-    test('verify and trace look at the letters of the writer that the store belongs to, and at no others', async () => {
-      const says = 'the store belongs to writer relational: give --writer relational, or leave it out\n'
+    test('verify and trace look at the dead letters of the writer that owns the store, and at no others', async () => {
+      const says = 'the store belongs to writer relational: use --writer relational, or omit it\n'
       for (const words of [
         ['verify', 'relational'],
         ['trace', bad],
@@ -173,54 +177,55 @@ describeWithKafka('the tools', kafka =>
       }
       const before = environment
       environment = { ...before, SVC_LOG_GROUP: 'beta' }
-      expect(await said('verify', 'relational')).toMatch(/it holds/)
+      expect(await said('verify', 'relational')).toMatch(/^ok: /m)
       expect(await said('trace', bad)).toMatch(/^dead letter {2}open: /m)
       environment = before
     })
 
-    /** A topic of dead letters that no writer works on: 60 small ones around one of more than a mebibyte. */
+    /** A dead-letter topic without a writer: 60 small letters around one of more than a mebibyte. */
     async function lettersOf(name: string): Promise<void> {
       const settings = logSettings(kafka.brokers, deadLettersTopic(topic, name), { partitions: 1 })
-      const log = await openKafkaLog(settings, silent, lettersTopicConfig(256 * 1024))
-      const letter = (offset: number, payload: string): DeadLetter => {
+      const log = await openKafkaLog(settings, silent, deadLettersTopicConfig(256 * 1024))
+      const deadLetter = (offset: number, payload: string): DeadLetter => {
         const rejection = { message: 0, rule: 'payload-size', reason: 'too large' }
-        return { stage: 'decode', partition: 0, offset, rejection, message: senml(payload) }
+        return { stage: 'decode', at: logPartition(0, 0), offset, rejection, message: senml(payload) }
       }
-      const letters = Array.from({ length: 61 }, (_, at) => letter(at, at === 30 ? 'x'.repeat(1100 * 1024) : '[]'))
-      await openDeadLetters({ log, topic, logNumber: 1, writer: name }).put(letters)
+      const deadLetters = Array.from({ length: 61 }, (_, at) => deadLetter(at, at === 30 ? 'x'.repeat(1100 * 1024) : '[]'))
+      await openDeadLetters({ logOf: async () => log, topics: [topic], logIds: [''], logNumbers: [1], writer: name }).put(deadLetters)
       await log.close()
     }
 
-    test('a letter of more than a mebibyte is replayed: the tool makes the topic for it; and ls --json lists them all', async () => {
+    test('letters of a writer that does not own the store are listed, and stay open in a replay', async () => {
       await lettersOf('large')
       const listed = (await said('dlq', 'ls', '--writer', 'large', '--json')).trim().split('\n')
       expect(listed.map(line => JSON.parse(line).id)).toEqual(Array.from({ length: 61 }, (_, at) => `1-0-${at}`))
       expect((await said('dlq', 'ls', '--writer', 'large', '--json', '--limit', '7')).trim().split('\n')).toHaveLength(7)
-      expect(await said('dlq', 'ls', '--writer', 'large')).toMatch(/\nand 11 older ones: see them with --limit/)
-      expect(await said('dlq', 'replay', '--all', '--writer', 'large')).toMatch(/^61 dead letters replayed/)
+      expect(await said('dlq', 'ls', '--writer', 'large')).toMatch(/\nand 11 older ones: list more with --limit/)
+      const { code, output, errors } = await tool('dlq', 'replay', '--rule', 'payload-size', '--writer', 'large')
+      expect({ code, output }).toEqual({ code: 1, output: '0 dead letters replayed: stored and no longer open\n' })
+      expect(errors).toMatch(/1-0-0 stays open: the store has no log 1 of the topic .* and the writer large: .* check --writer/)
     })
 
-    test('one that the topic of replays refuses stays open and is named, and stops no other', async () => {
-      await kafka.createTopic({ name: replaysTopic(topic, 'small') })
-      await lettersOf('small')
-      const { code, output, errors } = await tool('dlq', 'replay', '--rule', 'payload-size', '--writer', 'small')
-      expect([code, output]).toEqual([1, expect.stringMatching(/^60 dead letters replayed/)])
-      expect(errors).toMatch(/^the messages 1-0-30 are too large for the topic of replays: raise its max\.message\.bytes [^\n]+\n$/)
-      expect(await said('dlq', 'ls', '--writer', 'small')).toMatch(/^1-0-30 +open /m)
-    })
-
-    test('a writer with other options stores what is replayed, once; verify still holds', async () => {
-      expect(await said('dlq', 'replay', '--rule', 'payload-size')).toMatch(/^1 dead letter replayed/)
-      await settled(`${topic}.replays.relational`)
-      // Nothing has changed for it: it is a dead letter again.
+    test('letters that the options still refuse stay open with their reason, in a dry run and in a replay', async () => {
+      for (const [words, says] of [
+        [['--dry-run'], '0 dead letters would be replayed\n'],
+        [[], '0 dead letters replayed: stored and no longer open\n'],
+      ] as const) {
+        const { code, output, errors } = await tool('dlq', 'replay', '--rule', 'payload-size', ...words)
+        expect([code, output]).toEqual([1, says])
+        expect(errors).toMatch(/^1-\d-\d+ stays open: payload-size: the payload's 307200 bytes exceed the limit of 262144/)
+      }
       expect(await said('dlq', 'ls', '--rule', 'payload-size')).toMatch(/ open +payload-size /)
+    })
 
-      await writer.stop()
-      writer = await startWriter(kafka.brokers, topic, url)
+    test('with other options a message is stored once, however often it is replayed; verify still passes', async () => {
+      const before = environment
+      environment = { ...before, SVC_STORE_FORMATS_PER_CHANNEL_MAX: '1' }
+      expect((await tool('dlq', 'replay', refused)).errors).toMatch(/stays open: format-limit: /)
+      environment = before
       expect(await said('dlq', 'replay', refused)).toMatch(/^1 dead letter replayed/)
       expect(await said('dlq', 'replay', refused)).toMatch(/^1 dead letter replayed/)
-      await settled(`${topic}.replays.relational`)
-      expect(await said('dlq', 'ls', '--rule', 'format-limit')).toBe('there are no such dead letters\n')
+      expect(await said('dlq', 'ls', '--rule', 'format-limit')).toBe('no matching dead letters\n')
       const [, partition, offset] = refused.split('-')
       const rows = await database.query<{ position: bigint; created: bigint }>('SELECT position, created FROM formats.second')
       expect(rows).toEqual([{ position: (1n << 56n) | (BigInt(partition!) << 44n) | BigInt(offset!), created: 1_700_000_000_000_000_000n }])
@@ -228,19 +233,19 @@ describeWithKafka('the tools', kafka =>
 
       const output = await said('verify', 'postgres')
       expect(output).toContain('of the dead-lettered, 1 were replayed and are stored')
-      expect(output).toMatch(/it holds/)
+      expect(output).toMatch(/^ok: /m)
     })
 
-    test('dropped letters are listed with --all only; an id that no letter has is said', async () => {
+    test('dropped letters are listed only with --all; an id without a letter is reported', async () => {
       expect(await said('dlq', 'drop', bad)).toBe('1 dead letter dropped\n')
       expect(await said('dlq', 'ls')).not.toContain(bad)
       expect(await said('dlq', 'ls', '--all')).toMatch(new RegExp(`^${bad} +dropped`, 'm'))
       const { code, output, errors } = await tool('dlq', 'drop', '1-0-99999')
       expect({ code, output }).toEqual({ code: 1, output: expect.stringMatching(/^nothing was done: no open dead letter/) })
       expect(errors).toBe('no dead letter has the id 1-0-99999\n')
-      expect((await tool('dlq', 'drop')).errors).toMatch(/^say which dead letters/)
+      expect((await tool('dlq', 'drop')).errors).toMatch(/^no dead letters selected to drop/)
       expect(await said('dlq', 'drop', '--all')).toMatch(/^\d dead letters dropped\n$/)
-      expect(await said('dlq', 'ls')).toBe('there are no such dead letters\n')
+      expect(await said('dlq', 'ls')).toBe('no matching dead letters\n')
       expect((await report()).holds).toBe(true)
     })
 
@@ -258,33 +263,69 @@ describeWithKafka('the tools', kafka =>
       await settled(topic)
     })
 
-    test('what is missing, doubled or too much is found in the store, with exit code 1', async () => {
+    test('missing, duplicated and surplus rows are found in the store, with exit code 1', async () => {
       const [, partition, offset] = good.split('-')
       const position = (1n << 56n) | (BigInt(partition!) << 44n) | BigInt(offset!)
       const rows = await database.query('DELETE FROM public.messages WHERE position = $1 AND index = 0 RETURNING index', [position])
       expect(rows).toHaveLength(1)
       const { code, output } = await tool('verify', 'relational')
       expect(code).toBe(1)
-      expect(output).toContain(`${good} rows missing: it has 2 rows, and the store 1 of them`)
-      expect(output).toMatch(/it does not hold in 1 of 3 partitions\n$/)
+      expect(output).toContain(`${good} rows missing: the store has 1 of its 2 rows`)
+      expect(output).toMatch(/faults in 1 of 3 partitions\n$/)
 
       await database.query('DELETE FROM public.messages WHERE position = $1', [position])
-      expect((await tool('verify', 'relational')).output).toContain(`${good} missing: none of its 2 rows is there, and no dead letter`)
+      expect((await tool('verify', 'relational')).output).toContain(
+        `${good} missing: none of its 2 rows is stored, and it has no dead letter`,
+      )
       const missing = await tool('trace', good)
       expect([missing.code, missing.errors]).toEqual([1, ''])
-      expect(missing.output).toContain('NO, and there is no dead letter: it is missing')
+      expect(missing.output).toContain('NO, and there is no dead letter: the message is missing')
       await database.execute(`INSERT INTO public.messages SELECT * FROM public.messages LIMIT 1`)
       const { partitions } = await report()
       expect(partitions.map(({ faults }) => faults.doubled ?? 0).reduce((one, other) => one + other)).toBe(1)
     })
 
-    test('misuse is exit code 2, in a sentence', async () => {
+    test('logs lists the logs of the store, and frees the number of one without rows, but not of one whose letters do not name their topic', async () => {
+      await database.execute(`
+        INSERT INTO sluice.logs (number, name, id, writer, accepted_at, content_types) VALUES
+          (2, '${topic}', 'earlier', 'relational', '2026-01-01', NULL), (3, '${topic}', 'earlier', 'other', '2026-01-01', '{application/json}'),
+          (4, '${topic}', 'later', 'other', '2026-02-01', '{other}');
+        INSERT INTO sluice.offsets (writer, log, partition, next_offset) VALUES ('relational', 2, 0, 5)`)
+      const listed = (await said('logs', 'relational')).split('\n').map(line => line.split(/ {2,}/))
+      expect(listed.slice(2, 5)).toEqual([
+        ['2', topic, 'earlier', 'relational', 'all', '2026-01-01T00:00:00.000Z'],
+        ['3', topic, 'earlier', 'other', 'application/json', '2026-01-01T00:00:00.000Z'],
+        ['4', topic, 'later', 'other', 'other', '2026-02-01T00:00:00.000Z', 'current'],
+      ])
+      expect([listed[1]![0], listed[1]!.at(-1)]).toEqual(['1', 'current'])
+      const first = JSON.parse((await said('logs', 'relational', '--json')).split('\n')[0]!) as object
+      expect(first).toMatchObject({ number: 1, log: topic, writer: 'relational', content_types: null, current: true })
+
+      expect((await tool('logs', 'relational', '--free', '1')).errors).toMatch(/still has rows of the log/)
+      const letters = await openKafkaLog(logSettings(kafka.brokers, deadLettersTopic(topic, 'other'), { partitions: 1 }), silent)
+      const marks = ['__connect.errors.topic', 'sluice.log', 'sluice.partition', 'sluice.offset', 'sluice.rule']
+      const headers = [topic, '3', '0', '1', 'payload-size'].map((value, at) => ({ key: marks[at]!, value }))
+      await letters.append([senml('[]', { headers })])
+      await letters.close()
+      expect(await tool('logs', 'relational', '--free', '3')).toMatchObject({
+        code: 1,
+        errors: expect.stringMatching(/earlier release/) as string,
+      })
+
+      // The first is an earlier log, the other the current one of a topic that does not exist.
+      await database.execute(`INSERT INTO sluice.logs (number, name, id, writer) VALUES (5, '${topic}-deleted', 'gone', 'relational')`)
+      for (const number of ['2', '5']) expect(await said('logs', 'relational', '--free', number)).toBe(`number ${number} is free\n`)
+      expect(await database.query('SELECT number FROM sluice.logs ORDER BY number')).toEqual([1, 3, 4].map(number => ({ number })))
+      expect(await database.query('SELECT log FROM sluice.offsets WHERE log = 2')).toEqual([])
+    })
+
+    test('misuse is exit code 2, with an error', async () => {
       const misuses: [words: string[], says: RegExp, environment?: Record<string, string>][] = [
         [['verify'], /missing required argument/],
-        [['verify', 'graph'], /there is no store "graph"/],
+        [['verify', 'graph'], /unknown store "graph"/],
         [['verify', 'relational', '--nonsense'], /unknown option/],
         [['verify', 'relational'], /SVC_RELATIONAL_URL/, { SVC_LOG_BROKERS: environment.SVC_LOG_BROKERS!, SVC_LOG_TOPIC: topic }],
-        [['verify', 'relational'], /there is no topic absent/, { ...environment, SVC_LOG_TOPIC: 'absent' }],
+        [['verify', 'relational'], /the topic absent does not exist/, { ...environment, SVC_LOG_TOPIC: 'absent' }],
         [['verify', 'relational'], /cannot be reached/, { ...environment, SVC_LOG_BROKERS: '127.0.0.1:1' }],
         [
           ['verify', 'relational'],

@@ -1,4 +1,4 @@
-// What a device sends never acts on a terminal, hides in a line, or passes for a line of ours.
+// Text from a device cannot control a terminal, hide in a line, or pass for a line of ours.
 
 import { expect, test } from 'vitest'
 import { jsonLine, payloadLines, plain, short, table } from '../../../roles/tools/text.ts'
@@ -18,7 +18,7 @@ test.each([
   expect(plain(text)).toBe(expected)
 })
 
-test('a long text is cut, after it was made plain', () => {
+test('a long text is cut after it was escaped', () => {
   expect(short('\u001b'.repeat(10), 12)).toBe('\\u001b\\u001…')
 })
 
@@ -29,7 +29,7 @@ test('JSON stays JSON, on one line', () => {
   expect(JSON.parse(jsonLine(value))).toEqual(value)
 })
 
-test('a payload of text is shown as text, its lines indented so that none passes for ours', () => {
+test('a text payload is shown as text, with indented lines so that none passes for ours', () => {
   expect(payloadLines(bytes('{"a":1}\nstate      open\u001b[2J'))).toEqual(['  {"a":1}', '  state      open\\u001b[2J'])
 })
 
@@ -42,7 +42,7 @@ test('a payload of bytes is shown in hexadecimal', () => {
   expect(payloadLines(new Uint8Array(0))).toEqual(['  '])
 })
 
-test('columns are as wide as what stands in them', () => {
+test('columns are as wide as their content', () => {
   expect(
     table([
       ['ID', 'RULE'],

@@ -1,4 +1,4 @@
-// What `sluice verify` prints of a report, and what its exit code says.
+// The output of `sluice verify` for a report, and its exit code.
 
 import { afterEach, expect, test, vi } from 'vitest'
 import { ToolError } from '../../../bin/streams.ts'
@@ -14,7 +14,7 @@ function partition(number: number, lost: number, more: Partial<PartitionReport> 
     partition: number,
     checked: { from: 5, to: 9 },
     unchecked: 0,
-    recount: { received: 4, stored: 4, empty: 0, filtered: 0, dead_lettered: 0, skipped: 0, replayed: 0 },
+    recount: { received: 4, stored: 4, empty: 0, filtered: 0, dead_lettered: 0, skipped: 0, open: 0, replayed: 0, partial: 0 },
     ledger,
     ledger_covers_more: true,
     in_flight: 0,
@@ -33,23 +33,32 @@ const report = (partitions: readonly PartitionReport[]): VerifyReport => ({
   holds: partitions.every(({ holds }) => holds),
 })
 
-test('messages that the log deleted unread are lost: the books say so, and the last line', () => {
+test('messages that the log deleted unread are lost: the ledger and the last line say so', () => {
   const words = verifyWords(report([partition(0, 5), partition(1, 2), partition(2, 0)]))
-  expect(words).toContain('duplicate 0; skipped 5, lost 5; they cover more than could be compared\n')
-  expect(words).toContain('duplicate 0; skipped 5, lost 2; they cover')
-  expect(words).toContain('duplicate 0; skipped 5; they cover')
-  expect(words).toMatch(/\nit holds: 12 messages in 3 partitions, 0 more in flight; lost 7, which the log deleted unread\n$/)
+  expect(words).toContain('duplicate 0; skipped 5, lost 5; includes messages that could not be compared\n')
+  expect(words).toContain('duplicate 0; skipped 5, lost 2; includes messages')
+  expect(words).toContain('duplicate 0; skipped 5; includes messages')
+  expect(words).toMatch(
+    /\nok: 12 messages in 3 partitions, 0 more in flight; lost 7, which were deleted from the log unread or skipped by the writer\n$/,
+  )
 })
 
-test('where none are lost, nothing is said of it', () => {
+test('the dead-lettered messages with some rows in the store are counted', () => {
+  const recount = { ...partition(0, 0).recount, stored: 1, dead_lettered: 3, partial: 2 }
+  expect(verifyWords(report([partition(0, 0, { recount })]))).toContain(
+    'of the dead-lettered, 2 have some rows in the store, which rejected others',
+  )
+})
+
+test('without lost messages, none are mentioned', () => {
   expect(verifyWords(report([partition(0, 0)]))).not.toContain('lost')
 })
 
-test('they are said where it does not hold, too, beside what is wrong', () => {
+test('they are mentioned beside faults, too', () => {
   const first = [{ kind: 'replay missing', id: '1-0-7', detail: 'it was replayed' }] as const
   const words = verifyWords(report([partition(0, 5, { faults: { 'replay missing': 1 }, first, holds: false })]))
   expect(words).toContain('  WRONG    replay missing 1\n           1-0-7 replay missing: it was replayed\n')
-  expect(words).toMatch(/\nit does not hold in 1 of 1 partitions; lost 5, which the log deleted unread\n$/)
+  expect(words).toMatch(/\nfaults in 1 of 1 partitions; lost 5, which were deleted from the log unread or skipped by the writer\n$/)
 })
 
 afterEach(() => {
@@ -63,13 +72,13 @@ test.each([
   [2, () => Promise.reject(new ToolError('no'))],
   [2, () => Promise.reject(new MessageRefusedError('too large'))],
   [2, () => Promise.reject(new TypeError('a defect'))],
-])('the exit code %i is what came of it', async (code, work) => {
+])('the exit code %i follows from the result', async (code, work) => {
   vi.spyOn(console, 'error').mockReturnValue()
   await answered(work)
   expect(process.exitCode).toBe(code)
 })
 
-test('a message that a log refuses is a sentence, not a defect', async () => {
+test('a message that a log refuses is a clear error, not a bug', async () => {
   const work = explained(() => Promise.reject(new MessageRefusedError('it is too large')))
   await expect(work).rejects.toThrow(ToolError)
   await expect(work).rejects.toThrow('it is too large')

@@ -1,13 +1,16 @@
 // A Cassandra of its own settings, for what the one that the suites share does not do.
 
+import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { cachePath } from '../../servers/cache.ts'
+import { vi } from 'vitest'
 import { cassandraYaml, javaFlags, logbackXml } from '../../servers/cassandra-settings.ts'
-import { freePort } from '../../servers/free-port.ts'
-import { keep } from '../../servers/keeper.ts'
+import { cachePath } from '../../servers/install/cache.ts'
+import { freePort } from '../../servers/process/free-port.ts'
+import { keep } from '../../servers/process/keeper.ts'
 
 export interface ConfiguredCassandra {
   readonly contactPoint: string
@@ -36,11 +39,26 @@ export async function startConfiguredCassandra(
     ['java', ...javaFlags(folder, join(libraries(), agent)), '-cp', classPath, 'org.apache.cassandra.service.CassandraDaemon'],
     { folder, isReady: line => line.includes(readySentence), startMsMax: 120_000 },
   )
+  const contactPoint = `127.0.0.1:${places.port}`
+  // It may log the sentence before it listens.
+  await vi.waitUntil(() => accepts(contactPoint), { timeout: 60_000 })
   return {
-    contactPoint: `127.0.0.1:${places.port}`,
+    contactPoint,
     async stop() {
       await node.end('KILL')
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** @param address `host:port` */
+async function accepts(address: string): Promise<boolean> {
+  const [host, port] = address.split(':')
+  const socket = connect(Number(port), host)
+  const isConnected = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  )
+  socket.destroy()
+  return isConnected
 }

@@ -3,17 +3,16 @@
 import { types } from 'cassandra-driver'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { openDays } from '../../../sinks/cassandra/days.ts'
-import { type Encoding, encode } from '../../../sinks/cassandra/encode.ts'
-import type { EncodedRow } from '../../../sinks/cassandra/encoded-batch.ts'
-import { rowStatements } from '../../../sinks/cassandra/statements.ts'
+import { openDayRegistry } from '../../../sinks/cassandra/day-registry.ts'
+import { type EncodedRow, type Encoding, encode } from '../../../sinks/cassandra/encode.ts'
+import { insertStatement } from '../../../sinks/cassandra/schema.ts'
 import { batchOf, noonUs, plain, plainBatch, type TestMessage, type TestRecord } from '../batches.ts'
 
 const encoding = (some: Partial<Encoding> = {}): Encoding => ({
-  logNumber: 127,
+  logNumbers: [127],
   bucketDays: 1,
-  days: openDays(),
-  insert: format => rowStatements('k', format).insert,
+  dayRegistry: openDayRegistry(),
+  insert: format => insertStatement('k', format),
   unset: types.unset,
   rowBytesMax: 8_388_608,
   ...some,
@@ -25,7 +24,7 @@ const rowsOf = (messages: TestMessage[], some: Partial<Encoding> = {}): EncodedR
 const bytesOf = ({ params }: EncodedRow): number => params.reduce<number>((sum, one) => sum + (one instanceof Buffer ? one.length : 8), 0)
 
 test.each([noonUs, 0, -1, 4_102_444_800_000_001, -(2 ** 52), 2 ** 53 - 1, -(2 ** 53) + 1])(
-  'the time %d µs is exact, and its day the one it lies in',
+  'the time %d µs is exact, and on its day',
   timeUs => {
     const [row] = rowsOf([{ offset: 0, records: [{ value: 1, timeUs }] }])
     expect((row!.params[2] as Buffer).readBigInt64BE()).toBe(BigInt(timeUs))
@@ -40,7 +39,7 @@ test.each([
   [2 ** 53 - 1, 999],
   [-(2 ** 53) + 1, 0],
   [4_294_967_296, 0],
-])('an instant of %d µs and %d ns is exact', (createdUs, createdRestNs) => {
+])('a time of %d µs and %d ns is exact', (createdUs, createdRestNs) => {
   const [row] = rowsOf([{ offset: 0, documents: [{ format: 'f', payload: {}, createdUs, createdRestNs }] }])
   expect((row!.params[2] as Buffer).readBigInt64BE()).toBe(BigInt(createdUs) * 1000n + BigInt(createdRestNs))
 })
@@ -59,24 +58,16 @@ test.each([
   )
 })
 
-test('a bucket of several days is called after its first, also before 1970', () => {
+test('a bucket of several days is named by its first, also before 1970', () => {
   const bucket = (timeUs: number) =>
     (rowsOf([{ offset: 0, records: [{ value: 1, timeUs }] }], { bucketDays: 7 })[0]!.params[1] as Buffer).readUInt32BE() - 2 ** 31
   expect([0, 6 * 86_400e6, 7 * 86_400e6, -1].map(bucket)).toEqual([0, 0, 7, -7])
 })
 
-test('a position packs log, partition and offset, up to the largest of each; a replayed message keeps its first', () => {
+test('a position packs log, partition and offset, up to the largest of each', () => {
   const position = (row: EncodedRow | undefined): string => (row!.params[3] as Buffer).toString('hex')
   const { tables } = encoded([{ offset: 2 ** 44 - 2, records: [{ value: 1 }] }], {}, 4095)
   expect(position(tables[0]!.requests[0]![0])).toBe('7ffffffffffffffe')
-  const original = { log: 1, partition: 2, offset: 3 }
-  const replay = encoded([
-    { ...plain(0), original },
-    { offset: 1, original },
-  ])
-  expect(position(replay.tables[0]!.requests[0]![0])).toBe('0100200000000003')
-  expect(replay.replays).toEqual(new Map([[0, 0x0100200000000003n]]))
-  expect(encoded([plain(0)]).replays).toBeUndefined()
 })
 
 const value: fc.Arbitrary<TestRecord> = fc.record(
@@ -92,7 +83,7 @@ const value: fc.Arbitrary<TestRecord> = fc.record(
   { requiredKeys: [] },
 )
 
-test('what has no value is unset, and nothing is ever null', () => {
+test('a missing value is unset, and nothing is ever null', () => {
   fc.assert(
     fc.property(value, record => {
       const [row] = rowsOf([{ offset: 0, records: [record] }])
@@ -115,7 +106,7 @@ test('what has no value is unset, and nothing is ever null', () => {
   )
 })
 
-test('rows of one partition are sent together, up to 32 and to 5 KB, and none of two partitions', () => {
+test('rows of one partition are sent together, up to 32 and to 5 KB, and never of two partitions', () => {
   const message = fc.record({
     channel: fc.constantFrom('a', 'b', 'ü'),
     day: fc.integer({ min: -2, max: 2 }),
@@ -146,7 +137,7 @@ test('rows of one partition are sent together, up to 32 and to 5 KB, and none of
   )
 })
 
-test('a channel with rows on many days is grouped as one with few', () => {
+test('a channel with rows on many days is grouped like one with few', () => {
   const daysOf = (count: number) => Array.from({ length: 2 * count }, (_, at) => ((at * 7) % count) * 86_400e6)
   const requestsFor = (count: number) => {
     const { tables, days } = encoded(daysOf(count).map((timeUs, offset) => ({ offset, records: [{ value: 1, timeUs }] })))
@@ -160,12 +151,12 @@ test('a channel with rows on many days is grouped as one with few', () => {
   }
 })
 
-test('small rows go by 32', () => {
+test('small rows are grouped by 32', () => {
   const { tables } = encode(plainBatch(0, 100), encoding())
   expect(tables[0]!.requests.map(request => request.length)).toEqual([32, 32, 32, 4])
 })
 
-test('half a surrogate pair anywhere, and what is longer than a key or a mutation may be, is refused with its whole message', () => {
+test('half a surrogate pair anywhere, and text too long for a key or a mutation, reject the whole message', () => {
   const bad = 'a\ud800'
   const messages: TestMessage[] = [
     { ...plain(0), channel: bad },
@@ -212,7 +203,7 @@ test('a document is JSON text with every digit of its integers', () => {
   ])
 })
 
-test('each format is a table of its own, and a batch without rows has none', () => {
+test('each format has its own table, and a batch without rows has none', () => {
   const document = (offset: number, format: string) => ({ offset, documents: [{ format, payload: {} }] })
   const { tables } = encoded([document(0, 'a'), document(1, 'B-'), { offset: 2, records: [{ value: 1 }] }, document(3, 'a'), { offset: 4 }])
   expect(tables.map(({ format, requests }) => [format, requests.flat().map(({ message }) => message)])).toEqual([
@@ -239,7 +230,7 @@ test('encoding is pure: the same batch gives the same values', () => {
   expect(encode(batch, one)).toEqual(encode(batch, one))
 })
 
-test('a message with rows for two tables is a fault of its transformer', () => {
+test('a message with rows for two tables is an error of its transformer', () => {
   const documents = [
     { format: 'engine', payload: { a: 1 } },
     { format: 'gearbox', payload: { a: 1 } },

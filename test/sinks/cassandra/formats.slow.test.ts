@@ -2,9 +2,10 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
-import { readFormats } from '../../../sinks/cassandra/formats.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
+import { readFormats } from '../../../sinks/cassandra/registry.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { describeWithOwnCassandra } from '../../servers/cassandra.ts'
 import { batchOf, type TestMessage } from '../batches.ts'
 import { identity, optionsFor } from './store.ts'
@@ -23,8 +24,8 @@ describeWithOwnCassandra('many formats on Cassandra', cassandra => {
   })
   afterAll(() => connection.close())
 
-  test('are all stored, also by a sink that finds them there, and one more is refused', { timeout: 1_200_000 }, async () => {
-    const sink = await openSink({ connection, options, ...identity })
+  test('are all stored, also by a sink that finds them registered, and one more is refused', { timeout: 1_200_000 }, async () => {
+    const sink = await withNumbers(openSink({ connection, options, logs: [identity] }))
     const message = (nth: number): TestMessage => ({
       offset: nth,
       channel: `channel-${Math.floor(nth / options.formatsPerChannelMax)}`,
@@ -44,7 +45,7 @@ describeWithOwnCassandra('many formats on Cassandra', cassandra => {
       if (process.env['SLUICE_TEST_PROGRESS'] !== undefined)
         console.log(from + batchFormats, Math.round(performance.now() - startedMs), 'ms')
     }
-    const other = await openSink({ connection, options, ...identity })
+    const other = await withNumbers(openSink({ connection, options, logs: [identity] }))
     expect(await other.write(other.encode(batch(0, formatsMax)), async () => undefined, never)).toMatchObject([{ stored: formatsMax }])
     const rules: string[] = []
     const keep = async (some: readonly { rule: string }[]) => void rules.push(...some.map(({ rule }) => rule))

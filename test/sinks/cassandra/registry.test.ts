@@ -1,10 +1,15 @@
-// What is registered in a store, without a server: scans that are no snapshots, and a lock of which nobody says whether it was taken.
+// What is registered in a store, without a server: scans that are no snapshots, a lock that may or may not have been taken,
+// and what it costs to find out that a format gets no table, and how long that is remembered.
 
+import { types } from 'cassandra-driver'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Connection, Row } from '../../../sinks/cassandra/connection.ts'
-import { readLogs, registerLog } from '../../../sinks/cassandra/logs.ts'
+import { formatAdder, openLogTable, readLogs } from '../../../sinks/cassandra/registry.ts'
 import { withSchemaLock } from '../../../sinks/cassandra/schema-lock.ts'
-import { identity } from './store.ts'
+import { openFormats } from '../../../sinks/formats.ts'
+import { openLogRegistry } from '../../../sinks/logs.ts'
+import { SinkError } from '../../../sinks/sink-error.ts'
+import { defaults, identity } from './store.ts'
 
 const levels = { rows: 6, registry: 4, serial: 8 }
 const logs = (...numbers: number[]): Row[] =>
@@ -17,25 +22,25 @@ function answering(answer: (cql: string, values: readonly unknown[], nth: number
   return { asked, connection: connection as Connection }
 }
 
-test('a scan that has missed a log is made again', async () => {
+test('a scan that has missed a log is repeated', async () => {
   const { connection, asked } = answering((_cql, _values, nth) => (nth < 3 ? logs(2) : logs(1, 2)))
   expect((await readLogs(connection)).map(({ number }) => number)).toEqual([2, 1])
   expect(asked).toHaveLength(3)
 })
 
-test('a log that was deleted by hand is looked for some times, and stays missing', async () => {
+test('after a log was deleted by hand scans are repeated some times, and it stays missing', async () => {
   const { connection, asked } = answering(() => logs(1, 3))
   expect((await readLogs(connection)).map(({ number }) => number)).toEqual([3, 1])
   expect(asked.length).toBeLessThan(20)
 })
 
-test('a log that another worker registers while the commits are asked for is no log that is missed', async () => {
+test('a log that another worker registers while the commits are requested is not missing', async () => {
   const known = { number: 1, name: identity.logName, id: identity.logId, writer: identity.writer, accepted_at: new Date(1) }
   const { connection } = answering((_cql, _values, nth) => (nth === 1 ? [] : [known]))
-  expect(await registerLog(connection, { ...identity, hasCommits: () => Promise.resolve(true) })).toBe(1)
+  expect(await openLogRegistry(openLogTable(connection)).take({ ...identity, hasCommits: () => Promise.resolve(true) })).toBe(1)
 })
 
-test('a lock whose answer was lost is looked up, and is ours where it was taken', async () => {
+test('a lock whose answer was lost is read, and is ours if it was set', async () => {
   const timedOut = Object.assign(new Error('no answer'), { name: 'OperationTimedOutError' })
   let holder: unknown
   const { connection, asked } = answering((cql, values) => {
@@ -48,7 +53,7 @@ test('a lock whose answer was lost is looked up, and is ours where it was taken'
   expect(asked.map(cql => cql.slice(0, 6))).toEqual(['INSERT', 'SELECT', 'DELETE'])
 })
 
-test('a lock whose answer was lost and that was not taken is tried for again', async () => {
+test('a lock whose answer was lost and that was not set is tried again', async () => {
   const lost = Object.assign(new Error('no answer'), { name: 'ResponseError', code: 0x1100 })
   const { connection, asked } = answering((cql, _values, nth) => {
     if (nth === 1) throw lost
@@ -60,8 +65,8 @@ test('a lock whose answer was lost and that was not taken is tried for again', a
 
 test.each([
   ['the work has failed with it', 'DELETE'],
-  ['nobody knows whether it was taken', 'SELECT'],
-])('a lock that is left over since the store went away, where %s, is given back when it is there again', async (_why, first) => {
+  ['it is unknown whether it was set', 'SELECT'],
+])('a lock that is left over after an outage, where %s, is released when the store is back', async (_why, first) => {
   const away = Object.assign(new Error('away'), { name: 'OperationTimedOutError' })
   const givenBack = Promise.withResolvers<void>()
   let isAway = false
@@ -91,7 +96,7 @@ describe('a lock during work that takes long', () => {
 
   const applied = [{ '[applied]': true }]
 
-  test('is made to last while one change takes long, and no longer', async () => {
+  test('is renewed while one change takes long, and no longer', async () => {
     const { connection, asked } = answering(() => applied)
     await withSchemaLock(connection, () => vi.advanceTimersByTimeAsync(60_000))
     const renewals = asked.filter(cql => cql.startsWith('UPDATE'))
@@ -101,7 +106,7 @@ describe('a lock during work that takes long', () => {
     expect(asked.at(-1)).toMatch(/^DELETE/)
   })
 
-  test('is lost where another process has it meanwhile, and nothing more is changed', async () => {
+  test('is lost if another process has taken it, and nothing more is changed', async () => {
     const { connection } = answering(cql => (cql.startsWith('UPDATE') ? [{ '[applied]': false, value: 'another' }] : applied))
     const changed: string[] = []
     const work = withSchemaLock(connection, async lock => {
@@ -111,22 +116,22 @@ describe('a lock during work that takes long', () => {
         await vi.advanceTimersByTimeAsync(5_000)
       }
     })
-    await expect(work).rejects.toThrow('another process has begun to change the schema')
+    await expect(work).rejects.toThrow('another process has taken the lock')
     expect(changed).toEqual(['a'])
   })
 
-  test('that was lost once stays lost, though nobody has it any more', async () => {
+  test('that was lost stays lost, even if no other process has it any more', async () => {
     let asked = 0
     const { connection } = answering(cql => (cql.startsWith('UPDATE') && ++asked === 1 ? [{ '[applied]': false }] : applied))
     const work = withSchemaLock(connection, async lock => {
       await vi.advanceTimersByTimeAsync(9_000)
       await lock.renew()
     })
-    await expect(work).rejects.toThrow('another process has begun to change the schema')
+    await expect(work).rejects.toThrow('another process has taken the lock')
     expect(asked).toBe(1)
   })
 
-  test('lasts where the store could not be asked for moments', async () => {
+  test('survives a short outage of the store', async () => {
     const away = Object.assign(new Error('away'), { name: 'OperationTimedOutError' })
     const { connection } = answering((cql, _values, nth) => {
       if (cql.startsWith('UPDATE') && nth === 2) throw away
@@ -139,4 +144,163 @@ describe('a lock during work that takes long', () => {
     })
     expect(await work).toBe('done')
   })
+})
+
+const never = new AbortController().signal
+const formatsOn = (...[connection, options, onDenied, nowMs]: [...Parameters<typeof formatAdder>, nowMs?: () => number]) =>
+  openFormats(formatAdder(connection, options, onDenied), nowMs)
+const wanted = (format: string, ...channels: string[]) => ({ format, channels: new Set(channels) })
+
+/** A store that has these formats, and says what it was asked. */
+function storeWith(
+  formats: readonly { format: string; channel: string }[],
+  change: (cql: string) => Promise<boolean> = async () => true,
+  tables: readonly string[] = formats.map(({ format }) => format),
+) {
+  const asked: string[] = []
+  let isLost = false
+  const query = async (cql: string, values: readonly unknown[] = []): Promise<Row[]> => {
+    asked.push(cql)
+    if (cql.includes('system_schema.tables')) return tables.map(name => ({ table_name: name }))
+    if (cql.startsWith('SELECT format FROM')) return formats.filter(({ format }) => format === values[0])
+    if (cql.startsWith('SELECT format, channel')) return [...formats]
+    return [{ '[applied]': !(isLost && cql.startsWith('UPDATE')) }]
+  }
+  const connection: Partial<Connection> = { keyspace: 'k', unset: types.unset, table: name => `"k"."${name}"`, query, change }
+  return {
+    asked,
+    connection: connection as Connection,
+    /** Another process has the lock from now on. */
+    loseLock: () => {
+      isLost = true
+    },
+    locks: () => asked.filter(cql => cql.includes("'lock'") && cql.startsWith('INSERT')),
+  }
+}
+
+const full = Array.from({ length: 3 }, (_, at) => ({ format: `f${at}`, channel: 'full' }))
+
+test('a format over the limit takes no lock, and is not checked again for some seconds', async () => {
+  let nowMs = 0
+  const store = storeWith(full)
+  const formats = formatsOn(
+    store.connection,
+    { ...defaults, url: '', formatsPerChannelMax: 3 },
+    () => undefined,
+    () => nowMs,
+  )
+  const resolve = async () =>
+    [...(await formats.resolve([wanted('f0', 'full'), wanted('new', 'full')], never)).values()].map(({ rule }) => rule)
+  expect(await resolve()).toEqual(['format-limit'])
+  expect(store.locks()).toEqual([])
+  const { length } = store.asked
+  nowMs = 4_999
+  expect(await resolve()).toEqual(['format-limit'])
+  expect(store.asked).toHaveLength(length)
+  nowMs = 5_000
+  expect(await resolve()).toEqual(['format-limit'])
+  expect(store.asked.length).toBeGreaterThan(length)
+})
+
+test('a channel that may add a format gets it although another was refused, and takes the lock for that', async () => {
+  const store = storeWith(full)
+  const formats = formatsOn(store.connection, { ...defaults, url: '', formatsPerChannelMax: 3 }, () => undefined)
+  expect((await formats.resolve([wanted('new', 'full')], never)).size).toBe(1)
+  expect((await formats.resolve([wanted('new', 'full', 'other')], never)).size).toBe(0)
+  expect(store.locks()).toHaveLength(1)
+})
+
+test('the number of remembered refusals is limited', async () => {
+  const store = storeWith(full)
+  const formats = formatsOn(
+    store.connection,
+    { ...defaults, url: '', formatsPerChannelMax: 3 },
+    () => undefined,
+    () => 0,
+  )
+  const first = [wanted('new', 'full')]
+  await formats.resolve(first, never)
+  await formats.resolve(
+    Array.from({ length: 10_000 }, (_, at) => wanted(`other-${at}`, 'full')),
+    never,
+  )
+  const { length } = store.asked
+  await formats.resolve([wanted('other-9999', 'full')], never)
+  expect(store.asked).toHaveLength(length)
+  await formats.resolve(first, never)
+  expect(store.asked.length).toBeGreaterThan(length)
+})
+
+test('if the cluster accepts no more tables the format is refused, and the writer continues; another error stops it', async () => {
+  const answer = (message: string) => Object.assign(new Error(message), { name: 'ResponseError', code: 0x2200 })
+  const said = 'Guardrail tables violated: Cannot have more than 8 tables, aborting the creation of table new'
+  const store = storeWith([], () => Promise.reject(answer(said)))
+  const formats = formatsOn(store.connection, { ...defaults, url: '' }, () => undefined)
+  expect([...(await formats.resolve([wanted('new', 'channel')], never)).values()]).toEqual([
+    {
+      rule: 'format-not-allowed',
+      reason: expect.stringContaining(said) as string,
+      hint: expect.stringContaining('cassandra.yaml') as string,
+    },
+  ])
+  const denied = new SinkError('systemic', 'not agreed')
+  const other = formatsOn(storeWith([], () => Promise.reject(denied)).connection, { ...defaults, url: '' }, () => undefined)
+  await expect(other.resolve([wanted('new', 'channel')], never)).rejects.toBe(denied)
+})
+
+test('a cluster without indexes by publisher stores the format without one, and reports it', async () => {
+  const refusal = Object.assign(new Error('Unable to find custom indexer class sai'), { name: 'ResponseError', code: 0x2300 })
+  const made: string[] = []
+  const notices: string[] = []
+  const change = async (cql: string): Promise<boolean> => {
+    made.push(cql.split(' ', 2).join(' '))
+    if (cql.startsWith('CREATE INDEX')) throw refusal
+    return true
+  }
+  const formats = formatsOn(storeWith([], change).connection, { ...defaults, url: '' }, sentence => void notices.push(sentence))
+  expect((await formats.resolve([wanted('new', 'channel')], never)).size).toBe(0)
+  expect(made).toEqual(['CREATE TABLE', 'CREATE INDEX'])
+  expect(notices).toEqual([expect.stringMatching(/no index by publisher.*custom indexer class sai.*Cassandra 5/) as string])
+})
+
+test('if nodes do not agree on an index in time the batch is retried', async () => {
+  const formats = formatsOn(
+    storeWith([], async cql => !cql.startsWith('CREATE INDEX')).connection,
+    { ...defaults, url: '' },
+    () => undefined,
+  )
+  await expect(formats.resolve([wanted('new', 'channel')], never)).rejects.toMatchObject({ errorClass: 'transient' })
+})
+
+test.each([
+  ['is missing', [], ['CREATE TABLE', 'CREATE INDEX']],
+  ['was created by a process that did not register it', ['weather'], ['CREATE INDEX']],
+])('a format whose table %s has its index before it is registered', async (_what, tables, made) => {
+  const done: string[] = []
+  const change = async (cql: string): Promise<boolean> => done.push(cql.trim().slice(0, 12)) > 0
+  const store = storeWith([], change, tables)
+  const formats = formatsOn(store.connection, { ...defaults, url: '', publisherIndex: true }, () => undefined)
+  expect((await formats.resolve([wanted('weather', 'room')], never)).size).toBe(0)
+  expect(done).toEqual(made)
+  expect(store.asked.some(cql => cql.startsWith('INSERT') && cql.includes('sluice_formats'))).toBe(true)
+})
+
+test('if another process has taken the lock while a table was created, no index is created and nothing registered', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  try {
+    const done: string[] = []
+    const change = async (cql: string): Promise<boolean> => {
+      done.push(cql.trim().slice(0, 12))
+      store.loseLock()
+      await vi.advanceTimersByTimeAsync(9_000)
+      return true
+    }
+    const store = storeWith([], change)
+    const formats = formatsOn(store.connection, { ...defaults, url: '', publisherIndex: true }, () => undefined)
+    await expect(formats.resolve([wanted('weather', 'room')], never)).rejects.toThrow('another process has taken the lock')
+    expect(done).toEqual(['CREATE TABLE'])
+    expect(store.asked.some(cql => cql.startsWith('INSERT') && cql.includes('sluice_formats'))).toBe(false)
+  } finally {
+    vi.useRealTimers()
+  }
 })

@@ -2,11 +2,12 @@
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
+import { deleteOldDays } from '../../../sinks/cassandra/day-registry.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
-import { deleteOldDays } from '../../../sinks/cassandra/retention.ts'
 import { maintain } from '../../../sinks/cassandra/schema.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
 import type { Sink } from '../../../sinks/sink.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { describeWithCassandra } from '../../servers/cassandra.ts'
 import { batchOf, plain, type TestMessage } from '../batches.ts'
 import { dropKeyspace, emptyStore, identity, optionsFor, rowsOf } from './store.ts'
@@ -28,7 +29,7 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
   })
   beforeEach(async () => {
     await emptyStore(connection)
-    sink = await openSink({ connection, options, ...identity })
+    sink = await withNumbers(openSink({ connection, options, logs: [identity] }))
   })
   afterAll(async () => {
     await dropKeyspace(connection)
@@ -46,7 +47,7 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
   const count = async (table: string) =>
     Number((await connection.query(`SELECT count(*) AS rows FROM ${connection.table(table)}`))[0]!['rows'])
 
-  test('days before the last ten and today go, of records and documents, and the registry stays', async () => {
+  test('days before the last ten and today are deleted, of records and documents, and the registry stays', async () => {
     const documents = (offset: number, days: number): TestMessage => ({
       offset,
       documents: [{ format: 'engine', payload: {}, createdUs: ago(days) }],
@@ -62,7 +63,7 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
     expect(await count('sluice_formats')).toBe(1)
   })
 
-  test('a row of an old day that comes afterwards is listed, and goes the next time', async () => {
+  test('a row of an old day that comes afterwards is listed, and deleted the next time', async () => {
     await write([record(0, 20)])
     await maintain(connection, options)
     await write([record(3, 20)])
@@ -73,7 +74,7 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
     expect(await count('sluice_channel_days')).toBe(0)
   })
 
-  test('a format whose table was dropped keeps nothing else from being deleted', async () => {
+  test('a format whose table was dropped does not prevent other deletions', async () => {
     await write([
       { offset: 0, documents: [{ format: 'engine', payload: {}, createdUs: ago(30) }] },
       { ...plain(1), records: [{ value: 1, timeUs: ago(30) }] },
@@ -84,11 +85,11 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
     expect(await count('sluice_channel_days')).toBe(0)
   })
 
-  test('a bucket of several days goes when the last of them is too old', async () => {
+  test('a bucket of several days is deleted when the last of them is too old', async () => {
     await write([record(0, 11)])
     await deleteOldDays(connection, { ...options, bucketDays: 7 })
     expect(await kept()).toEqual([0])
-    await deleteOldDays(connection, { ...options, bucketDays: 7 }, { nowMs: Date.now() + 7 * dayMs })
+    await deleteOldDays(connection, { ...options, bucketDays: 7 }, Date.now() + 7 * dayMs)
     expect(await kept()).toEqual([])
   })
 })

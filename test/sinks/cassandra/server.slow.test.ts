@@ -6,7 +6,7 @@ import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { auditConformance } from '../../conformance/audit.ts'
 import { type SinkStore, sinkConformance } from '../../conformance/sink/index.ts'
 import { describeWithOwnCassandra } from '../../servers/cassandra.ts'
-import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { throughProxy } from '../through-proxy.ts'
 import { emptyStore, openAuditedStore, optionsFor, rowsOf, storeOn, through } from './store.ts'
 

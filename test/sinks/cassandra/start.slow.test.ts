@@ -6,8 +6,9 @@ import { classify } from '../../../sinks/cassandra/errors.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
 import type { Sink } from '../../../sinks/sink.ts'
+import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import { describeWithCassandra } from '../../servers/cassandra.ts'
-import { freePort } from '../../servers/free-port.ts'
+import { freePort } from '../../servers/process/free-port.ts'
 import { batchOf, plainBatch } from '../batches.ts'
 import { dropKeyspace, identity, optionsFor, rowsOf } from './store.ts'
 
@@ -15,7 +16,7 @@ const never = new AbortController().signal
 const nobody = async (): Promise<void> => undefined
 
 describeWithCassandra('a start on Cassandra', cassandra => {
-  const closings: (() => Promise<unknown>)[] = []
+  const cleanups: (() => Promise<unknown>)[] = []
   let operator: Connection
   let options: SinkOptions
 
@@ -24,35 +25,35 @@ describeWithCassandra('a start on Cassandra', cassandra => {
   })
   afterAll(() => operator.close())
   afterEach(async () => {
-    for (const close of closings.splice(0).toReversed()) await close()
+    for (const close of cleanups.splice(0).toReversed()) await close()
   })
 
   /** A keyspace that is not there. */
   function nowhere(some: Partial<SinkOptions> = {}): void {
     options = optionsFor(cassandra.contactPoint, some)
     const { url } = options
-    closings.push(async () => void (await operator.change(`DROP KEYSPACE IF EXISTS "${url.slice(url.lastIndexOf('/') + 1)}"`)))
+    cleanups.push(async () => void (await operator.change(`DROP KEYSPACE IF EXISTS "${url.slice(url.lastIndexOf('/') + 1)}"`)))
   }
 
   async function open(some: object = {}, changed: Partial<SinkOptions> = {}): Promise<Sink> {
     const own = { ...options, ...changed }
     const connection = await openConnection(own, 'writer')
-    closings.push(() => connection.close())
-    const sink = await openSink({ connection, options: own, ...identity, ...some })
-    closings.push(() => sink.close())
+    cleanups.push(() => connection.close())
+    const sink = await withNumbers(openSink({ connection, options: own, logs: logsOf(some) }), some)
+    cleanups.push(() => sink.close())
     return sink
   }
 
   const look = async (): Promise<Connection> => {
     const connection = await openConnection(options, 'operator')
-    closings.push(() => connection.close())
+    cleanups.push(() => connection.close())
     return connection
   }
 
-  test('ten workers of one writer at once, on nothing: one schema, one log', async () => {
+  test('ten workers of one writer at once, on an empty cluster: one schema, one log', async () => {
     nowhere()
     const sinks = await Promise.all(Array.from({ length: 10 }, () => open()))
-    expect(sinks.map(({ logNumber }) => logNumber)).toEqual(Array.from({ length: 10 }, () => 1))
+    expect(sinks.map(({ logNumbers }) => logNumbers[0]!)).toEqual(Array.from({ length: 10 }, () => 1))
     const connection = await look()
     expect(await connection.query(`SELECT number, writer FROM ${connection.table('sluice_logs')}`)).toMatchObject([
       { number: 1, writer: 'writer-1' },
@@ -64,10 +65,10 @@ describeWithCassandra('a start on Cassandra', cassandra => {
   test('ten logs at once get ten numbers', async () => {
     nowhere()
     const sinks = await Promise.all(Array.from({ length: 10 }, (_, nth) => open({ logName: `log-${nth}` })))
-    expect(sinks.map(({ logNumber }) => logNumber).sort((one, other) => one - other)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    expect(sinks.map(({ logNumbers }) => logNumbers[0]!).sort((one, other) => one - other)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
   })
 
-  test('ten writers of different names at once: the log belongs to one of them, and the others are told to which', async () => {
+  test("ten writers with different names at once: the log belongs to one of them, and the others' errors name it", async () => {
     nowhere()
     await open({ logName: 'another' })
     const opened = await Promise.allSettled(Array.from({ length: 10 }, (_, nth) => open({ writer: `writer-${nth}` })))
@@ -78,16 +79,16 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(refused.every(sentence => sentence.includes(`belong to the writer "${String(logs[0]!['writer'])}"`))).toBe(true)
   })
 
-  test('a log made anew that ten workers accept at once has one number', async () => {
+  test('a recreated log that ten workers accept at once has one number', async () => {
     nowhere()
     await (await open()).close()
-    const sinks = await Promise.all(Array.from({ length: 10 }, () => open({ logId: 'id-2', acceptNewLog: true })))
-    expect(new Set(sinks.map(({ logNumber }) => logNumber))).toEqual(new Set([2]))
-    expect((await open({ acceptNewLog: true })).logNumber).toBe(1)
+    const sinks = await Promise.all(Array.from({ length: 10 }, () => open({ logId: 'id-2', acceptNewLog: 'id-2' })))
+    expect(new Set(sinks.map(({ logNumbers }) => logNumbers[0]!))).toEqual(new Set([2]))
+    expect((await open({ acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
     await expect(open({ logId: 'id-2' })).rejects.toThrow(/id-2.*id-1.*accept-new-log/)
   })
 
-  test('ten workers that bring the same formats at once make one table each, and the cap holds', async () => {
+  test('ten workers that add the same formats at once create one table each, within the limit', async () => {
     nowhere({ formatsMax: 12, formatsPerChannelMax: 100 })
     const sinks = await Promise.all(Array.from({ length: 10 }, () => open()))
     const documents = (nth: number) =>
@@ -109,7 +110,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(await rowsOf(connection)).toHaveLength(30)
   })
 
-  test('every table of rows has an index by publisher, also where it is missing when a writer starts', async () => {
+  test('every table of rows has an index by publisher, also if it is missing when a writer starts', async () => {
     nowhere()
     const engine = batchOf(0, 2, [
       { offset: 0, documents: [{ format: 'engine', payload: {} }] },
@@ -131,7 +132,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect((await indexes()).map(({ table_name: name }) => name as string).sort()).toEqual(tables)
   })
 
-  test('without the option no table is indexed, and an index that is there stays', async () => {
+  test('without the option no table is indexed, and an existing index stays', async () => {
     nowhere()
     const engine = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])
     const sink = await open({}, { publisherIndex: false })
@@ -149,7 +150,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(await indexed()).toEqual(['engine', 'messages'])
   })
 
-  test('a lock whose holder has died is waited for, until it ends by itself', { timeout: 120_000 }, async () => {
+  test('a lock whose holder has died is waited for, until it expires', { timeout: 120_000 }, async () => {
     nowhere()
     const sink = await open()
     const connection = await look()
@@ -163,7 +164,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(await connection.query(`SELECT value FROM ${connection.table('sluice_schema')} WHERE name = 'lock'`)).toEqual([])
   })
 
-  test('a writer with another bucket size stops, and says which is recorded', async () => {
+  test('a writer with another bucket size stops, and the error names the stored one', async () => {
     nowhere({ bucketDays: 7 })
     await open()
     const error = await open({}, { bucketDays: 1 }).catch((error: unknown) => error)
@@ -173,7 +174,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(classify(error)).toBe('systemic')
   })
 
-  test('rows of a larger bucket lie in the partition of its first day', async () => {
+  test('rows of a larger bucket are in the partition of its first day', async () => {
     nowhere({ bucketDays: 7 })
     const sink = await open()
     const timeUs = Date.UTC(2026, 2, 4) * 1000
@@ -202,7 +203,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
       'a column of another type',
       (name: (table: string) => string) =>
         `CREATE TABLE ${name('sluice_logs')} (number int PRIMARY KEY, name text, id int, writer text, accepted_at timestamp)`,
-      /"sluice_logs".*"id" is of the type int/,
+      /"sluice_logs".*"id" has the type int/,
     ],
   ])('%s stops the writer', async (_what, statement, sentence) => {
     nowhere()
@@ -216,7 +217,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(classify(error)).toBe('systemic')
   })
 
-  test('a keyspace that is there keeps its replication; one that is missing gets the configured one', async () => {
+  test('an existing keyspace keeps its replication; a missing one gets the configured one', async () => {
     nowhere({ replication: "{'class': 'NetworkTopologyStrategy', 'datacenter1': 1}" })
     await open()
     await open({}, { replication: "{'class': 'SimpleStrategy', 'replication_factor': 3}" })
@@ -224,30 +225,30 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(JSON.stringify(row!['replication'])).toContain('NetworkTopologyStrategy')
   })
 
-  test('a data center that the cluster does not have is said', async () => {
+  test('a data center that the cluster does not have is named', async () => {
     nowhere()
     const error = await open({}, { url: `${options.url}?dc=elsewhere` }).catch((error: unknown) => error)
-    expect(error).toMatchObject({ message: expect.stringMatching(/has the data centers datacenter1, and not "elsewhere"/) as string })
+    expect(error).toMatchObject({ message: expect.stringMatching(/has no data center "elsewhere", only datacenter1/) as string })
     expect(classify(error)).toBe('systemic')
   })
 
-  test('a cluster that is not there is waited for: the same connection finds it later', async () => {
+  test('while a cluster is down the sink waits: the same connection finds it later', async () => {
     nowhere()
     const away = { ...options, url: `cassandra://127.0.0.1:${await freePort()}/nowhere` }
     const connection = await openConnection(away, 'writer')
-    closings.push(() => connection.close())
+    cleanups.push(() => connection.close())
     for (let attempt = 0; attempt < 2; attempt++) {
-      const error = await openSink({ connection, options: away, ...identity }).catch((error: unknown) => error)
+      const error = await withNumbers(openSink({ connection, options: away, logs: [identity] })).catch((error: unknown) => error)
       expect(classify(error)).toBe('transient')
     }
   })
 
-  test('what was read into another store is missed in a new one', async () => {
+  test('messages that were read into another store are reported as missing in a new one', async () => {
     nowhere()
     const hasCommits = () => Promise.resolve(true)
-    await expect(open({ hasCommits })).rejects.toThrow(/knows nothing of the log "messages"/)
-    expect((await open({ hasCommits, acceptNewLog: true })).logNumber).toBe(1)
-    expect((await open({ hasCommits })).logNumber).toBe(1)
+    await expect(open({ hasCommits })).rejects.toThrow(/does not know the log "messages"/)
+    expect((await open({ hasCommits, acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
+    expect((await open({ hasCommits })).logNumbers[0]).toBe(1)
     await dropKeyspace(await look())
   })
 })

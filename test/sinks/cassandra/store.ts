@@ -4,9 +4,12 @@ import { randomBytes } from 'node:crypto'
 import { openAudit } from '../../../sinks/cassandra/audit.ts'
 import { type Connection, openConnection, type Row } from '../../../sinks/cassandra/connection.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
-import { openSink } from '../../../sinks/cassandra/sink.ts'
+import { openLogTable } from '../../../sinks/cassandra/registry.ts'
+import { openReplaySink, openSink } from '../../../sinks/cassandra/sink.ts'
+import { freeLog } from '../../../sinks/logs.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
 import type { AuditedStore } from '../../conformance/audit.ts'
+import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkStore, StoredRow } from '../../conformance/sink/index.ts'
 import type { TestMessage } from '../batches.ts'
 
@@ -25,7 +28,7 @@ export const defaults: Omit<SinkOptions, 'url'> = {
   formatsPerChannelMax: 28,
 }
 
-export const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
+export const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1' }
 
 /** Of a keyspace that nobody else has. */
 export function optionsFor(contactPoint: string, some: Partial<SinkOptions> = {}): SinkOptions {
@@ -65,7 +68,11 @@ export function refusedByServer(offset: number): TestMessage {
 /** @param operator reads it, and goes around what may be between the sink and the server */
 export function storeOn(operator: Connection, connection: Connection, options: SinkOptions): SinkStore {
   return {
-    open: (some = {}) => openSink({ connection, options, ...identity, ...some }),
+    open: (some = {}) => withNumbers(openSink({ connection, options, logs: logsOf(some) }), some),
+    replays: {
+      audit: openAudit(connection, options),
+      openSink: logNumber => openReplaySink({ connection, options, logNumber }),
+    },
     rows: () => rowsOf(operator),
     poisons,
     readableDuringWrite: true,
@@ -85,8 +92,10 @@ export async function openAuditedStore(connection: Connection, options: SinkOpti
   const rowsAt = (position: bigint): Promise<Row[]> =>
     connection.query(`SELECT * FROM ${connection.table('messages')} WHERE position = ? ALLOW FILTERING`, [position])
   return {
-    open: logName => openSink({ connection, options, ...identity, logName }),
+    open: some => withNumbers(openSink({ connection, options, logs: logsOf(some) }), some),
     audit: openAudit(connection, options),
+    free: number => freeLog(openLogTable(connection), number, openAudit(connection, options)),
+    openReplay: logNumber => openReplaySink({ connection, options, logNumber }),
     async double(position) {
       const other = '2026-03-02'
       await connection.query(`INSERT INTO ${connection.table('sluice_channel_days')} (channel, format, day) VALUES (?, 'messages', ?)`, [
@@ -108,6 +117,7 @@ export async function openAuditedStore(connection: Connection, options: SinkOpti
         )
       }
     },
+    shown: async statement => (await connection.query(statement)).length,
     dropFormat: async format => void (await connection.change(`DROP TABLE ${connection.table(format)}`)),
     close: async () => undefined,
   }

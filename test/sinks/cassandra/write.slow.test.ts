@@ -4,8 +4,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { type Connection, openConnection, type Row } from '../../../sinks/cassandra/connection.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { describeWithOwnCassandra } from '../../servers/cassandra.ts'
-import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
 import { dropKeyspace, emptyStore, identity, optionsFor, rowsOf, through } from './store.ts'
 
@@ -16,7 +17,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   let options: SinkOptions
   let operator: Connection
   let proxy: Proxy
-  const closings: (() => Promise<unknown>)[] = []
+  const cleanups: (() => Promise<unknown>)[] = []
 
   beforeAll(async () => {
     options = optionsFor(cassandra.contactPoint)
@@ -25,10 +26,10 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   beforeEach(async () => {
     await emptyStore(operator)
     proxy = await openProxy({ port: Number(cassandra.contactPoint.split(':')[1]) })
-    closings.push(() => proxy.close())
+    cleanups.push(() => proxy.close())
   })
   afterEach(async () => {
-    for (const close of closings.splice(0).toReversed()) await close()
+    for (const close of cleanups.splice(0).toReversed()) await close()
   })
   afterAll(async () => {
     await dropKeyspace(operator)
@@ -38,8 +39,8 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   async function open(some: Partial<SinkOptions> = {}, logName = 'messages') {
     const own = { ...through(options, proxy.port), ...some }
     const connection = await openConnection(own, 'writer')
-    const sink = await openSink({ connection, options: own, ...identity, logName })
-    closings.push(
+    const sink = await withNumbers(openSink({ connection, options: own, logs: [{ ...identity, logName }] }))
+    cleanups.push(
       () => connection.close(),
       () => sink.close(),
     )
@@ -50,7 +51,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     Number((await operator.query(`SELECT count(*) AS rows FROM ${operator.table(table)}`))[0]!['rows'])
   const offsets = async (): Promise<number[]> => (await rowsOf(operator)).map(({ position }) => Number(position & 0xfff_ffff_ffffn))
 
-  test('columns without a value are left out, not nulled: no cell of theirs is written', async () => {
+  test('columns without a value are left out, not null: no cell is written for them', async () => {
     const sink = await open()
     await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
     const client = await operator.client()
@@ -116,7 +117,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     )
   }
 
-  test('what a failed write took for listed is listed anew, also with a batch that was encoded before', async () => {
+  test('days of a failed write are listed again, also with a batch that was encoded before', async () => {
     const sink = await open()
     await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
     const encoded = sink.encode(plainBatch(1, 2))
@@ -136,7 +137,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     expect([await count('sluice_channel_days'), await count('sluice_publisher_days')]).toEqual([1, 1])
   })
 
-  test('a table of a format that was dropped is made anew, and its batch stored', async () => {
+  test('a dropped table of a format is created again, and its batch stored', async () => {
     const sink = await open()
     const documents = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
     await sink.write(sink.encode(documents(0)), nobody, never)
@@ -145,7 +146,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     expect(await offsets()).toEqual([1])
   })
 
-  test('a batch of many channels, partitions of a few rows and single ones is stored whole', async () => {
+  test('a batch of many channels, with partitions of a few rows and single ones, is stored completely', async () => {
     const sink = await open()
     const messages = Array.from({ length: 3000 }, (_, offset) => ({
       ...plain(offset),
@@ -157,7 +158,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   })
 
   test.each(['halted', 'half open'])(
-    'a write to a server that is %s is given up at once, and lands once when it is written again',
+    'a write to a server that is %s can be aborted at once, and is stored once when it is retried',
     async how => {
       const sink = await open({ requestTimeoutMs: 2_000 })
       await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
@@ -183,7 +184,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     },
   )
 
-  test('a server that is halted without anybody giving up is a time-out, which is transient', async () => {
+  test('a paused server without an abort causes a time-out, which is transient', async () => {
     const sink = await open({ requestTimeoutMs: 1_000 })
     await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
     cassandra.pause()
@@ -196,7 +197,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     }
   })
 
-  test('a slow network is no fault', async () => {
+  test('a slow network is not an error', async () => {
     const sink = await open()
     proxy.latency(100)
     expect(await sink.write(sink.encode(plainBatch(0, 2000)), nobody, never)).toMatchObject([{ stored: 2000 }])

@@ -4,12 +4,13 @@ import { beforeAll, expect, test, vi } from 'vitest'
 import type { AuditedRange } from '../../../sinks/audit.ts'
 import { openAudit } from '../../../sinks/influxdb/audit.ts'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
-import { predicateOf } from '../../../sinks/influxdb/removal.ts'
-import { lineOf } from '../../../sinks/influxdb/stored-points.ts'
+import { openLogTable } from '../../../sinks/influxdb/registry.ts'
+import { freeLog } from '../../../sinks/logs.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { describeWithInflux, type Influx } from '../../servers/influx.ts'
 import { batchOf, noonUs, type TestMessage } from '../batches.ts'
+import { lineOf, predicateOf, removePoints, timestampOf } from './points.ts'
 import { openStore } from './store.ts'
 
 async function auditedStore(influx: Influx): Promise<AuditedStore> {
@@ -18,23 +19,23 @@ async function auditedStore(influx: Influx): Promise<AuditedStore> {
   const everything = ['1677-09-22T00:00:00Z', '2262-04-11T00:00:00Z'] as const
   const at = async (position: bigint) => (await store.points()).filter(({ fields }) => fields.get('/position') === position)
   return {
-    open: async logName => spread(await store.open({ logName })),
+    open: async identity => spread(await store.open(identity)),
+    openReplay: logNumber => store.replays.openSink(logNumber),
     audit: openAudit(connection, store.options),
     double: async position => store.put(...(await at(position)).map(point => lineOf({ ...point, ns: point.ns + 86_400_000_000_000n }))),
     remove: async position => {
       for (const { ns } of await at(position)) {
-        const instant = new Date(Number(ns / 1_000_000n)).toISOString().slice(0, 19)
-        const exact = `${instant}.${String(ns % 1_000_000_000n).padStart(9, '0')}Z`
-        await connection.remove(connection.bucket, exact, exact, '')
+        await removePoints(store.options, timestampOf(ns), timestampOf(ns), '')
       }
     },
-    dropFormat: format => connection.remove(connection.bucket, ...everything, predicateOf({ _measurement: format })),
+    dropFormat: format => removePoints(store.options, ...everything, predicateOf({ _measurement: format })),
+    free: number => freeLog(openLogTable(connection), number, openAudit(connection, store.options)),
     close: () => store.close(),
   }
 }
 
 /**
- * Thousands of messages of one series at one microsecond are what this store does not keep apart (sinks/influxdb/README.md): a thousand offsets share
+ * Thousands of messages of one series at one microsecond are what this store does not keep apart (docs/stores/influxdb.md): a thousand offsets share
  * one here.
  */
 function spread(sink: Sink): Sink {
@@ -51,7 +52,14 @@ function spread(sink: Sink): Sink {
 describeWithInflux('server', influx => {
   auditConformance('the audit of InfluxDB', () => auditedStore(influx))
 
-  test('it needs no right but to read, and says which right is missing', async () => {
+  test("a replay without a writer's buckets stops, and creates none", async () => {
+    const store = await openStore(influx)
+    for (let time = 0; time < 2; time++)
+      await expect(store.replays.openSink(1)).rejects.toThrow(/the bucket "\S+" is missing .*: start its writer first/)
+    await store.close()
+  })
+
+  test('it needs only read permission, and the error names a missing one', async () => {
     const store = await openStore(influx)
     const sink = await store.open()
     await sink.write(
@@ -73,7 +81,7 @@ describeWithInflux('server', influx => {
     await store.close()
   })
 
-  test('partitions that are asked for one after the other are counted in one scan, as they were when the first was asked', async () => {
+  test('partitions that are requested one after another are counted in one scan, as of the first request', async () => {
     const store = await openStore(influx)
     const sink = await store.open()
     const write = async (partition: number, from: number, to: number): Promise<void> => {

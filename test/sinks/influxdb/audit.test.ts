@@ -1,19 +1,20 @@
-// What an audit remembers of a scan that counted more than was asked for, without a server.
+// What an audit remembers of a scan that counted more than was asked for, and two fields that are put together, without a server.
 
+import { createFluxTableColumn, createFluxTableMetaData } from '@influxdata/influxdb-client'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { openAudit } from '../../../sinks/influxdb/audit.ts'
-import type { Connection } from '../../../sinks/influxdb/connection.ts'
-import { packedPosition } from '../../../sinks/influxdb/position-text.ts'
+import { openAudit, pairedRows } from '../../../sinks/influxdb/audit.ts'
+import type { Connection, Row } from '../../../sinks/influxdb/connection.ts'
+import { packedPosition } from '../../../sinks/sink.ts'
 import { defaults } from './store.ts'
 
 /** A field of a series that holds a message of each of two partitions. */
 function rowsOf(field: string, values: readonly (bigint | number)[]) {
-  const places = new Map(
-    ['', 'result', 'table', '_start', '_stop', '_time', '_value', '_field', '_measurement'].map((name, at) => [name, at]),
-  )
+  const names = ['result', 'table', '_start', '_stop', '_time', '_value', '_field', '_measurement']
+  const tableMeta = createFluxTableMetaData(names.map(label => createFluxTableColumn({ label })))
   return values.map((value, at) => ({
-    columns: { places },
-    cells: ['', '', field === '/index' ? '0' : '1', '', '', `2026-03-01T12:00:0${at}Z`, String(value), field, 'messages'],
+    tableMeta,
+    values: ['', field === '/index' ? '0' : '1', '', '', `2026-03-01T12:00:0${at}Z`, String(value), field, 'messages'],
   }))
 }
 
@@ -42,7 +43,7 @@ function auditOver(reached: (scan: number) => Promise<void>) {
   }
 }
 
-test('what a scan that failed has counted is not told of: the next partition has a scan of its own', async () => {
+test('counts of a failed scan are not used: the next partition has its own scan', async () => {
   const { offsets, scans } = auditOver(async scan => {
     if (scan === 0) throw new Error('the server went away in the midst of the scan')
   })
@@ -50,7 +51,7 @@ test('what a scan that failed has counted is not told of: the next partition has
   expect([await offsets(1), scans()]).toEqual([[0], 2])
 })
 
-test('what is still being counted is not told of either', async () => {
+test('counts of a running scan are not used either', async () => {
   const [halfway, goingOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const { offsets, scans } = auditOver(async scan => {
     if (scan > 0) return
@@ -62,4 +63,35 @@ test('what is still being counted is not told of either', async () => {
   expect([await offsets(1), scans()]).toEqual([[0], 2])
   goingOn.resolve()
   expect([await first, await offsets(1), scans()]).toEqual([[0], [0], 2])
+})
+
+const names = ['result', 'table', '_time', '_value', '_field', '_measurement', 'name']
+const tableMeta = createFluxTableMetaData(names.map(label => createFluxTableColumn({ label, dataType: 'string' })))
+
+function pairedOf(table: number, field: string, name: string, values: readonly number[]): Row[] {
+  return values.map(value => ({ tableMeta, values: ['_result', String(table), 't', String(value), field, 'messages', name] }))
+}
+
+test('each series gives its pairs, and a series whose fields differ in number gives none', () => {
+  const series = fc.array(fc.tuple(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 0, max: 9 })), { maxLength: 8 })
+  fc.assert(
+    fc.property(series, fc.boolean(), (given, positionsFirst) => {
+      const found: string[] = []
+      const pairs = pairedRows((position, index) => void found.push(`${position}/${index}`))
+      const expected: string[] = []
+      const uneven: string[] = []
+      for (const [nth, [points, more]] of given.entries()) {
+        const positions = Array.from({ length: points }, (_, at) => nth * 100 + at)
+        const indexes = positions.map((_, at) => at)
+        // One in ten was written to meanwhile.
+        if (more === 0) indexes.push(99)
+        const fields = [pairedOf(nth * 2, '/index', `s${nth}`, indexes), pairedOf(nth * 2 + 1, '/position', `s${nth}`, positions)]
+        for (const row of (positionsFirst ? fields.toReversed() : fields).flat()) pairs.add(row)
+        if (more === 0) uneven.push(`s${nth}`)
+        else expected.push(...positions.map((position, at) => `${position}/${at}`))
+      }
+      expect(pairs.finish().map(({ name }) => name)).toEqual(uneven)
+      expect(found).toEqual(expected)
+    }),
+  )
 })

@@ -2,19 +2,17 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { encode } from '../../../sinks/influxdb/encode.ts'
-import { keyOfLine } from '../../../sinks/influxdb/line-protocol.ts'
-import { physicalName } from '../../../sinks/influxdb/physical-name.ts'
-import { restNsOf } from '../../../sinks/influxdb/position-text.ts'
+import { encode, physicalName } from '../../../sinks/influxdb/encode.ts'
+import { restNsOf } from '../../../sinks/influxdb/line-protocol.ts'
 import { batchOf, noonUs, type TestMessage } from '../batches.ts'
 
 function linesOf(messages: readonly TestMessage[], partition = 0): string[] {
-  const { lines } = encode(batchOf(0, 2 ** 44 - 1, messages, partition), 1)
+  const { lines } = encode(batchOf(0, 2 ** 44 - 1, messages, partition), [1])
   return Buffer.from(lines.bytes).toString().split('\n').slice(0, -1)
 }
 
 const refusedOf = (message: TestMessage) => [
-  ...encode(batchOf(0, 100, [{ offset: 0, records: [{ value: 1 }] }, message]), 1).rejected.values(),
+  ...encode(batchOf(0, 100, [{ offset: 0, records: [{ value: 1 }] }, message]), [1]).rejected.values(),
 ]
 
 describe('lines', () => {
@@ -51,21 +49,15 @@ describe('lines', () => {
     ])
   })
 
-  test('a message that was replayed has the line that it had at first', () => {
-    const [first] = linesOf([{ offset: 5, records: [{ value: 1 }] }], 3)
-    const [again] = linesOf([{ offset: 99, original: { log: 1, partition: 3, offset: 5 }, records: [{ value: 1 }] }])
-    expect(again).toBe(first)
-  })
-
-  test('in the room of another batch, also where it is too small', () => {
+  test('reuse the buffer of another batch, even if it is too small', () => {
     const messages = [{ offset: 1, records: [{ name: 'ü'.repeat(300), value: 1 }, { value: 2 }] }]
     for (const bytes of [1, 900, 100_000]) {
-      const { lines } = encode(batchOf(0, 2, messages), 1, Buffer.alloc(bytes, 'x'))
+      const { lines } = encode(batchOf(0, 2, messages), [1], Buffer.alloc(bytes, 'x'))
       expect(Buffer.from(lines.bytes).toString().split('\n').slice(0, -1)).toEqual(linesOf(messages))
     }
   })
 
-  test('a thousand offsets that follow each other differ behind the microsecond, and so do equal offsets of other partitions and logs', () => {
+  test('a thousand consecutive offsets differ below the microsecond, and so do equal offsets of other partitions and logs', () => {
     expect(new Set(Array.from({ length: 1000 }, (_, at) => restNsOf(3, 7, 5_000_321 + at))).size).toBe(1000)
     expect(new Set([restNsOf(1, 0, 4), restNsOf(1, 1, 4), restNsOf(2, 0, 4), restNsOf(2, 1, 4)]).size).toBe(4)
   })
@@ -77,16 +69,17 @@ function expectedOrdinals(rows: readonly { series: string; timeUs: number }[]): 
 }
 
 const nthOf = (line: string): number => {
-  const { tags } = keyOfLine(line)
-  return Number(tags.get('nth') ?? tags.get('/nth') ?? 0)
+  const [series] = line.split(' ', 1)
+  return Number(/,\/?nth=(\d+)/.exec(series!)?.[1] ?? 0)
 }
 
 describe('ordinals', () => {
-  const instants = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 60 })
+  const timestamps = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 60 })
 
-  test('of records with one series and one microsecond', () => {
-    const names = fc.constantFrom('a', 'b', 'a\0')
-    const rows = fc.array(fc.record({ name: names, unit: fc.constantFrom(undefined, '', 'C'), time: fc.integer({ min: 0, max: 2 }) }), {
+  test('of records with the same series and microsecond', () => {
+    // Mostly one series and one instant, so that many rows share both.
+    const names = fc.constantFrom('a', 'a', 'a', 'a', 'b', 'a\0')
+    const rows = fc.array(fc.record({ name: names, unit: fc.constantFrom(undefined, '', 'C'), time: fc.constantFrom(0, 0, 0, 1) }), {
       maxLength: 60,
     })
     fc.assert(
@@ -105,16 +98,21 @@ describe('ordinals', () => {
     )
   })
 
-  test('of documents, whose instants come in any order', () => {
+  test('of documents, whose times come in any order', () => {
     fc.assert(
-      fc.property(instants, times => {
+      fc.property(timestamps, times => {
         const documents = times.map(time => ({ format: 'engine', payload: { time2: time }, createdUs: noonUs + time }))
         expect(linesOf([{ offset: 0, documents }]).map(nthOf)).toEqual(expectedOrdinals(times.map(timeUs => ({ series: '', timeUs }))))
       }),
     )
   })
 
-  test('begin anew with each message', () => {
+  test('of many different documents with the same time', () => {
+    const documents = Array.from({ length: 40 }, () => ({ format: 'engine', payload: { time2: 0 }, createdUs: noonUs }))
+    expect(linesOf([{ offset: 0, documents }]).map(nthOf)).toEqual(documents.map((_, nth) => nth))
+  })
+
+  test('start again with each message', () => {
     const records = [{ value: 1 }, { value: 2 }]
     expect(
       linesOf([
@@ -167,7 +165,7 @@ describe('what is refused before it is sent', () => {
     ['a time', 'store-refused', { offset: 1, records: [{ value: 1 }, { value: 1, timeUs: 2 ** 53 }] }],
     ['a series', 'identifier-length', { offset: 1, records: [{ value: 1 }, { value: 1, name: 'n'.repeat(65_500) }] }],
     ['a long key', 'identifier-length', document({ [`k${'ü'.repeat(33_000)}`]: 1 })],
-  ] satisfies [string, string, TestMessage][])('%s, and the whole message with it', (_what, rule, message) => {
+  ] satisfies [string, string, TestMessage][])('%s rejects the whole message', (_what, rule, message) => {
     expect(refusedOf(message)).toEqual([expect.objectContaining({ message: 1, record: 1, rule })])
     expect(linesOf([message])).toEqual([])
   })
@@ -179,14 +177,14 @@ describe('what is refused before it is sent', () => {
     expect(refusedOf({ offset: 1, publisher: 'p'.repeat(2000), records: [{ value: 1 }] })).toEqual([])
   })
 
-  test('a nested payload is a fault of the caller', () => {
+  test('a nested payload is an error of the caller', () => {
     for (const value of [{ b: 1 }, null, [1], 1n, Number.NaN]) {
       expect(() => linesOf([{ offset: 0, documents: [{ format: 'engine', payload: { a: value } }] }])).toThrow(RangeError)
     }
   })
 })
 
-test('no two formats share a measurement, and none is called as one of ours or as InfluxDB does', () => {
+test('no two formats share a measurement, and none has a name of sluice or of InfluxDB', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 12 }), { minLength: 2 }), formats => {
       const names = new Set(formats.map(physicalName))

@@ -1,8 +1,17 @@
-// Which answers are about the lines of a write, and what is said of the others.
+// Which answers are about the lines of a write, what is said of the others, and what a type conflict tells.
 
 import { expect, test } from 'vitest'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
-import { classify, isAboutData, isBeyondRetention, namesReason, ResponseError } from '../../../sinks/influxdb/errors.ts'
+import {
+  classify,
+  conflictOf,
+  isAboutData,
+  isBeyondRetention,
+  mayHold,
+  namesReason,
+  ResponseError,
+} from '../../../sinks/influxdb/errors.ts'
+import { fieldKeyText } from '../../../sinks/influxdb/line-protocol.ts'
 import { defaults } from './store.ts'
 
 const json = (code: string, message: string): string => JSON.stringify({ code, message })
@@ -28,11 +37,16 @@ test.each([
 })
 
 test.each([
-  [400, 'Client sent an HTTP request to an HTTPS server.', 'systemic', /with https$/],
-  [400, plainHttp, 'systemic', /something else does .*: give store\.url \(SVC_TIMESERIES_URL\) with https$/],
-  [400, '<html>bad request', 'transient', /^InfluxDB does not answer, but something else does \(400 to .*: look at the proxy/],
-  [422, 'no', 'transient', /something else does/],
-  [413, '<html>', 'transient', /something else does/],
+  [400, 'Client sent an HTTP request to an HTTPS server.', 'systemic', /use https in store\.url \(SVC_TIMESERIES_URL\)$/],
+  [400, plainHttp, 'systemic', /something in front of it .*: use https in store\.url \(SVC_TIMESERIES_URL\)$/],
+  [
+    400,
+    '<html>bad request',
+    'transient',
+    /^the answer is not InfluxDB's, but that of something in front of it \(400 to .*: check the proxy/,
+  ],
+  [422, 'no', 'transient', /something in front of it/],
+  [413, '<html>', 'transient', /something in front of it/],
   [
     400,
     json('invalid', 'organization name "plant" not found'),
@@ -52,7 +66,7 @@ test.each([
     'systemic',
     /no bucket "c" .*: correct bucket in store\.url \(SVC_TIMESERIES_URL\)/,
   ],
-  [404, '<html>', 'systemic', /^InfluxDB answers 404 to .*; correct store\.url \(SVC_TIMESERIES_URL\)/],
+  [404, '<html>', 'systemic', /^InfluxDB answered 404 to .*; correct store\.url \(SVC_TIMESERIES_URL\)/],
   [
     401,
     json('unauthorized', 'unauthorized access'),
@@ -69,16 +83,46 @@ test.each([
   ['shard 7 is pending deletion dropped=3', true],
   ['field type conflict: input field "retention policy" on measurement "a" is type string, already exists as type float dropped=1', false],
   ['field type conflict: input field "shard 7 is pending deletion" on measurement "a" is type string, …', false],
-])('whether a refusal is for the age: partial write: %s', (said, isIt) => {
+])('recognizes refusals for age: partial write: %s', (said, isIt) => {
   const message = `failure writing points to database: partial write: ${said}`
   expect(isBeyondRetention(answerOf(422, json('unprocessable entity', message)))).toBe(isIt)
 })
 
-test('a URL that names no bucket is systemic, before anything is asked', async () => {
+test('a URL without a bucket is systemic, before anything is sent', async () => {
   const opening = openConnection({ ...defaults, url: 'http://127.0.0.1:9/?org=plant', token: 'geheim' }, 'test')
   const error = await opening.catch((error: unknown) => error)
-  expect([classify(error), (error as Error).message]).toEqual([
-    'systemic',
-    expect.stringMatching(/store.url.* names no bucket: give it as/),
-  ])
+  expect([classify(error), (error as Error).message]).toEqual(['systemic', expect.stringMatching(/store.url.* has no bucket: write it as/)])
+})
+
+const conflictAnswer = (reason: string): ResponseError => {
+  const message = `failure writing points to database: partial write: ${reason} dropped=1`
+  return new ResponseError('POST', 422, JSON.stringify({ code: 'unprocessable entity', message }))
+}
+const conflictIn = (quoted: string) =>
+  conflictOf(
+    conflictAnswer(`field type conflict: input field ${quoted} on measurement "typed" is type string, already exists as type float`),
+  )
+
+// As influxd 2.7 says them.
+test.each([
+  ['"a"', 'a'],
+  [String.raw`"a\x01\a\v\u200b\U000e0001é"`, 'a\u0001\u0007\v\u200b\u{e0001}é'],
+  [String.raw`"\b\f\t\"\\a \x7f"`, '\b\f\t"\\a \u007f'],
+  ['"dropped=9 for database: x"', 'dropped=9 for database: x'],
+])("the name %s is decoded from Go's quoting", (quoted, field) => {
+  const conflict = conflictIn(quoted)
+  expect(conflict).toEqual({ measurement: 'typed', field, type: 'string' })
+  expect(mayHold(`typed,channel=c /index=0i,${fieldKeyText(field)}="x" 1`, conflict!)).toBe(true)
+  expect(mayHold(`typed,channel=c /index=0i,${fieldKeyText(field)}=1 1`, conflict!)).toBe(false)
+})
+
+test.each([String.raw`"\xff"`, String.raw`"\q"`, String.raw`"\U00ffffff"`])(
+  'the name %s, which sluice never writes, is ignored',
+  quoted => {
+    expect(conflictIn(quoted)).toBeUndefined()
+  },
+)
+
+test('another reason is not a conflict', () => {
+  expect(conflictOf(conflictAnswer('shard 7 is pending deletion'))).toBeUndefined()
 })

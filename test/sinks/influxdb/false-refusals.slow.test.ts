@@ -14,12 +14,12 @@ describeWithInflux('a refusal', influx => {
   const page = '<html>400 The plain HTTP request was sent to HTTPS port</html>'
   const isCulprit = (body: string): boolean => body.includes('culprit')
   test.each([
-    ["a proxy's page", () => true, new ResponseError('POST', 400, page), 'systemic', /something else does/],
-    ["a proxy's other page", () => true, new ResponseError('POST', 400, '<html>'), 'transient', /something else does/],
-    ['no reason, to all', () => true, unreasoned(), 'systemic', /nor is a point taken that is known to be good/],
-    ['413 to all', () => true, new ResponseError('POST', 413, '<html>'), 'transient', /nor is a point taken that is known to be good/],
+    ["a proxy's page", () => true, new ResponseError('POST', 400, page), 'systemic', /something in front of it/],
+    ["a proxy's other page", () => true, new ResponseError('POST', 400, '<html>'), 'transient', /something in front of it/],
+    ['no reason, to all', () => true, unreasoned(), 'systemic', /a valid point is refused as well/],
+    ['413 to all', () => true, new ResponseError('POST', 413, '<html>'), 'transient', /a valid point is refused as well/],
     ['no reason, to some lines', isCulprit, unreasoned(), 'none', /^it was written$/],
-  ])('%s: is about the data only where good points are taken', async (_what, refuses, refusal, errorClass, sentence) => {
+  ])('%s: is about the data only if valid points are accepted', async (_what, refuses, refusal, errorClass, sentence) => {
     const store = await openStore(influx)
     const sink = await store.open()
     const send = store.connection.write.bind(store.connection)

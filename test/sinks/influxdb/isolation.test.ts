@@ -3,9 +3,9 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ResponseError } from '../../../sinks/influxdb/errors.ts'
-import { instantOf } from '../../../sinks/influxdb/flux.ts'
 import { writeIsolating } from '../../../sinks/influxdb/isolation.ts'
 import { noonUs } from '../batches.ts'
+import { timestampOf } from './points.ts'
 
 type Kind = 'number' | 'text' | 'old'
 type Says = 'conflict' | 'nothing'
@@ -26,7 +26,7 @@ const partial = (said: string): ResponseError =>
 /** In the words of influxd 2.7. */
 const tooOld = (count: number, newestNs: bigint): string => {
   const bound = 'dropped because it violates a Retention Policy Lower Bound at 2026-09-23T19:25:41.269758126Z'
-  const points = `oldest point typed,channel=c at 2026-08-12T19:25:41.266Z ${bound}, newest point typed,channel=c at ${instantOf(newestNs)} ${bound}`
+  const points = `oldest point typed,channel=c at 2026-08-12T19:25:41.266Z ${bound}, newest point typed,channel=c at ${timestampOf(newestNs)} ${bound}`
   const dropped = `dropped=${count} for database: 68c7fb394d53d2e6 for retention policy: autogen`
   return `dropped ${count} points outside retention policy of duration 1440h0m0s - ${points} ${dropped}`
 }
@@ -54,11 +54,13 @@ function serverOf(kinds: readonly Kind[], says: Says, shards: number) {
 
 const kinds = fc.array(fc.constantFrom<Kind>('number', 'number', 'number', 'text', 'old'), { maxLength: 40 })
 
-test('every culprit is found, and all other lines are durable', async () => {
+test('every refused line is found, and all other lines are durable', async () => {
+  // What is known of one case is no harm to the next.
+  const known: Parameters<typeof writeIsolating>[3] = []
   await fc.assert(
     fc.asyncProperty(kinds, fc.constantFrom<Says>('conflict', 'nothing'), fc.integer({ min: 1, max: 3 }), async (given, says, shards) => {
       const server = serverOf(given, says, shards)
-      const found = await writeIsolating([...given.keys()], server.post, textOf(given))
+      const found = await writeIsolating([...given.keys()], server.post, textOf(given), known)
       const culprits = [...given.keys()].filter(line => given[line] !== 'number')
       expect(found.map(({ line }) => line)).toEqual(culprits)
       // Each was in a body of which nothing was dropped.
@@ -68,17 +70,27 @@ test('every culprit is found, and all other lines are durable', async () => {
   )
 })
 
-test('one culprit among thousands takes two requests where the server names the field', async () => {
+test('one refused line among thousands takes two requests if the server names the field', async () => {
   const given = Array.from({ length: 5000 }, (_, line): Kind => (line === 4321 ? 'text' : 'number'))
   const server = serverOf(given, 'conflict', 1)
   expect((await writeIsolating([...given.keys()], server.post, textOf(given))).map(({ line }) => line)).toEqual([4321])
   expect(server.bodies).toHaveLength(2)
 })
 
+test('lines with known conflicts are sent separately from then on, and no line twice', async () => {
+  const given = Array.from({ length: 5000 }, (_, line): Kind => (line % 10 === 3 ? 'text' : 'number'))
+  const known: Parameters<typeof writeIsolating>[3] = []
+  await writeIsolating([...given.keys()], serverOf(given, 'conflict', 1).post, textOf(given), known)
+  const server = serverOf(given, 'conflict', 1)
+  const found = await writeIsolating([...given.keys()], server.post, textOf(given), known)
+  expect(found.map(({ line }) => line)).toEqual([...given.keys()].filter(line => given[line] === 'text'))
+  expect(server.bodies.flat().sort((one, other) => one - other)).toEqual([...given.keys()])
+})
+
 test.each<[string, (line: number) => Kind, number]>([
   ['all of them', () => 'old', 1],
   ['among others', line => (line % 2 === 0 ? 'old' : 'number'), 2],
-])('lines that are too old, %s, are known by what the server says of them', async (_which, kindOf, requests) => {
+])("lines that are too old, %s, are recognized by the server's message", async (_which, kindOf, requests) => {
   const given = Array.from({ length: 5000 }, (_, line) => kindOf(line))
   const server = serverOf(given, 'conflict', 1)
   const found = await writeIsolating([...given.keys()], server.post, textOf(given))
@@ -87,7 +99,7 @@ test.each<[string, (line: number) => Kind, number]>([
 })
 
 test.each(['dropped=1000', 'dropped=1000 for ', 'dropped=1000 for database: 1 for retention policy: autogen'])(
-  'a field that a device calls "%s" does not condemn the lines of others',
+  'a field that a device calls "%s" does not reject the lines of others',
   async field => {
     const lines = ['typed a=1 1', `typed /index=0i,${field.replaceAll(/[ =]/g, '\\$&')}="x" 2`, 'typed a=1 3']
     const post = async (selection: readonly number[]): Promise<void> => {
@@ -100,7 +112,7 @@ test.each(['dropped=1000', 'dropped=1000 for ', 'dropped=1000 for database: 1 fo
   },
 )
 
-test('what is not about the lines is thrown', async () => {
+test('an error that is not about the lines is thrown', async () => {
   const away = new ResponseError('POST', 503, '')
   await expect(writeIsolating([0, 1], () => Promise.reject(away), String)).rejects.toBe(away)
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { addressOf, secretsOf, urlFaults } from '../../../sinks/influxdb/options.ts'
 import { defaults } from './store.ts'
 
-test('says where the server is, and what is written to', () => {
+test('the URL names the server, the organisation and the bucket', () => {
   expect(addressOf('https://host:8086/influx/?org=my%20plant&bucket=messages')).toEqual({
     origin: 'https://host:8086',
     path: '/influx',
@@ -20,13 +20,13 @@ test.each([
   ['ftp://x/?org=a&bucket=b', /neither http/],
   ['http://x/?bucket=b', /no org/],
   ['http://x/?org=a', /no bucket/],
-  ['http://x/?org=a&bucket=b&bucket=c', /bucket more than once/],
-  ['http://x/?org=a&bucket=b&precision=s', /besides org and bucket/],
+  ['http://x/?org=a&bucket=b&bucket=c', /more than one bucket/],
+  ['http://x/?org=a&bucket=b&precision=s', /other than org and bucket/],
   ['http://x/?org=a&bucket=_monitoring', /begins with _/],
-  ['http://x/?org=a&bucket=b_sluice', /ends in _sluice, as the registries of stores do/],
-  ['http://x/?org=a&bucket=b#c', /behind #/],
+  ['http://x/?org=a&bucket=b_sluice', /ends in _sluice, like the registries of stores/],
+  ['http://x/?org=a&bucket=b#c', /after #/],
   ['http://me:geheim@x/?org=a&bucket=b', /user or a password/],
-  ['http://x/?org=a&bucket=b&token=geheim', /holds a token/],
+  ['http://x/?org=a&bucket=b&token=geheim', /contains a token/],
 ])('%s', (url, problem) => {
   const faults = urlFaults(url)
   expect(faults.map(fault => fault.problem)).toEqual([expect.stringMatching(problem)])

@@ -1,8 +1,6 @@
-// What the server refuses while it is written: every point of the message goes, and no point of another.
+// What the server refuses while it is written: the message is rejected, and no other.
 
-import { gunzipSync } from 'node:zlib'
 import { expect, test, vi } from 'vitest'
-import { ResponseError } from '../../../sinks/influxdb/errors.ts'
 import { maintain, prepareSchema } from '../../../sinks/influxdb/schema.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
@@ -40,10 +38,10 @@ describeWithInflux('refusals', influx => {
 
   test.each([
     ['with a publisher', {}],
-    ['without a publisher, which no delete can ask for', { publisher: '' }],
+    ['without a publisher', { publisher: '' }],
     ['without any tag', { publisher: '', channel: '', subtopic: '' }],
     ['whose tags are hostile', { publisher: 'a\\, "b"=c', subtopic: "x y='" }],
-  ])('a message %s goes with all its points', (_what, tags) =>
+  ])('of a message %s the points that the server stored stay, and its rejection says so', (_what, tags) =>
     withStore(async store => {
       const documents = [good, { ...good, createdUs: noonUs - 5 }, bad, good]
       const { rejections } = await write(store, [plain(0), { offset: 1, ...tags, documents }, { offset: 2, ...tags, documents: [good] }])
@@ -52,31 +50,16 @@ describeWithInflux('refusals', influx => {
           message: 1,
           record: 2,
           rule: 'store-refused',
+          partial: true,
           reason: expect.stringContaining('already exists as type float'),
-          hint: expect.stringContaining('a field keeps the type that it had first'),
+          hint: expect.stringContaining('a field keeps its first type'),
         }),
       ])
-      expect(await offsets(store)).toEqual(['0/0', '2/0'])
+      expect(await offsets(store)).toEqual(['0/0', '1/0', '1/1', '1/3', '2/0'])
     }),
   )
 
-  test('points of others at the same nanosecond stay as they are, texts and all', () =>
-    withStore(async store => {
-      // The same instant behind the microsecond, since the offsets are a thousand apart; other publishers, so other series.
-      const others: TestMessage[] = [
-        { offset: 1, publisher: 'thing-2', documents: [good, good] },
-        { offset: 1001, publisher: 'thing-3', documents: [good] },
-        { offset: 2001, publisher: 'thing-4', subtopic: 'other', documents: [good] },
-      ]
-      await write(store, others)
-      const before = await store.points()
-      const { rejections } = await write(store, [{ offset: 3001, publisher: '', documents: [good, bad, good] }])
-      expect(rejections).toHaveLength(1)
-      expect(await store.points()).toEqual(before)
-      expect(await offsets(store)).toEqual(['1/0', '1/1', '1001/0', '2001/0'])
-    }))
-
-  test('a message whose every point is refused needs no delete, and thousands of good ones lose nothing', { timeout: 60_000 }, () =>
+  test('a message all of whose points are refused leaves none, and thousands of valid points are stored', { timeout: 60_000 }, () =>
     withStore(async store => {
       const messages = Array.from(
         { length: 5000 },
@@ -89,55 +72,29 @@ describeWithInflux('refusals', influx => {
         store,
         messages.map((message, at) => ({ ...message, documents: message.documents!.map(one => ({ ...one, createdUs: noonUs + at })) })),
       )
-      expect(rejections.map(({ message }) => message)).toEqual([7, 1007, 2007, 3007, 4007])
+      expect(rejections.map(({ message, partial }) => [message, partial])).toEqual([7, 1007, 2007, 3007, 4007].map(at => [at, undefined]))
       expect(stored).toBe(4995)
       expect(await store.rows()).toHaveLength(4995)
     }),
   )
 
-  test('what was refused once is sent before all else of its message, which then is never sent', () =>
-    withStore(async store => {
-      const sink = await store.open()
-      const deletes: unknown[] = []
-      const remove = store.connection.remove.bind(store.connection)
-      Object.assign(store.connection, {
-        remove: (...given: Parameters<typeof remove>) => {
-          deletes.push(given)
-          return remove(...given)
-        },
-      })
-      for (let offset = 0; offset < 3; offset++) {
-        const batch = batchOf(offset, offset + 1, [{ offset, documents: [good, bad, good] }])
-        const [counts] = await sink.write(sink.encode(batch), async () => undefined, signal)
-        expect(counts).toMatchObject({ stored: 0, deadLettered: 1 })
-        expect(deletes).toHaveLength(1)
-        expect(await offsets(store)).toEqual([])
-      }
-      await sink.close()
-    }))
-
-  test('where the delete fails it is done by the next write, and the dead letter is not asked for again', () =>
+  test('if the dead letter cannot be written the write fails, and the dead letter is requested once more', () =>
     withStore(async store => {
       const sink = await store.open()
       const encoded = sink.encode(batchOf(0, 2, [{ offset: 0, documents: [good, bad] }, plain(1)]))
-      let asked = 0
-      const killing = async (): Promise<void> => {
-        asked++
-        await influx.kill()
-      }
-      const error = await sink.write(encoded, killing, signal).catch((error: unknown) => error)
-      expect(sink.classify(error)).toBe('transient')
-      await influx.restart()
-      await sink.write(encoded, killing, signal)
-      expect(asked).toBe(1)
-      expect(await offsets(store)).toEqual(['1/0'])
+      const away = new Error('the dead letters are away')
+      await expect(sink.write(encoded, () => Promise.reject(away), signal)).rejects.toBe(away)
+      const asked: Rejection[] = []
+      for (let times = 0; times < 2; times++) await sink.write(encoded, async some => void asked.push(...some), signal)
+      expect(asked.map(({ message, partial }) => [message, partial])).toEqual([[0, true]])
+      expect(await offsets(store)).toEqual(['0/0', '1/0'])
     }))
 
   const dayUs = 86_400_000_000
   const now = Date.now() * 1000
 
   test(
-    'what is older than the retention is rejected as that, known before or told by the server, and it adds up',
+    'messages older than the retention are rejected as such, known before or reported by the server, and the counts add up',
     { timeout: 60_000 },
     () =>
       withStore(async store => {
@@ -159,43 +116,16 @@ describeWithInflux('refusals', influx => {
           signal,
         )
         expect(counts).toMatchObject({ received: 3, stored: 2, deadLettered: 1 })
-        expect(rejections).toEqual([expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention' })])
+        expect(rejections).toEqual([expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention', partial: true })])
         const later = await write(store, [aged(3, 1), aged(4, 61)])
         expect(later.rejections).toEqual([
           expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention', reason: expect.stringContaining('60 days') }),
         ])
-        expect(await offsets(store)).toEqual(['0/0', '0/1', '2/0', '2/1', '3/0', '3/1'])
+        expect(await offsets(store)).toEqual(['0/0', '0/1', '1/0', '2/0', '2/1', '3/0', '3/1'])
       }, {}),
   )
 
-  test('a refused message that is replayed before its rows are deleted keeps them, and no other does', () =>
-    withStore(async store => {
-      await store.open().then(sink => sink.close())
-      const aged = (offset: number): TestMessage => ({
-        offset,
-        records: [
-          { value: 1, timeUs: now },
-          { value: 2, timeUs: now - 100 * dayUs },
-        ],
-      })
-      const sink = await store.open()
-      await maintain(store.connection, { ...store.options, retentionDays: 60 })
-      const young: TestMessage = { offset: 0, records: [{ value: 1, timeUs: now }] }
-      const replay = async (): Promise<void> => {
-        await maintain(store.connection, { ...store.options, retentionDays: 400 })
-        const replays = await store.open({ logName: 'messages.replays.writer-1', logId: 'replays-1' })
-        const again = [1, 2].map((of, offset) => ({ ...aged(offset), original: { log: 1, partition: 0, offset: of } }))
-        const [counts] = await replays.write(replays.encode(batchOf(0, 2, again)), async () => undefined, signal)
-        expect(counts).toMatchObject({ received: 2, stored: 2 })
-        await replays.close()
-      }
-      const [counts] = await sink.write(sink.encode(batchOf(0, 4, [young, aged(1), aged(2), aged(3)])), replay, signal)
-      expect(counts).toMatchObject({ received: 4, stored: 1, deadLettered: 3 })
-      expect(await offsets(store)).toEqual(['0/0', '1/0', '1/1', '2/0', '2/1'])
-      await sink.close()
-    }))
-
-  test('maintenance sets the retention where an option names one, and leaves the registry and all else as it is', () =>
+  test('maintenance sets the retention if an option does, and changes nothing else', () =>
     withStore(async store => {
       const notices: string[] = []
       await (await store.open()).close()
@@ -218,12 +148,12 @@ describeWithInflux('refusals', influx => {
       expect(await retention(store.connection.registryBucket)).toBe(0)
       const notice = (sentence: string): void => void notices.push(sentence)
       await prepareSchema(store.connection, store.options, notice)
-      expect(notices).toEqual([expect.stringMatching(/keeps 400 days, and store.retention_days is not set, so that stays/)])
+      expect(notices).toEqual([expect.stringMatching(/keeps 400 days, and store.retention_days is not set, so the bucket stays as it is/)])
       const schema = await prepareSchema(store.connection, { ...store.options, retentionDays: 30 }, notice)
       expect([await retention(store.connection.bucket), schema.keptSeconds(), notices.length]).toEqual([30, 30 * 86_400, 1])
     }))
 
-  test('a bucket whose retention is raised while a sink is open takes what the sink took for too old', { timeout: 60_000 }, () =>
+  test('after the retention of a bucket is raised, an open sink accepts what was too old before', { timeout: 60_000 }, () =>
     withStore(
       async store => {
         const sink = await store.open()
@@ -238,126 +168,6 @@ describeWithInflux('refusals', influx => {
       { retentionDays: 60 },
     ),
   )
-
-  const never = (): Promise<void> => Promise.reject(new Error('it was stored before'))
-
-  test(
-    'a message that was stored counts as stored when it is read again, though it has aged beyond the retention',
-    { timeout: 60_000 },
-    () =>
-      withStore(async store => {
-        const message = (offset: number, days: number): TestMessage => ({
-          offset,
-          publisher: 'a b,c="d"\\e',
-          records: [
-            { value: offset, timeUs: now - days * dayUs },
-            { value: 2, timeUs: now - offset },
-          ],
-        })
-        const first = await write(store, [message(0, 100), message(1, 1), message(3, 100)])
-        expect(first.stored).toBe(3)
-        const rows = await store.rows()
-        const unaware = await store.open()
-        await maintain(store.connection, { ...store.options, retentionDays: 60 })
-        const again = [message(0, 100), message(1, 1), message(2, 100), message(3, 100)]
-        // Told by the server, then known before: one that was never stored is rejected, and nothing is taken from the others.
-        for (const sink of [unaware, await store.open()]) {
-          const rejections: Rejection[] = []
-          const [counts] = await sink.write(sink.encode(batchOf(0, 4, again)), async some => void rejections.push(...some), signal)
-          expect(counts).toMatchObject({ received: 4, stored: 3, deadLettered: 1 })
-          expect(rejections).toEqual([expect.objectContaining({ message: 2, record: 0, rule: 'beyond-retention' })])
-          expect(await store.rows()).toEqual(rows)
-        }
-        const known = await store.open()
-        const queries = vi.spyOn(store.connection, 'query')
-        await known.write(
-          known.encode(
-            batchOf(
-              0,
-              4,
-              again.filter(({ offset }) => offset !== 2),
-            ),
-          ),
-          never,
-          signal,
-        )
-        expect(queries).toHaveBeenCalledTimes(1)
-      }),
-  )
-
-  test('a message that was stored counts as stored when it is read again, though the server refuses it now', () =>
-    withStore(async store => {
-      const sink = await store.open()
-      const batch = () => sink.encode(batchOf(0, 2, [{ offset: 0, documents: [good, { format: 'typed', payload: { a: 2 } }] }, plain(1)]))
-      await sink.write(batch(), never, signal)
-      const rows = await store.rows()
-      // A server on which the field has got another type meanwhile.
-      const send = store.connection.write.bind(store.connection)
-      Object.assign(store.connection, {
-        write: async (bucket: string, gzipped: Uint8Array, ended?: AbortSignal) => {
-          if (gunzipSync(gzipped).includes('/index=1i')) {
-            const message =
-              'failure writing points to database: partial write: field type conflict: input field "a" on measurement "typed" is type float, already exists as type string dropped=1'
-            throw new ResponseError('POST', 422, JSON.stringify({ code: 'unprocessable entity', message }))
-          }
-          await send(bucket, gzipped, ended)
-        },
-      })
-      for (let times = 0; times < 2; times++) {
-        expect(await sink.write(batch(), never, signal)).toMatchObject([{ stored: 2, deadLettered: 0 }])
-        expect(await store.rows()).toEqual(rows)
-      }
-    }))
-
-  test('an abort between the delete and what is written again loses nothing of another message', () =>
-    withStore(async store => {
-      await write(store, [{ offset: 1, publisher: 'thing-2', documents: [good, good] }])
-      const before = await store.points()
-      const stopping = new AbortController()
-      const [remove, send] = [store.connection.remove.bind(store.connection), store.connection.write.bind(store.connection)]
-      let failures = 0
-      Object.assign(store.connection, {
-        remove: async (...given: Parameters<typeof remove>) => {
-          await remove(...given)
-          stopping.abort()
-          failures = 2
-        },
-        write: async (...given: Parameters<typeof send>) => {
-          if (failures-- > 0) throw new ResponseError('POST', 503, '')
-          await send(...given)
-        },
-      })
-      const sink = await store.open()
-      const encoded = sink.encode(batchOf(1001, 1002, [{ offset: 1001, publisher: '', documents: [good, bad, good] }]))
-      await sink.write(encoded, async () => undefined, stopping.signal).catch(() => undefined)
-      expect(stopping.signal.aborted).toBe(true)
-      expect(await store.points()).toEqual(before)
-    }))
-
-  test('what could not be written again is written by the next write of the batch', () =>
-    withStore(async store => {
-      await write(store, [{ offset: 1, publisher: 'thing-2', documents: [good, good] }])
-      const before = await store.points()
-      const [remove, send] = [store.connection.remove.bind(store.connection), store.connection.write.bind(store.connection)]
-      let isAway = false
-      Object.assign(store.connection, {
-        remove: async (...given: Parameters<typeof remove>) => {
-          await remove(...given)
-          isAway = true
-        },
-        write: async (...given: Parameters<typeof send>) => {
-          if (isAway) throw new ResponseError('POST', 503, '')
-          await send(...given)
-        },
-      })
-      const sink = await store.open()
-      const encoded = sink.encode(batchOf(1001, 1002, [{ offset: 1001, publisher: '', documents: [good, bad, good] }]))
-      await expect(sink.write(encoded, async () => undefined, signal)).rejects.toThrow('503')
-      expect(await store.points()).toHaveLength(before.length - 2)
-      isAway = false
-      await sink.write(encoded, never, signal)
-      expect(await store.points()).toEqual(before)
-    }))
 
   test('an abort ends a write whose dead letters are never acknowledged, before anything is sent and after', () =>
     withStore(async store => {

@@ -1,10 +1,13 @@
 // Many sinks that are opened at the same instant on a store without transactions: each log gets one number and one writer.
 
 import { randomUUID } from 'node:crypto'
+import { gunzipSync } from 'node:zlib'
 import { expect, test, vi } from 'vitest'
-import { readLogs } from '../../../sinks/influxdb/logs.ts'
-import { readRegistry, registryNs, writeRegistry } from '../../../sinks/influxdb/registry.ts'
+import type { Connection } from '../../../sinks/influxdb/connection.ts'
+import { readLogs, readRegistry, registryNs, writeRegistry } from '../../../sinks/influxdb/registry.ts'
+import { openSink } from '../../../sinks/influxdb/sink.ts'
 import { SinkError } from '../../../sinks/sink-error.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkIdentity } from '../../conformance/sink/index.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
 import { type InfluxStore, openStore } from './store.ts'
@@ -16,7 +19,7 @@ describeWithInflux('registration', influx => {
         try {
           const sink = await store.open(identity)
           await sink.close()
-          return sink.logNumber
+          return sink.logNumbers[0]!
         } catch (error) {
           if (!(error instanceof SinkError)) throw error
           return `${error.errorClass}: ${error.message}`
@@ -49,7 +52,7 @@ describeWithInflux('registration', influx => {
     }),
   )
 
-  test('of ten workers of two writers those of one get the log, and the others a sentence', { timeout: 120_000 }, async () => {
+  test('of ten workers of two writers those of one get the log, and the others an error', { timeout: 120_000 }, async () => {
     for (let times = 0; times < 2; times++) {
       await withStore(async store => {
         const results = await opened(
@@ -79,7 +82,7 @@ describeWithInflux('registration', influx => {
     ['of another log', 'replays', 'writer-1'],
     ['of another writer of the same log', 'messages', 'writer-2'],
     ['of its own', 'messages', 'writer-1'],
-  ])('a claim %s whose process died is passed by', { timeout: 60_000 }, (_whose, name, writer) =>
+  ])('the claim of a process that died %s does not block others', { timeout: 60_000 }, (_whose, name, writer) =>
     withStore(async store => {
       await (await store.open({ logName: 'first' })).close()
       await writeRegistry(store.connection, [claim(name, writer, 2)])
@@ -88,7 +91,7 @@ describeWithInflux('registration', influx => {
     }),
   )
 
-  test('one that only slept finds its claim gone, and what it settles is not taken for settled', { timeout: 60_000 }, () =>
+  test('a process that was only paused finds its claim withdrawn, and what it settles does not count', { timeout: 60_000 }, () =>
     withStore(async store => {
       await (await store.open({ logName: 'first' })).close()
       const sleeper = claim('messages', 'writer-2', 2)
@@ -101,7 +104,7 @@ describeWithInflux('registration', influx => {
     }),
   )
 
-  test('one that settled while it was taken for dead keeps its log', { timeout: 60_000 }, () =>
+  test('a process that settled while it was considered dead keeps its log', { timeout: 60_000 }, () =>
     withStore(async store => {
       await (await store.open({ logName: 'first' })).close()
       // Settled without the reader having seen it yet is the same as a claim that is withdrawn a moment later.
@@ -115,30 +118,60 @@ describeWithInflux('registration', influx => {
     }),
   )
 
-  test('a log that is accepted comes after all that are there, though the clock of its machine is behind', () =>
+  test.each([
+    ['claim', 'claims,'],
+    ['log that was settled', 'logs,'],
+  ])(
+    'if the write of the %s of one writer is delayed until another has the log, only one of them has it',
+    { timeout: 60_000 },
+    (_what, beginning) =>
+      withStore(async store => {
+        await (await store.open({ logName: 'first' })).close()
+        const held = Promise.withResolvers<void>()
+        const reached = Promise.withResolvers<void>()
+        const write: Connection['write'] = async (bucket, gzipped, signal) => {
+          if (gunzipSync(gzipped).toString().startsWith(beginning)) {
+            reached.resolve()
+            await held.promise
+          }
+          await store.connection.write(bucket, gzipped, signal)
+        }
+        const { options, connection } = store
+        const identity = { logName: 'messages', logId: 'id-1' }
+        const late = withNumbers(openSink({ connection: { ...connection, write }, options, logs: [{ ...identity, writer: 'writer-2' }] }))
+        late.catch(() => undefined)
+        await reached.promise
+        expect(await opened(store, [{}])).toEqual([2])
+        held.resolve()
+        await expect(late).rejects.toThrow(/belong to the writer "writer-1".*, but this writer is called "writer-2"/)
+        expect(await readLogs(connection)).toMatchObject([{ number: 2, writer: 'writer-1' }, { name: 'first' }])
+      }),
+  )
+
+  test('an accepted log comes after all existing ones, even if the clock of its machine is behind', () =>
     withStore(async store => {
       await (await store.open()).close()
       vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 86_400_000 })
       try {
-        const anew = await store.open({ logId: 'id-2', acceptNewLog: true })
-        expect([anew.logNumber, (await store.open({ logId: 'id-2' })).logNumber]).toEqual([2, 2])
+        const anew = await store.open({ logId: 'id-2', acceptNewLog: 'id-2' })
+        expect([anew.logNumbers[0], (await store.open({ logId: 'id-2' })).logNumbers[0]]).toEqual([2, 2])
         expect((await readLogs(store.connection)).map(({ id }) => id)).toEqual(['id-2', 'id-1'])
         // And back to the one before, which is settled anew.
-        expect((await store.open({ acceptNewLog: true })).logNumber).toBe(1)
-        expect((await store.open()).logNumber).toBe(1)
+        expect((await store.open({ acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
+        expect((await store.open()).logNumbers[0]).toBe(1)
       } finally {
         vi.useRealTimers()
       }
     }))
 
-  test('a log that was read into another store is not begun in the middle', () =>
+  test('a log that was read into another store is not started in the middle', () =>
     withStore(async store => {
       const hasCommits = { hasCommits: async () => true } as SinkIdentity
-      await expect(store.open(hasCommits)).rejects.toThrow(/knows nothing of the log "messages"/)
-      expect((await store.open({ ...hasCommits, acceptNewLog: true })).logNumber).toBe(1)
+      await expect(store.open(hasCommits)).rejects.toThrow(/does not know the log "messages"/)
+      expect((await store.open({ ...hasCommits, acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
     }))
 
-  test('what was acknowledged is seen by the next question, whoever asks', { timeout: 60_000 }, () =>
+  test('an acknowledged write is visible to the next query of any process', { timeout: 60_000 }, () =>
     withStore(async store => {
       await (await store.open()).close()
       for (let nth = 0; nth < 60; nth++) {

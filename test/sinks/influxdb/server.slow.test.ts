@@ -1,9 +1,9 @@
 // The InfluxDB sink on a server.
 
 import { afterAll, beforeAll } from 'vitest'
-import { sinkConformance } from '../../conformance/sink/index.ts'
+import { refusalConformance, sinkConformance } from '../../conformance/sink/index.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
-import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { openStore, unkeepable } from './store.ts'
 
 describeWithInflux('server', influx => {
@@ -14,14 +14,15 @@ describeWithInflux('server', influx => {
   })
   afterAll(() => proxy.close())
 
-  sinkConformance('InfluxDB, what only the server refuses', () => openStore(influx, { proxy }), {
+  // A write that is not answered is given up within the test's time.
+  const options = { requestTimeoutMs: 15_000 }
+  sinkConformance('InfluxDB, what only the server refuses', () => openStore(influx, { proxy, options }), {
     restarts: true,
     slow: true,
     givesUp: true,
     transactional: false,
   })
-  sinkConformance('InfluxDB, what is refused before it is sent', () => openStore(influx, { proxy, poisons: unkeepable }), {
-    restarts: true,
+  refusalConformance('InfluxDB, what is refused before it is sent', () => openStore(influx, { proxy, poisons: unkeepable }), {
     transactional: false,
   })
 })

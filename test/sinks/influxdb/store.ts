@@ -4,18 +4,19 @@ import { randomUUID } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { Value } from 'typebox/value'
-import { type Connection, openConnection } from '../../../sinks/influxdb/connection.ts'
-import { fluxFrom, fluxWhere } from '../../../sinks/influxdb/flux.ts'
+import { openAudit } from '../../../sinks/influxdb/audit.ts'
+import { type Connection, fluxFrom, fluxWhere, openConnection } from '../../../sinks/influxdb/connection.ts'
 import { type SinkOptions, sinkOptions } from '../../../sinks/influxdb/options.ts'
-import { openSink } from '../../../sinks/influxdb/sink.ts'
-import { readPoints, type StoredPoint } from '../../../sinks/influxdb/stored-points.ts'
+import { readPoints, type StoredPoint } from '../../../sinks/influxdb/registry.ts'
+import { openReplaySink, openSink } from '../../../sinks/influxdb/sink.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import { flatten } from '../../../transformers/json/flatten.ts'
 import { unflatten } from '../../../transformers/json/unflatten.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
+import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkIdentity, SinkStore, StoredRow } from '../../conformance/sink/index.ts'
 import type { Influx } from '../../servers/influx.ts'
-import type { Proxy } from '../../servers/proxy.ts'
+import type { Proxy } from '../../servers/process/proxy.ts'
 import { noonUs } from '../batches.ts'
 import { throughProxy } from '../through-proxy.ts'
 
@@ -91,16 +92,19 @@ export async function openStore(
     options,
     open: async (identity: SinkIdentity = {}) =>
       flattened(
-        await openSink({
-          connection: sinks,
-          options,
-          logName: 'messages',
-          logId: 'id-1',
-          writer: 'writer-1',
-          acceptNewLog: false,
-          ...identity,
-        }),
+        await withNumbers(
+          openSink({
+            connection: sinks,
+            options,
+            logs: logsOf(identity),
+          }),
+          identity,
+        ),
       ),
+    replays: {
+      audit: openAudit(sinks, options),
+      openSink: logNumber => openReplaySink({ connection: sinks, options, logNumber }),
+    },
     rows: async () => rowsOf(await points(), await formatNames(direct)),
     points,
     put,

@@ -2,12 +2,11 @@
 
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { cell } from '../../../sinks/influxdb/annotated-csv.ts'
-import { fluxFrom, fluxText, fluxWhere, instantOf } from '../../../sinks/influxdb/flux.ts'
+import { cell, fluxFrom, fluxText, fluxWhere } from '../../../sinks/influxdb/connection.ts'
 import { fieldKeyText, stringText, tagText } from '../../../sinks/influxdb/line-protocol.ts'
-import { predicateOf } from '../../../sinks/influxdb/removal.ts'
-import { lineOf, type StoredPoint } from '../../../sinks/influxdb/stored-points.ts'
+import type { StoredPoint } from '../../../sinks/influxdb/registry.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
+import { lineOf, predicateOf, removePoints, timestampOf } from './points.ts'
 import { type InfluxStore, openStore } from './store.ts'
 
 const marks = [
@@ -55,7 +54,7 @@ describeWithInflux('texts', influx => {
 
   /** Writes many points at once, each at a nanosecond of its own, and reads them back by these. */
   async function throughServer(points: readonly StoredPoint[]): Promise<StoredPoint[]> {
-    await store.connection.remove(store.connection.bucket, instantOf(-1n), instantOf(10n ** 18n), '')
+    await removePoints(store.options, timestampOf(-1n), timestampOf(10n ** 18n), '')
     await store.put(...points.map(lineOf))
     return (await store.points()).sort((one, other) => Number(one.ns - other.ns))
   }
@@ -101,7 +100,7 @@ describeWithInflux('texts', influx => {
     )
   })
 
-  test('long ones', { timeout: 60_000 }, async () => {
+  test('long texts', { timeout: 60_000 }, async () => {
     const points: StoredPoint[] = [
       { measurement: 'm', tags: new Map([['unit', 'ü'.repeat(32_000)]]), ns: 0n, fields: new Map([['v', 1]]) },
       { measurement: 'm', tags: new Map(), ns: 1n, fields: new Map([[`k${'ü'.repeat(32_000)}`, 1]]) },
@@ -111,7 +110,7 @@ describeWithInflux('texts', influx => {
     expect(await throughServer(points)).toEqual(points)
   })
 
-  test('a literal of Flux is the text that it stands for', { timeout: 60_000 }, async () => {
+  test('a Flux literal evaluates to its text', { timeout: 60_000 }, async () => {
     const text = fc.oneof(
       hostile,
       lineEnds,
@@ -133,7 +132,7 @@ describeWithInflux('texts', influx => {
     )
   })
 
-  test('a filter and a delete find the point with these tags, and no other', { timeout: 120_000 }, async () => {
+  test('a filter and a delete match only the point with these tags', { timeout: 120_000 }, async () => {
     const { connection } = store
     const tag = hostile.filter(text => tagText(text) !== undefined)
     await fc.assert(
@@ -148,14 +147,14 @@ describeWithInflux('texts', influx => {
           for (const row of page) found.push(cell(row, '_value')!)
         }
         expect(found).toEqual(['1'])
-        await connection.remove(connection.bucket, instantOf(5n), instantOf(5n), predicateOf({ _measurement: 'm', channel: one! }))
+        await removePoints(store.options, timestampOf(5n), timestampOf(5n), predicateOf({ _measurement: 'm', channel: one! }))
         expect(new Set((await store.points()).map(({ tags }) => tags.get('channel')))).toEqual(new Set(values.slice(1)))
       }),
       { numRuns: 25 },
     )
   })
 
-  test('the field "time" is what the server drops in silence', async () => {
+  test('the server silently drops the field "time"', async () => {
     const points = await throughServer([
       {
         measurement: 'm',

@@ -1,10 +1,12 @@
 // The audit of a MongoDB store, on FerretDB.
 
+import { runInNewContext } from 'node:vm'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freeLog } from '../../../sinks/logs.ts'
 import { openAudit } from '../../../sinks/mongodb/audit.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
 import { classify } from '../../../sinks/mongodb/errors.ts'
-import { physicalName } from '../../../sinks/mongodb/physical-name.ts'
+import { openLogTable, physicalName } from '../../../sinks/mongodb/registry.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { batchOf, plain, type TestMessage } from '../batches.ts'
@@ -33,7 +35,8 @@ describeWithMongo('FerretDB', mongo => {
       return { _id: { $gte: bounds[0], $lte: bounds[1] } as never }
     }
     return {
-      open: logName => store.open({ logName }),
+      open: identity => store.open(identity),
+      openReplay: logNumber => store.replays.openSink(logNumber),
       audit: openAudit(connection, optionsOf(url)),
       // In a collection no `_id` is twice: a fault would be in another one.
       async double(position) {
@@ -45,15 +48,22 @@ describeWithMongo('FerretDB', mongo => {
       },
       remove: async position => void (await database.collection('messages').deleteMany(ofPosition(position))),
       dropFormat: async format => void (await database.collection(physicalName(format)).drop()),
+      async shown(statement) {
+        const db = { getCollection: (name: string) => database.collection(name) }
+        const bytes = (_subtype: number, base64: string): Uint8Array => Buffer.from(base64, 'base64')
+        const found = runInNewContext(statement, { db, BinData: bytes }) as { toArray(): Promise<unknown[]> }
+        return (await found.toArray()).length
+      },
+      free: number => freeLog(openLogTable(connection), number, openAudit(connection, optionsOf(url))),
       close: () => store.close(),
     }
   }
 
   auditConformance('the audit, on FerretDB', openAudited)
 
-  test('many collections, whose pages end in the middle of messages, come in one order', async () => {
+  test('many collections, whose pages end in the middle of messages, are merged in order', async () => {
     const store = await openAudited()
-    const sink = await store.open('messages')
+    const sink = await store.open()
     const messages: TestMessage[] = Array.from({ length: 600 }, (_, offset) => {
       if (offset % 3 === 0) return { offset, records: Array.from({ length: 7 }, (_, value) => ({ value })) }
       const documents = Array.from({ length: 1 + (offset % 5) }, () => ({ format: `format-${offset % 20}`, payload: { offset } }))
@@ -61,7 +71,7 @@ describeWithMongo('FerretDB', mongo => {
     })
     await sink.write(sink.encode(batchOf(0, 600, messages)), nobody, signal)
     const found: { offset: number; rows: number }[] = []
-    for await (const { offset, rows, doubled } of store.audit.messages(sink.logNumber, 0, 0, 600)) {
+    for await (const { offset, rows, doubled } of store.audit.messages(sink.logNumbers[0]!, 0, 0, 600)) {
       expect(doubled).toBe(0)
       found.push({ offset, rows })
     }
@@ -70,22 +80,22 @@ describeWithMongo('FerretDB', mongo => {
     await store.close()
   })
 
-  test('the last offsets of the last partition are found, and the first of the one behind it are not among them', async () => {
+  test('the last offsets of the last partition are found, without the first ones of the next', async () => {
     const store = await openAudited()
-    const sink = await store.open('messages')
+    const sink = await store.open()
     const last = 2 ** 44 - 1
     await sink.write(sink.encode(batchOf(last, last + 1, [plain(last)], 7)), nobody, signal)
     await sink.write(sink.encode(batchOf(0, 1, [plain(0)], 8)), nobody, signal)
     const found: number[] = []
-    for await (const { offset } of store.audit.messages(sink.logNumber, 7, last - 10, last + 1)) found.push(offset)
+    for await (const { offset } of store.audit.messages(sink.logNumbers[0]!, 7, last - 10, last + 1)) found.push(offset)
     expect(found).toEqual([last])
     await sink.close()
     await store.close()
   })
 
-  test('a server that is gone is an error', async () => {
+  test('a server that is down is an error', async () => {
     const store = await openAudited()
-    const sink = await store.open('messages')
+    const sink = await store.open()
     await sink.close()
     await mongo.kill()
     try {

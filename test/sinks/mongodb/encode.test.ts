@@ -3,9 +3,8 @@
 import * as fc from 'fast-check'
 import { BSON, type Document } from 'mongodb'
 import { expect, test } from 'vitest'
-import { encode } from '../../../sinks/mongodb/encode.ts'
-import type { EncodedTable } from '../../../sinks/mongodb/encoded-batch.ts'
-import { rowIdAt } from '../../../sinks/mongodb/row-id.ts'
+import { rowIdAt } from '../../../sinks/mongodb/bson.ts'
+import { type EncodedTable, encode } from '../../../sinks/mongodb/encode.ts'
 import type { JsonObject, JsonValue } from '../../../transformers/record-batch.ts'
 import { batchOf, noonUs, type TestMessage } from '../batches.ts'
 
@@ -20,7 +19,7 @@ function rowsOf(
   messages: readonly TestMessage[],
   options: BSON.DeserializeOptions = { useBigInt64: true, promoteBuffers: true },
 ): Document[] {
-  const { tables } = encode(batchOf(0, messages.length, messages, 3), 5)
+  const { tables } = encode(batchOf(0, messages.length, messages, 3), [5])
   return tables.flatMap(table => table.rowMessage.map((_, row) => BSON.deserialize(bytesOf(table, row), options)))
 }
 
@@ -56,7 +55,7 @@ test('ids sort as bytes in the order of the log: partition, offset, index', () =
   const place = fc.record({ partition: fc.nat(4095), offset: fc.nat(2 ** 44 - 1), index: fc.nat(1000) })
   const idOf = ({ partition, offset, index }: { partition: number; offset: number; index: number }): Buffer => {
     const records = Array.from({ length: index + 1 }, () => ({ value: 1 }))
-    const [table] = encode(batchOf(offset, offset + 1, [{ offset, records }], partition), 127).tables
+    const [table] = encode(batchOf(offset, offset + 1, [{ offset, records }], partition), [127]).tables
     return Buffer.from(rowIdAt(table!.bytes, table!.rowStart[index]!))
   }
   fc.assert(
@@ -69,7 +68,7 @@ test('ids sort as bytes in the order of the log: partition, offset, index', () =
   )
 })
 
-test('a document has its instant to the nanosecond, also before 1970', () => {
+test('a document keeps its time to the nanosecond, also before 1970', () => {
   fc.assert(
     fc.property(fc.maxSafeInteger(), fc.nat(999), (createdUs, createdRestNs) => {
       const [row] = rowsOf([{ offset: 0, documents: [{ format: 'engine', payload: {}, createdUs, createdRestNs }] }])
@@ -79,7 +78,7 @@ test('a document has its instant to the nanosecond, also before 1970', () => {
   )
 })
 
-test('every payload comes back as it was, whatever its keys', () => {
+test('every payload comes back unchanged, whatever its keys', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 12 })
   const key = fc.oneof(
     text.filter(text => !text.includes('\0')),
@@ -100,7 +99,7 @@ test('every payload comes back as it was, whatever its keys', () => {
   }))
   fc.assert(
     fc.property(fc.dictionary(key, value, { maxKeys: 5, noNullPrototype: true }), payload => {
-      const [table] = encode(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload }] }]), 1).tables
+      const [table] = encode(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload }] }]), [1]).tables
       const view = new DataView(table!.bytes.buffer, table!.bytes.byteOffset)
       expect(view.getInt32(0, true)).toBe(table!.bytes.length)
       expect(plainOf(jsonOf(BSON.deserialize(table!.bytes, exact)['payload']))).toEqual(plainOf(payload))
@@ -128,7 +127,7 @@ function plainOf(value: unknown): unknown {
   return new Map(Object.entries(value).map(([key, one]) => [key, plainOf(one)]))
 }
 
-test('a whole number is an int32 where it fits, a bigint an int64, and what fits into neither a double', () => {
+test('a whole number is an int32 if it fits, a bigint an int64, and a larger one a double', () => {
   const payload = { a: 1, b: 2 ** 31 - 1, c: 2 ** 31, d: -(2 ** 31), e: -0, f: 2 ** 53 + 2, g: 5n, h: 2n ** 63n, i: -(2n ** 63n), j: 1.5 }
   const [row] = rowsOf([{ offset: 0, documents: [{ format: 'engine', payload }] }], exact)
   const types = Object.values(row!['payload'] as Document).map(value => (value as Record<string, string>)['_bsontype'])
@@ -136,7 +135,7 @@ test('a whole number is an int32 where it fits, a bigint an int64, and what fits
   expect(Object.is((payloadBack({ e: -0 }) as { e: number }).e, -0)).toBe(true)
 })
 
-test('messages that are refused leave nothing behind that spoils the ones around them', () => {
+test('refused messages leave nothing that affects their neighbours', () => {
   const good = (offset: number): TestMessage => ({ offset, documents: [{ format: 'engine', payload: { offset } }] })
   const bad = (offset: number): TestMessage => ({
     offset,
@@ -146,7 +145,7 @@ test('messages that are refused leave nothing behind that spoils the ones around
       { format: 'engine', payload: { offset } },
     ],
   })
-  const encoded = encode(batchOf(0, 4, [good(0), bad(1), good(2), bad(3)]), 1)
+  const encoded = encode(batchOf(0, 4, [good(0), bad(1), good(2), bad(3)]), [1])
   expect([...encoded.rejected].map(([message, { record, rule }]) => [message, record, rule])).toEqual([
     [1, 1, 'store-refused'],
     [3, 1, 'store-refused'],
@@ -160,5 +159,5 @@ test('messages that are refused leave nothing behind that spoils the ones around
 test('a message that has rows and is not to be stored is an error of the caller', () => {
   const batch = batchOf(0, 1, [{ offset: 0, records: [{ value: 1 }] }])
   batch.messages.outcome[0] = 1
-  expect(() => encode(batch, 1)).toThrow(RangeError)
+  expect(() => encode(batch, [1])).toThrow(RangeError)
 })

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import { openConnection } from '../../../sinks/mongodb/connection.ts'
 import type { SinkOptions } from '../../../sinks/mongodb/options.ts'
 import { classify, openSink } from '../../../sinks/mongodb/sink.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { plainBatch } from '../batches.ts'
 import { identity, optionsOf } from './store.ts'
@@ -18,7 +19,7 @@ async function thrownByOpening(url: string, some: Partial<SinkOptions> = {}): Pr
   try {
     const connection = await openConnection(options, 'test')
     try {
-      return await openSink({ connection, options, ...identity })
+      return await withNumbers(openSink({ connection, options, logs: [identity] }))
     } finally {
       await connection.close()
     }
@@ -31,17 +32,17 @@ describeWithMongo('an error of MongoDB', mongo => {
   const withUser = (): string => mongo.url.replace('//', '//device:s3cret-word@')
 
   test.each([
-    ['a port where nobody is', () => 'mongodb://127.0.0.1:1/errors', /ECONNREFUSED/],
-    ['a host that the DNS does not know', () => 'mongodb://nowhere.invalid:27017/errors', /ENOTFOUND|EAI_AGAIN/],
-    ['a service that the DNS does not know', () => 'mongodb+srv://nowhere.invalid/errors', /ENOTFOUND|EAI_AGAIN/],
-    ['a server that speaks no TLS', () => `${mongo.url}errors?tls=true`, /TLS/],
-    ['a server that is no member of the set', () => `${mongo.url}errors?replicaSet=set`, /selection/],
+    ['a port that is not open', () => 'mongodb://127.0.0.1:1/errors', /ECONNREFUSED/],
+    ['an unknown host', () => 'mongodb://nowhere.invalid:27017/errors', /ENOTFOUND|EAI_AGAIN/],
+    ['an unknown service', () => 'mongodb+srv://nowhere.invalid/errors', /ENOTFOUND|EAI_AGAIN/],
+    ['a server without TLS', () => `${mongo.url}errors?tls=true`, /TLS/],
+    ['a server that is not a member of the replica set', () => `${mongo.url}errors?replicaSet=set`, /selection/],
   ])('transient: %s', async (_what, url, says) => {
     const thrown = await thrownByOpening(url())
     expect([classify(thrown), String(thrown)]).toEqual(['transient', expect.stringMatching(says)])
   })
 
-  test('transient: a server that says nothing', async () => {
+  test('transient: a silent server', async () => {
     const silent = createServer().listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { port } = silent.address() as { port: number }
@@ -50,8 +51,8 @@ describeWithMongo('an error of MongoDB', mongo => {
   })
 
   test.each([
-    ['a user that the server does not let in, in the URL', () => `${withUser()}errors`, {}],
-    ['one in the options', () => `${mongo.url}errors`, { user: 'device', password: 's3cret-word' }],
+    ['a refused user in the URL', () => `${withUser()}errors`, {}],
+    ['a refused user in the options', () => `${mongo.url}errors`, { user: 'device', password: 's3cret-word' }],
   ])('systemic: %s, with what to do and without the password', async (_what, url, some) => {
     const thrown = await thrownByOpening(url(), some)
     expect(classify(thrown)).toBe('systemic')
@@ -61,9 +62,9 @@ describeWithMongo('an error of MongoDB', mongo => {
   })
 
   test.each([
-    ['a parameter that the driver does not know', () => `${withUser()}errors?nonsense=1`, /nonsense/],
-    ['a value that it cannot read', () => `${withUser()}errors?tls=maybe`, /tls/],
-    ['no database', () => withUser(), /names no database/],
+    ['an unknown parameter', () => `${withUser()}errors?nonsense=1`, /nonsense/],
+    ['an invalid value', () => `${withUser()}errors?tls=maybe`, /tls/],
+    ['no database', () => withUser(), /has no database/],
   ])('systemic: a URL with %s, without its password', async (_what, url, says) => {
     const thrown = await thrownByOpening(url())
     expect(classify(thrown)).toBe('systemic')
@@ -71,7 +72,7 @@ describeWithMongo('an error of MongoDB', mongo => {
     expect(String(thrown)).not.toContain('s3cret-word')
   })
 
-  test('parameters of the URL that would make rows less durable do not count', async () => {
+  test('parameters of the URL that would make rows less durable have no effect', async () => {
     const options = optionsOf(`${mongo.url}errors?retryWrites=true&w=0&journal=false&readPreference=secondary`)
     const connection = await openConnection(options, 'test')
     const { writeConcern, readPreference, readConcern } = connection.database
@@ -81,13 +82,13 @@ describeWithMongo('an error of MongoDB', mongo => {
       'primary',
       'majority',
     ])
-    const sink = await openSink({ connection, options, ...identity })
+    const sink = await withNumbers(openSink({ connection, options, logs: [identity] }))
     expect((await sink.write(sink.encode(plainBatch(0, 2)), nobody, signal))[0]!.stored).toBe(2)
     await sink.close()
     await connection.close()
   })
 
-  test('a connection that was closed is closed once more in peace', async () => {
+  test('a closed connection can be closed again', async () => {
     const connection = await openConnection(optionsOf(`${mongo.url}errors`), 'test')
     await connection.close()
     await connection.close()

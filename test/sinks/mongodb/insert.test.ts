@@ -3,11 +3,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Connection } from '../../../sinks/mongodb/connection.ts'
-import { encode } from '../../../sinks/mongodb/encode.ts'
-import type { EncodedTable } from '../../../sinks/mongodb/encoded-batch.ts'
+import { type EncodedTable, encode } from '../../../sinks/mongodb/encode.ts'
 import type { WriteError } from '../../../sinks/mongodb/errors.ts'
-import { insertRows, type RowErrors } from '../../../sinks/mongodb/insert.ts'
-import { settle } from '../../../sinks/mongodb/settle.ts'
+import { insertRows, outcomeOf, type RowErrors } from '../../../sinks/mongodb/insert.ts'
 import { classify } from '../../../sinks/mongodb/sink.ts'
 import { batchOf } from '../batches.ts'
 
@@ -29,7 +27,7 @@ function lengthsOf(documents: Uint8Array): number[] {
 /** The value of each row tells which it is. */
 function tableOf(rows: number): EncodedTable {
   const messages = Array.from({ length: rows }, (_, offset) => ({ offset, records: [{ name: `row-${offset}.`, value: 1 }] }))
-  return encode(batchOf(0, rows, messages), 1).tables[0]!
+  return encode(batchOf(0, rows, messages), [1]).tables[0]!
 }
 
 function rowsIn(documents: Uint8Array): number[] {
@@ -64,7 +62,7 @@ async function insert(
 }
 
 describe('pieces', () => {
-  test('hold at most 1,000 rows, none of those that are left out, and so many are in flight and no more', async () => {
+  test('have at most 1,000 rows, without those that are left out, with a limited number in flight', async () => {
     const table = tableOf(4_500)
     const leftOut = new Set([0, 7, 1_500, 4_499])
     const sent: Sent[] = []
@@ -82,7 +80,7 @@ describe('pieces', () => {
     expect(most).toBe(3)
   })
 
-  test('after a failure nothing more is sent, and what is under way is waited for', async () => {
+  test('after a failure nothing more is sent, and inserts in flight are waited for', async () => {
     const sent: Sent[] = []
     let waited = false
     const connection = connectionOf(async rows => {
@@ -96,8 +94,8 @@ describe('pieces', () => {
   })
 })
 
-describe('culprits', () => {
-  test('that the server names by their place are these, whatever is left out before them', async () => {
+describe('refused rows', () => {
+  test('are those that the server names by index, whatever was left out before them', async () => {
     const connection = connectionOf(rows =>
       rows.flatMap((row, index) => (row % 100 === 7 ? [{ index, code: 121, errmsg: 'validation' }] : [])),
     )
@@ -107,7 +105,7 @@ describe('culprits', () => {
     expect([...errors.get(table)!.keys()].sort((one, other) => one - other)).toEqual(expected)
   })
 
-  test('for which it refuses the whole command are found by halving, and no others', async () => {
+  test('are found by halving, and no others, if the server refuses the whole command', async () => {
     const few = fc.uniqueArray(fc.nat(59), { maxLength: 8 })
     await fc.assert(
       fc.asyncProperty(few, async culprits => {
@@ -123,7 +121,7 @@ describe('culprits', () => {
     )
   })
 
-  test('are none where the server refuses also what is known to be harmless', async () => {
+  test('are none if the server also refuses a valid insert', async () => {
     const probe = async (): Promise<undefined> => Promise.reject(serverError(2, 'wrong option'))
     const connection = connectionOf(() => Promise.reject(serverError(2)))
     const thrown: unknown = await insert(tableOf(10), connection, { probe }).catch((error: unknown) => error)
@@ -131,7 +129,7 @@ describe('culprits', () => {
   })
 })
 
-describe('what became of a message', () => {
+describe('the outcome of a message', () => {
   const looked: unknown[] = []
   let unique = true
   const command = async () => ({ cursor: { firstBatch: [{ key: { _id: 1 } }, { key: { serial: 1 }, unique }] } })
@@ -143,37 +141,37 @@ describe('what became of a message', () => {
       },
     }),
   }
-  const settled = (errors: [number, Partial<WriteError>][]) => {
+  const outcome = (errors: [number, Partial<WriteError>][]) => {
     const table = tableOf(3)
     const ofTable = new Map(errors.map(([row, error]) => [row, { index: 0, code: 11_000, errmsg: 'E11000', ...error }]))
     looked.length = 0
     const targets = [{ table, collection: 'messages' }]
-    return settle({ command, database } as unknown as Connection, targets, new Map([[table, ofTable]]), new Set(), signal)
+    return outcomeOf({ command, database } as unknown as Connection, targets, new Map([[table, ofTable]]), new Set(), signal)
   }
 
-  test('a duplicate that the server says to be of the _id is believed, without a look', async () => {
-    const { duplicates, rejections } = await settled([[1, { keyPattern: { _id: 1 } }]])
+  test('a duplicate of the _id, according to the server, needs no lookup', async () => {
+    const { duplicates, rejections } = await outcome([[1, { keyPattern: { _id: 1 } }]])
     expect([[...duplicates], rejections, looked.length]).toEqual([[1], [], 0])
   })
 
   test.each([
     ['of another index', { keyPattern: { serial: 1 } }],
     ['of an index that the _id is a part of', { keyPattern: { _id: 1, serial: 1 } }],
-    ['of nobody knows which', {}],
-  ])('a duplicate %s is looked for, and refused where it is not there', async (_which, error) => {
-    const { duplicates, rejections } = await settled([[2, error]])
+    ['in an unknown index', {}],
+  ])('a duplicate %s is looked up, and refused if its _id does not exist', async (_which, error) => {
+    const { duplicates, rejections } = await outcome([[2, error]])
     expect([[...duplicates], looked.length]).toEqual([[], 1])
     expect(rejections).toEqual([expect.objectContaining({ message: 2, record: 0, rule: 'store-refused' })])
   })
 
-  test('a duplicate of nobody knows which is one of the _id where no other index is unique', async () => {
+  test('a duplicate in an unknown index is of the _id if no other index is unique', async () => {
     unique = false
-    const { duplicates, rejections } = await settled([[2, {}]]).finally(() => (unique = true))
+    const { duplicates, rejections } = await outcome([[2, {}]]).finally(() => (unique = true))
     expect([[...duplicates], rejections, looked.length]).toEqual([[2], [], 0])
   })
 
-  test('a server that quotes a long row is not quoted in full', async () => {
-    const { rejections } = await settled([[2, { errmsg: `invalid: ${'😀'.repeat(10_000)}` }]])
+  test("a long row in a server's message is not quoted in full", async () => {
+    const { rejections } = await outcome([[2, { errmsg: `invalid: ${'😀'.repeat(10_000)}` }]])
     expect(rejections[0]!.reason.length).toBeLessThan(600)
     expect(rejections[0]!.reason.isWellFormed()).toBe(true)
   })
@@ -183,8 +181,8 @@ describe('what became of a message', () => {
     [14_031, 'transient'],
     [13, 'systemic'],
     [4_711, 'systemic'],
-  ])('a row that is not inserted with code %i is a failure: %s', async (code, errorClass) => {
-    const thrown: unknown = await settled([[0, { code }]]).catch((error: unknown) => error)
+  ])('a row that is not inserted with code %i is an error of the write: %s', async (code, errorClass) => {
+    const thrown: unknown = await outcome([[0, { code }]]).catch((error: unknown) => error)
     expect(classify(thrown)).toBe(errorClass)
   })
 })

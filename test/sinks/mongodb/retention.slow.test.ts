@@ -32,7 +32,7 @@ describeWithMongo('FerretDB', mongo => {
   }
   const offsets = async (): Promise<number[]> => (await store.rows()).map(({ position }) => Number(position & 0xfff_ffff_ffffn))
 
-  test('records by their time and documents by when they were created, in every channel, to the microsecond; the registries stay', async () => {
+  test('records by their time and documents by their creation time, in every channel, to the microsecond; the registries stay', async () => {
     const times = [noonUs - 7 * dayUs - 1, noonUs - 7 * dayUs, noonUs, noonUs + dayUs]
     const messages = ['', 'a', 'a b', '😀'].flatMap((channel, nth) =>
       times.map((timeUs, at): TestMessage => ({ offset: nth * 8 + at, channel, records: [{ timeUs, value: 1 }] })),
@@ -49,7 +49,7 @@ describeWithMongo('FerretDB', mongo => {
     expect(await offsets()).toHaveLength(15)
   })
 
-  test('0 keeps all', async () => {
+  test('0 keeps everything', async () => {
     await write([{ offset: 0, records: [{ timeUs: 1, value: 1 }] }])
     await maintain(connection, optionsOf(url()), now)
     expect(await offsets()).toEqual([0])

@@ -1,10 +1,12 @@
 // An empty MongoDB store for the tests of the sink, behind a proxy, with what an operator may have added to it.
 
 import { type Binary, type Db, MongoClient } from 'mongodb'
+import { openAudit } from '../../../sinks/mongodb/audit.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
 import type { SinkOptions } from '../../../sinks/mongodb/options.ts'
-import { openSink } from '../../../sinks/mongodb/sink.ts'
+import { openReplaySink, openSink } from '../../../sinks/mongodb/sink.ts'
 import type { JsonObject, JsonValue } from '../../../transformers/record-batch.ts'
+import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkStore, StoredRow } from '../../conformance/sink/index.ts'
 
 /** With short time-outs, so that a test lasts seconds where an operator would wait a minute. */
@@ -23,7 +25,7 @@ export function optionsOf(url: string, some: Partial<SinkOptions> = {}): SinkOpt
   }
 }
 
-export const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
+export const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1' }
 
 /** The tests' own client, with int64s as bigints and bytes as Buffers. */
 export function openOperator(url: string): MongoClient {
@@ -79,13 +81,18 @@ export async function openStore({ url, directUrl, options: some = {}, poisons }:
   await database.dropDatabase()
   await addUniqueIndex(database)
   const options = optionsOf(url, some)
-  const connections: Connection[] = []
+  const replays = await openConnection(options, 'test')
+  const connections: Connection[] = [replays]
   return {
     database,
     async open(given = {}) {
       const connection = await openConnection(options, 'test')
       connections.push(connection)
-      return await openSink({ connection, options, ...identity, ...given })
+      return await withNumbers(openSink({ connection, options, logs: logsOf(given) }), given)
+    },
+    replays: {
+      audit: openAudit(replays, options),
+      openSink: logNumber => openReplaySink({ connection: replays, options, logNumber }),
     },
     rows: () => rowsOf(database),
     poisons,

@@ -11,6 +11,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openConnection, type TlsFiles } from '../../../sinks/mongodb/connection.ts'
 import { classify, openSink } from '../../../sinks/mongodb/sink.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { plainBatch } from '../batches.ts'
 import { identity, optionsOf } from './store.ts'
@@ -53,7 +54,7 @@ describeWithMongo('a server behind TLS', mongo => {
     const options = optionsOf(`${url}${parameters}`, { connectTimeoutMs: 1_000 })
     const connection = await openConnection(options, 'test', tls)
     try {
-      const sink = await openSink({ connection, options, ...identity })
+      const sink = await withNumbers(openSink({ connection, options, logs: [identity] }))
       const [counts] = await sink.write(sink.encode(plainBatch(0, 2)), async () => undefined, new AbortController().signal)
       await sink.close()
       return counts!.received
@@ -64,7 +65,7 @@ describeWithMongo('a server behind TLS', mongo => {
     }
   }
 
-  test('with its authority and a certificate of ours, rows are stored', async () => {
+  test('with its CA and a client certificate, rows are stored', async () => {
     expect(await stored({ ca: server.cert, ...ours })).toBe(2)
   })
 
@@ -72,7 +73,7 @@ describeWithMongo('a server behind TLS', mongo => {
     ['without its authority', () => ours, '?tls=true', /certificate/],
     ['without a certificate of ours', () => ({ ca: server.cert }), '', /certificate|closed|ECONNRESET|EPIPE|selection/],
     ['without TLS', () => ({}), '', /selection|closed|timed out|ECONNRESET/],
-  ])('%s nothing is, which is said and tried again', async (_what, tls, parameters, says) => {
+  ])('%s nothing is stored, and the error is transient', async (_what, tls, parameters, says) => {
     const thrown = await stored(tls(), parameters)
     expect([classify(thrown), String(thrown)]).toEqual(['transient', expect.stringMatching(says)])
   })

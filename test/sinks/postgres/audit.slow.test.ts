@@ -1,21 +1,25 @@
 // The audit of a PostgreSQL store, on the embedded database and on a server, and that of the fake one.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import type { Database } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
+import { freeLog } from '../../../sinks/logs.ts'
 import { openAudit } from '../../../sinks/postgres/audit.ts'
+import { freeLog as freePostgresLog } from '../../../sinks/postgres/registry.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { plainBatch } from '../batches.ts'
 import { openFakeAudit } from '../fake-audit.ts'
-import { createFakeStore, openFakeSink } from '../fake-sink.ts'
+import { openFakeReplaySink } from '../fake-replays.ts'
+import { createFakeStore, logTable, openFakeSink } from '../fake-sink.ts'
 import { emptyDatabase, storeOn } from './store.ts'
 
 auditConformance('the fake audit', async () => {
   const store = createFakeStore()
   return {
-    open: logName => openFakeSink({ store, logName }),
+    open: identity => openFakeSink({ store, ...identity }),
+    openReplay: async logNumber => openFakeReplaySink(store, logNumber),
     audit: openFakeAudit(store),
     double: async position => void store.rows.push(...store.rows.filter(row => row.position === position)),
     remove: async position => {
@@ -26,6 +30,7 @@ auditConformance('the fake audit', async () => {
       const kept = store.rows.filter(row => row.table !== format)
       store.rows.splice(0, store.rows.length, ...kept)
     },
+    free: number => freeLog(logTable(store), number, openFakeAudit(store)),
     close: async () => undefined,
   }
 })
@@ -34,12 +39,15 @@ async function storeOf(database: Database): Promise<AuditedStore> {
   await emptyDatabase(database)
   const store = storeOn(database, async () => undefined)
   return {
-    open: logName => store.open({ logName }),
+    open: identity => store.open(identity),
+    openReplay: logNumber => store.replays.openSink(logNumber),
     audit: openAudit(database),
     double: async position =>
       void (await database.query('INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1', [position])),
     remove: async position => void (await database.query('DELETE FROM public.messages WHERE position = $1', [position])),
     dropFormat: format => database.execute(`DROP TABLE formats."${format}"`),
+    shown: async statement => (await database.query(statement)).length,
+    free: number => freePostgresLog(database, number),
     close: async () => undefined,
   }
 }
@@ -55,6 +63,19 @@ describe('embedded', () => {
   auditConformance('the audit, embedded', () => storeOf(database))
 })
 
+test('a statement for psql is one line, also with line ends in the channel', async () => {
+  const database = await openFreshEmbedded()
+  const channel = "a\n'b'\\\u200b"
+  const where = { channel, format: 'messages', earliestUs: 1_793_491_199_000_001, latestUs: 1_793_491_199_000_002 }
+  const statement = openAudit(database).statementOf!(1, 0, 5, where)!
+  expect(statement).toBe(
+    `SELECT * FROM public.messages WHERE channel = E'a\\U0000000a''b''\\\\\\U0000200b' AND time BETWEEN '2026-10-31T23:59:59.000001Z' AND '2026-10-31T23:59:59.000002Z' AND position = 72057594037927941;`,
+  )
+  const [typed] = await database.query(`SELECT ${/E'.*?' (?=AND)/.exec(statement)![0]} AS typed`)
+  expect(typed).toEqual({ typed: channel })
+  await database.close()
+})
+
 describeWithPostgres('server', postgres => {
   let database: Database
   let url: string
@@ -67,18 +88,18 @@ describeWithPostgres('server', postgres => {
 
   auditConformance('the audit, on a server', () => storeOf(database))
 
-  test('what ends it early leaves no transaction behind, and a connection that is lost is an error', async () => {
+  test('when it ends early no transaction stays open, and a lost connection is an error', async () => {
     const store = await storeOf(database)
-    const sink = await store.open('messages')
+    const sink = await store.open()
     const signal = new AbortController().signal
     for (let at = 0; at < 12_000; at += 4000) await sink.write(sink.encode(plainBatch(at, at + 4000)), async () => undefined, signal)
-    for await (const _ of store.audit.messages(sink.logNumber, 0, 0, 12_000)) break
+    for await (const _ of store.audit.messages(sink.logNumbers[0]!, 0, 0, 12_000)) break
     const open = await database.query(`SELECT pid FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'`)
     expect(open).toEqual([])
 
     const auditor = await openServer({ url, applicationName: 'auditor', connectionsMax: 2 })
     const read = async (): Promise<void> => {
-      for await (const { offset } of openAudit(auditor).messages(sink.logNumber, 0, 0, 12_000)) {
+      for await (const { offset } of openAudit(auditor).messages(sink.logNumbers[0]!, 0, 0, 12_000)) {
         if (offset === 10)
           await database.query(`SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'auditor'`)
       }
@@ -88,9 +109,9 @@ describeWithPostgres('server', postgres => {
     await sink.close()
   })
 
-  test('it needs no right but to read', async () => {
+  test('it needs only read permission', async () => {
     const store = await storeOf(database)
-    const sink = await store.open('messages')
+    const sink = await store.open()
     await sink.write(sink.encode(plainBatch(0, 2)), async () => undefined, new AbortController().signal)
     await database.execute(`CREATE ROLE auditor LOGIN; GRANT USAGE ON SCHEMA sluice, formats, public TO auditor;
       GRANT SELECT ON ALL TABLES IN SCHEMA sluice, formats, public TO auditor`)
@@ -98,7 +119,7 @@ describeWithPostgres('server', postgres => {
     asAuditor.username = 'auditor'
     const auditor = await openServer({ url: asAuditor.href, applicationName: 'auditor', connectionsMax: 2 })
     const found: number[] = []
-    for await (const { offset } of openAudit(auditor).messages(sink.logNumber, 0, 0, 2)) found.push(offset)
+    for await (const { offset } of openAudit(auditor).messages(sink.logNumbers[0]!, 0, 0, 2)) found.push(offset)
     expect(found).toEqual([0, 1])
     expect((await openAudit(auditor).logs())[0]!.partitions.get(0)).toMatchObject({ nextOffset: 2, received: 2, stored: 2 })
     await auditor.close()

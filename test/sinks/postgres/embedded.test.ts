@@ -1,7 +1,7 @@
 // The PostgreSQL sink on the embedded database.
 
 import { afterAll, beforeAll, describe } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
+import type { Database } from '../../../database/database.ts'
 import { sinkConformance } from '../../conformance/sink/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { emptyDatabase, storeOn } from './store.ts'

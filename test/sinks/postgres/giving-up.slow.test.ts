@@ -2,11 +2,14 @@
 
 import { once } from 'node:events'
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import type { Database } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
+import { positionsOf } from '../../pipeline/positions.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
-import { openProxy, type Proxy } from '../../servers/proxy.ts'
+import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { batchOf, plain, plainBatch } from '../batches.ts'
 import { emptyDatabase, options } from './store.ts'
 
@@ -14,11 +17,11 @@ type PostgresSink = Awaited<ReturnType<typeof openSink>>
 const never = new AbortController().signal
 const nobody = async () => undefined
 
-describeWithPostgres('a write that is given up', postgres => {
+describeWithPostgres('an aborted write', postgres => {
   let url: string
   let others: Database
   let proxy: Proxy
-  const closings: (() => Promise<unknown>)[] = []
+  const cleanups: (() => Promise<unknown>)[] = []
 
   beforeAll(async () => {
     url = await postgres.createDatabase()
@@ -27,22 +30,22 @@ describeWithPostgres('a write that is given up', postgres => {
     others = await openServer({ url, applicationName: 'others', connectionsMax: 4 })
     await emptyDatabase(others)
     proxy = await openProxy({ port: Number(new URL(url).port) })
-    closings.push(
+    cleanups.push(
       () => others.close(),
       () => proxy.close(),
     )
   })
   afterEach(async () => {
-    for (const close of closings.splice(0).toReversed()) await close()
+    for (const close of cleanups.splice(0).toReversed()) await close()
   })
 
   async function open(through: 'the proxy' | 'no proxy', lockTimeoutMs = 10_000, statementTimeoutMs = 0): Promise<PostgresSink> {
     const near = through === 'the proxy' ? url.replace(/:\d+\//, `:${proxy.port}/`) : url
     const timeouts = { connectTimeoutMs: 1_000, statementTimeoutMs }
     const database = await openServer({ url: near, applicationName: 'sluice', connectionsMax: 3, ...timeouts })
-    const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
-    const sink = await openSink({ database, options: { ...options, lockTimeoutMs }, ...identity })
-    closings.push(
+    const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1' }
+    const sink = await withNumbers(openSink({ database, options: { ...options, lockTimeoutMs }, logs: [identity] }))
+    cleanups.push(
       () => database.close(),
       () => sink.close(),
     )
@@ -73,7 +76,7 @@ describeWithPostgres('a write that is given up', postgres => {
     `EXISTS (SELECT FROM pg_stat_activity WHERE starts_with(application_name, 'sluice writer-1/') AND wait_event_type = 'Lock' AND wait_event = '${kind}')`
   const noTransaction = `NOT EXISTS (SELECT FROM pg_stat_activity WHERE starts_with(application_name, 'sluice writer-1/'))`
 
-  test('while it waits in its COPY, with all of it sent: the server undoes it', async () => {
+  test('in its COPY, with everything sent: the server rolls it back', async () => {
     const sink = await open('no proxy')
     const controller = new AbortController()
     await others.transaction(async transaction => {
@@ -86,7 +89,7 @@ describeWithPostgres('a write that is given up', postgres => {
       await until(noTransaction)
     })
     expect(await stored()).toBe(0)
-    expect(await sink.positions?.([0])).toEqual(new Map([[0, 0]]))
+    expect(await sink.positions?.([logPartition(0, 0)])).toEqual(positionsOf({ 0: 0 }))
     await sink.write(sink.encode(plainBatch(0, 300)), nobody, never)
     expect(await stored()).toBe(300)
   })
@@ -95,18 +98,18 @@ describeWithPostgres('a write that is given up', postgres => {
     const sink = await open('no proxy')
     const controller = new AbortController()
     const asked = Promise.withResolvers<void>()
-    const letters = Promise.withResolvers<void>()
+    const deadLetters = Promise.withResolvers<void>()
     const poisoned = batchOf(0, 2, [plain(0), { offset: 1, records: [{ name: '\0', value: 1 }] }])
     const holdLetters = () => {
       asked.resolve()
-      return letters.promise
+      return deadLetters.promise
     }
     const writing = sink.write(sink.encode(poisoned), holdLetters, controller.signal)
     await asked.promise
     const { thrown, tookMs } = await giveUp(writing, controller)
     expect(thrown).toMatchObject({ message: 'revoked' })
     expect(tookMs).toBeLessThan(1_500)
-    letters.reject(new Error('too late for anybody'))
+    deadLetters.reject(new Error('too late for anybody'))
     const another = await open('no proxy')
     await another.write(another.encode(plainBatch(0, 1)), nobody, never)
     expect(await stored()).toBe(1)
@@ -120,13 +123,13 @@ describeWithPostgres('a write that is given up', postgres => {
       DROP TRIGGER IF EXISTS slow_commit ON sluice.offsets;
       CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON sluice.offsets DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW EXECUTE FUNCTION wait_for_7()`)
-    closings.push(() => others.execute('DROP TRIGGER slow_commit ON sluice.offsets'))
+    cleanups.push(() => others.execute('DROP TRIGGER slow_commit ON sluice.offsets'))
   }
 
   test.each([
     ['at once', plainBatch(0, 2)],
     ['stepwise', batchOf(0, 3, [plain(0), { offset: 1, records: [{ name: '\0', value: 1 }] }, plain(2)])],
-  ])('in the middle of its COMMIT (%s): what has thrown does not become final', async (_way, batch) => {
+  ])('in the middle of its COMMIT (%s): a write that has thrown is not committed', async (_way, batch) => {
     const sink = await open('no proxy')
     await slowCommits()
     const controller = new AbortController()
@@ -140,10 +143,10 @@ describeWithPostgres('a write that is given up', postgres => {
     })
     await until(noTransaction)
     expect(await stored()).toBe(0)
-    expect(await sink.positions?.([0])).toEqual(new Map([[0, 0]]))
+    expect(await sink.positions?.([logPartition(0, 0)])).toEqual(positionsOf({ 0: 0 }))
   })
 
-  test('whose COMMIT is done but whose answer is lost is stored, and a duplicate when it comes again', async () => {
+  test('after its COMMIT, with a lost answer, is stored, and counts as duplicate when it is retried', async () => {
     const sink = await open('the proxy')
     await slowCommits()
     const controller = new AbortController()
@@ -165,7 +168,7 @@ describeWithPostgres('a write that is given up', postgres => {
     expect(await stored()).toBe(2)
   })
 
-  test('a partition that a half-open connection holds goes on under another worker after the lock timeout', async () => {
+  test('a partition that a half-open connection holds continues with another worker after the lock timeout', async () => {
     const lost = await open('the proxy')
     const poisoned = batchOf(0, 2, [plain(0), { offset: 1, records: [{ name: '\0', value: 1 }] }])
     const controller = new AbortController()
@@ -180,14 +183,16 @@ describeWithPostgres('a write that is given up', postgres => {
     const another = await open('no proxy', 300)
     const encoded = another.encode(poisoned)
     const error = await another.write(encoded, nobody, never).catch((error: unknown) => error)
-    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/1 were ended/) as string })
+    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/terminated 1 of/) as string })
     expect(await another.write(encoded, nobody, never)).toMatchObject([{ stored: 1, deadLettered: 1 }])
     expect(await stored()).toBe(1)
     controller.abort()
     await writing
   })
 
-  test('a format whose maker is half-open is made by another worker 5 s after the statement timeout', { timeout: 30_000 }, async () => {
+  test("if the connection that creates a format's table is half-open, another worker creates it 5 s after the statement timeout", {
+    timeout: 30_000,
+  }, async () => {
     const statementTimeoutMs = 1_000
     const lost = await open('the proxy', 10_000, statementTimeoutMs)
     const document = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'weather', payload: { dry: true } }] }])
@@ -205,15 +210,15 @@ describeWithPostgres('a write that is given up', postgres => {
     await writing
   })
 
-  test('connections of another writer, and of this writer to another log, are not taken for its own', async () => {
+  test('connections of another writer are not terminated', async () => {
     const sink = await open('no proxy', 200)
     await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
-    for (const applicationName of ['sluice writer-10/1 x', 'sluice writer-1/10 x', 'sluice writer/1 x', 'sluice']) {
+    for (const applicationName of ['sluice writer-10/x', 'sluice writer/x', 'sluice']) {
       const strangers = await openServer({ url, applicationName, connectionsMax: 1 })
       await strangers.transaction(async transaction => {
         await transaction.query('SELECT next_offset FROM sluice.offsets FOR UPDATE')
         const error = await sink.write(sink.encode(plainBatch(1, 2)), nobody, never).catch((error: unknown) => error)
-        expect(error, applicationName).toMatchObject({ message: expect.stringContaining('0 were ended') as string })
+        expect(error, applicationName).toMatchObject({ message: expect.stringContaining('terminated 0 of') as string })
       })
       await strangers.close()
     }

@@ -1,10 +1,13 @@
 // One message that PostgreSQL can never store harms no other, wherever it lies in a batch of 5,000.
 
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import type { Database } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
+import { positionsOf } from '../../pipeline/positions.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { batchOf, plain, type TestMessage } from '../batches.ts'
 import { emptyDatabase, options } from './store.ts'
@@ -50,7 +53,7 @@ describeWithPostgres('a batch of 5,000 messages', postgres => {
   })
   beforeEach(async () => {
     await emptyDatabase(database)
-    sink = await openSink({ database, options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false })
+    sink = await withNumbers(openSink({ database, options, logs: [{ logName: 'messages', logId: 'id-1', writer: 'writer-1' }] }))
     rejections = []
   })
   afterEach(() => sink.close())
@@ -69,13 +72,13 @@ describeWithPostgres('a batch of 5,000 messages', postgres => {
     expect(offsets.map(row => row.missing)).toEqual([...at])
   })
 
-  test('nothing but refused messages, in two tables: the batch moves on', async () => {
+  test('if all messages are refused, in two tables, the batch advances', async () => {
     const { bad } = poisons['a NUL in a text']!
     const { bad: badDocument } = poisons['a document with a NUL']!
     const messages = Array.from({ length: batchLength }, (_, offset) => (offset % 2 === 0 ? bad(offset) : badDocument(offset)))
     const [count] = await sink.write(sink.encode(batchOf(0, batchLength, messages)), keep, signal)
     expect(count).toMatchObject({ received: batchLength, stored: 0, deadLettered: batchLength })
     expect(rejections.map(({ message }) => message)).toEqual(messages.map((_, message) => message))
-    expect(await sink.positions?.([0])).toEqual(new Map([[0, batchLength]]))
+    expect(await sink.positions?.([logPartition(0, 0)])).toEqual(positionsOf({ 0: batchLength }))
   }, 30_000)
 })

@@ -1,17 +1,28 @@
 // The months that the table `messages` is divided into.
 
 import { once } from 'node:events'
-import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { migrate } from '../../../config/postgres/migrate.ts'
-import { openServer } from '../../../config/postgres/server.ts'
-import { tableStatements } from '../../../sinks/postgres/formats.ts'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import type { Database } from '../../../database/database.ts'
+import { migrate } from '../../../database/migrate.ts'
+import { openServer } from '../../../database/server.ts'
+import { openPostgresReader } from '../../../readers/postgres/reader.ts'
+import { openAudit } from '../../../sinks/postgres/audit.ts'
+import { tableStatements } from '../../../sinks/postgres/registry.ts'
 import { maintain, migrateStore } from '../../../sinks/postgres/schema.ts'
+import { openSink } from '../../../sinks/postgres/sink.ts'
+import { packedPosition } from '../../../sinks/sink.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
+import { pageQuery } from '../../conformance/reader/bench.ts'
+import { logsOf } from '../../conformance/sink/fixture.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
+import { options } from './store.ts'
+
+const own = fileURLToPath(new URL('../../../sinks/postgres/migrations', import.meta.url))
+const { signal } = new AbortController()
 
 const insert = (time: string) =>
   `INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, position, index) VALUES ('${time}', 'c', '', 'p', 'http', 'n', 1, 0);`
@@ -33,7 +44,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
   })
   afterEach(() => database.close())
 
-  test('two months back and three ahead are made, across the turn of the year, and only once', async () => {
+  test('two months back and three ahead are created, across the turn of the year, and only once', async () => {
     const made = await maintain(database, { now: new Date('2026-12-31T23:59:59Z') })
     const months = ['2026_10', '2026_11', '2026_12', '2027_01', '2027_02', '2027_03']
     expect(made).toEqual(months.map(month => `messages_${month}`))
@@ -41,7 +52,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     expect(await maintain(database, { now: new Date('2027-01-01T00:00:00Z') })).toEqual(['messages_2027_04'])
   })
 
-  test('a new month takes its rows out of the default partition, to the microsecond', async () => {
+  test('a new month takes over its rows from the default partition, to the microsecond', async () => {
     const times = ['2025-12-31 23:59:59.999999+00', '2026-01-01 00:00:00+00', '2026-01-31 23:59:59.999999+00', '1999-01-01 00:00:00+00']
     await database.execute(times.map(insert).join(''))
     await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
@@ -68,23 +79,126 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     ])
   })
 
-  test('a store of before the index of publishers is brought to it, its formats too', async () => {
+  test('the index by name is created beside a writer, also for months that come later, and what was stopped half-way is finished', async () => {
+    const now = new Date('2026-03-15T00:00:00Z')
+    const named = async () =>
+      (
+        await database.query<{ table: string }>(
+          `SELECT indrelid::regclass::text AS table FROM pg_index
+           WHERE indisvalid AND pg_get_indexdef(indexrelid) LIKE '%(channel, name, "time" DESC)' ORDER BY 1`,
+        )
+      ).map(({ table }) => table)
+    await maintain(database, { now })
+    await database.execute(insert('2026-03-01'))
+    expect(await named()).toEqual([])
+    // As if a process had ended while it built this one.
+    await database.execute(`CREATE INDEX messages_2026_02_name_time ON sluice.messages_2026_02 (channel, name, time DESC);
+      UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'sluice.messages_2026_02_name_time'::regclass`)
+    await maintain(database, { now, nameIndex: true })
+    const months = ['01', '02', '03', '04', '05', '06'].map(month => `sluice.messages_2026_${month}`)
+    expect(await named()).toEqual(['messages', ...months, 'sluice.messages_default'])
+    await maintain(database, { now: new Date('2026-05-15T00:00:00Z') })
+    const later = ['sluice.messages_2026_07', 'sluice.messages_2026_08']
+    expect(await named()).toEqual(['messages', ...months, ...later, 'sluice.messages_default'])
+    await maintain(database, { now, nameIndex: true })
+    expect(await named()).toHaveLength(2 + months.length + later.length)
+  })
+
+  test('the rows of one publisher are found by their index, as rows of messages and by a condition on a format', async () => {
+    await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
+    await database.execute(`${tableStatements('engine')} ${insert('2026-03-01')} ${insert('2026-03-02')}
+      INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, position, index) VALUES ('2026-03-03', 'c', '', 'q', 'http', 'n', 2, 0);
+      INSERT INTO formats.engine SELECT n, 'c', '', 'p' || n, 'http', '{}', n, 0 FROM generate_series(1, 3) AS n; ANALYZE`)
+    const statements = [
+      [`SELECT position FROM sluice.of_publisher('c', 'q') WHERE time > '2026-03-01' ORDER BY time DESC LIMIT 5`, 2n, /_publisher_time/],
+      [
+        `SELECT position FROM formats.engine WHERE sluice.of_publisher(channel, publisher, 'c', 'p3') ORDER BY created DESC`,
+        3n,
+        /\$\$publisher\$/,
+      ],
+    ] as const
+    for (const [statement, position, index] of statements) {
+      expect(await database.query(statement)).toEqual([{ position }])
+      const plan = await database.transaction(async transaction => {
+        await transaction.execute('SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off')
+        return transaction.query<{ 'QUERY PLAN': string }>(`EXPLAIN ${statement}`)
+      })
+      expect(plan.map(line => line['QUERY PLAN']).join('\n')).toMatch(index)
+    }
+  })
+
+  test('the time of a document is its creation to the microsecond', async () => {
+    await database.execute(`${tableStatements('engine')} INSERT INTO formats.engine
+      SELECT (268435456 + random() * 8e9)::bigint * 1000000000 + (random() * 999999999)::bigint, 'c', '', 'p', 'http', '{}', n, 0 FROM generate_series(1, 10000) AS n`)
+    const wrong = `SELECT created, time FROM formats.engine WHERE time <> timestamptz 'epoch' + created / 1000 * interval '1 microsecond'`
+    expect(await database.query(wrong)).toEqual([])
+  })
+
+  /** A store as a release left it that had these migrations. */
+  async function olderStore(migrations: readonly string[]): Promise<Database> {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-migrations-'))
-    const own = fileURLToPath(new URL('../../../sinks/postgres/migrations', import.meta.url))
-    for (const name of ['0001-messages.sql', '0002-lost-and-replayed.sql']) await copyFile(join(own, name), join(folder, name))
-    const before = await openServer({ url: await postgres.createDatabase(), applicationName: 'test', connectionsMax: 1 })
+    for (const name of migrations) await copyFile(join(own, `${name}.sql`), join(folder, `${name}.sql`))
+    const before = await openServer({ url: await postgres.createDatabase(), applicationName: 'test', connectionsMax: 2 })
+    onTestFinished(() => before.close())
     await migrate(before, { folder, schema: 'sluice', table: 'migrations' })
     await rm(folder, { recursive: true })
+    return before
+  }
+
+  test('a store without the index of publishers gets it, including its formats', async () => {
+    const before = await olderStore(['0001-messages', '0002-lost-and-replayed'])
     await before.execute(`CREATE TABLE formats."a b" (created bigint, channel text, publisher text);
       INSERT INTO sluice.formats (format, table_name, channel) VALUES ('a b', 'a b', 'c'), ('gone', 'gone', 'c')`)
     await migrateStore(before)
     await before.execute(tableStatements('a b'))
     const indexes = await before.query<{ of: string }>(`SELECT indexdef AS of FROM pg_indexes WHERE schemaname = 'formats' ORDER BY 1`)
     expect(indexes.filter(({ of }) => of.includes('hashtextextended'))).toHaveLength(1)
-    await before.close()
   })
 
-  test('months are made while others insert and while others make them', async () => {
+  test('a store of one writer for each log goes on after the upgrade: number, offsets, counts, rows and replays; and is taken back', async () => {
+    const before = await olderStore(['0001-messages', '0002-lost-and-replayed', '0003-publisher-index'])
+    const position = (offset: number) => packedPosition(2, 3, offset)
+    await before.execute(`
+      INSERT INTO sluice.logs (number, name, id, writer, accepted_at) VALUES
+        (1, 'messages', 'id-0', 'writer-1', '2026-01-01'), (2, 'messages', 'id-1', 'writer-1', '2026-02-01');
+      INSERT INTO sluice.offsets (writer, log, partition, next_offset, received, stored, dead_lettered) VALUES ('writer-1', 2, 3, 10, 10, 9, 1);
+      INSERT INTO sluice.replayed (position) VALUES (${position(4)});
+      INSERT INTO public.messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
+        SELECT timestamptz '2026-03-01' + n * interval '1 second', 'c', '', 'p', 'http', 'n', n, ${position(0)} + n, 0 FROM generate_series(0, 9) AS n`)
+    const audit = openAudit(before)
+    const seen = async () => {
+      const messages: number[] = []
+      for await (const { offset, replayed } of audit.messages(2, 3, 0, 20)) messages.push(replayed ? -offset : offset)
+      const reader = openPostgresReader({ database: before })
+      const query = pageQuery({ channel: 'c', limit: 20 })
+      return { messages, values: (await reader.read(query, signal)).map(row => (row.kind === 'senml' ? row.value : undefined)) }
+    }
+    const was = await seen()
+    expect(was.messages).toEqual([0, 1, 2, 3, -4, 5, 6, 7, 8, 9])
+
+    const sink = await openSink({ database: before, options, logs: logsOf() })
+    expect(sink.logNumbers).toEqual([2])
+    const at = logPartition(0, 3)
+    expect(await sink.positions!([at])).toEqual(new Map([[at, 10]]))
+    expect(await seen()).toEqual(was)
+    const [log, earlier] = await audit.logs()
+    expect(log).toMatchObject({ number: 2, contentTypes: undefined })
+    expect(log!.partitions.get(3)).toMatchObject({ nextOffset: 10, received: 10, stored: 9, deadLettered: 1 })
+    expect(earlier).toMatchObject({ number: 1, id: 'id-0' })
+    await expect(
+      openSink({ database: before, options, logs: logsOf({ writer: 'writer-2', contentTypes: ['application/json'] }) }),
+    ).rejects.toThrow(/belong to the writer "writer-1" \(all content types\)/)
+    await sink.close()
+
+    const migration = await readFile(join(own, '0004-logs-of-writers.sql'), 'utf8')
+    await before.execute(migration.slice(migration.indexOf('-- Down Migration')))
+    await expect(
+      before.execute("INSERT INTO sluice.logs (number, name, id, writer) VALUES (9, 'messages', 'id-1', 'another')"),
+    ).rejects.toThrow(/unique/)
+    expect((await seen()).values).toEqual(was.values)
+  })
+
+  test('months are created while others insert and while others create them', async () => {
     const inserts = Array.from({ length: 30 }, (_, at) => database.execute(insert(`2026-0${(at % 6) + 1}-10 12:00:00+00`)))
     const now = new Date('2026-03-15T00:00:00Z')
     const made = await Promise.all([maintain(database, { now }), maintain(database, { now }), ...inserts])
@@ -93,7 +207,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     expect(await partitions()).toHaveLength(30)
   })
 
-  test('what is inserted while a month is being attached goes into it, and does not fail', async () => {
+  test('a row that is inserted while a month is being attached goes into it, without an error', async () => {
     let inserting: Promise<void> | undefined
     const insertBeforeCommit: Database = {
       ...database,
@@ -148,7 +262,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
     await hurried.close()
   })
 
-  test('a month that others keep from being made is an error after 2 s, holds nobody up for longer, and is made by the next call', async () => {
+  test('a month that others prevent is an error after 2 s, blocks others no longer, and is created by the next call', async () => {
     const now = new Date('2026-05-15T00:00:00Z')
     await maintain(database, { now })
     await database.execute('DROP TABLE sluice.messages_2026_08')
@@ -198,7 +312,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
       documents: (await database.query('SELECT FROM formats.engine')).length,
     })
 
-    test('whole months before those that are kept are dropped, to the microsecond, and documents with them', async () => {
+    test('months before the retention are dropped as a whole, to the microsecond, and documents with them', async () => {
       await maintain(database, { now, retentionMonths: 1 })
       expect(await partitions()).toEqual([
         'sluice.messages_2026_05 2026-05-01 00:00:00+00',
@@ -239,7 +353,7 @@ describeWithPostgres('the months of the PostgreSQL store', postgres => {
       )
     }
 
-    test('where one table fails the others are gone on with', async () => {
+    test('if one table fails the others are still processed', async () => {
       await database.execute(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not these''; END';
         CREATE TABLE formats.before AS SELECT * FROM formats.engine;
         INSERT INTO sluice.formats (format, table_name, channel) VALUES ('before', 'before', 'c');

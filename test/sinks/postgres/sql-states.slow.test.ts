@@ -1,31 +1,25 @@
-// What each answer of PostgreSQL means: the table, and the answers that a real server can be brought to.
+// What each answer of PostgreSQL means: of those that a real server can be brought to.
 
-import { readFile, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Database, DatabaseError, isTransient } from '../../../config/postgres/database.ts'
-import { openServer, type ServerOptions } from '../../../config/postgres/server.ts'
+import { type Database, DatabaseError, isTransient } from '../../../database/database.ts'
+import { openServer, type ServerOptions } from '../../../database/server.ts'
+import { errorRows, meaningOf } from '../../../sinks/postgres/errors.ts'
 import { classify, openSink } from '../../../sinks/postgres/sink.ts'
-import { meaningOf, sqlStates } from '../../../sinks/postgres/sql-states.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
-import { openProxy } from '../../servers/proxy.ts'
+import { openProxy } from '../../servers/process/proxy.ts'
 import { batchOf, plain, plainBatch } from '../batches.ts'
 import { options } from './store.ts'
 
 const signal = new AbortController().signal
 const nobody = async () => undefined
-const identity = { options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false }
+const identity = { options, logs: [{ logName: 'messages', logId: 'id-1', writer: 'writer-1' }] }
 
-test('the table is what README.md shows', async () => {
-  const rows = sqlStates.map(({ state, name, meaning }) => `| ${state === '' ? 'none' : `\`${state}\``} | ${name} | ${meaning} |`)
-  const readme = await readFile(new URL('../../../sinks/postgres/README.md', import.meta.url), 'utf8')
-  const [, table = ''] = /\| SQLSTATE \|.*\n.*\n((?:\|.*\n)+)/.exec(readme) ?? []
-  expect(table.trim().split('\n')).toEqual(rows)
-})
-
-test('the port and the sink agree about what is transient', () => {
-  for (const { state, meaning } of sqlStates)
-    expect(isTransient(state.padEnd(5, '0').replace('00000', '')), state).toBe(meaning === 'transient')
+test('the port and the sink agree on what is transient', () => {
+  for (const { key, meaning } of errorRows)
+    expect(isTransient(key === 'none' ? '' : String(key).padEnd(5, '0')), String(key)).toBe(meaning === 'transient')
 })
 
 test.each([
@@ -52,7 +46,7 @@ describeWithPostgres('answers of a server', postgres => {
     opened.push(database)
     return database
   }
-  const open = async (database: Database) => openSink({ database, ...identity })
+  const open = async (database: Database) => withNumbers(openSink({ database, ...identity }))
 
   beforeEach(async () => {
     url = await postgres.createDatabase()
@@ -77,7 +71,7 @@ describeWithPostgres('answers of a server', postgres => {
     expect(classify(error)).toBe('transient')
   }
 
-  describe('transient: the same batch is stored by the next attempt', () => {
+  describe('transient: the next attempt stores the same batch', () => {
     test('a connection that is cut (no SQLSTATE)', async () => {
       const proxy = await openProxy({ port: Number(new URL(url).port) })
       const sink = await open(await connect({ url: url.replace(/:\d+\//, `:${proxy.port}/`) }))
@@ -137,7 +131,9 @@ describeWithPostgres('answers of a server', postgres => {
       ['a lock that is not had in time (55P03)', {}, '55P03'],
     ])('%s', async (_what, some, sqlState) => {
       const database = await connect(some)
-      const sink = await openSink({ database, ...identity, options: { ...options, lockTimeoutMs: sqlState === '55P03' ? 200 : 10_000 } })
+      const sink = await withNumbers(
+        openSink({ database, ...identity, options: { ...options, lockTimeoutMs: sqlState === '55P03' ? 200 : 10_000 } }),
+      )
       const encoded = sink.encode(plainBatch(0, 1))
       const failed = await operator.transaction(async transaction => {
         await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
@@ -160,7 +156,7 @@ describeWithPostgres('answers of a server', postgres => {
       expect(await sink.write(encoded, nobody, signal)).toMatchObject([{ received: 1 }])
     })
 
-    test('a file of the server that is gone (58P01)', async () => {
+    test('a missing file of the server (58P01)', async () => {
       const sink = await open(await connect())
       const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: {} }] }])
       await sink.write(sink.encode(document(0)), nobody, signal)
@@ -188,8 +184,8 @@ describeWithPostgres('answers of a server', postgres => {
 
     test.each([
       ['a constraint (23514)', 'ALTER TABLE messages ADD CHECK (value < 0)', '23514'],
-      ['a column that is gone (42703)', 'ALTER TABLE messages DROP COLUMN unit', '42703'],
-      ['a table that is gone (42P01)', 'DROP TABLE messages', '42P01'],
+      ['a missing column (42703)', 'ALTER TABLE messages DROP COLUMN unit', '42703'],
+      ['a missing table (42P01)', 'DROP TABLE messages CASCADE', '42P01'],
       ['a column of another type (22P03)', 'ALTER TABLE messages ALTER COLUMN value TYPE int', '22P03'],
       [
         'a trigger that refuses (P0001)',

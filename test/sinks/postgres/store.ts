@@ -1,13 +1,21 @@
 // An empty PostgreSQL store for the tests of the sink, over a database of either kind.
 
-import type { Database } from '../../../config/postgres/database.ts'
+import type { Database } from '../../../database/database.ts'
+import { openAudit } from '../../../sinks/postgres/audit.ts'
 import { recordColumns } from '../../../sinks/postgres/encode.ts'
 import type { SinkOptions } from '../../../sinks/postgres/options.ts'
-import { openSink } from '../../../sinks/postgres/sink.ts'
+import { openReplaySink, openSink } from '../../../sinks/postgres/sink.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
+import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkStore, StoredRow } from '../../conformance/sink/index.ts'
 
-export const options: SinkOptions = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0 }
+export const options: SinkOptions = {
+  formatsMax: 1000,
+  formatsPerChannelMax: 32,
+  lockTimeoutMs: 10_000,
+  retentionMonths: 0,
+  nameIndex: false,
+}
 
 /** @param close lets go of the database */
 export function storeOn(
@@ -17,8 +25,11 @@ export function storeOn(
 ): Omit<SinkStore, 'readableDuringWrite'> {
   const limits = { ...options, formatsMax: formatsMax }
   return {
-    open: (identity = {}) =>
-      openSink({ database, options: limits, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false, ...identity }),
+    open: (identity = {}) => withNumbers(openSink({ database, options: limits, logs: logsOf(identity) }), identity),
+    replays: {
+      audit: openAudit(database),
+      openSink: logNumber => openReplaySink({ database, options: limits, writer: 'writer-1', logNumber }),
+    },
     rows: () => rowsOf(database),
     poisons: {
       'a NUL in a name': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', value: 2 }] }),

@@ -1,11 +1,14 @@
 // A store that goes back under a running sink: to what it was some commits ago, as after an asynchronous failover or a restored backup.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Database } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import type { Database } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { MessageCounts } from '../../../sinks/sink.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
+import { withNumbers } from '../../conformance/sink/fixture.ts'
+import { positionsOf } from '../../pipeline/positions.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { batchOf, plain, plainBatch } from '../batches.ts'
 import { options } from './store.ts'
@@ -14,7 +17,7 @@ type PostgresSink = Awaited<ReturnType<typeof openSink>>
 const signal = new AbortController().signal
 const nobody = async () => undefined
 
-describeWithPostgres('a store that goes back', postgres => {
+describeWithPostgres('a store that was restored to an older state', postgres => {
   let url: string
   let database: Database
   /** Connected to another database of the server, so that it can put another one in the place of the sink's. */
@@ -27,7 +30,7 @@ describeWithPostgres('a store that goes back', postgres => {
     url = await postgres.createDatabase()
     operator = await openServer({ url: postgres.url, applicationName: 'operator', connectionsMax: 1 })
     database = await openServer({ url, applicationName: 'sluice', connectionsMax: 3 })
-    sink = await openSink({ database, options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false })
+    sink = await withNumbers(openSink({ database, options, logs: [{ logName: 'messages', logId: 'id-1', writer: 'writer-1' }] }))
   })
   afterEach(async () => {
     await sink.close()
@@ -67,7 +70,7 @@ describeWithPostgres('a store that goes back', postgres => {
 
   const rows = async () => (await database.query<{ value: number }>('SELECT value FROM messages ORDER BY position')).map(row => row.value)
 
-  test('a batch above what it knows is fenced, and what it lost is stored again', async () => {
+  test('fences a batch above its offset, and stores again what it lost', async () => {
     await write(plainBatch(0, 2))
     await keep()
     expect(await writeAgain(batchOf(2, 4, [plain(2), plain(3)]))).toMatchObject([{ stored: 2 }])
@@ -78,22 +81,28 @@ describeWithPostgres('a store that goes back', postgres => {
     expect(await rows()).toEqual([0, 1, 2, 3, 4])
   })
 
-  test('one that no longer knows the partition at all fences it too, and begins it anew only once it was asked for the position', async () => {
+  test('fences a partition that it no longer knows, and starts it again only after its position was requested', async () => {
     await keep()
     expect(await writeAgain(plainBatch(0, 2))).toMatchObject([{ stored: 2 }])
     await goBack()
     expect(await writeAgain(plainBatch(2, 3))).toBe('fenced')
     expect(await writeAgain(plainBatch(2, 3))).toBe('fenced')
-    expect(await sink.positions?.([0])).toEqual(new Map())
+    expect(await sink.positions?.([logPartition(0, 0)])).toEqual(new Map())
     expect(await writeAgain(plainBatch(0, 3))).toMatchObject([{ stored: 3 }])
     expect(await rows()).toEqual([0, 1, 2])
   })
 
-  test('a partition whose position was asked, and that is lost before its first batch, is fenced', async () => {
+  test('fences a partition whose position was requested and that is lost before its first batch', async () => {
     await keep()
     await writeAgain(plainBatch(0, 2))
-    const other = await openSink({ database, options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false })
-    expect(await other.positions?.([0])).toEqual(new Map([[0, 2]]))
+    const other = await withNumbers(
+      openSink({
+        database,
+        options,
+        logs: [{ logName: 'messages', logId: 'id-1', writer: 'writer-1' }],
+      }),
+    )
+    expect(await other.positions?.([logPartition(0, 0)])).toEqual(positionsOf({ 0: 2 }))
     await goBack()
     await sink.close()
     sink = other

@@ -2,13 +2,16 @@
 
 import { once } from 'node:events'
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { type Database, DatabaseError } from '../../../config/postgres/database.ts'
-import { openServer } from '../../../config/postgres/server.ts'
+import { type Database, DatabaseError } from '../../../database/database.ts'
+import { openServer } from '../../../database/server.ts'
 import { openSink, type PostgresSinkOptions } from '../../../sinks/postgres/sink.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
+import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
+import { positionsOf } from '../../pipeline/positions.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
-import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
+import { batchOf, plain, plainBatch } from '../batches.ts'
 import { emptyDatabase, options } from './store.ts'
 
 type PostgresSink = Awaited<ReturnType<typeof openSink>>
@@ -24,8 +27,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
   const keep = async (some: readonly Rejection[]) => void rejections.push(...some)
   const write = (batch: RecordBatch) => sink.write(sink.encode(batch), keep, signal)
   const stored = async () => (await others.query<{ count: number }>('SELECT count(*)::int FROM messages'))[0]?.count
-  const open = (some: Partial<PostgresSinkOptions> = {}) =>
-    openSink({ database, options, logName: 'messages', logId: 'id-1', writer: 'writer-1', acceptNewLog: false, ...some })
+  const open = (some: Partial<PostgresSinkOptions> = {}) => withNumbers(openSink({ database, options, logs: logsOf(), ...some }))
 
   beforeAll(async () => {
     url = await postgres.createDatabase()
@@ -70,7 +72,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     return { release, ended }
   }
 
-  test('a partition that a vanished connection of the same writer holds is freed after the lock timeout', async () => {
+  test('a partition that a lost connection of the same writer holds is freed after the lock timeout', async () => {
     await sink.close()
     sink = await open({ options: { ...options, lockTimeoutMs: 200 } })
     await write(plainBatch(0, 1))
@@ -78,7 +80,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     const holder = await hold(vanished)
     const encoded = sink.encode(plainBatch(1, 2))
     const error = await sink.write(encoded, keep, signal).catch((error: unknown) => error)
-    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/within 200 ms.* 1 were ended/) })
+    expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/after 200 ms.* terminated 1 of/) })
     expect(sink.classify(error)).toBe('transient')
     await sink.write(encoded, keep, signal)
     holder.release()
@@ -87,20 +89,20 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     await vanished.close()
   })
 
-  test('a connection of another application is waited for, never ended', async () => {
+  test('a connection of another application is waited for, never terminated', async () => {
     await sink.close()
     sink = await open({ options: { ...options, lockTimeoutMs: 200 } })
     await write(plainBatch(0, 1))
     const holder = await hold(others)
     const error = await write(plainBatch(1, 2)).catch((error: unknown) => error)
-    expect(error).toMatchObject({ message: expect.stringContaining('0 were ended') })
+    expect(error).toMatchObject({ message: expect.stringContaining('terminated 0 of') })
     holder.release()
     expect(await holder.ended).toBe('let go')
     await write(plainBatch(1, 2))
     expect(await stored()).toBe(2)
   })
 
-  test('a connection cut in the middle of a COPY leaves nothing, and the batch again is stored once', async () => {
+  test('a connection cut in the middle of a COPY leaves nothing, and the retried batch is stored once', async () => {
     const encoded = sink.encode(plainBatch(0, 300))
     const error = await others.transaction(async transaction => {
       await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
@@ -138,7 +140,20 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     await other.close()
   })
 
-  test('the counts of a partition are kept beside its position, and add up', async () => {
+  test('a retried batch writes no second dead letter for a message', async () => {
+    await sink.close()
+    sink = await open({ options: { ...options, formatsMax: 1 } })
+    const document = (offset: number, format: string) => ({ offset, documents: [{ format, payload: { a: 1 } }] })
+    // One that the server refuses, and one that is refused before it is sent.
+    const messages = [document(0, 'engine'), { offset: 1, records: [{ name: 'n\0', value: 1 }] }, document(2, 'one-too-many')]
+    await write(batchOf(0, 3, messages))
+    expect(rejections.map(({ message }) => message)).toEqual([1, 2])
+    expect((await write(batchOf(0, 3, messages)))[0]).toMatchObject({ duplicate: 3, deadLettered: 0 })
+    expect((await write(batchOf(0, 4, [...messages, plain(3)])))[0]).toMatchObject({ duplicate: 3, stored: 1 })
+    expect(rejections).toHaveLength(2)
+  })
+
+  test('the counts of a partition are stored with its position, and add up', async () => {
     const poison = { offset: 5, records: [{ name: 'n\0', value: 1 }] }
     await write(
       batchOf(2, 9, [
@@ -168,11 +183,11 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     ])
   })
 
-  test('what the log deleted unread is counted beside the position, in both ways of a batch', async () => {
+  test('what the log deleted unread is counted with the position, in one exchange and step by step', async () => {
     const lossy = (from: number, name: string) => {
       const batch = batchOf(from, from, [{ offset: from + 5, records: [{ name, value: 1 }] }])
       batch.ranges.length = 0
-      batch.cover(0, from, from + 6, 5)
+      batch.cover(logPartition(0, 0), from, from + 6, 5)
       return batch
     }
     await write(lossy(0, 'n'))
@@ -182,18 +197,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     ])
   })
 
-  test('a message replayed again is not stored again, even where it now decodes to another time, or its rows were deleted', async () => {
-    const replayed = (at: number, timeUs: number) =>
-      batchOf(at, at + 1, [{ offset: at, original: { log: 1, partition: 3, offset: 9 }, records: [{ value: 1, timeUs }] }])
-    await write(replayed(0, noonUs))
-    expect(await write(replayed(1, noonUs + 1))).toMatchObject([{ received: 1, duplicate: 1 }])
-    await others.execute('DELETE FROM messages')
-    expect(await write(replayed(2, noonUs))).toMatchObject([{ received: 1, duplicate: 1 }])
-    expect(await others.query('SELECT position FROM sluice.replayed')).toEqual([{ position: (1n << 56n) | (3n << 44n) | 9n }])
-    expect(await stored()).toBe(0)
-  })
-
-  test('a row that only an index refuses (54000) is found by its line too', async () => {
+  test('a row that only an index refuses (54000) is also found by its line', async () => {
     await others.execute('CREATE INDEX names ON messages (name)')
     const name = Array.from({ length: 10_000 }, () => String.fromCharCode(33 + Math.floor(Math.random() * 94))).join('')
     const messages = Array.from({ length: 50 }, (_, offset) =>
@@ -207,7 +211,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     await others.execute('DROP INDEX names')
   })
 
-  test('in the steady state a batch is one exchange with the server, whatever is in it', async () => {
+  test('in the steady state a batch is one exchange with the server, whatever its content', async () => {
     const asked: string[] = []
     const counting: Database = {
       ...database,
@@ -244,7 +248,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     await other.close()
   })
 
-  test('what was refused once is not tried again with the same encoded batch', async () => {
+  test('a refused message is not tried again with the same encoded batch', async () => {
     let copies = 0
     const counting: Database = {
       ...database,
@@ -280,7 +284,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     expect(await stored()).toBe(1)
   })
 
-  test('a format table that was dropped is made again, and the batch is stored', async () => {
+  test('a dropped table of a format is created again, and the batch is stored', async () => {
     const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
     await write(document(0))
     await others.execute('DROP TABLE formats.engine')
@@ -288,10 +292,10 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     await others.execute(`DROP TABLE formats.engine; DELETE FROM sluice.formats`)
     await write(document(2))
     expect(await others.query('SELECT payload FROM formats.engine')).toEqual([{ payload: '{"offset": 2}' }])
-    expect(await sink.positions?.([0])).toEqual(new Map([[0, 3]]))
+    expect(await sink.positions?.([logPartition(0, 0)])).toEqual(positionsOf({ 0: 3 }))
   })
 
-  test('a format table that is not registered is taken over', async () => {
+  test('an existing table of an unregistered format is taken over', async () => {
     const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
     await write(document(0))
     await others.execute(`DELETE FROM sluice.formats`)
@@ -302,9 +306,9 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
   })
 
   test.each([
-    ['a column that is gone', 'ALTER TABLE messages DROP COLUMN unit'],
+    ['a missing column', 'ALTER TABLE messages DROP COLUMN unit'],
     ['a column of another type', 'ALTER TABLE messages ALTER COLUMN sum TYPE int'],
-    ['the table gone', 'DROP TABLE messages'],
+    ['the table gone', 'DROP TABLE messages CASCADE'],
     ['a constraint of the operator', 'ALTER TABLE messages ADD CHECK (value < 0)'],
   ])('another schema stops the writer and rejects no message: %s', async (_what, change) => {
     await disconnect()
@@ -319,7 +323,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     expect(rejections).toEqual([])
   })
 
-  test('an offsets row that an operator removed is fenced, not begun anew', async () => {
+  test('a deleted offsets row fences the batch instead of starting again', async () => {
     await write(plainBatch(0, 2))
     await others.execute('DELETE FROM sluice.offsets')
     const error = await write(plainBatch(2, 3)).catch((error: unknown) => error)
@@ -327,7 +331,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     expect(await stored()).toBe(2)
   })
 
-  test('and it is fenced after a connection that was lost in between, however often it is tried', async () => {
+  test('and fences it after a lost connection as well, however often it is retried', async () => {
     await write(plainBatch(0, 2))
     const encoded = sink.encode(plainBatch(2, 3))
     const attempt = () => sink.write(encoded, keep, signal).catch((error: unknown) => sink.classify(error))
@@ -344,7 +348,7 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     expect(await stored()).toBe(2)
   })
 
-  test('an aborted write has not begun', async () => {
+  test('an aborted write does not start', async () => {
     const error = await sink.write(sink.encode(plainBatch(0, 1)), keep, AbortSignal.abort()).catch((error: unknown) => error)
     expect(sink.classify(error)).toBe('transient')
     expect(await stored()).toBe(0)
@@ -359,11 +363,22 @@ describeWithPostgres('the PostgreSQL sink and its server', postgres => {
     await absent.close()
   })
 
-  test('127 logs have a number, and one more stops the writer', async () => {
+  test('if one of several logs has a gap, the error names it', async () => {
+    await sink.close()
+    sink = await open({ logs: logsOf({ otherLogs: ['events'] }) })
+    const batch = plainBatch(0, 1)
+    batch.cover(logPartition(1, 3), 0, 1)
+    await write(batch)
+    const behindGap = plainBatch(1, 2)
+    behindGap.cover(logPartition(1, 3), 2, 3)
+    await expect(write(behindGap)).rejects.toThrow('partition 3 of events: the batch starts at offset 2, but the store expects offset 1')
+  })
+
+  test('127 logs get a number, and one more stops the writer', async () => {
     await others.execute(
       `INSERT INTO sluice.logs (number, name, id, writer) SELECT n, 'log-' || n, 'id', 'writer-1' FROM generate_series(2, 126) AS n`,
     )
-    expect((await open({ logName: 'last' })).logNumber).toBe(127)
-    await expect(open({ logName: 'more' })).rejects.toThrow(/127 logs.*"more"/)
+    expect((await open({ logs: logsOf({ logName: 'last' }) })).logNumbers[0]).toBe(127)
+    await expect(open({ logs: logsOf({ logName: 'more' }) })).rejects.toThrow(/127 logs.*"more"/)
   })
 })

@@ -1,7 +1,7 @@
-// JSON documents keep the contract of a transformer, and so does the selection through which they are reached.
+// JSON documents fulfil the contract of a transformer, also through the selection by content type.
 
 import { openJsonDocuments } from '../../../transformers/json/documents.ts'
-import { openAutoTransformer } from '../../../transformers/select.ts'
+import { openTransformer } from '../../../transformers/select.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
 import { type TransformerUnderTest, transformerConformance } from '../../conformance/transformer.ts'
 import { envelope, utf8 } from './rows.ts'
@@ -42,4 +42,4 @@ function underTest(transformer: Transformer): TransformerUnderTest {
 }
 
 transformerConformance('json documents', () => underTest(openJsonDocuments({ timeFields })))
-transformerConformance('auto, for application/json', () => underTest(openAutoTransformer({}, { timeFields })))
+transformerConformance('auto, for application/json', () => underTest(openTransformer({ format: 'auto', timeFields })))

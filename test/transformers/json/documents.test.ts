@@ -1,4 +1,4 @@
-// The rules of a payload of JSON documents, each by its name (SPEC §2, transformer rules 2 to 5).
+// The rules for a payload of JSON documents, each by its name (SPEC §2, transformer rules 2 to 5).
 
 import { describe, expect, test } from 'vitest'
 import { openJsonDocuments } from '../../../transformers/json/documents.ts'
@@ -24,7 +24,7 @@ describe('the root', () => {
     expect(rowsOf('{"temperature":21.5}')).toEqual([{ index: 0, format: 'room', createdNs, payload: { temperature: 21.5 } }])
   })
 
-  test('an array is a document for each of its objects, in their order', () => {
+  test('an array is a document for each of its objects, in order', () => {
     expect(rowsOf('[{"a":1},{"a":2},{}]')).toEqual([
       { index: 0, format: 'room', createdNs, payload: { a: 1 } },
       { index: 1, format: 'room', createdNs, payload: { a: 2 } },
@@ -32,7 +32,7 @@ describe('the root', () => {
     ])
   })
 
-  test('an empty array yields none, an empty object one', () => {
+  test('an empty array gives none, an empty object one', () => {
     expect(rowsOf('[]')).toEqual([])
     expect(rowsOf('{}')).toHaveLength(1)
   })
@@ -44,7 +44,7 @@ describe('the root', () => {
     ['null', 'null'],
     ['12345678901234567890', 'a number'],
   ])('root-object: %s is refused', (payload, kind) => {
-    expect(faultOf(payload)).toBe(`root-object: the root must be an object or an array of objects, and is ${kind}`)
+    expect(faultOf(payload)).toBe(`root-object: the root must be an object or an array of objects, not ${kind}`)
   })
 
   test.each([
@@ -52,8 +52,8 @@ describe('the root', () => {
     ['[{},{},null,{}]', 2, 'null'],
     ['[{},[{}]]', 1, 'an array'],
     ['[{},"{}"]', 1, 'a string'],
-  ])('element-object: %s is refused whole, with the index', (payload, index, kind) => {
-    expect(faultOf(payload)).toBe(`element-object: record ${index}: an element of the array must be an object, and is ${kind}`)
+  ])('element-object: %s is refused completely, with the index', (payload, index, kind) => {
+    expect(faultOf(payload)).toBe(`element-object: record ${index}: an element of the array must be an object, not ${kind}`)
     expect(outcomeOf(utf8(payload), openJsonDocuments())).toMatchObject({ record: index })
   })
 })
@@ -66,8 +66,15 @@ describe('the format', () => {
     ['küche.温度', '温度'],
     ['messages.room', 'room'],
     ['room.Messages', 'Messages'],
-  ])('of the subtopic %s is its last part, %s', (subtopic, format) => {
+  ])('for the subtopic %s it is the last part, %s', (subtopic, format) => {
     expect(rowsOf('{}', openJsonDocuments(), { ...envelope, subtopic })[0]!.format).toBe(format)
+  })
+
+  test('the default format is that of a message without a subtopic, and of no other', () => {
+    const transformer = openJsonDocuments({ defaultFormat: 'events' })
+    const formatOf = (subtopic: string) => rowsOf('{}', transformer, { ...envelope, subtopic })[0]!.format
+    expect([formatOf(''), formatOf('room')]).toEqual(['events', 'room'])
+    expect(faultOf('{}', transformer, { ...envelope, subtopic: 'room.' })).toMatch(/^format-empty/)
   })
 
   test.each(['', 'room.', '.', 'a..'])('format-empty: the subtopic %j is refused', subtopic => {
@@ -76,7 +83,7 @@ describe('the format', () => {
 
   test.each(['messages', 'house.messages'])('reserved-format: the subtopic %s is refused', subtopic => {
     expect(faultOf('{}', openJsonDocuments(), { ...envelope, subtopic })).toBe(
-      'reserved-format: the format "messages" is that of SenML records',
+      'reserved-format: the format "messages" is reserved for SenML records',
     )
   })
 
@@ -114,22 +121,22 @@ describe('the text', () => {
     expect(faultOf(payload)).toMatch(/^json-syntax: the payload is not JSON: [\x20-\x7e]+$/)
   })
 
-  test('json-syntax: what is wrong is said without the payload, and with no control character', () => {
+  test('json-syntax: the fault is described without the payload, and without control characters', () => {
     expect(faultOf('{"secret":\u0001}')).toBe("json-syntax: the payload is not JSON: Unexpected token '\\u0001'")
     expect(faultOf('{"secret":\u009b2J}')).toBe("json-syntax: the payload is not JSON: Unexpected token '\\u009b'")
   })
 
   test('text-nul: a NUL is refused in texts and in keys, at any depth', () => {
-    expect(faultOf('{"a":"x\\u0000"}')).toBe('text-nul: record 0: a key or a text holds a NUL')
-    expect(faultOf('[{},{"b":[{"\\u0000":1}]}]')).toBe('text-nul: record 1: a key or a text holds a NUL')
+    expect(faultOf('{"a":"x\\u0000"}')).toBe('text-nul: record 0: a key or a text contains a NUL')
+    expect(faultOf('[{},{"b":[{"\\u0000":1}]}]')).toBe('text-nul: record 1: a key or a text contains a NUL')
     expect(payloadOf('{"a":"\\\\u0000"}')).toEqual({ a: '\\u0000' })
   })
 
   test.each(['\\ud800', '\\udfff', '\\ud800x', '\\ud800\\u0041', '\\udc00\\ud800', '\\uD83D\\\\uDE00'])(
     'text-surrogate: half of a pair, %s, is refused in texts and in keys',
     text => {
-      expect(faultOf(`{"a":"${text}"}`)).toBe('text-surrogate: record 0: a key or a text holds half of a surrogate pair')
-      expect(faultOf(`[{},{"${text}":1}]`)).toBe('text-surrogate: record 1: a key or a text holds half of a surrogate pair')
+      expect(faultOf(`{"a":"${text}"}`)).toBe('text-surrogate: record 0: a key or a text contains half of a surrogate pair')
+      expect(faultOf(`[{},{"${text}":1}]`)).toBe('text-surrogate: record 1: a key or a text contains half of a surrogate pair')
     },
   )
 
@@ -139,7 +146,7 @@ describe('the text', () => {
 })
 
 describe('keys', () => {
-  test('of a key given twice the last counts', () => {
+  test('of a duplicate key the last one counts', () => {
     expect(payloadOf('{"a":1,"b":2,"a":3}')).toEqual({ a: 3, b: 2 })
     expect(payloadOf('{"a":12345678901234567890,"a":[1]}')).toEqual({ a: [1] })
   })
@@ -154,7 +161,7 @@ describe('keys', () => {
     },
   )
 
-  test('a key with an escape in it is never taken for another one that came before', () => {
+  test('a key with an escape is never mistaken for an earlier one', () => {
     expect(payloadOf('{"escaped":1,"\\\\":2}')).toEqual({ escaped: 1, '\\': 2 })
     expect(payloadOf('{"escaped":1,"\\n":2}')).toEqual({ escaped: 1, '\n': 2 })
     expect(payloadOf('{"escaped":1,"\\"" :2}')).toEqual({ escaped: 1, '"': 2 })
@@ -163,7 +170,7 @@ describe('keys', () => {
     expect(payloadOf('{"\\u00fcber":{"\\u00e4":"\\u00e4"}}')).toEqual({ über: { ä: 'ä' } })
   })
 
-  test('nesting stays as it is, and / is allowed', () => {
+  test('nesting is kept, and / is allowed', () => {
     expect(payloadOf('{"a/b":{"":[{"c":null}]}}')).toEqual({ 'a/b': { '': [{ c: null }] } })
   })
 })
@@ -188,7 +195,7 @@ describe('numbers', () => {
     })
   })
 
-  test('digits in texts and keys are left alone', () => {
+  test('digits in texts and keys are not changed', () => {
     expect(payloadOf('{"9007199254740993":"9007199254740993","a":1}')).toEqual({ '9007199254740993': '9007199254740993', a: 1 })
   })
 
@@ -201,31 +208,31 @@ describe('numbers', () => {
     `{"a":${'9'.repeat(250)}e99}`,
     `{"a":1${'0'.repeat(400)}.5}`,
   ])('number-finite: %s is refused', payload => {
-    expect(faultOf(payload)).toBe('number-finite: record 0: it holds a number beyond the range of a double')
+    expect(faultOf(payload)).toBe('number-finite: record 0: it contains a number beyond the range of a double')
   })
 
   test.each(['1.7976931348623157e308', '1e-999', `0.${'0'.repeat(400)}1`, `1${'0'.repeat(308)}`, '1e00000010'])(
-    'a number within a double is taken: %s',
+    'a number within a double is accepted: %s',
     number => {
       expect(Number(payloadOf(`{"a":${number}}`)['a'])).toBe(Number(number))
     },
   )
 
-  test('the index of the record is said', () => {
+  test('the error contains the index of the record', () => {
     expect(faultOf('[{"a":[1,2]},{"a":"x,y"},{"a":1e999}]')).toMatch(/^number-finite: record 2: /)
     expect(faultOf('{"a":1,"b":[2,3],"c":1e999}')).toMatch(/^number-finite: record 0: /)
   })
 })
 
-describe('caps', () => {
-  test('payload-size: 256 KiB are read by default, one byte more is refused', () => {
+describe('limits', () => {
+  test('payload-size: 256 KiB are accepted by default, one byte more is refused', () => {
     const atMost = `{"a":"${'x'.repeat(262_144 - 8)}"}`
     expect(rowsOf(atMost)).toHaveLength(1)
-    expect(faultOf(`${atMost} `)).toBe('payload-size: the payload has 262145 bytes, and 262144 are allowed')
+    expect(faultOf(`${atMost} `)).toBe('payload-size: the payload has 262145 bytes, but only 262144 are allowed')
     expect(faultOf('{"a":1}', openJsonDocuments({ payloadBytesMax: 6 }))).toMatch(/^payload-size: /)
   })
 
-  test('nesting-depth: 64 levels are read, one more is refused, with an array at the root, too', () => {
+  test('nesting-depth: 64 levels are accepted, one more is refused, also with an array at the root', () => {
     expect(rowsOf(nested(64))).toHaveLength(1)
     expect(faultOf(nested(65))).toBe('nesting-depth: record 0: it has more than 64 levels of objects and arrays')
     expect(rowsOf(`[${nested(63)}]`)).toHaveLength(1)
@@ -238,14 +245,14 @@ describe('caps', () => {
     expect(rowsOf(`{"a":"${'{[:\\"'.repeat(20_000)}"}`)).toHaveLength(1)
   })
 
-  test('key-count: 10,000 keys are read, one more is refused, however they are shared out', () => {
+  test('key-count: 10,000 keys are accepted, one more is refused, however they are distributed', () => {
     expect(rowsOf(withKeys(10_000))).toHaveLength(1)
     expect(faultOf(withKeys(10_001))).toBe('key-count: the payload has more than 10000 keys')
     expect(rowsOf(`[${Array(10_000).fill('{"a":0}').join(',')}]`)).toHaveLength(10_000)
     expect(faultOf(`[${Array(10_001).fill('{"a":0}').join(',')}]`)).toMatch(/^key-count: /)
   })
 
-  test('container-count: 8,192 objects and arrays and one for each 32 bytes are read, one more is refused', () => {
+  test('container-count: 8,192 objects and arrays and one for each 32 bytes are accepted, one more is refused', () => {
     const withArrays = (count: number, bytes: number): string =>
       `{"a":[${Array(count - 2)
         .fill('[]')
@@ -258,7 +265,7 @@ describe('caps', () => {
     expect(faultOf(withArrays(9193, 32_000))).toMatch(/^container-count: /)
   })
 
-  test('any JSON value can be parsed within the caps, for tools', () => {
+  test('any JSON value within the limits can be parsed, for tools', () => {
     expect([parseJson(utf8('12345678901234567890')), parseJson(utf8('[null]'))]).toEqual([12345678901234567890n, [null]])
     expect(() => parseJson(utf8(nested(65)))).toThrow('more than 64 levels')
   })
@@ -269,9 +276,9 @@ describe('the time of a message without time fields', () => {
     expect(rowsOf('[{},{"t":5}]').map(row => row.createdNs)).toEqual([createdNs, createdNs])
   })
 
-  test('time-range: it must lie within the bounds, too', () => {
+  test('time-range: it must be within the bounds, too', () => {
     expect(faultOf('{}', openJsonDocuments({ bounds: { timeMinUs: createdUs + 1 } }))).toBe(
-      'time-range: record 0: its time, 1700000000 s since 1970, lies before the earliest that is kept, 1700000000.000001 s',
+      'time-range: record 0: its time, 1700000000 s since 1970, is before the earliest allowed, 1700000000.000001 s',
     )
   })
 })

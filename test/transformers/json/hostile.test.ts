@@ -1,5 +1,5 @@
-// The dearest payloads of JSON documents take work in proportion to their size: counted by the engine, block by block, and not timed.
-// How long they take is shown by benchmarks/transformers/hostile.ts.
+// The most expensive JSON documents take work in proportion to their size: counted by the engine, block by block, and not timed.
+// benchmarks/transformers/hostile.ts measures the time.
 
 import { describe, expect, test } from 'vitest'
 import { DecodeError } from '../../../transformers/decode-error.ts'
@@ -12,19 +12,19 @@ import { outcomeOf } from './rows.ts'
 const [small, large] = [2 ** 16, 2 ** 18]
 
 const transformer = openJsonDocuments({ timeFields })
-/** Of the blocks of the transformer. */
-const workDone = countWork(url => /\/transformers\/(json\/[a-z-]+|decode-error|excerpt)\.ts/.test(url))
+/** Counts the blocks of the transformer. */
+const workDone = countWork(url => /\/transformers\/(json\/[a-z/-]+|decode-error|excerpt)\.ts/.test(url))
 
-/** The work of decoding one payload, and what came of it. */
+/** The work of decoding one payload, and its outcome. */
 async function workOf(payload: Uint8Array): Promise<{ work: number; outcome: string }> {
-  // What a zone's history costs, it costs once.
+  // Fills the cache of a zone's history, which costs time only once.
   outcomeOf(payload, transformer)
   await workDone()
   const outcome = outcomeOf(payload, transformer)
   return { work: await workDone(), outcome: outcome instanceof DecodeError ? outcome.rule : 'taken' }
 }
 
-describe('the work is in proportion to the size', () => {
+describe('work is in proportion to the size', () => {
   const payloads = worst.filter(({ target }) => target === 'json')
   test.each(payloads.map(({ name, outcome, make }) => [name, outcome, make] as const))('%s', async (_name, outcome, make) => {
     const less = await workOf(make(small))

@@ -1,13 +1,13 @@
-// A moment written in a layout, by Intl and hand, is read back as the same instant. SEED=<seed> repeats a run.
+// A time written in a layout, by Intl and by hand, is read as the same time. SEED=<seed> repeats a run.
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { openTimeField } from '../../../transformers/json/time-fields.ts'
+import { openTimeField } from '../../../transformers/json/times/time-fields.ts'
 import { createdUs } from './rows.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 
-/** A moment as its zone's clocks and calendars show it. */
+/** A time as clocks and calendars of its zone show it. */
 interface Shown {
   year: string
   month: string
@@ -66,8 +66,8 @@ const dayOfYear = ({ year, month, day }: Shown): number =>
   (Date.UTC(Number(year), Number(month) - 1, Number(day)) - Date.UTC(Number(year), 0, 1)) / 86_400_000 + 1
 const time = ({ hour, minute, second }: Shown): string => `${hour}:${minute}:${second}`
 
-/** How to write a layout, and down to how many nanoseconds it says what the instant is. */
-const layouts: [format: string, unitNs: number, write: (moment: Shown) => string, range?: 'near' | 'century'][] = [
+/** How to write each layout, and to how many nanoseconds it is exact. */
+const layouts: [format: string, unitNs: number, write: (civilTime: Shown) => string, range?: 'near' | 'century'][] = [
   ['ansic', 1e9, at => `${short(at.weekday)} ${short(at.monthName)} ${spaced(at.day)} ${time(at)} ${at.year}`],
   ['rubydate', 1e9, at => `${short(at.weekday)} ${short(at.monthName)} ${at.day} ${time(at)} ${flat(at.offset)} ${at.year}`],
   ['rfc822z', 60e9, at => `${at.day} ${short(at.monthName)} ${at.year.slice(2)} ${at.hour}:${at.minute} ${flat(at.offset)}`, 'century'],
@@ -122,8 +122,8 @@ const ranges = {
   near: [createdUs / 1000 - 180 * 86_400_000, createdUs / 1000 + 180 * 86_400_000],
 } as const
 
-/** Abbreviations that Intl writes: those of layouts that have no number for the offset. */
-const abbreviated: [format: string, unitNs: number, write: (moment: Shown, zone: string) => string][] = [
+/** Abbreviations written by Intl: for layouts without a numeric offset. */
+const abbreviated: [format: string, unitNs: number, write: (civilTime: Shown, zone: string) => string][] = [
   ['unixdate', 1e9, (at, zone) => `${short(at.weekday)} ${short(at.monthName)} ${spaced(at.day)} ${time(at)} ${zone} ${at.year}`],
   ['rfc822', 60e9, (at, zone) => `${at.day} ${short(at.monthName)} ${at.year.slice(2)} ${at.hour}:${at.minute} ${zone}`],
   ['rfc850', 1e9, (at, zone) => `${at.weekday}, ${at.day}-${short(at.monthName)}-${at.year.slice(2)} ${time(at)} ${zone}`],
@@ -131,9 +131,9 @@ const abbreviated: [format: string, unitNs: number, write: (moment: Shown, zone:
 ]
 
 function readBack(format: string, zone: string, text: string): bigint | string {
-  const instant = { us: Number.NaN, restNs: 0 }
-  const fault = openTimeFieldOnce(format, zone).read(text, undefined, createdUs, instant)
-  return fault ?? BigInt(instant.us) * 1000n + BigInt(instant.restNs)
+  const timestamp = { us: Number.NaN, restNs: 0 }
+  const fault = openTimeFieldOnce(format, zone).read(text, undefined, createdUs, timestamp)
+  return fault ?? BigInt(timestamp.us) * 1000n + BigInt(timestamp.restNs)
 }
 
 const opened = new Map<string, ReturnType<typeof openTimeField>>()
@@ -145,7 +145,7 @@ function openTimeFieldOnce(fieldFormat: string, location: string): ReturnType<ty
   return field
 }
 
-describe(`what is written is read back (seed ${seed})`, () => {
+describe(`written times are read back (seed ${seed})`, () => {
   test.each(layouts)('in %s, down to %d ns', (format, unitNs, write, range) => {
     const [minMs, maxMs] = ranges[range ?? 'all']
     const hasOffset = /Z07|-07|3339|z$|rubydate/.test(format)
@@ -158,11 +158,11 @@ describe(`what is written is read back (seed ${seed})`, () => {
           const unitS = Math.max(1, unitNs / 1e9)
           const wholeS = Math.floor(seconds / unitS) * unitS
           const wholeNs = unitNs >= 1e9 ? 0 : ns - (ns % unitNs)
-          const moment = shown(wholeS, wholeNs, zone)
-          // Before there were zones, offsets had seconds, which these layouts do not write.
-          fc.pre(!hasOffset || moment.offset.length === 6)
-          const text = write(moment)
-          // What clocks show twice is the first of the two.
+          const civilTime = shown(wholeS, wholeNs, zone)
+          // Before time zones, offsets had seconds, which these layouts do not write.
+          fc.pre(!hasOffset || civilTime.offset.length === 6)
+          const text = write(civilTime)
+          // Of a time that clocks show twice the first one counts.
           const earlier = [1800, 3600, 7200].filter(apart => write(shown(wholeS - apart, wholeNs, zone)) === text)
           const expected = BigInt(wholeS - (earlier[0] ?? 0)) * 1_000_000_000n + BigInt(wholeNs)
           expect(readBack(format, zone, text), `${text} ${zone}`).toBe(expected)

@@ -1,9 +1,10 @@
-// Decodes JSON documents for a test into rows that one can compare by eye.
+// Decodes JSON documents for a test into rows that are easy to compare.
 
 import { DecodeError } from '../../../transformers/decode-error.ts'
 import type { Envelope } from '../../../transformers/envelope.ts'
 import { openJsonDocuments } from '../../../transformers/json/documents.ts'
-import type { TimeField } from '../../../transformers/json/time-fields.ts'
+import type { TimeField } from '../../../transformers/json/times/time-fields.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { type JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
 
@@ -18,7 +19,14 @@ export interface Row {
 export const createdUs = 1_700_000_000_000_000
 export const createdNs = 1_700_000_000_000_000_007n
 
-export const origin = { partition: 0, offset: 0, channel: 'channel', subtopic: 'house.room', publisher: 'thing', protocol: 'http' }
+export const origin = {
+  at: logPartition(0, 0),
+  offset: 0,
+  channel: 'channel',
+  subtopic: 'house.room',
+  publisher: 'thing',
+  protocol: 'http',
+}
 
 export const envelope: Envelope = {
   channel: 'channel',
@@ -30,7 +38,7 @@ export const envelope: Envelope = {
   createdRestNs: 7,
 }
 
-/** Every instant that a row can hold. */
+/** Every time that a row can have. */
 export const anyTime = { timeMinUs: Number.MIN_SAFE_INTEGER, timeAheadMaxUs: Number.POSITIVE_INFINITY }
 
 export function utf8(text: string): Uint8Array {
@@ -47,7 +55,7 @@ export function rowsIn(batch: RecordBatch): Row[] {
   }))
 }
 
-/** What one message decodes to: its rows, or the DecodeError. Anything else that is thrown goes on. */
+/** The outcome of one message: its rows, or the DecodeError. Other errors are thrown. */
 export function outcomeOf(payload: Uint8Array, transformer: Transformer, used: Envelope = envelope): Row[] | DecodeError {
   const batch = new RecordBatch()
   batch.beginMessage(origin)
@@ -61,14 +69,14 @@ export function outcomeOf(payload: Uint8Array, transformer: Transformer, used: E
   return rowsIn(batch)
 }
 
-/** The rows of a payload that is right. */
+/** The rows of a valid payload. */
 export function rowsOf(payload: string, transformer = openJsonDocuments(), used = envelope): Row[] {
   const outcome = outcomeOf(utf8(payload), transformer, used)
   if (outcome instanceof DecodeError) throw outcome
   return outcome
 }
 
-/** The rule and the message of a payload that is refused: `time-type: record 0: …`. */
+/** The rule and message of a refused payload: `time-type: record 0: …`. */
 export function faultOf(payload: string | Uint8Array, transformer = openJsonDocuments(), used = envelope): string {
   const outcome = outcomeOf(typeof payload === 'string' ? utf8(payload) : payload, transformer, used)
   if (!(outcome instanceof DecodeError)) throw new Error(`not refused: ${outcome.length} rows`)
@@ -76,15 +84,15 @@ export function faultOf(payload: string | Uint8Array, transformer = openJsonDocu
   return `${outcome.rule}: ${outcome.message}`
 }
 
-/** The instant in nanoseconds of a value, given as JSON text, in a time field; or the rule that refuses it. */
+/** The time in nanoseconds of a value, given as JSON text, in a time field; or the rule that refuses it. */
 export function timeOf(value: string, fieldFormat: string, location?: string, used = envelope): bigint | string {
   const field: TimeField = location === undefined ? { fieldName: 't', fieldFormat } : { fieldName: 't', fieldFormat, location }
   const outcome = outcomeOf(utf8(`{"t":${value}}`), openJsonDocuments({ timeFields: [field], bounds: anyTime }), used)
   return outcome instanceof DecodeError ? outcome.rule : outcome[0]!.createdNs
 }
 
-/** The instant of a text in a time field, as Date prints it, with the digits of the nanosecond; or the rule that refuses it. */
-export function momentOf(text: string, fieldFormat: string, location?: string, used = envelope): string {
+/** The time of a text in a time field, as Date prints it, with nanoseconds; or the rule that refuses it. */
+export function civilTimeOf(text: string, fieldFormat: string, location?: string, used = envelope): string {
   const ns = timeOf(JSON.stringify(text), fieldFormat, location, used)
   if (typeof ns === 'string') return ns
   const second = ns - (((ns % 1_000_000_000n) + 1_000_000_000n) % 1_000_000_000n)

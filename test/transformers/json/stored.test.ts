@@ -1,10 +1,11 @@
-// The whole way of a document: from the bytes that a device sent, through a store, to the bytes of the answer.
+// A document on its whole way: from a device's bytes, through a store, to the bytes of the answer.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openJsonDocuments } from '../../../transformers/json/documents.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { pageQuery } from '../../conformance/reader/index.ts'
-import { pageText } from '../../readers/page-text.ts'
+import { pageText } from '../../readers/answers/page-text.ts'
 import { openEmbeddedSite, type PostgresSite } from '../../readers/postgres/site.ts'
 import { envelope, origin, utf8 } from './rows.ts'
 
@@ -22,7 +23,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => site.close())
 
-test('documents come back with every digit of their integers and their times, in the canonical form', async () => {
+test('documents are returned with every digit of their integers and times, in the canonical form', async () => {
   const transformer = openJsonDocuments({
     timeFields: [
       { fieldName: 't', fieldFormat: 'unix' },
@@ -35,7 +36,7 @@ test('documents come back with every digit of their integers and their times, in
     transformer.decode(utf8(payload), envelope, batch)
     batch.endMessage()
   }
-  batch.cover(0, 0, payloads.length)
+  batch.cover(logPartition(0, 0), 0, payloads.length)
   await site.store(batch)
 
   const rows = await site.reader.read(pageQuery({ channel: 'channel', format: 'room', limit: 10 }), new AbortController().signal)

@@ -1,11 +1,11 @@
-// SenML JSON and CBOR keep the contract of a transformer, and so do the selections through which it is reached.
+// SenML JSON and CBOR fulfil the contract of a transformer, also through the selections by content type.
 
-import { openAutoTransformer, openSenmlTransformer } from '../../../transformers/select.ts'
-import { openSenmlCbor } from '../../../transformers/senml/cbor.ts'
+import { openTransformer } from '../../../transformers/select.ts'
+import { openSenmlCbor } from '../../../transformers/senml/cbor/cbor.ts'
 import { openSenmlJson } from '../../../transformers/senml/json.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
 import { type TransformerUnderTest, transformerConformance } from '../../conformance/transformer.ts'
-import { bytesOf } from './cbor-rows.ts'
+import { bytesOf } from './cbor/cbor-rows.ts'
 import { envelope } from './rows.ts'
 
 function utf8(text: string): Uint8Array {
@@ -36,7 +36,18 @@ function underTest(transformer: Transformer): TransformerUnderTest {
   }
 }
 
-/** The same packs in CBOR, and what it refuses besides. */
+/** Without the root object, which `auto` reads as JSON. */
+function ofArrays(transformer: Transformer): TransformerUnderTest {
+  const all = underTest(transformer)
+  return { ...all, refused: all.refused.filter(payload => payload[0] !== '{'.charCodeAt(0)) }
+}
+
+/** Every pack whose first record looks like one. */
+function unlabelled(transformer: Transformer): TransformerUnderTest {
+  return { ...ofArrays(transformer), envelope: { ...envelope, contentType: '', subtopic: '' } }
+}
+
+/** The same packs in CBOR, and others that it refuses. */
 function cborUnderTest(transformer: Transformer): TransformerUnderTest {
   return {
     transformer,
@@ -66,7 +77,8 @@ function cborUnderTest(transformer: Transformer): TransformerUnderTest {
 }
 
 transformerConformance('senml cbor', () => cborUnderTest(openSenmlCbor()))
-transformerConformance('auto, of CBOR', () => cborUnderTest(openAutoTransformer()))
+transformerConformance('auto, of CBOR', () => cborUnderTest(openTransformer({ format: 'auto' })))
 transformerConformance('senml json', () => underTest(openSenmlJson()))
-transformerConformance('auto', () => underTest(openAutoTransformer()))
-transformerConformance('senml', () => underTest(openSenmlTransformer()))
+transformerConformance('auto', () => ofArrays(openTransformer({ format: 'auto' })))
+transformerConformance('auto, without a content type', () => unlabelled(openTransformer({ format: 'auto' })))
+transformerConformance('senml', () => underTest(openTransformer({ format: 'senml' })))

@@ -1,4 +1,4 @@
-// What holds for SenML JSON alone: text, JSON, labels and their types (RFC 8428 §5).
+// Rules of SenML JSON only: text, JSON, labels and their types (RFC 8428 §5).
 
 import { describe, expect, test } from 'vitest'
 import { DecodeError } from '../../../transformers/decode-error.ts'
@@ -27,7 +27,7 @@ describe('text', () => {
     ['an encoded surrogate', [0xed, 0xa0, 0x80]],
     ['a cut sequence', [0xe2, 0x82]],
     ['Latin-1', [0xb0]],
-  ])('%s is not UTF-8, and is refused wherever it stands', (_, fault) => {
+  ])('%s is not UTF-8, and is refused everywhere', (_, fault) => {
     expect(ruleOf(bytes('[{"n":"a","u":"', fault, '","v":1}]'))).toBe('utf-8')
     expect(ruleOf(bytes('[{"n":"a","ignored":"', fault, '","v":1}]'))).toBe('utf-8')
     expect(ruleOf(bytes('[{"n":"a","v":1}]', fault))).toBe('utf-8')
@@ -37,12 +37,12 @@ describe('text', () => {
     expect(ruleOf(Buffer.from('\ufeff[{"n":"a","v":1}]', 'utf16le'))).toBe('utf-8')
   })
 
-  test('white space of JSON may stand between all tokens', () => {
+  test('white space of JSON is allowed between all tokens', () => {
     expect(rowsOf(' \t\r\n[ { "n" : "a" , "v" : 1 } ] \n')).toEqual(one)
     expect(faultOf('[{"n":"a",\u00a0"v":1}]').rule).toBe('json-syntax')
   })
 
-  test('an escape gives the text that it stands for', () => {
+  test('an escape is decoded', () => {
     expect(rowsOf('[{"\\u006e":"\\u0061","v":1}]')).toEqual(one)
   })
 })
@@ -71,21 +71,21 @@ describe('JSON', () => {
     expect(faultOf(pack).rule).toBe('json-syntax')
   })
 
-  test('the fault says what the parser met, without the payload around it', () => {
+  test('the fault says what the parser found, without the payload around it', () => {
     expect(faultOf('[{"n":"secret","v":x}]').message).toBe("the payload is not JSON: Unexpected token 'x'")
   })
 
-  test('a control character is named as an escape, since a terminal would act on it', () => {
+  test('a control character is shown as an escape, because a terminal would execute it', () => {
     expect(faultOf('[\u001b[2J]').message).toBe("the payload is not JSON: Unexpected token '\\u001b'")
     expect(faultOf('[\u009b]').message).toBe("the payload is not JSON: Unexpected token '\\u009b'")
   })
 
-  test('a root that is no array is refused, with the way out for free-form JSON', () => {
+  test('a root that is not an array is refused, with advice for free-form JSON', () => {
     const outcome = outcomeOf(bytes('{"n":"a","v":1}'))
     expect(outcome).toMatchObject({
       rule: 'root-array',
-      message: 'the root must be an array of records, and is an object',
-      hint: 'the root must be an array; for free-form JSON use the json transformer',
+      message: 'the root must be an array of records, not an object',
+      hint: 'send an array; for free-form JSON use the json transformer',
     })
     for (const pack of ['1', '"a"', 'null', 'true']) expect(faultOf(pack).rule).toBe('root-array')
   })
@@ -103,12 +103,12 @@ describe('JSON', () => {
   ])('a record that is %s is refused', (record, kind) => {
     expect(faultOf(`[{"n":"a","v":1},${record}]`)).toEqual({
       rule: 'record-object',
-      message: `record 1: a record must be an object, and is ${kind}`,
+      message: `record 1: a record must be an object, not ${kind}`,
       record: 1,
     })
   })
 
-  test('256 KiB of nesting are refused or ignored, and overflow no stack', () => {
+  test('256 KiB of nesting are refused or ignored, and do not overflow the stack', () => {
     const half = 128 * 1024
     expect(faultOf('['.repeat(2 * half)).rule).toBe('container-count')
     expect(faultOf('['.repeat(half) + ']'.repeat(half)).rule).toBe('container-count')
@@ -119,7 +119,7 @@ describe('JSON', () => {
   })
 })
 
-describe('how much a pack may hold', () => {
+describe('the size of a pack', () => {
   test('more rows than its size allows are refused, and a record with vd counts as three', () => {
     const packOf = (records: number, fields: string): string => `[{"bn":"a"},${Array(records).fill(`{${fields}}`).join(',')}]`
     expect(rowsOf(packOf(12_000, '"vb":true'))).toHaveLength(12_000)
@@ -128,13 +128,13 @@ describe('how much a pack may hold', () => {
     expect(faultOf(packOf(6000, '"vd":""'))).toMatchObject({ rule: 'record-count' })
   })
 
-  test('labels that nobody knows are counted', () => {
+  test('unknown labels count', () => {
     const labels = (count: number): string => Array.from({ length: count }, (_, at) => `"x${at}":1`).join(',')
     expect(rowsOf(`[{"n":"a","v":1,${labels(4000)}}]`)).toEqual(one)
     expect(faultOf(`[{"n":"a","v":1,${labels(9000)}}]`)).toMatchObject({ rule: 'label-count' })
   })
 
-  test('a long base name that many records repeat is refused before it makes more of them than was sent', () => {
+  test("a long base name in many records is refused before the names exceed the payload's size", () => {
     const records = Array(5000).fill('{"v":1}').join(',')
     expect(faultOf(`[{"bn":"${'a'.repeat(300)}"},${records}]`)).toMatchObject({ rule: 'name-size' })
     expect(faultOf(`[{"bu":"${'a'.repeat(300)}","bn":"a"},${records}]`)).toMatchObject({ rule: 'name-size' })
@@ -143,7 +143,7 @@ describe('how much a pack may hold', () => {
     expect(faultOf(`[{"bn":"${'a'.repeat(128 * 1024)}"},${few}]`)).toMatchObject({ rule: 'name-size' })
   })
 
-  test('what a pack holds is looked at also behind base fields alone', () => {
+  test('the limits also apply to records with base fields only', () => {
     const record = (at: number): string => ((at & 127) === 126 ? '{"bt":0}' : '{"vd":""}')
     const many = Array.from({ length: 6000 }, (_, at) => record(at)).join(',')
     expect(faultOf(`[{"bn":"a"},${many},{"v":"1"}]`)).toMatchObject({ rule: 'record-count' })
@@ -151,20 +151,20 @@ describe('how much a pack may hold', () => {
 })
 
 describe('labels', () => {
-  test('an unknown label is ignored, whatever it holds (RFC 8428 §4.4)', () => {
+  test('an unknown label is ignored, with any content (RFC 8428 §4.4)', () => {
     expect(rowsOf('[{"n":"a","x":{"y":[null,"\\ud800\\u0000"]},"v":1,"":0,"constructor":1,"7":7,"V":2,"_v":3}]')).toEqual(one)
   })
 
   test.each(['foo_', '_', '__proto__', 'v_', 'bver_'])('the label %s ends in _ and refuses the pack (RFC 8428 §4.4)', label => {
     expect(faultOf(`[{"n":"a","v":1},{"n":"a","v":1,"${label}":null}]`)).toEqual({
       rule: 'must-understand',
-      message: `record 1: the label "${label}" ends in _ and is not known here`,
+      message: `record 1: the label "${label}" ends in _ and is unknown`,
       record: 1,
     })
     expect(faultOf(`[{"${label}":{"n":"a","v":1}}]`).rule).toBe('must-understand')
   })
 
-  test('of a label given twice the last one counts', () => {
+  test('of a duplicate label the last one counts', () => {
     expect(rowsOf('[{"n":"b","v":"x","n":"a","v":1}]')).toEqual(one)
     expect(rowsOf('[{"bn":"b","n":"","v":2,"bn":"a","v":1}]')).toEqual(one)
     expect(faultOf('[{"n":"a","v":1,"v":null}]').rule).toBe('label-type')
@@ -188,7 +188,7 @@ describe('labels', () => {
 
   test('vb must be a boolean', () => {
     for (const value of ['1', '"true"', 'null', '[]', '{}']) expect(faultOf(`[{"n":"a","vb":${value}}]`).rule).toBe('label-type')
-    expect(faultOf('[{"n":"a","vb":1}]').message).toBe('record 0: vb must be a boolean, and is a number')
+    expect(faultOf('[{"n":"a","vb":1}]').message).toBe('record 0: vb must be a boolean, not a number')
   })
 })
 
@@ -230,12 +230,12 @@ describe('numbers', () => {
     '-0.0000001',
     '4.35',
     '2.2250738585072011e-308',
-  ])('%s is read as the double nearest to it', number => {
+  ])('%s is read as the nearest double', number => {
     expect(rowsOf(`[{"n":"a","v":${number}}]`)).toEqual([{ index: 0, name: 'a', timeUs: createdUs, value: Number(number) }])
   })
 
   test.each(['01', '1.', '.5', '+1', '-', '1e', '1e+', '0x10', '--1', '1_000', '-01', '1.e5'])(
-    '%s is no JSON number, and is refused',
+    '%s is not a JSON number, and is refused',
     number => {
       expect(faultOf(`[{"n":"a","v":${number}}]`).rule).toBe('json-syntax')
     },
@@ -261,7 +261,7 @@ describe('data', () => {
     })
   })
 
-  test('long data is kept whole', () => {
+  test('long data is kept completely', () => {
     const data = Buffer.from(Array.from({ length: 100_000 }, (_, at) => at % 251))
     expect(rowsOf(`[{"n":"a","vd":"${data.toString('base64url')}"}]`)[0]?.data).toBe(data.toString('hex'))
   })

@@ -1,9 +1,9 @@
-// The short way of plain packs: that it is taken, and that it never judges otherwise than the long one.
+// The fast decoder for plain packs: when it is used, and that it always agrees with the slow one.
 
 import { expect, test, vi } from 'vitest'
 import { outcomeOf } from './rows.ts'
 
-test('a plain pack is read without JSON.parse, and every label can stand in one', () => {
+test('a plain pack is decoded without JSON.parse, with every label', () => {
   const parse = vi.spyOn(JSON, 'parse')
   try {
     const pack =
@@ -15,7 +15,7 @@ test('a plain pack is read without JSON.parse, and every label can stand in one'
   }
 })
 
-test('every change of one byte of a plain pack is judged alike by the short way and the long one', () => {
+test('both decoders agree on every change of one byte of a plain pack', () => {
   const pack = Buffer.from('[{"bn":"a","v":-1.5e1},{"bver":10,"u":"V","vb":true},{"vd":"AQ","ut":0}]')
   const others = Array.from('[]{},:"\\-+.eE019 \nabnuvtsdrx_\0\x7f\x80', character => character.charCodeAt(0))
   const byteOrderMark = [0xef, 0xbb, 0xbf]

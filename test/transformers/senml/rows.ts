@@ -1,13 +1,14 @@
-// Decodes a pack for a test, both ways it can be read, into rows that one can compare by eye.
+// Decodes a pack for a test, with both decoders, into rows that are easy to compare.
 
 import { expect } from 'vitest'
 import { DecodeError } from '../../../transformers/decode-error.ts'
 import type { Envelope } from '../../../transformers/envelope.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
-import { senmlJson } from '../../../transformers/senml/json.ts'
+import { openSenmlJson } from '../../../transformers/senml/json.ts'
 import type { Transformer } from '../../../transformers/transformer.ts'
 
-/** A row with only what it has. Time in microseconds, data as hexadecimal digits. */
+/** A row with only its present values. Time in microseconds, data as hexadecimal digits. */
 export interface Row {
   index: number
   name: string
@@ -24,7 +25,7 @@ export interface Row {
 /** 14 November 2023, 22:13:20. */
 export const createdUs = 1_700_000_000_000_000
 
-export const origin = { partition: 0, offset: 0, channel: 'channel', subtopic: 'room', publisher: 'thing', protocol: 'http' }
+export const origin = { at: logPartition(0, 0), offset: 0, channel: 'channel', subtopic: 'room', publisher: 'thing', protocol: 'http' }
 
 export const envelope: Envelope = {
   channel: 'channel',
@@ -60,7 +61,10 @@ export function rowsIn(batch: RecordBatch, firstRow = 0): Row[] {
   return rows
 }
 
-/** What one message decodes to: its rows, or the DecodeError. Anything else that is thrown goes on. */
+/** SenML JSON with the default time bounds. */
+export const senmlJson: Transformer = openSenmlJson()
+
+/** The outcome of one message: its rows, or the DecodeError. Other errors are thrown. */
 export function outcomeOf(
   payload: Uint8Array,
   transformer: Transformer = senmlJson,
@@ -80,7 +84,7 @@ export function outcomeOf(
 
 const byteOrderMark = Uint8Array.of(0xef, 0xbb, 0xbf)
 
-/** Decodes as it is, by the short way where it is plain, and behind a byte-order mark, which takes the long way. Both must agree. */
+/** Decodes with the fast decoder if the pack is plain, and after a byte-order mark, which selects the slow one. Both must agree. */
 function outcomeOfBoth(pack: string, transformer: Transformer | undefined): Row[] | DecodeError {
   const payload = new TextEncoder().encode(pack)
   const short = outcomeOf(payload, transformer)
@@ -89,14 +93,14 @@ function outcomeOfBoth(pack: string, transformer: Transformer | undefined): Row[
   return short
 }
 
-/** The rows of a pack that is right. */
+/** The rows of a valid pack. */
 export function rowsOf(pack: string, transformer?: Transformer): Row[] {
   const outcome = outcomeOfBoth(pack, transformer)
   if (outcome instanceof DecodeError) throw outcome
   return outcome
 }
 
-/** The rule and the message of a pack that is refused. */
+/** The rule and message of a refused pack. */
 export function faultOf(pack: string, transformer?: Transformer): { rule: string; message: string; record: number | undefined } {
   const outcome = outcomeOfBoth(pack, transformer)
   if (!(outcome instanceof DecodeError)) throw new Error(`not refused: ${JSON.stringify(outcome)}`)

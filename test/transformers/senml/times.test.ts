@@ -12,11 +12,11 @@ function column<K extends keyof Row>(rows: Row[], key: K): (Row[K] | undefined)[
 }
 
 describe('times', () => {
-  test('a record without a time has the instant of the message (RFC 8428 §4.5.3)', () => {
+  test('a record without a time has the time of the message (RFC 8428 §4.5.3)', () => {
     expect(column(rowsOf('[{"n":"a","v":1}]'), 'timeUs')).toEqual([createdUs])
   })
 
-  test('a time below 2^28 counts from the instant of the message, one value for the pack', () => {
+  test('a time below 2^28 is relative to the time of the message, which is the same for the whole pack', () => {
     expect(column(rowsOf('[{"n":"a","t":-10.5,"v":1},{"n":"b","t":0,"v":1},{"n":"c","t":60,"v":1}]'), 'timeUs')).toEqual([
       createdUs - 10_500_000,
       createdUs,
@@ -24,7 +24,7 @@ describe('times', () => {
     ])
   })
 
-  test('the rule of 2^28 is for base time and time added, never for one alone', () => {
+  test('the rule of 2^28 applies to the sum of base time and time', () => {
     const rows = rowsOf(`[{"bt":${2 ** 28 - 1},"n":"a","t":1,"v":1},{"bt":${t0},"n":"b","t":-${t0 + 5},"v":1}]`)
     expect(column(rows, 'timeUs')).toEqual([2 ** 28 * 1e6, createdUs - 5_000_000])
   })
@@ -39,7 +39,7 @@ describe('times', () => {
     ])
   })
 
-  test('rows come in the order of time, those of one instant as received, each with its ordinal as received (RFC 8428 §4.6)', () => {
+  test('rows are in the order of time, those with the same time as received, each with its original ordinal (RFC 8428 §4.6)', () => {
     const rows = rowsOf(
       `[{"bt":${t0},"n":"a","t":2,"v":1},{"n":"b","t":1,"v":2},{"n":"c","t":2,"v":3},{"bn":"m:"},{"n":"d","t":1.0000001,"v":4},{"n":"e","t":0,"v":5}]`,
     )
@@ -52,7 +52,7 @@ describe('times', () => {
     ])
   })
 
-  test('a large pack in the worst order is sorted as a small one', () => {
+  test('a large pack in the worst order is sorted like a small one', () => {
     const records = Array.from({ length: 5000 }, (_, at) => `{"n":"r${at}","t":${-(at >> 1)},"v":${at}}`)
     const rows = rowsOf(`[${records.join(',')}]`)
     const wanted = Array.from({ length: 2500 }, (_, pair) => [2 * (2499 - pair), 2 * (2499 - pair) + 1]).flat()
@@ -60,7 +60,7 @@ describe('times', () => {
     expect(column(rows, 'value')).toEqual(wanted)
   })
 
-  test('a row keeps everything of its record when the pack is sorted', () => {
+  test('a row keeps all values of its record when the pack is sorted', () => {
     const records = [
       '{"n":"number","u":"V","t":9,"v":1.5,"s":3,"ut":4}',
       '{"n":"string","t":8,"vs":"on"}',
@@ -94,7 +94,7 @@ describe('times', () => {
     ])
     expect(faultOf(`[{"n":"a","t":${ahead + 1e-6},"v":1}]`)).toEqual({
       rule: 'time-range',
-      message: 'record 0: its time, 1731622400.000001 s since 1970, lies after the latest that is kept, 1731622400 s',
+      message: 'record 0: its time, 1731622400.000001 s since 1970, is after the latest allowed, 1731622400 s',
       record: 0,
     })
     const earliest = 2 ** 28 - createdUs / 1e6
@@ -102,14 +102,14 @@ describe('times', () => {
     expect(faultOf(`[{"n":"a","t":${earliest - 1e-6},"v":1}]`).rule).toBe('time-range')
   })
 
-  test('the bounds of time can be given', () => {
+  test('time bounds can be configured', () => {
     const narrow = openSenmlJson({ timeMinUs: t0Us, timeAheadMaxUs: 0 })
     expect(rowsOf(`[{"n":"a","t":${t0},"v":1},{"n":"b","v":1}]`, narrow)).toHaveLength(2)
     expect(faultOf(`[{"n":"a","t":${t0 - 1},"v":1}]`, narrow).rule).toBe('time-range')
     expect(faultOf('[{"n":"a","t":1,"v":1}]', narrow).rule).toBe('time-range')
   })
 
-  test('a time beyond an integer of microseconds is refused whatever the bounds', () => {
+  test('a time beyond the safe integers of microseconds is refused with any bounds', () => {
     const open = openSenmlJson({ timeMinUs: Number.NEGATIVE_INFINITY, timeAheadMaxUs: Number.POSITIVE_INFINITY })
     expect(column(rowsOf('[{"n":"a","t":9007199254,"v":1}]', open), 'timeUs')).toEqual([9_007_199_254_000_000])
     expect(faultOf('[{"n":"a","t":9007199255,"v":1}]', open).rule).toBe('time-range')

@@ -1,11 +1,15 @@
 // Secondary units and their conversion (RFC 8798, RFC 9100).
 
 import { describe, expect, test } from 'vitest'
-import { primaryUnits, secondaryUnits } from '../../../transformers/senml/units.ts'
+import registry from '../../../transformers/senml/units.json' with { type: 'json' }
+import { secondaryUnits } from '../../../transformers/senml/units.ts'
 import { createdUs, faultOf, rowsOf } from './rows.ts'
 
+/** The symbols of the primary registry (RFC 8428 §12.1, RFC 8798 §2). */
+const primaryUnits: ReadonlySet<string> = new Set(registry.primary)
+
 describe('the registry', () => {
-  test('each secondary unit has a primary one that is registered, and is none itself', () => {
+  test('each secondary unit has a registered primary one, and is not primary itself', () => {
     for (const { unit, primary } of secondaryUnits.values()) {
       expect(primaryUnits.has(primary), `${unit} → ${primary}`).toBe(true)
       expect(primaryUnits.has(unit), unit).toBe(false)
@@ -55,12 +59,12 @@ describe('the registry', () => {
 })
 
 describe('a pack', () => {
-  test('without version 26 keeps secondary units as they are', () => {
+  test('without version 26 keeps secondary units unchanged', () => {
     expect(rowsOf('[{"n":"a","u":"km/h","v":36}]')[0]).toMatchObject({ unit: 'km/h', value: 36 })
     expect(rowsOf('[{"bver":10,"n":"a","u":"km/h","v":36}]')[0]).toMatchObject({ unit: 'km/h', value: 36 })
   })
 
-  test('with version 26 converts by base unit too, and leaves primary and unknown units', () => {
+  test('with version 26 also converts by base unit, and keeps primary and unknown units', () => {
     const rows = rowsOf(
       '[{"bver":26,"bu":"ms","bv":10,"n":"a","v":5},{"n":"b","u":"V","v":5},{"n":"c","u":"smoots","v":5},{"n":"d","u":"","v":5}]',
     )
@@ -72,7 +76,7 @@ describe('a pack', () => {
     ])
   })
 
-  test('scales a sum and never offsets it', () => {
+  test('scales a sum without adding an offset', () => {
     expect(rowsOf('[{"bver":26,"n":"a","u":"dBm","v":10,"s":100},{"n":"b","u":"kWh","s":2},{"n":"c","u":"kWh","vs":"x","s":2}]')).toEqual([
       { index: 0, name: 'a', unit: 'dBW', timeUs: createdUs, value: -20, sum: 100 },
       { index: 1, name: 'b', unit: 'J', timeUs: createdUs, sum: 7.2e6 },
@@ -88,7 +92,7 @@ describe('a pack', () => {
     ])
   })
 
-  test('is refused where the conversion overflows', () => {
+  test('is refused if the conversion overflows', () => {
     expect(faultOf('[{"bver":26,"n":"a","u":"kWh","v":1e303}]').rule).toBe('number-overflow')
     expect(faultOf('[{"bver":26,"n":"a","u":"kWh","s":-1e303}]').rule).toBe('number-overflow')
   })

@@ -17,14 +17,14 @@ describe('values', () => {
     ])
   })
 
-  test('a record without a value has the base value in force, also beside a sum', () => {
+  test('a record without a value has the current base value, also beside a sum', () => {
     expect(rowsOf('[{"bv":10},{"n":"a"},{"n":"b","s":3}]')).toEqual([
       { index: 1, name: 'a', timeUs: createdUs, value: 10 },
       { index: 2, name: 'b', timeUs: createdUs, value: 10, sum: 3 },
     ])
   })
 
-  test('a base sum is the sum of a record without one, and added to that of one with (RFC 8428 §4.5.4)', () => {
+  test('a base sum is the sum of a record without one, and is added to that of a record with one (RFC 8428 §4.5.4)', () => {
     expect(rowsOf('[{"bs":10},{"n":"a","v":1},{"n":"b","s":3},{"n":"c","vs":"x"},{"n":"d"}]')).toEqual([
       { index: 1, name: 'a', timeUs: createdUs, value: 1, sum: 10 },
       { index: 2, name: 'b', timeUs: createdUs, sum: 13 },
@@ -83,24 +83,24 @@ describe('values', () => {
 })
 
 describe('versions', () => {
-  test.each([1, 5, 9, 10, '10.0', '1e1', 26])('version %s is understood (RFC 8428 §4.4, RFC 9100)', version => {
+  test.each([1, 5, 9, 10, '10.0', '1e1', 26])('version %s is accepted (RFC 8428 §4.4, RFC 9100)', version => {
     expect(rowsOf(`[{"bver":${version},"n":"a","v":1}]`)).toHaveLength(1)
   })
 
-  test.each([11, 12, 18, 25, 27, 42, 58, 1e300])('version %s asks for what is not understood, and is refused', version => {
+  test.each([11, 12, 18, 25, 27, 42, 58, 1e300])('version %s requires unknown features, and is refused', version => {
     expect(faultOf(`[{"bver":${version},"n":"a","v":1}]`).rule).toBe('version-unknown')
   })
 
-  test.each([0, -1, 5.5, 10.5, '1e-9'])('version %s is no positive integer, and is refused', version => {
+  test.each([0, -1, 5.5, 10.5, '1e-9'])('version %s is not a positive integer, and is refused', version => {
     expect(faultOf(`[{"bver":${version},"n":"a","v":1}]`).rule).toBe('version-integer')
   })
 
-  test('a pack has one version, and the default counts as 10', () => {
+  test('a pack has one version, which is 10 by default', () => {
     expect(rowsOf('[{"n":"a","v":1},{"bver":10,"n":"b","v":1}]')).toHaveLength(2)
     expect(rowsOf('[{"bver":5,"n":"a","v":1},{"n":"b","v":1},{"bver":5,"n":"c","v":1}]')).toHaveLength(3)
     expect(faultOf('[{"bver":5,"n":"a","v":1},{"bver":10,"n":"b","v":1}]')).toEqual({
       rule: 'version-mixed',
-      message: 'record 1: bver 10, but the pack began with 5; a pack has one version',
+      message: 'record 1: bver is 10, but the pack started with 5; a pack has one version',
       record: 1,
     })
     expect(faultOf('[{"n":"a","v":1},{"bver":26,"n":"b","v":1}]').rule).toBe('version-mixed')

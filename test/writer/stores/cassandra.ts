@@ -1,10 +1,10 @@
-// The wide-column store of a site: Cassandra, read by the driver and by CQL of the tests' own.
+// The wide-column store of a site: Cassandra, read with the driver and the tests' own CQL.
 
 import { Client, type types } from 'cassandra-driver'
 import { startCassandra } from '../../servers/cassandra.ts'
-import { openProxy } from '../../servers/proxy.ts'
+import { openProxy } from '../../servers/process/proxy.ts'
 import { documentText, senmlText } from '../messages.ts'
-import type { StoredRow, StoreSite } from './store-site.ts'
+import { placeAt, type StoredRow, type StoreSite } from './store-site.ts'
 
 const pageRows = 5_000
 
@@ -15,7 +15,7 @@ export async function openCassandraSite(): Promise<StoreSite> {
     name: 'widecolumn',
     proxy,
     environment: {
-      // Nodes are taken to listen on the port of the URL, so that the node which names itself is reached through the proxy too.
+      // Nodes are assumed to listen on the port of the URL, so that the node's own address also leads to the proxy.
       SVC_WIDECOLUMN_URL: `cassandra://127.0.0.1:${proxy.port}/sluice`,
       SVC_STORE_REQUEST_TIMEOUT_MS: '2000',
       SVC_STORE_CONNECT_TIMEOUT_MS: '1000',
@@ -37,7 +37,7 @@ interface Found {
   readonly text: string
 }
 
-/** Each question on a connection of its own: the server is killed now and then. No key has the order of positions, so each table is sorted here. */
+/** Each query has its own connection, because the server is killed from time to time. No key has the order of positions, so each table is sorted here. */
 async function* rowsOf(contactPoint: string): AsyncGenerator<StoredRow> {
   const client = new Client({ contactPoints: [contactPoint], localDataCenter: 'datacenter1', encoding: { useBigIntAsLong: true } })
   try {
@@ -77,11 +77,5 @@ async function table(client: Client, name: string, called: string, textOf: (row:
     pageState = page.pageState
   } while (typeof pageState === 'string')
   found.sort((one, other) => (one.position === other.position ? one.index - other.index : one.position < other.position ? -1 : 1))
-  return found.map(({ position, index, text }) => ({
-    table: called,
-    partition: Number((position >> 44n) & 0xfffn),
-    offset: Number(position & 0xfff_ffff_ffffn),
-    index,
-    text,
-  }))
+  return found.map(({ position, index, text }) => ({ table: called, ...placeAt(position), index, text }))
 }

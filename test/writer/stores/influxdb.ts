@@ -1,9 +1,9 @@
-// The time-series store of a site: InfluxDB, read by queries and code of the tests' own.
+// The time-series store of a site: InfluxDB, read with the tests' own queries and code.
 
 import { startInflux } from '../../servers/influx.ts'
-import { openProxy } from '../../servers/proxy.ts'
+import { openProxy } from '../../servers/process/proxy.ts'
 import { documentText, senmlText } from '../messages.ts'
-import type { StoredRow, StoreSite } from './store-site.ts'
+import { placeAt, type StoredRow, type StoreSite } from './store-site.ts'
 
 export async function openInfluxdbSite(): Promise<StoreSite> {
   const server = await startInflux()
@@ -34,8 +34,8 @@ const recordFields = ['/position', '/index', 'value']
 const documentFields = ['/position', '/index', 'id', 'part', 'at/on', 'at/value']
 
 /**
- * Points come field by field, each with its series and time, and are put together and in order here, in memory: a `pivot` in the server takes minutes,
- * since each message of the load is a series of its own.
+ * Points are returned field by field, each with its series and time, and are combined and sorted here, in memory: a `pivot` in the server takes minutes,
+ * because each message of the load is a separate series.
  */
 async function* rowsOf(ask: (flux: string) => AsyncIterable<Answer>, bucket: string): AsyncGenerator<StoredRow> {
   const formats = new Map([['messages', 'messages']])
@@ -55,8 +55,7 @@ async function* rowsOf(ask: (flux: string) => AsyncIterable<Answer>, bucket: str
   const placed = [...points.values()].map(point => ({ point, position: BigInt(point['/position']!), index: Number(point['/index']) }))
   placed.sort((one, other) => (one.position === other.position ? one.index - other.index : one.position < other.position ? -1 : 1))
   for (const { point, position, index } of placed) {
-    const place = { partition: Number((position >> 44n) & 0xfffn), offset: Number(position & 0xfff_ffff_ffffn), index }
-    yield { table: formats.get(point['_measurement']!) ?? 'no format', ...place, text: textOf(point) }
+    yield { table: formats.get(point['_measurement']!) ?? 'no format', ...placeAt(position), index, text: textOf(point) }
   }
 }
 
@@ -66,18 +65,18 @@ function textOf({ channel = '', publisher = '', subtopic = '', ...point }: Answe
     const seconds = microseconds(point['_time']!) / 1e6
     return senmlText({ ...origin, name: point['name']!, value: Number(point['value']), seconds })
   }
-  // As flattening leaves it of `{ id, part, at: { on, value } }`.
+  // The flattened form of `{ id, part, at: { on, value } }`.
   const at = { on: point['at/on'] === 'true', value: Number(point['at/value']) }
   return documentText({ ...origin, payload: { id: point['id'], part: Number(point['part']), at } })
 }
 
-/** The first six digits behind the second: what follows only keeps points apart. */
-function microseconds(instant: string): number {
-  const [, seconds, fraction = ''] = /^(.*:\d\d)(?:\.(\d+))?Z$/.exec(instant)!
+/** The first six digits of the fraction: the rest only distinguishes points. */
+function microseconds(timestamp: string): number {
+  const [, seconds, fraction = ''] = /^(.*:\d\d)(?:\.(\d+))?Z$/.exec(timestamp)!
   return Date.parse(`${seconds}Z`) * 1000 + Number(fraction.slice(0, 6).padEnd(6, '0'))
 }
 
-/** Rows of annotated CSV by the names of their columns; no text of these tests holds a comma, a quote or a line end. */
+/** Rows of annotated CSV by column name; no text of these tests contains a comma, a quote or a line end. */
 async function* answerOf(url: string, token: string, flux: string): AsyncGenerator<Answer> {
   const response = await fetch(url, {
     method: 'POST',

@@ -1,10 +1,11 @@
-// The document store of a site: FerretDB, read by the driver and by code of the tests' own.
+// The document store of a site: FerretDB, read with the driver and the tests' own code.
 
 import { type Document, MongoClient } from 'mongodb'
+import { physicalName } from '../../../sinks/mongodb/registry.ts'
 import { startMongo } from '../../servers/mongo.ts'
-import { openProxy } from '../../servers/proxy.ts'
-import { documentText, senmlText } from '../messages.ts'
-import type { StoredRow, StoreSite } from './store-site.ts'
+import { openProxy } from '../../servers/process/proxy.ts'
+import { documentText, formats, senmlText } from '../messages.ts'
+import { placeAt, type StoredRow, type StoreSite } from './store-site.ts'
 
 const pageRows = 5_000
 
@@ -12,12 +13,13 @@ export async function openMongodbSite(): Promise<StoreSite> {
   const server = await startMongo()
   const proxy = await openProxy({ port: Number(new URL(server.url).port) })
   const url = `${server.url}sluice`
+  await makeCollections(url)
   return {
     name: 'document',
     proxy,
     environment: {
       SVC_DOCUMENT_URL: `mongodb://127.0.0.1:${proxy.port}/sluice`,
-      // It writes one insert at a time, whoever sends them: more would only wait for each other until they are given up, and be sent again.
+      // It writes one insert at a time for all clients: further ones would wait for each other until they time out, and be sent again.
       SVC_STORE_WRITES_IN_FLIGHT: '1',
       SVC_STORE_REQUEST_TIMEOUT_MS: '5000',
       SVC_STORE_CONNECT_TIMEOUT_MS: '1000',
@@ -33,7 +35,20 @@ export async function openMongodbSite(): Promise<StoreSite> {
   }
 }
 
-/** Each question on a connection of its own: the server is killed now and then. */
+/**
+ * FerretDB creates a collection in one statement and its index of `_id` in another: if it is killed in between, the collection accepts an `_id` twice.
+ * MongoDB creates both in one step. So the collections are created before any fault.
+ */
+async function makeCollections(url: string): Promise<void> {
+  const client = new MongoClient(url)
+  try {
+    for (const format of formats) await client.db().createCollection(physicalName(format))
+  } finally {
+    await client.close()
+  }
+}
+
+/** Each query has its own connection, because the server is killed from time to time. */
 async function* rowsOf(url: string): AsyncGenerator<StoredRow> {
   const client = new MongoClient(url, { serverSelectionTimeoutMS: 5_000, promoteBuffers: true })
   try {
@@ -57,9 +72,8 @@ async function* rowsOf(url: string): AsyncGenerator<StoredRow> {
   }
 }
 
-/** `_id` is the position, 7 bits of the log, 12 of the partition and 44 of the offset, and 4 bytes of the index. */
+/** `_id` is the position, and 4 bytes of the index. */
 function placeOf({ _id }: Document): Pick<StoredRow, 'partition' | 'offset' | 'index'> {
   const id = _id as Buffer
-  const position = id.readBigUInt64BE()
-  return { partition: Number((position >> 44n) & 0xfffn), offset: Number(position & 0xfff_ffff_ffffn), index: id.readUInt32BE(8) }
+  return { ...placeAt(id.readBigUInt64BE()), index: id.readUInt32BE(8) }
 }

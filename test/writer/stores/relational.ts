@@ -1,16 +1,16 @@
-// The relational store of a site: a PostgreSQL server, read by SQL of the tests' own: positions, books, and every row.
+// The relational store of a site: a PostgreSQL server, read with the tests' own SQL: positions, ledger, and every row.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from 'pg'
 import { type Postgres, type PostgresOptions, startPostgres } from '../../servers/postgres.ts'
-import { openProxy } from '../../servers/proxy.ts'
+import { openProxy } from '../../servers/process/proxy.ts'
 import { documentText, senmlText } from '../messages.ts'
 import type { Books, StoredRow, StoreSite } from './store-site.ts'
 
 export interface RelationalSite extends StoreSite {
   readonly postgres: Postgres
-  /** The database, not through the proxy. */
+  /** The database without the proxy. */
   readonly url: string
   positions(): Promise<ReadonlyMap<number, number>>
   books(): Promise<readonly Books[]>
@@ -19,12 +19,16 @@ export interface RelationalSite extends StoreSite {
 
 export interface RelationalSiteOptions {
   readonly postgres?: PostgresOptions
-  /** The writers come as this role, which owns the database and needs its password; as superuser if not given. */
+  /** The writers' role, which owns the database and needs its password; superuser by default. */
   readonly role?: { readonly name: string; readonly password: string }
 }
 
 const pageRows = 20_000
-const place = `((position >> 44) & 4095)::int AS partition, (position & 17592186044415)::float8 AS "offset", index`
+const place = `(position >> 56)::int AS log, ((position >> 44) & 4095)::int AS partition, (position & 17592186044415)::float8 AS "offset", index`
+/** The logs by the number that the store gave them: as those of a site, in the order of their topics' names. */
+const logs = '(SELECT number, (dense_rank() OVER (ORDER BY name COLLATE "C") - 1)::int AS log FROM sluice.logs) AS logs'
+const ofOffsets = `FROM sluice.offsets JOIN ${logs} ON number = offsets.log`
+const partitionsOfLog = 4096
 
 export async function openRelationalSite({ postgres: options, role }: RelationalSiteOptions = {}): Promise<RelationalSite> {
   const postgres = await startPostgres(options)
@@ -61,13 +65,13 @@ export async function openRelationalSite({ postgres: options, role }: Relational
 
 export type StoreView = Pick<RelationalSite, 'positions' | 'books' | 'rows' | 'query'>
 
-/** Each question on a connection of its own: the server is killed now and then. */
+/** Each query has its own connection, because the server is killed from time to time. */
 export async function openStoreView(url: string): Promise<StoreView> {
   const { default: pg } = await import('pg')
 
   async function connected<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
-    // Whoever waits for an answer gets the error.
+    // The pending query gets the error.
     client.on('error', () => undefined)
     await client.connect()
     try {
@@ -94,7 +98,9 @@ export async function openStoreView(url: string): Promise<StoreView> {
     query,
     async positions() {
       try {
-        const rows = await query<{ partition: number; next: number }>('SELECT partition, next_offset::float8 AS next FROM sluice.offsets')
+        const rows = await query<{ partition: number; next: number }>(
+          `SELECT ${partitionsOfLog} * logs.log + partition AS partition, next_offset::float8 AS next ${ofOffsets}`,
+        )
         return new Map(rows.map(({ partition, next }) => [partition, next]))
       } catch (error) {
         if (/^(42P01|3F000)$/.test(String((error as { code?: string }).code))) return new Map()
@@ -103,21 +109,38 @@ export async function openStoreView(url: string): Promise<StoreView> {
     },
     books: () =>
       query<Books>(
-        `SELECT partition, ${['next_offset', 'received', 'stored', 'empty', 'filtered', 'skipped', 'duplicate', 'dead_lettered', 'lost']
+        `SELECT ${partitionsOfLog} * logs.log + partition AS partition, ${[
+          'next_offset',
+          'received',
+          'stored',
+          'empty',
+          'filtered',
+          'skipped',
+          'duplicate',
+          'dead_lettered',
+          'lost',
+        ]
           .map(name => `${name}::float8 AS ${name}`)
-          .join(', ')} FROM sluice.offsets ORDER BY partition`,
+          .join(', ')} ${ofOffsets} ORDER BY 1`,
       ),
     async *rows() {
       const client = new pg.Client(url)
       await client.connect()
       try {
+        const known = await client.query<{ number: number; log: number }>(`SELECT * FROM ${logs}`)
+        const byNumber = new Map(known.rows.map(({ number, log }) => [number, log]))
+        const placeOf = ({ log, partition, offset, index }: StoredRow & { log: number }) => ({
+          partition: partitionsOfLog * byNumber.get(log)! + partition,
+          offset,
+          index,
+        })
         const senml = `SELECT ${place}, channel, publisher, subtopic, name, value, extract(epoch FROM time)::float8 AS seconds FROM public.messages ORDER BY position, index`
-        type SenmlColumns = Parameters<typeof senmlText>[0] & StoredRow
+        type SenmlColumns = Parameters<typeof senmlText>[0] & StoredRow & { log: number }
         for await (const row of page<SenmlColumns>(client, senml)) yield { ...placeOf(row), table: 'messages', text: senmlText(row) }
         const { rows: tables } = await client.query<{ format: string; table_name: string }>('SELECT format, table_name FROM sluice.formats')
         for (const { format, table_name: table } of tables) {
           const sql = `SELECT ${place}, channel, publisher, subtopic, payload FROM formats."${table}" ORDER BY position, index`
-          type DocumentColumns = Parameters<typeof documentText>[0] & StoredRow
+          type DocumentColumns = Parameters<typeof documentText>[0] & StoredRow & { log: number }
           for await (const row of page<DocumentColumns>(client, sql)) yield { ...placeOf(row), table: format, text: documentText(row) }
         }
       } finally {
@@ -125,10 +148,6 @@ export async function openStoreView(url: string): Promise<StoreView> {
       }
     },
   }
-}
-
-function placeOf({ partition, offset, index }: StoredRow): Pick<StoredRow, 'partition' | 'offset' | 'index'> {
-  return { partition, offset, index }
 }
 
 async function admit(
@@ -141,7 +160,7 @@ async function admit(
     `CREATE ROLE ${name} LOGIN PASSWORD '${password}'; ALTER DATABASE ${database} OWNER TO ${name}; GRANT ALL ON SCHEMA public TO ${name}`,
   )
   const rules = join(postgres.folder, 'data', 'pg_hba.conf')
-  // The first rule that fits is the one that counts.
+  // The first matching rule counts.
   await writeFile(rules, `host all ${name} all scram-sha-256\n${await readFile(rules, 'utf8')}`)
   await store.query('SELECT pg_reload_conf()')
 }

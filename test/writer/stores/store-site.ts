@@ -1,20 +1,21 @@
-// The store of a site where writers work: a server of its own, behind a proxy, that can be struck, and read without the product's code.
+// The store of a site: its own server behind a proxy, which can crash, and is read without the product's code.
 
 import type { StoreName } from '../../../roles/stores/store.ts'
-import type { Proxy } from '../../servers/proxy.ts'
+import type { Proxy } from '../../servers/process/proxy.ts'
 import type { Environment } from '../process.ts'
 
 export interface StoredRow {
   /** `messages` for SenML, else the format. */
   readonly table: string
+  /** As a `LogPartition`: of the site's first topic the partition's number. In a store without positions the log is the number that the store gave it. */
   readonly partition: number
   readonly offset: number
   readonly index: number
-  /** As `senmlText` and `documentText` of messages.ts make it: its number is in there. */
+  /** In the form of `senmlText` and `documentText` (messages.ts), which contains the number. */
   readonly text: string
 }
 
-/** What a store that keeps positions says of a partition. */
+/** The ledger of a `LogPartition`, in a store that keeps positions. */
 export interface Books {
   readonly partition: number
   readonly next_offset: number
@@ -30,13 +31,13 @@ export interface Books {
 
 export interface StoreSite {
   readonly name: StoreName
-  /** Between writers and the server: no connection of a writer gets around it. */
+  /** Between writers and the server: all connections of writers go through it. */
   readonly proxy: Proxy
-  /** Of writers, which come through the proxy; with short waits, so that a test lasts seconds where an operator would wait a minute. */
+  /** For writers, through the proxy; with short waits, so that a test lasts seconds instead of a minute. */
   readonly environment: Environment
-  /** Of tools, which do not. */
+  /** For tools, without the proxy. */
   readonly directEnvironment: Environment
-  /** By partition, where the store goes on, and its books: of a store that keeps them. Empty before a writer has made its schema. */
+  /** Position and ledger by partition, of a store that keeps them. Empty before a writer has created its schema. */
   positions?(): Promise<ReadonlyMap<number, number>>
   books?(): Promise<readonly Books[]>
   /** Every row of every table, message by message. */
@@ -45,4 +46,9 @@ export interface StoreSite {
   kill(): Promise<void>
   restart(how?: 'TERM' | 'KILL'): Promise<void>
   close(): Promise<void>
+}
+
+/** The place of a row in a store without positions: 7 bits of the log, 12 of the partition and 44 of the offset. */
+export function placeAt(position: bigint): Pick<StoredRow, 'partition' | 'offset'> {
+  return { partition: Number(position >> 44n), offset: Number(position & 0xfff_ffff_ffffn) }
 }

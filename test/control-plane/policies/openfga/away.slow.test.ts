@@ -1,7 +1,7 @@
-// The control plane while its OpenFGA server is away, hangs or says no: nothing is allowed for it, and nothing is half done.
+// The control plane while its OpenFGA server is away, hangs or refuses: nothing is allowed because of that, and nothing is half done.
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { openServer } from '../../../../config/postgres/server.ts'
+import { openServer } from '../../../../database/server.ts'
 import { describeWithOpenFga } from '../../../servers/openfga.ts'
 import { describeWithPostgres } from '../../../servers/postgres.ts'
 import { type Answer, call, makeSite } from '../../../up/operator.ts'
@@ -35,7 +35,7 @@ describeWithPostgres('OpenFGA away', postgres => {
     test.each<[string, () => Promise<void> | void, () => Promise<void> | void]>([
       ['it was killed', () => openfga.kill(), () => openfga.restart()],
       ['it hangs', () => openfga.pause(), () => openfga.resume()],
-    ])('while %s: 503, nothing is changed, and publishing and reading go on', async (_name, away, back) => {
+    ])('while %s: 503, nothing is changed, and publishing and reading continue', async (_name, away, back) => {
       const thing = idOf(await ask('POST', '/things', { name: 'kept' }))
       const group = idOf(await ask('POST', '/groups', { name: 'kept' }))
       await ask('POST', `/things/${thing}/share`, { user_ids: [other.id], policies: ['read'] })
@@ -60,7 +60,7 @@ describeWithPostgres('OpenFGA away', postgres => {
           expect([method, path, answer.status]).toEqual([method, path, 503])
           expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
         }
-        // What no policy decides.
+        // Requests that no policy decides.
         expect((await ask('GET', '/things?limit=100')).json).toMatchObject({ total: 1 })
         expect((await ask('GET', `/channels/${site.channel}`, undefined, site.owner)).status).toBe(200)
         const credential = { scheme: 'Thing', secret: site.device.replace('Thing ', '') } as const
@@ -82,14 +82,14 @@ describeWithPostgres('OpenFGA away', postgres => {
       expect(after - before).toBeLessThanOrEqual(0n)
     })
 
-    test('a thing that is deleted while its policies are removed is nobody’s, and its key opens nothing', async () => {
+    test('a thing that is deleted while its policies are being removed belongs to no user, and its key is refused', async () => {
       const thing = idOf(await ask('POST', '/things', { name: 'gone' }))
       await ask('POST', `/things/${thing}/share`, { user_ids: [other.id], policies: ['read'] })
       expect((await ask('DELETE', `/things/${thing}`)).status).toBe(204)
       for (const { token } of [user, other]) expect(await isAllowed(`/things/${thing}`, token)).toBe(403)
     })
 
-    test('many changes at once while it hangs leave the database to others', async () => {
+    test('many concurrent changes while it hangs leave database connections to others', async () => {
       const things = await Promise.all(Array.from({ length: 8 }, () => ask('POST', '/things', { name: 'x' }).then(idOf)))
       openfga.pause()
       try {
@@ -98,7 +98,7 @@ describeWithPostgres('OpenFGA away', postgres => {
         await Promise.all(Array.from({ length: 20 }, () => ask('GET', '/channels')))
         const listedMs = performance.now() - startedMs
         for (const change of changes) expect((await change).status).toBe(503)
-        // Behind all of them it would have been 8 times half a second.
+        // Waiting for all of them would have taken 8 times half a second.
         expect(listedMs).toBeLessThan(performance.now() - startedMs)
       } finally {
         openfga.resume()

@@ -1,4 +1,4 @@
-// The options of a control plane whose policies are in a server of the tests.
+// The options of a control plane whose policies are in an OpenFGA server of the tests.
 
 import type { OpenFga } from '../../../servers/openfga.ts'
 

@@ -1,8 +1,6 @@
-// What a process leaves that is killed between making an entity and delivering its policies, at each step, and what the next one makes of it.
+// What a process leaves behind that is killed between creating an entity and delivering its policies, at each step, and how the next one finishes it.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Database } from '../../../../config/postgres/database.ts'
-import { openServer } from '../../../../config/postgres/server.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
 import { openChanges } from '../../../../control-plane/changes.ts'
 import type { ThingId, UserId } from '../../../../control-plane/ids.ts'
@@ -12,14 +10,16 @@ import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-p
 import { openThingKeys } from '../../../../control-plane/things/keys.ts'
 import { openThings } from '../../../../control-plane/things/store.ts'
 import { itself, openWrites } from '../../../../control-plane/writes.ts'
+import type { Database } from '../../../../database/database.ts'
+import { openServer } from '../../../../database/server.ts'
 import { describeWithOpenFga } from '../../../servers/openfga.ts'
 import { describeWithPostgres } from '../../../servers/postgres.ts'
 import { call } from '../../../up/operator.ts'
 import { masterKey, openPlatform, type Platform, recordingLogger, type User } from '../../platform.ts'
 import { optionsOf } from './openfga-options.ts'
 
-/** What a killed process never does: everything from this step on waits for ever. */
-type Step = 'before the delivery' | 'in the delivery' | 'behind the delivery' | 'before the undoing' | 'behind the undoing'
+/** A killed process never does this step: everything from it on waits forever. */
+type Step = 'before the delivery' | 'in the delivery' | 'after the delivery' | 'before the undoing' | 'after the undoing'
 
 describeWithPostgres('outbox', postgres => {
   describeWithOpenFga('of OpenFGA', openfga => {
@@ -36,7 +36,7 @@ describeWithPostgres('outbox', postgres => {
       await database.close()
     })
     const requests = () => openRequests(optionsOf(openfga).openfga)
-    /** Makes a thing as a process does that dies at the step. */
+    /** Creates a thing like a process that dies at the step. */
     function makeThing(policies: OpenFgaPolicies): Promise<unknown> {
       const changes = openChanges(recordingLogger().logger)
       const writes = openWrites({ policies, audit: openAuditLog(database, { retentionDays: 1 }), changes })
@@ -55,7 +55,7 @@ describeWithPostgres('outbox', postgres => {
       return row!.entity
     }
 
-    /** A store of a process that stops for ever at the step; `reached` resolves when it has. */
+    /** The store of a process that stops forever at the step; `reached` resolves when it has. */
     function dyingAt(step: Step, client: OpenFgaClient): { store: OpenFgaPolicies; reached: Promise<void> } {
       const { promise: reached, resolve } = Promise.withResolvers<void>()
       const dead = (): Promise<never> => {
@@ -74,7 +74,7 @@ describeWithPostgres('outbox', postgres => {
           }
           await client.write(to, change)
           if (undoes) throw new Error('no answer came')
-          return step === 'behind the delivery' ? dead() : undefined
+          return step === 'after the delivery' ? dead() : undefined
         },
       }
       const asked: Database = {
@@ -82,7 +82,7 @@ describeWithPostgres('outbox', postgres => {
         query: (sql, values) => {
           if (step === 'before the undoing' && sql.includes('undone AS')) return dead()
           const answered = database.query(sql, values)
-          return step === 'behind the undoing' && sql.includes('undone AS') ? answered.then(dead) : answered
+          return step === 'after the undoing' && sql.includes('undone AS') ? answered.then(dead) : answered
         },
         transaction: (work, signal) => database.transaction(work, signal),
       } as Database
@@ -92,10 +92,10 @@ describeWithPostgres('outbox', postgres => {
     test.each<[Step, boolean]>([
       ['before the delivery', true],
       ['in the delivery', true],
-      ['behind the delivery', true],
+      ['after the delivery', true],
       ['before the undoing', true],
-      ['behind the undoing', false],
-    ])('killed %s: nobody sees the thing until the next process has finished it', async (step, isMade) => {
+      ['after the undoing', false],
+    ])('killed %s: the thing is hidden until the next process has finished it', async (step, isMade) => {
       const ask = (method: string, path: string, body?: object) =>
         call(platform.url, method, path, { authorization: user.token, ...(body === undefined ? {} : { body }) })
       const channel = (await ask('POST', '/channels', { name: 'c' })).headers.get('location')!.replace('/channels/', '')
@@ -104,7 +104,7 @@ describeWithPostgres('outbox', postgres => {
       void makeThing(store)
       await reached
       const thing = await thingOnItsWay()
-      // Not listed, not connected, its key not replaced; and a right that reached the store is one to nothing.
+      // Not listed, not connected, its key not replaced; and a right that reached the store gives access to nothing.
       expect((await ask('GET', '/things')).json).toMatchObject({ total: 0 })
       expect((await ask('POST', '/things/search', {})).json).toMatchObject({ total: 0 })
       expect((await ask('POST', '/connect', { channel_ids: [channel], thing_ids: [thing] })).status).toBe(403)
@@ -125,7 +125,7 @@ describeWithPostgres('outbox', postgres => {
       await asking.close()
     })
 
-    test('what is made while a request is under way is left to it', async () => {
+    test('entities of a request under way are left to that request', async () => {
       const asking = requests()
       const { store, reached } = dyingAt('before the delivery', openClient(asking))
       void makeThing(store)

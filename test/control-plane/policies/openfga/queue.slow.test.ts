@@ -1,14 +1,11 @@
-// Changes of policies that OpenFGA refuses, whose answer is lost, or whose process is killed: they are kept, and hold in the end, in their order.
+// Changes of policies that OpenFGA refuses, whose answer is lost, or whose process is killed: they are kept, and take effect in the end, in their order.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { HttpError } from '../../../../config/http/errors.ts'
-import type { Database } from '../../../../config/postgres/database.ts'
-import { openServer } from '../../../../config/postgres/server.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
 import type { Certificates } from '../../../../control-plane/certificates/store.ts'
 import { openChanges } from '../../../../control-plane/changes.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
-import { OutsideError } from '../../../../control-plane/outside-requests.ts'
+import { OutsideError } from '../../../../control-plane/outside/requests.ts'
 import { openClient } from '../../../../control-plane/policies/openfga/client.ts'
 import { type OpenFgaRequests, openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
 import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-plane/policies/openfga/store.ts'
@@ -17,6 +14,9 @@ import { openPolicies } from '../../../../control-plane/policies/store.ts'
 import { openThingKeys } from '../../../../control-plane/things/keys.ts'
 import { openThings, type Things } from '../../../../control-plane/things/store.ts'
 import { type Caller, itself, openWrites, type Writes } from '../../../../control-plane/writes.ts'
+import type { Database } from '../../../../database/database.ts'
+import { openServer } from '../../../../database/server.ts'
+import { HttpError } from '../../../../http/errors.ts'
 import { describeWithOpenFga } from '../../../servers/openfga.ts'
 import { describeWithPostgres } from '../../../servers/postgres.ts'
 import { masterKey, openPlatform, recordingLogger } from '../../platform.ts'
@@ -36,7 +36,7 @@ describeWithPostgres('queue', postgres => {
     let thing: ThingId
     let ended: unknown[]
     let failedRows: string[]
-    /** What becomes of each write. @param count of those so far, with it */
+    /** The outcome of each write. @param count of the writes so far, including this one */
     let onWrite: (body: string, count: number) => Outcome | Promise<Outcome>
     let sent: number
     beforeEach(async () => {
@@ -44,7 +44,7 @@ describeWithPostgres('queue', postgres => {
       database = await open('sluice-test')
       const platform = await openPlatform(database, { policies: optionsOf(openfga) })
       owner = { ...itself, user: (await platform.user()).id as UserId }
-      // So that nothing else finishes what is left over.
+      // So that nothing else finishes the changes that are left over.
       await platform.close()
       requests = openRequests(optionsOf(openfga).openfga)
       onWrite = () => 'passes'
@@ -131,7 +131,7 @@ describeWithPostgres('queue', postgres => {
       },
     )
 
-    test('a removal whose second part is refused is finished, and repeating it is right', async () => {
+    test('a removal whose second part is refused is finished later, and can be repeated', async () => {
       const guests = await users(40)
       await things.share(owner, thing, guests, all)
       fail(2, 'is refused')
@@ -142,7 +142,7 @@ describeWithPostgres('queue', postgres => {
       expect([await lines('thing.unshare'), await rows()]).toEqual([2, []])
     })
 
-    test('a right whose addition could not be delivered is gone once its removal is answered', async () => {
+    test('a right whose addition could not be delivered does not exist once its removal is answered', async () => {
       const [guest] = (await users(1)) as [UserId]
       fail(1, 'is refused')
       await expect(things.share(owner, thing, [guest], ['read'])).rejects.toMatchObject(kept)
@@ -151,7 +151,7 @@ describeWithPostgres('queue', postgres => {
       expect([await policiesOf(thing), await rows()]).toEqual([[], []])
     })
 
-    test('while one change is under way the removal behind it waits, whichever process delivers', async () => {
+    test('while one change is under way the removal after it waits, whichever process delivers', async () => {
       const [guest] = (await users(1)) as [UserId]
       const { promise, resolve } = Promise.withResolvers<Outcome>()
       sent = 0
@@ -173,7 +173,7 @@ describeWithPostgres('queue', postgres => {
       await other.close()
     })
 
-    test('the caches hear of a deletion whose policies could not be removed, and its id is not given again before they are', async () => {
+    test('caches are notified of a deletion whose policies could not be removed, and its id is not given again before they are', async () => {
       fail(1, 'is refused')
       await expect(things.remove(owner, thing, undefined)).rejects.toMatchObject(kept)
       expect(ended).toEqual([{ kind: 'thing', thing }])
@@ -186,7 +186,7 @@ describeWithPostgres('queue', postgres => {
       expect(await policies.list({ object: thing })).toHaveLength(3)
     })
 
-    test('a change that is refused for good is named, and holds up those of the same objects alone', async () => {
+    test('a change that is refused for good is named, and delays only those of the same objects', async () => {
       const [bad, good] = [thing, (await things.create(owner, [{ name: 'y' }]))[0]!.id]
       const [guest, other] = (await users(2)) as [UserId, UserId]
       onWrite = body => (body.includes(bad) && body.includes(guest) ? 'is refused' : 'passes')
@@ -198,7 +198,7 @@ describeWithPostgres('queue', postgres => {
       expect(await policiesOf(good)).toHaveLength(1)
     })
 
-    test('an entity whose policies are refused for good holds up no others', async () => {
+    test('an entity whose policies are refused for good delays no others', async () => {
       const [bad, good] = [newThingId(), newThingId()]
       const policy = (object: ThingId) => JSON.stringify([{ subject: owner.user, relation: 'read', object }])
       const sql = `INSERT INTO control_plane.policy_outbox (entity, policies, since)
@@ -214,7 +214,7 @@ describeWithPostgres('queue', postgres => {
       expect(await policies.allows(owner.user, 'read', good)).toBe(true)
     })
 
-    test('what changes no policies does not wait for the server, however many that do are waiting', async () => {
+    test('requests that change no policies do not wait for the server, however many that do are waiting', async () => {
       const release = hold()
       const guests = await users(12)
       const sharing = guests.map(user => things.share(owner, thing, [user], ['read']))
@@ -240,7 +240,7 @@ describeWithPostgres('queue', postgres => {
       expect((await policies.list({ object: 'authorities' })).map(({ subject }) => subject)).toEqual([ann])
     })
 
-    test('what was tried again for long adds no rows', async () => {
+    test('a request that is repeated for long adds no rows', async () => {
       const [guest] = (await users(1)) as [UserId]
       onWrite = () => 'is refused'
       await expect(things.share(owner, thing, [guest], ['read'])).rejects.toMatchObject(kept)
@@ -250,7 +250,7 @@ describeWithPostgres('queue', postgres => {
       expect([await rows(), await lines('thing.share'), await things.exists(thing)]).toEqual([[expect.anything()], 1, true])
     })
 
-    test('a round ends at a server that takes no changes, and goes on in the next', async () => {
+    test('a round ends if the server accepts no changes, and continues in the next', async () => {
       const more = (await things.create(owner, [{ name: 'y' }]))[0]!.id
       const [guest] = (await users(1)) as [UserId]
       onWrite = () => 'loses its answer'

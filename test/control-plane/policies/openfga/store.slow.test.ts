@@ -1,12 +1,12 @@
-// The policy store in a real OpenFGA server: what every policy store promises, and lists longer than the server gives in one answer.
+// The policy store in a real OpenFGA server: what every policy store promises, and lists longer than the server returns in one answer.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Database } from '../../../../config/postgres/database.ts'
-import { openServer } from '../../../../config/postgres/server.ts'
 import { newThingId, newUserId } from '../../../../control-plane/ids.ts'
 import { openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
 import { type OpenFgaPolicies, openOpenFga } from '../../../../control-plane/policies/openfga/store.ts'
 import type { Policy } from '../../../../control-plane/policies/policy-store.ts'
+import type { Database } from '../../../../database/database.ts'
+import { openServer } from '../../../../database/server.ts'
 import { policyStoreConformance } from '../../../conformance/policy-store.ts'
 import { describeWithOpenFga } from '../../../servers/openfga.ts'
 import { describeWithPostgres } from '../../../servers/postgres.ts'
@@ -33,7 +33,7 @@ describeWithPostgres('OpenFGA store', postgres => {
 
     policyStoreConformance(() => ({ store, database }))
 
-    test('the list of shared things holds all 1,500 of them', async () => {
+    test('the list of shared things contains all 1,500 of them', async () => {
       const [owner, reader] = [await platform.user(), await platform.user()]
       const things: string[] = []
       for (let nth = 0; nth < 2; nth++) {
@@ -47,7 +47,7 @@ describeWithPostgres('OpenFGA store', postgres => {
       expect(json!['total']).toBe(1500)
     }, 60_000)
 
-    test('a stream is read no further than its bound, and its error is one of the policy store', async () => {
+    test('a stream is read only up to its bound, and its error is one of the policy store', async () => {
       const user = newUserId()
       const policies = Array.from({ length: 300 }, (): Policy => ({ subject: user, relation: 'read', object: newThingId() }))
       await store.transaction((_, changes) => changes.add(policies))
@@ -62,7 +62,7 @@ describeWithPostgres('OpenFGA store', postgres => {
       await requests.close()
     })
 
-    test('instances that start at once make one store', async () => {
+    test('instances that start at once create one store', async () => {
       await database.execute('DELETE FROM control_plane.openfga_store')
       const stores = [1, 2, 3].map(open)
       await Promise.all(stores.map(each => each.start()))

@@ -1,13 +1,13 @@
-// What stands in the place of a schema registry, and answers as it is told.
+// A fake schema registry with given answers.
 
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** A status and a body, which is JSON where it is no text; by the path that is asked for. */
+/** A status and a body for each requested path; a body that is not text is sent as JSON. */
 export type Answers = Readonly<Record<string, readonly [status: number, body: unknown]>>
 
-/** Its URL. It ends with the test. */
+/** @returns its URL. It closes with the test */
 export async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -19,9 +19,9 @@ export async function serve(listener: RequestListener): Promise<string> {
 }
 
 /**
- * One with these answers, which may be changed. For any other path it is a proxy without a registry behind it.
+ * Serves these answers, which may be changed. Other paths are answered like by a proxy without a registry behind it.
  *
- * @returns its URL, and the paths it was asked for
+ * @returns its URL, and the requested paths
  */
 export async function serveAnswers(answers: Answers): Promise<{ url: string; asked: string[] }> {
   const asked: string[] = []

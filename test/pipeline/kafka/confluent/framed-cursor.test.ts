@@ -1,4 +1,4 @@
-// What a framed message is read as, and what is wrong with one that cannot be.
+// How framed messages are decoded, and the faults of those that cannot be.
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -6,9 +6,10 @@ import { encodeFrame, frame } from '../../../../pipeline/kafka/confluent/encode.
 import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
 import { unknownSchema, unusableSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
 import { type Decoding, schemaIdOf } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
+import { jsonPlan } from '../../../../pipeline/kafka/confluent/record-plan.ts'
 import type { OutgoingMessage } from '../../../../pipeline/log.ts'
 import { outgoing } from '../../message.ts'
-import { framed, framedRun, messageOf, messagesOf, ourId, ourPlan, ourType } from './framed-messages.ts'
+import { framed, framedChunk, messageOf, messagesOf, ourId, ourPlan, ourType } from './framed-messages.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 80 })
 const outgoingMessage: fc.Arbitrary<OutgoingMessage> = fc
@@ -24,7 +25,7 @@ const outgoingMessage: fc.Arbitrary<OutgoingMessage> = fc
   })
   .map(fields => fields as OutgoingMessage)
 
-test('what we frame is what avsc decodes', () => {
+test('avsc decodes what we frame', () => {
   fc.assert(
     fc.property(outgoingMessage, message => {
       const value = encodeFrame(message, 0x01020304)
@@ -43,10 +44,10 @@ test('what we frame is what avsc decodes', () => {
   )
 })
 
-test('what avsc encodes is the message, many to a run', () => {
+test('what avsc encodes is the message, many in one chunk', () => {
   fc.assert(
     fc.property(fc.array(outgoingMessage, { minLength: 1, maxLength: 5 }), messages => {
-      const run = framedRun(
+      const chunk = framedChunk(
         messages.map(({ createdUs, createdRestNs, contentType, payload, ...texts }) => ({
           key: 'another',
           value: framed(
@@ -59,17 +60,17 @@ test('what avsc encodes is the message, many to a run', () => {
           ),
         })),
       )
-      expect(messagesOf(run)).toEqual(messages.map((message, offset) => ({ ...message, offset, fault: undefined })))
+      expect(messagesOf(chunk)).toEqual(messages.map((message, offset) => ({ ...message, offset, fault: undefined })))
     }),
   )
 })
 
-test('a message that we frame comes back, also where its texts hold what UTF-8 cannot', () => {
+test('a message that we frame is decoded unchanged, also if its texts contain what UTF-8 cannot represent', () => {
   const message = outgoing({ subtopic: 'a\ud800b', publisher: 'p'.repeat(70) })
   expect(messageOf(encodeFrame(message, ourId))).toEqual({ ...message, subtopic: 'a\ufffdb', offset: 0, fault: undefined })
 })
 
-test('a message that lies as it was is not framed, and one that is keeps its own headers under its channel as the key', () => {
+test('an encoded message is not framed again, and a framed one keeps its own headers and its channel as the key', () => {
   const letter = outgoing({ channel: '', key: null, headers: [{ key: 'a', value: '1' }] })
   expect(frame(letter, ourId)).toBe(letter)
   const { key, headers, payload } = frame(outgoing({ headers: letter.headers! }), ourId)
@@ -81,7 +82,7 @@ test('a message that lies as it was is not framed, and one that is keeps its own
 const whole = { channel: 'c1', subtopic: 'a.b', publisher: 't1', protocol: 'mqtt', content_type: 'a/b', payload: Buffer.from('x') }
 const record = ourType.toBuffer({ ...whole, created: 5000n })
 
-test('the record speaks for its channel and not the key; headers speak for nothing', () => {
+test('the channel comes from the record and not from the key, and headers do not count', () => {
   const headers = [
     ['subtopic', 'from.a.header'],
     ['publisher', Buffer.from([0xff])],
@@ -96,47 +97,57 @@ test('the record speaks for its channel and not the key; headers speak for nothi
   }
 })
 
-test('a content type is its media type, and an empty protocol is kafka, as in a message without a frame', () => {
+test('a content type becomes its media type, and an empty protocol becomes kafka, as in a message without a frame', () => {
   const value = framed(ourType.toBuffer({ ...whole, protocol: '', content_type: 'Text/Plain; charset=utf-8', created: 0n }))
   expect(messageOf(value)).toMatchObject({ fault: undefined, protocol: 'kafka', contentType: 'text/plain' })
 })
 
-test('an empty channel is that of the key, and without a key the message has none', () => {
+test('JSON that follows a frame is the payload, and the rest is taken from the Kafka message', () => {
+  const value = (text: string): Buffer => framed(Buffer.from(text))
+  const rest = { fault: undefined, channel: 'c1', subtopic: '', publisher: '', protocol: 'kafka', contentType: '' }
+  for (const json of ['{"a":1}', ''])
+    expect(messageOf(value(json), jsonPlan)).toMatchObject({ ...rest, payload: new TextEncoder().encode(json) })
+  expect(messageOf(value('{}'), jsonPlan, { key: null }).fault?.rule).toBe('no-key')
+  expect(messageOf(Buffer.from('{"a":1}'), jsonPlan).fault?.rule).toBe('confluent-frame')
+  expect(messageOf(null, jsonPlan).fault?.rule).toBe('no-value')
+})
+
+test('an empty channel is taken from the key, and without a key the message has none', () => {
   const value = framed(ourType.toBuffer({ ...whole, channel: '', created: 0n }))
   expect(messageOf(value)).toMatchObject({ fault: undefined, channel: 'c1' })
   expect(messageOf(value, undefined, { key: null }).fault?.rule).toBe('no-key')
   expect(messageOf(value, undefined, { key: Buffer.from([0xff]) }).fault?.rule).toBe('key-text')
 })
 
-describe('what cannot be read is a dead letter, and harms no other', () => {
+describe('an unreadable message is a dead letter, and affects no other', () => {
   const badText = framed(Buffer.from(record.toString('latin1').replace('a.b', '\xff\xff\xff'), 'latin1'))
   const cases: [name: string, value: Uint8Array | null, rule: string, reason: RegExp][] = [
-    ['nothing', Buffer.alloc(0), 'confluent-frame', /does not begin with the byte 0/],
-    ['a payload without a frame', Buffer.from('[{"n":"a","v":1}]'), 'confluent-frame', /does not begin with the byte 0/],
-    ['a head that is cut', Buffer.from([0, 0, 0, 0]), 'confluent-frame', /does not begin with the byte 0/],
-    ['a negative id', framed(record, -5), 'confluent-frame', /does not begin with the byte 0/],
-    ['a frame without a record', framed(Buffer.alloc(0)), 'confluent-frame', /no record of its schema/],
-    ['a record that is cut', framed(record.subarray(0, -1)), 'confluent-frame', /no record of its schema/],
-    ['something behind the record', framed(Buffer.concat([record, Buffer.from([0])])), 'confluent-frame', /no record of its schema/],
+    ['nothing', Buffer.alloc(0), 'confluent-frame', /does not start with the byte 0/],
+    ['a payload without a frame', Buffer.from('[{"n":"a","v":1}]'), 'confluent-frame', /does not start with the byte 0/],
+    ['a head that is cut', Buffer.from([0, 0, 0, 0]), 'confluent-frame', /does not start with the byte 0/],
+    ['a negative id', framed(record, -5), 'confluent-frame', /does not start with the byte 0/],
+    ['a frame without a record', framed(Buffer.alloc(0)), 'confluent-frame', /not a record of its schema/],
+    ['a record that is cut', framed(record.subarray(0, -1)), 'confluent-frame', /not a record of its schema/],
+    ['something behind the record', framed(Buffer.concat([record, Buffer.from([0])])), 'confluent-frame', /not a record of its schema/],
     ['a text that is not UTF-8', badText, 'confluent-frame', /not UTF-8/],
     ['no value', null, 'no-value', /has no value/],
     ['a schema that the registry does not have', framed(record, 8), 'schema-unknown', /has no schema 8/],
-    ['a schema that is no record', framed(record, 9), 'schema-unusable', /schema 9 .* it is a string/],
+    ['a schema that is not a record', framed(record, 9), 'schema-unusable', /schema 9 .* it is a string/],
   ]
   const decodings = new Map<number, Decoding>([
     [ourId, ourPlan],
     [8, unknownSchema(8)],
-    [9, unusableSchema(9, 'it is a string, and no record')],
+    [9, unusableSchema(9, 'it is a string, not a record')],
   ])
 
   test.each(cases)('%s', (_name, value, rule, reason) => {
     const key = 'the key'
-    const messages = messagesOf(framedRun([{ value: framed(record) }, { key, value }, { value: framed(record) }], decodings))
+    const messages = messagesOf(framedChunk([{ value: framed(record) }, { key, value }, { value: framed(record) }], decodings))
     expect(messages.map(({ fault }) => fault?.rule)).toEqual([undefined, rule, undefined])
     const [before, refused, after] = messages
     expect(refused!.fault!.reason).toMatch(reason)
     expect(refused!.fault!.hint).not.toBe('')
-    // Nobody's subject may filter it.
+    // No subject may filter it.
     expect(refused!.fault!.subjectKnown).toBeUndefined()
     expect(refused).toMatchObject({ channel: key, subtopic: '', publisher: '', protocol: 'kafka', contentType: '' })
     expect(refused!.payload).toHaveLength(0)
@@ -144,7 +155,7 @@ describe('what cannot be read is a dead letter, and harms no other', () => {
   })
 })
 
-test('an instant beyond 2^53 microseconds is a fault of a message whose subject is known', () => {
+test('a time beyond 2^53 microseconds is a fault of a message whose subject is known', () => {
   for (const created of [2n ** 63n - 1n, -(2n ** 63n)]) {
     const message = messageOf(framed(ourType.toBuffer({ ...whole, created })))
     expect(message).toMatchObject({ channel: 'c1', subtopic: 'a.b', createdUs: 0, createdRestNs: 0 })
@@ -152,16 +163,16 @@ test('an instant beyond 2^53 microseconds is a fault of a message whose subject 
   }
 })
 
-test('the value is given untouched, with the key and the headers, whatever became of it', () => {
+test('the value is returned unchanged, with key and headers, whether it was decoded or not', () => {
   const values = [framed(record), Buffer.from('no frame'), framed(record, 8)]
-  const run = framedRun(
+  const chunk = framedChunk(
     values.map(value => ({ key: 'k', value, headers: [['trace', '1']] as const })),
     new Map<number, Decoding>([
       [ourId, ourPlan],
       [8, unknownSchema(8)],
     ]),
   )
-  const cursor = run.cursor()
+  const cursor = chunk.cursor()
   for (const value of values) {
     expect(cursor.next()).toBe(true)
     expect(Buffer.from(cursor.value!())).toEqual(value)
@@ -171,11 +182,11 @@ test('the value is given untouched, with the key and the headers, whatever becam
   expect(cursor.next()).toBe(false)
 })
 
-test('a run whose schemas were not looked up is a fault of the program', () => {
-  expect(() => messagesOf(framedRun([{ value: framed(record, 12) }]))).toThrow('the schema 12 was not looked up')
+test('a chunk whose schemas were not looked up is a bug', () => {
+  expect(() => messagesOf(framedChunk([{ value: framed(record, 12) }]))).toThrow('the schema 12 was not looked up')
 })
 
-test('the schema that is registered lets both ages of it read each other: what it may lack has a default', () => {
+test('old and new versions of the registered schema can read each other: optional fields have a default', () => {
   const required = envelopeSchema.fields.filter(field => !('default' in field)).map(({ name }) => name)
   expect(required).toEqual(['channel', 'created', 'payload'])
 })

@@ -1,14 +1,14 @@
-// Framed messages for tests: made and read by avsc, which is what the library encodes and decodes with, and read by our own cursor.
+// Framed messages for tests, encoded and decoded by avsc, which the library uses, and decoded by our cursor.
 
 import { createRequire } from 'node:module'
-import type { AvroType } from '../../../../pipeline/kafka/confluent/avro-shape.ts'
+import type { AvroType } from '../../../../pipeline/kafka/confluent/avro/shape.ts'
 import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
 import { type Decoding, openFramedCursor } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
 import { planOf, type RecordPlan } from '../../../../pipeline/kafka/confluent/record-plan.ts'
-import type { RawMessage, RawRun } from '../../../../pipeline/source.ts'
-import { encodeBatch, fetch, type RecordFields } from '../record-batches.ts'
+import type { RawChunk, RawMessage } from '../../../../pipeline/source.ts'
+import { encodeBatch, fetch, type RecordFields } from '../records/record-batches.ts'
 
-/** A type of avsc, as far as the tests use it. */
+/** The part of an avsc type that the tests use. */
 export interface Avsc extends AvroType {
   toBuffer(value: unknown): Buffer
   fromBuffer(bytes: Buffer): unknown
@@ -23,7 +23,7 @@ interface AvscModule {
 const require = createRequire(import.meta.url)
 const avsc = createRequire(require.resolve('@kafkajs/confluent-schema-registry'))('avsc') as AvscModule
 
-/** Longs as bigints: instants in nanoseconds are beyond 2^53. */
+/** Longs as bigints, because times in nanoseconds exceed 2^53. */
 // oxlint-disable-next-line eslint/no-underscore-dangle -- the name is avsc's
 const longs = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => bytes.readBigInt64LE(),
@@ -38,7 +38,7 @@ const longs = avsc.types.LongType.__with({
   compare: (one: bigint, other: bigint) => (one === other ? 0 : one < other ? -1 : 1),
 })
 
-/** An option of avsc, and of the library: by itself it refuses longs beyond 2^53. */
+/** An option of avsc and of the library, which by themselves refuse longs beyond 2^53. */
 export function typeHook(node: unknown): unknown {
   return node === 'long' || (node as { type?: unknown }).type === 'long' ? longs : undefined
 }
@@ -48,12 +48,12 @@ export function avroType(schema: unknown): Avsc {
   return avsc.Type.forSchema(schema, { typeHook })
 }
 
-/** As the writer has it. */
+/** As in the writer. */
 export function plainType(schema: unknown): Avsc {
   return avsc.Type.forSchema(schema)
 }
 
-/** A schema of so many lines, and of 2^depth records without a field. */
+/** A schema with this many lines and 2^depth records without fields. */
 export function emptyTree(depth: number, field: object = {}, name = 'Empty'): object {
   const fields =
     depth === 0
@@ -83,24 +83,24 @@ export function framed(record: Uint8Array, id = ourId): Buffer {
   return Buffer.concat([head, record])
 }
 
-/** A run of these records, read through their frames. */
-export function framedRun(
+/** A chunk of these records, decoded from their frames. */
+export function framedChunk(
   records: readonly RecordFields[],
   decodings: ReadonlyMap<number, Decoding> = new Map([[ourId, ourPlan]]),
-): RawRun {
-  const [run] = fetch(encodeBatch(records))
-  return { ...run!, cursor: () => openFramedCursor(run!.cursor(), decodings) }
+): RawChunk {
+  const [chunk] = fetch(encodeBatch(records))
+  return { ...chunk!, cursor: () => openFramedCursor(chunk!.cursor(), decodings) }
 }
 
-/** The messages of a run, copied out of the cursor. */
-export function messagesOf(run: RawRun): RawMessage[] {
-  const cursor = run.cursor()
+/** The messages of a chunk, copied from the cursor. */
+export function messagesOf(chunk: RawChunk): RawMessage[] {
+  const cursor = chunk.cursor()
   const messages: RawMessage[] = []
   while (cursor.next()) messages.push({ ...cursor.message, payload: new Uint8Array(cursor.message.payload) })
   return messages
 }
 
-/** The one message of a value. */
+/** The message of a single value. */
 export function messageOf(value: Uint8Array | null, decoding: Decoding = ourPlan, fields: RecordFields = {}): RawMessage {
-  return messagesOf(framedRun([{ key: 'c1', ...fields, value }], new Map([[ourId, decoding]])))[0]!
+  return messagesOf(framedChunk([{ key: 'c1', ...fields, value }], new Map([[ourId, decoding]])))[0]!
 }

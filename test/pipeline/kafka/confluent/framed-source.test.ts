@@ -1,4 +1,4 @@
-// A source of framed messages: it keeps the contract of a source, and waits for schemas without losing or refusing a message.
+// A source of framed messages: it fulfils the contract of a source, and waits for schemas without losing or refusing a message.
 
 import { describe, expect, test } from 'vitest'
 import { envelopeHeaders } from '../../../../pipeline/envelope-headers.ts'
@@ -7,7 +7,7 @@ import { unknownSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
 import { framedTopicReader, withConfluentFraming } from '../../../../pipeline/kafka/confluent/framed-source.ts'
 import { openSchemas, patience, type Schemas } from '../../../../pipeline/kafka/confluent/schemas.ts'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
-import type { RawMessage, RawRun, Source } from '../../../../pipeline/source.ts'
+import type { RawChunk, RawMessage, Source } from '../../../../pipeline/source.ts'
 import { SystemicError } from '../../../../pipeline/systemic-error.ts'
 import type { TopicReader } from '../../../../pipeline/topic-reader.ts'
 import { sourceConformance } from '../../../conformance/source.ts'
@@ -16,7 +16,7 @@ import { openFakeSource } from '../../fake-source.ts'
 import { outgoing } from '../../message.ts'
 import { messagesOf, ourId, ourPlan } from './framed-messages.ts'
 
-/** Waiting takes none of our time. */
+/** Waiting takes no real time. */
 const state = { away: false, asked: 0, nowMs: 0, lagsUntilMs: 0 }
 function registry(): Schemas {
   Object.assign(state, { away: false, asked: 0, nowMs: 0, lagsUntilMs: 0 })
@@ -38,7 +38,7 @@ sourceConformance('a source of framed messages', async () => {
   const log = openFakeLog()
   const opened: Source[] = []
   return {
-    // Headers of the envelope are any other headers here: they stay as they are.
+    // Headers with the names of the envelope are ordinary headers here, and stay unchanged.
     append: messages =>
       log.append(
         messages.map(message => ({ ...frame(message, ourId), headers: [...envelopeHeaders(message), ...(message.headers ?? [])] })),
@@ -65,17 +65,17 @@ function appendFramed(log: FakeLog, ...ids: readonly number[]): Promise<unknown>
   return log.append(messages)
 }
 
-/** The faults of the first so many messages; undefined for one that is read. */
+/** The faults of this many messages; undefined for one that is decoded. */
 async function rulesOf(source: Source, count: number, signal: AbortSignal = new AbortController().signal): Promise<(string | undefined)[]> {
   const rules: (string | undefined)[] = []
-  for await (const run of source.runs(signal)) {
-    rules.push(...messagesOf(run).map(({ fault }: RawMessage) => fault?.rule))
+  for await (const chunk of source.chunks(signal)) {
+    rules.push(...messagesOf(chunk).map(({ fault }: RawMessage) => fault?.rule))
     if (rules.length >= count) break
   }
   return rules
 }
 
-test('an id that nobody has harms its own message alone', async () => {
+test('an unknown id affects only its own message', async () => {
   const log = openFakeLog()
   await appendFramed(log, ourId, 999, ourId, 998, 999)
   expect(await rulesOf(withConfluentFraming(openFakeSource(log), registry()), 5)).toEqual([
@@ -85,11 +85,11 @@ test('an id that nobody has harms its own message alone', async () => {
     'schema-unknown',
     'schema-unknown',
   ])
-  // The two that are not there twice.
+  // The two whose ids differ.
   expect(state.asked).toBe(5)
 })
 
-test('a message is read whose schema the registry has only a moment later', async () => {
+test('a message is decoded even if the registry has its schema only a moment later', async () => {
   const log = openFakeLog()
   const source = withConfluentFraming(openFakeSource(log), registry())
   state.lagsUntilMs = patience.ms
@@ -97,13 +97,13 @@ test('a message is read whose schema the registry has only a moment later', asyn
   expect(await rulesOf(source, 1)).toEqual([undefined])
 })
 
-test('messages that lie in memory of their own are read, too', async () => {
+test('messages in separate memory are decoded, too', async () => {
   const log = openFakeLog()
   const large = ['a', 'b', 'c'].map(letter => outgoing({ publisher: letter, payload: Buffer.alloc(100_000, letter) }))
   await log.append(large.map(message => frame(message, ourId)))
   const messages: RawMessage[] = []
-  for await (const run of withConfluentFraming(openFakeSource(log), registry()).runs(new AbortController().signal)) {
-    messages.push(...messagesOf(run))
+  for await (const chunk of withConfluentFraming(openFakeSource(log), registry()).chunks(new AbortController().signal)) {
+    messages.push(...messagesOf(chunk))
     break
   }
   expect(messages).toEqual(
@@ -112,7 +112,7 @@ test('messages that lie in memory of their own are read, too', async () => {
 })
 
 describe('while the registry is away', () => {
-  test('messages of known schemas go on', async () => {
+  test('messages with known schemas continue', async () => {
     const log = openFakeLog()
     const schemas = registry()
     await schemas.decodings([ourId], new AbortController().signal)
@@ -121,9 +121,9 @@ describe('while the registry is away', () => {
     expect(await rulesOf(withConfluentFraming(openFakeSource(log), schemas), 2)).toEqual([undefined, undefined])
   })
 
-  test('one of an unknown schema waits, and is read when it is back', async () => {
+  test('a message with an unknown schema waits, and is decoded when the registry is back', async () => {
     const log = openFakeLog()
-    const source = withConfluentFraming(openFakeSource(log, { runMessagesMax: 1 }), registry())
+    const source = withConfluentFraming(openFakeSource(log, { chunkMessagesMax: 1 }), registry())
     state.away = true
     await appendFramed(log, ourId)
     const rules = rulesOf(source, 1)
@@ -132,16 +132,16 @@ describe('while the registry is away', () => {
     expect(await rules).toEqual([undefined])
   })
 
-  test('the runs before it are handed out, and an outage that lasts is one of the log: never a dead letter', async () => {
+  test('earlier chunks are returned, and a lasting outage counts as one of the log: never a dead letter', async () => {
     const log = openFakeLog()
     const schemas = registry()
     await schemas.decodings([ourId], new AbortController().signal)
     state.away = true
     await appendFramed(log, ourId, ourId + 1)
-    const handedOut: RawRun[] = []
-    const source = withConfluentFraming(openFakeSource(log, { runMessagesMax: 1 }), schemas)
+    const handedOut: RawChunk[] = []
+    const source = withConfluentFraming(openFakeSource(log, { chunkMessagesMax: 1 }), schemas)
     const taking = (async () => {
-      for await (const run of source.runs(new AbortController().signal)) handedOut.push(run)
+      for await (const chunk of source.chunks(new AbortController().signal)) handedOut.push(chunk)
     })()
     await expect(taking).rejects.toThrow(LogUnavailableError)
     expect(handedOut.map(({ from, to }) => [from, to])).toEqual([[0, 1]])
@@ -166,14 +166,14 @@ describe('while the registry is away', () => {
   })
 })
 
-test('a registry that does not let us in stops the source', async () => {
+test('a registry that refuses our credentials stops the source', async () => {
   const log = openFakeLog()
   await appendFramed(log, ourId)
   const schemas = openSchemas({ lookUp: () => Promise.reject(new SystemicError('not let in')) })
   await expect(rulesOf(withConfluentFraming(openFakeSource(log), schemas), 1)).rejects.toThrow(SystemicError)
 })
 
-test('a topic reader reads the same', async () => {
+test('a topic reader decodes the same', async () => {
   const log = openFakeLog()
   await appendFramed(log, ourId, 999)
   const raw: TopicReader = {
@@ -182,8 +182,8 @@ test('a topic reader reads the same', async () => {
     partitions: 1,
     bounds: async () => new Map([[0, { start: 0, end: 2 }]]),
     async *read() {
-      for await (const run of openFakeSource(log).runs(new AbortController().signal)) {
-        yield run
+      for await (const chunk of openFakeSource(log).chunks(new AbortController().signal)) {
+        yield chunk
         break
       }
     },
@@ -191,7 +191,7 @@ test('a topic reader reads the same', async () => {
   }
   const reader = framedTopicReader(raw, registry())
   const messages: RawMessage[] = []
-  for await (const run of reader.read(0, 0, 2)) messages.push(...messagesOf(run))
+  for await (const chunk of reader.read(0, 0, 2)) messages.push(...messagesOf(chunk))
   expect(messages.map(({ channel, fault }) => [channel, fault?.rule])).toEqual([
     ['c1', undefined],
     ['c1', 'schema-unknown'],

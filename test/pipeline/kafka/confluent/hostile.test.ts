@@ -1,4 +1,4 @@
-// Whatever bytes a value has: a message or a fault, in work by its size; and what is read is what avsc reads. SEED=<seed> repeats a run.
+// Any bytes give a message or a fault, with work in proportion to their size, and what is decoded equals what avsc decodes. SEED=<seed> repeats a run.
 
 import { createRequire } from 'node:module'
 import * as fc from 'fast-check'
@@ -30,7 +30,7 @@ const others = {
     },
   ],
 }
-/** How avsc reads, which it does not export. */
+/** avsc's reader, which it does not export. */
 interface Tap {
   isValid: () => boolean
   readLong: (this: Tap) => number
@@ -41,8 +41,8 @@ const kinds = [
   { type: ourType, plan: planFor(envelopeSchema), extra: {} },
   { type: avroType(others), plan: planFor(others), extra: { labels: { a: null, b: 'c' }, kids: [{ kids: { kids: null, n: 1 }, n: 2 }] } },
 ]
-// avsc reads as many items as a block says that it has, also where its bytes have ended: 2^31 of them are more than there is memory. Each item
-// of these schemas begins with a long.
+// avsc reads as many items as a block declares, even beyond the end of its bytes: 2^31 of them exceed the memory. Each item of these schemas
+// begins with a long.
 const { readLong } = Tap.prototype
 Tap.prototype.readLong = function (this: Tap) {
   if (!this.isValid()) throw new RangeError('the bytes have ended')
@@ -92,7 +92,7 @@ function decodedByAvsc(type: (typeof kinds)[number]['type'], record: Buffer): Re
 }
 
 describe(`for any bytes (seed ${seed})`, () => {
-  test('what is read is what avsc reads', () => {
+  test('we decode what avsc decodes', () => {
     let read = 0
     let refused = 0
     fc.assert(
@@ -103,9 +103,9 @@ describe(`for any bytes (seed ${seed})`, () => {
           expect(message.fault.rule).toBe('confluent-frame')
           return
         }
-        // Not before: for a block that says it has 2^62 items avsc loops as often.
+        // Not earlier: for a block that declares 2^62 items avsc loops as often.
         const expected = decodedByAvsc(type, record)
-        // A block of items that gives its bytes is stepped over at once, whatever they are.
+        // A block of items that declares its size is skipped without checking its content.
         if (expected === undefined) {
           expect(plan).toBe(sound[1]!.plan)
           return
@@ -125,7 +125,7 @@ describe(`for any bytes (seed ${seed})`, () => {
     expect(refused).toBeGreaterThan(100)
   })
 
-  test('any value at all gives a message or a fault', () => {
+  test('any value gives a message or a fault', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.constantFrom(...kinds), fc.boolean(), (bytes, { plan }, withFrame) => {
         const message = messageOf(withFrame ? framed(bytes) : bytes[0] === 0 ? Buffer.concat([Buffer.from([1]), bytes]) : bytes, plan)

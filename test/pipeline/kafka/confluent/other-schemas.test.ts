@@ -1,10 +1,10 @@
-// Messages that other producers frame under schemas of their own: resolved by the names of fields, whatever else there is.
+// Messages that other producers frame with their own schemas: fields are matched by name, and others are skipped.
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { shapeOf, skip } from '../../../../pipeline/kafka/confluent/avro-shape.ts'
+import { shapeOf, skip } from '../../../../pipeline/kafka/confluent/avro/shape.ts'
 import { planOf } from '../../../../pipeline/kafka/confluent/record-plan.ts'
-import { varint } from '../record-batches.ts'
+import { varint } from '../records/record-batches.ts'
 import { avroType, emptyTree, framed, messageOf, plainType, planFor } from './framed-messages.ts'
 
 interface Field {
@@ -16,7 +16,7 @@ function recordOf(...fields: readonly Field[]): { type: 'record'; name: string; 
   return { type: 'record', name: 'Reading', fields }
 }
 
-/** A message of that schema, as avsc writes it. */
+/** A message of that schema, encoded by avsc. */
 function readAs(schema: ReturnType<typeof recordOf>, value: object): ReturnType<typeof messageOf> {
   return messageOf(framed(avroType(schema).toBuffer(value)), planFor(schema))
 }
@@ -25,7 +25,7 @@ const payload = { name: 'payload', type: 'bytes' }
 const x = Buffer.from('x')
 const nullable = (type: unknown): unknown => ['null', type]
 
-test('a payload is enough: the key is the channel, the timestamp the instant, and the rest as in a message without a frame', () => {
+test('a payload is enough: the key is the channel, the timestamp the time, and the rest has the defaults of a message without a frame', () => {
   expect(readAs(recordOf(payload), { payload: x })).toEqual({
     offset: 0,
     fault: undefined,
@@ -40,7 +40,7 @@ test('a payload is enough: the key is the channel, the timestamp the instant, an
   })
 })
 
-test('fields in another order among others that we do not know', () => {
+test('fields may come in any order, among unknown ones', () => {
   const schema = recordOf(
     { name: 'site', type: { type: 'record', name: 'Site', fields: [{ name: 'floors', type: { type: 'array', items: 'int' } }] } },
     payload,
@@ -65,7 +65,7 @@ test.each([
   ['null first', nullable('string')],
   ['null last', ['string', 'null']],
   ['among others', ['int', 'string', 'null']],
-])('parts in a union, %s: null is one that is missing', (_name, type) => {
+])('fields in a union, %s: null counts as missing', (_name, type) => {
   const schema = recordOf({ name: 'channel', type }, { name: 'publisher', type }, { name: 'protocol', type }, payload)
   expect(readAs(schema, { channel: 'c9', publisher: null, protocol: null, payload: x })).toMatchObject({
     fault: undefined,
@@ -81,7 +81,7 @@ test.each([
   })
 })
 
-test('another branch than text is no record of a message', () => {
+test('a union with another branch than text is not a message', () => {
   const schema = recordOf({ name: 'channel', type: ['int', 'string', 'null'] }, payload)
   expect(readAs(schema, { channel: 5, payload: x }).fault?.rule).toBe('confluent-frame')
 })
@@ -91,7 +91,7 @@ test('a null payload is a dead letter', () => {
   expect(fault).toMatchObject({ rule: 'confluent-frame', reason: 'the payload of the record is null' })
 })
 
-test('a payload of text, and texts of bytes', () => {
+test('the payload may be text, and texts may be bytes', () => {
   const schema = recordOf({ name: 'payload', type: 'string' }, { name: 'publisher', type: 'bytes' })
   const message = readAs(schema, { payload: 'ü', publisher: Buffer.from('p') })
   expect(message).toMatchObject({ fault: undefined, publisher: 'p' })
@@ -114,24 +114,24 @@ test.each([
 })
 
 test.each([
-  ['"string"', 'string', /it is a string, and no record/],
+  ['"string"', 'string', /it is a string, not a record/],
   ['a record without a payload', recordOf({ name: 'value', type: 'bytes' }), /no field payload/],
-  ['a payload of numbers', recordOf({ name: 'payload', type: 'double' }), /field payload is a double, and no bytes/],
-  ['a channel of numbers', recordOf(payload, { name: 'channel', type: 'long' }), /field channel is a long, and no string/],
-  ['an instant of text', recordOf(payload, { name: 'created', type: 'string' }), /field created is a string, and no long/],
-  ['an instant of fractions', recordOf(payload, { name: 'created', type: 'double' }), /field created is a double, and no long/],
-])('a schema that no message can be read by: %s', (_name, schema, reason) => {
+  ['a payload of numbers', recordOf({ name: 'payload', type: 'double' }), /field payload is a double, not bytes/],
+  ['a channel of numbers', recordOf(payload, { name: 'channel', type: 'long' }), /field channel is a long, not string/],
+  ['an instant of text', recordOf(payload, { name: 'created', type: 'string' }), /field created is a string, not long/],
+  ['an instant of fractions', recordOf(payload, { name: 'created', type: 'double' }), /field created is a double, not long/],
+])('a schema that no message can be decoded with: %s', (_name, schema, reason) => {
   expect(planOf(plainType(schema), schema)).toMatch(reason)
 })
 
-test('a type that holds itself, and bytes that nest it without end', () => {
+test('a recursive type, and bytes that nest it endlessly', () => {
   const tree = { type: 'record', name: 'Tree', fields: [{ name: 'kids', type: { type: 'array', items: 'Tree' } }] }
   const schema = recordOf({ name: 'tree', type: tree }, payload)
   expect(readAs(schema, { tree: { kids: [{ kids: [] }, { kids: [{ kids: [] }] }] }, payload: x }).fault).toBeUndefined()
   expect(messageOf(framed(Buffer.alloc(100_000, 2)), planFor(schema)).fault?.rule).toBe('confluent-frame')
 })
 
-test('more items than there are bytes, and items that take none, cost nothing', () => {
+test('more items than bytes, and items without bytes, cost nothing', () => {
   const items = (type: unknown): ReturnType<typeof recordOf> => recordOf({ name: 'many', type: { type: 'array', items: type } }, payload)
   const huge = Buffer.from([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01])
   const rest = Buffer.from([0, 2, 0x78])
@@ -146,7 +146,7 @@ test('more items than there are bytes, and items that take none, cost nothing', 
 
 describe('records that take no bytes, nested by name,', () => {
   const tree = emptyTree(30)
-  // A walk over all of them takes ten seconds; for one more line of the schema it takes twenty.
+  // A walk over all of them takes ten seconds, and twice as long for each further line of the schema.
   const within = (work: () => void): void => {
     const startedMs = performance.now()
     work()
@@ -178,7 +178,7 @@ describe('records that take no bytes, nested by name,', () => {
     })
   })
 
-  test('are no payload', () => {
+  test('are not a payload', () => {
     within(() => {
       const schema = recordOf({ name: 'payload', type: tree })
       expect(planOf(plainType(schema), schema)).toMatch(/field payload is a record/)
@@ -187,14 +187,14 @@ describe('records that take no bytes, nested by name,', () => {
     })
   })
 
-  test('are no step of a message, and no part of a shape', () => {
+  test('are not a step of a plan, and not a part of a shape', () => {
     const nothings = Array.from({ length: 1000 }, (_, at) => ({ name: `n${at}`, type: 'null' }))
     expect(planFor(recordOf(...nothings, payload)).steps).toHaveLength(1)
     expect(shapeOf(plainType(recordOf(...nothings, payload))).parts).toHaveLength(1)
   })
 })
 
-describe('whatever stands beside the payload', () => {
+describe('any field beside the payload', () => {
   const name = fc.string({ unit: fc.constantFrom('a', 'b', 'c', 'd'), minLength: 3, maxLength: 8 })
   let named = 0
   const { type } = fc.letrec(tie => ({
@@ -215,7 +215,7 @@ describe('whatever stands beside the payload', () => {
     ),
   }))
 
-  test('is stepped over to its last byte', () => {
+  test('is skipped up to its last byte', () => {
     fc.assert(
       fc.property(type, other => {
         const plain = plainType(other)

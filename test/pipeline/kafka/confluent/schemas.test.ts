@@ -1,4 +1,4 @@
-// What is known of schemas, and when the registry is asked.
+// Which schemas are cached, and when the registry is asked.
 
 import { setTimeout } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { ourPlan } from './framed-messages.ts'
 
 const never = new AbortController().signal
 
-/** A registry that has the schemas below `known`, from its instant on, and counts what it is asked. Waiting takes none of our time. */
+/** A registry that has the schemas below `known` from a given time on, and counts requests. Waiting takes no real time. */
 function world(options: Partial<SchemasOptions> = {}): {
   schemas: Schemas
   asked: number[]
@@ -37,7 +37,7 @@ function ruleOf(decoding: Decoding | undefined): string | undefined {
   return decoding !== undefined && 'rule' in decoding ? decoding.rule : undefined
 }
 
-test('a schema is asked for once', async () => {
+test('a schema is requested once', async () => {
   const { schemas, asked } = world()
   expect(schemas.known([1])).toBeUndefined()
   await schemas.decodings([1, 2], never)
@@ -51,7 +51,7 @@ test('a schema is asked for once', async () => {
   expect(asked).toEqual([1, 2])
 })
 
-test('what the registry does not have is a dead letter, and asked for again only after a while', async () => {
+test('a schema that the registry does not have makes a dead letter, and is requested again only after a while', async () => {
   const { schemas, asked, state } = world({ missingMs: 1000 })
   expect(ruleOf((await schemas.decodings([100], never)).get(100))).toBe('schema-unknown')
   state.nowMs += 999
@@ -71,7 +71,7 @@ describe('a registry that lags behind the one where a schema was registered', ()
     expect((await schemas.decodings([1], never)).get(1)).toBe(ourPlan)
   })
 
-  test('is asked again for its patience, and believed then', async () => {
+  test('is retried for the patience, and then believed', async () => {
     const { schemas, asked, state } = world({ wait: async () => void (state.nowMs += patience.ms / 2) })
     expect(ruleOf((await schemas.decodings([100], never)).get(100))).toBe('schema-unknown')
     expect(state.nowMs).toBe(patience.ms)
@@ -79,7 +79,7 @@ describe('a registry that lags behind the one where a schema was registered', ()
     expect(schemas.known([100])).toBeDefined()
   })
 
-  test('leaves nothing behind that counts as missing while it is asked again', async () => {
+  test('caches nothing as missing while it is retried', async () => {
     const waited = Promise.withResolvers<void>()
     const waiting = Promise.withResolvers<void>()
     const { schemas, state } = world({
@@ -96,7 +96,7 @@ describe('a registry that lags behind the one where a schema was registered', ()
     expect((await first).get(100)).toBe(ourPlan)
   })
 
-  test('is given its patience after an answer that took long', async () => {
+  test('is retried for the whole patience even after a slow answer', async () => {
     let nowMs = 0
     const askedMs: number[] = []
     const schemas = openSchemas({
@@ -111,7 +111,7 @@ describe('a registry that lags behind the one where a schema was registered', ()
     expect(askedMs.at(-1)! - 10 * patience.ms).toBeGreaterThanOrEqual(patience.ms)
   })
 
-  test('is waited for once, however many schemas it lacks', async () => {
+  test('is waited for once, however many schemas are missing', async () => {
     const { schemas, state } = world()
     await schemas.decodings(
       Array.from({ length: 1000 }, (_, at) => 1000 + at),
@@ -121,7 +121,7 @@ describe('a registry that lags behind the one where a schema was registered', ()
     expect(state.nowMs).toBeLessThan(patience.ms + patience.waitMsMax)
   })
 
-  test('an outage in that time is no answer', async () => {
+  test('an outage during that time is not an answer', async () => {
     const { schemas, state } = world({ wait: async () => void (state.away = true) })
     await expect(schemas.decodings([100], never)).rejects.toThrow(LogUnavailableError)
     expect(schemas.known([100])).toBeUndefined()
@@ -141,7 +141,7 @@ describe('a registry that lags behind the one where a schema was registered', ()
 })
 
 describe('a registry that is away', () => {
-  test('is no answer: what was known stays known, and what was not is asked for again', async () => {
+  test('is not an answer: cached schemas stay cached, and others are requested again', async () => {
     const { schemas, asked, state } = world()
     await schemas.decodings([1], never)
     state.away = true
@@ -152,7 +152,7 @@ describe('a registry that is away', () => {
     expect(asked).toEqual([1, 2, 2])
   })
 
-  test('makes no dead letters of what it did not have before', async () => {
+  test('makes no dead letters of schemas that were missing before', async () => {
     const { schemas, state } = world({ missingMs: 1000 })
     await schemas.decodings([100], never)
     state.nowMs += 1000
@@ -161,11 +161,11 @@ describe('a registry that is away', () => {
   })
 })
 
-test('a producer of ids that nobody has fills no memory, and pushes nothing out that is in use', async () => {
+test('a producer that sends unknown ids fills no memory, and evicts no schema in use', async () => {
   const { schemas, asked } = world({ foundMax: 2, missingMax: 10 })
   await schemas.decodings([1, 2], never)
   const hostile = Array.from({ length: 1000 }, (_, at) => 1000 + at)
-  // All of them are there for the run that has them.
+  // The chunk that contains them has all of them.
   const decodings = await schemas.decodings(hostile, never)
   expect(decodings.size).toBe(1000)
   expect(schemas.known([1, 2])).toBeDefined()
@@ -177,7 +177,7 @@ test('a producer of ids that nobody has fills no memory, and pushes nothing out 
   expect(asked).toHaveLength(askedBefore + 1)
 })
 
-test('the registry is asked for four at once, and for no more after an abort', async () => {
+test('the registry gets four requests in parallel, and no more after an abort', async () => {
   const ending = new AbortController()
   let underWay = 0
   let most = 0

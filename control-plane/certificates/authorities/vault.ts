@@ -1,0 +1,86 @@
+// The authority is the PKI engine of a HashiCorp Vault or OpenBao server, over the HTTP API that both have.
+//
+// Documentation: "PKI secrets engine (API)", sections "Sign certificate", "Revoke certificate" and "Read issuer CRL"; "HTTP API", section "HTTP status
+// codes".
+
+import { readFile } from 'node:fs/promises'
+import { SecretError } from '../../../config/secrets.ts'
+import { HttpError } from '../../../http/errors.ts'
+import { readTlsFiles } from '../../../http/tls-files.ts'
+import { type OutsideAnswer, type OutsideRequests, openOutsideRequests } from '../../outside/requests.ts'
+import type { CertificatesOptions } from '../options.ts'
+import { type Authority, authorityAway, authorityRefusal } from './authority.ts'
+
+interface SignAnswer {
+  readonly errors?: readonly string[]
+  readonly data?: { readonly certificate?: string; readonly issuing_ca?: string; readonly ca_chain?: readonly string[] | null }
+}
+
+/** An operator's fault, though Vault answers it with 400 like a fault of the request. */
+const unknownRole = /^unknown role:/i
+
+export function openVault(options: CertificatesOptions['vault']): Authority {
+  const { url, mount, role, namespace, token = '', tokenFile, timeoutMs } = options
+  const pki = `/v1/${mount}`
+  let requests: OutsideRequests | undefined
+
+  /** An agent replaces the file when it renews the token. */
+  async function readToken(): Promise<string> {
+    if (tokenFile === undefined) return token
+    const text = (await readFile(tokenFile, 'utf8')).trim()
+    if (!/^[!-~]+$/.test(text)) throw new Error('it holds no token')
+    return text
+  }
+
+  async function post(path: string, body: object): Promise<OutsideAnswer> {
+    const current = await readToken().catch((cause: unknown) => {
+      throw new HttpError('unavailable', authorityAway, { cause })
+    })
+    return requests!.send('POST', pki + path, body, { 'x-vault-token': current })
+  }
+
+  return {
+    name: 'vault',
+
+    async start() {
+      const tls = await readTlsFiles('certificates.vault', options)
+      try {
+        await readToken()
+      } catch (cause) {
+        const { code, message } = cause as NodeJS.ErrnoException
+        const problem = `certificates.vault.token_file: the file ${JSON.stringify(tokenFile)} cannot be read (${code ?? message}): give the path of a file that holds the token`
+        throw new SecretError(problem, { cause })
+      }
+      const headers = { 'x-vault-request': 'true', ...(namespace === undefined ? {} : { 'x-vault-namespace': namespace }) }
+      requests = openOutsideRequests({ name: 'Vault', sentence: authorityAway, url, headers, ca: tls?.ca, timeoutMs })
+    },
+
+    async sign({ thing, csr, ttlSeconds }) {
+      const body = { csr: await csr(), common_name: thing, exclude_cn_from_sans: true, ttl: `${ttlSeconds}s`, format: 'pem' }
+      const answer = await post(`/sign/${role}`, body)
+      const { errors = [], data = {} } = requests!.jsonOf(answer, [400]) as SignAnswer
+      if (errors.some(error => unknownRole.test(error))) throw requests!.unusable(answer)
+      // "Invalid request": the errors say what the role does not allow.
+      if (answer.status === 400) throw authorityRefusal(errors.join('; '))
+      return { certificate: data.certificate ?? '', issuingCa: data.issuing_ca ?? '', caChain: data.ca_chain ?? null }
+    },
+
+    async revoke(serials) {
+      await Promise.all(
+        serials.map(async serial => {
+          const answer = await post('/revoke', { serial_number: serial.match(/../g)!.join(':') })
+          if (answer.status !== 200 && answer.status !== 204) throw requests!.unusable(answer)
+        }),
+      )
+    },
+
+    /** Needs no token. */
+    async crl() {
+      const answer = await requests!.send('GET', `${pki}/crl`)
+      if (answer.status !== 200) throw requests!.unusable(answer)
+      return answer.body
+    },
+
+    close: async () => requests?.close(),
+  }
+}

@@ -1,0 +1,98 @@
+// Offset, limit and order of every list of the control plane (SPEC §4, §8), and the statement that reads a page.
+
+import { Type } from 'typebox'
+import { type Database, DatabaseError, queryCanceled, type SqlRow, type SqlValue } from '../../database/database.ts'
+import { HttpError } from '../../http/errors.ts'
+
+const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'How many to skip.' })
+const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'How many to return at most.' })
+
+export const pageQuery = { offset: { ...offset, default: 0 }, limit: { ...limit, default: 10 } }
+
+export const orderQuery = {
+  order: Type.Optional(Type.Enum(['name', 'id'], { description: 'What to order by; the default is the order of creation.' })),
+  dir: Type.Optional(Type.Enum(['asc', 'desc'], { default: 'asc' })),
+}
+
+export const pageAnswer = {
+  total: Type.Integer({ description: 'How many there are in all.', examples: [1] }),
+  offset: Type.Integer({ examples: [0] }),
+  limit: Type.Integer({ examples: [10] }),
+}
+
+export const orderAnswer = {
+  order: Type.String({ description: 'As requested; empty for the order of creation.', examples: [''] }),
+  direction: Type.String({ description: '`asc` or `desc`.', examples: ['asc'] }),
+}
+
+/** Options for the schema of a page. */
+export function pageOptions(title: string) {
+  return { title, description: 'A page in the requested order, with the total at the same moment.' }
+}
+
+export interface PageRequest {
+  readonly offset: number
+  readonly limit: number
+  readonly order?: 'name' | 'id' | undefined
+  readonly dir?: 'asc' | 'desc' | undefined
+}
+
+/** `total` counts all matches; `items` are those of the page. */
+export interface Page<Item> {
+  readonly total: number
+  readonly items: readonly Item[]
+}
+
+/**
+ * One statement, so that the total and the page are from the same moment; a page beyond the end still returns the total.
+ *
+ * @param matching a SELECT of the columns `ordinal`, `id` and `name` among others; its last two values are offset and limit
+ * @param values how many values there are, including these two
+ * @param options readsOnce: for expensive conditions, evaluates them once for the total and the page; otherwise a page follows its index
+ */
+export function pageSql(matching: string, values: number, { order, dir = 'asc' }: PageRequest, { readsOnce = false } = {}): string {
+  const by = order === undefined ? `ordinal ${dir}` : order === 'id' ? `id ${dir}` : `name COLLATE "C" ${dir}, ordinal ${dir}`
+  return `
+    WITH matching AS ${readsOnce ? '' : 'NOT '}MATERIALIZED (${matching})
+    SELECT counted.total, page.*
+    FROM (SELECT count(*) AS total FROM matching) AS counted
+    LEFT JOIN LATERAL (SELECT * FROM matching ORDER BY ${by} OFFSET $${values - 1} LIMIT $${values}) AS page ON true
+    ORDER BY ${by}`
+}
+
+/** Bounded because a search occupies one of few connections. */
+const boundedMsMax = 3_000
+
+/**
+ * The rows of a search that may read much more than it returns. The embedded database has no time limits; there, other statements run before it.
+ *
+ * @param advice what the caller can do if it takes too long
+ * @throws HttpError `query_too_large` if a server takes longer than 3 s
+ */
+export async function boundedRows<Row extends SqlRow>(
+  database: Database,
+  advice: string,
+  sql: string,
+  values: readonly SqlValue[],
+): Promise<Row[]> {
+  if (database.kind === 'embedded') return database.query<Row>(sql, values, { priority: 'reader' })
+  try {
+    return await database.transaction(async transaction => {
+      await transaction.execute(`SET LOCAL statement_timeout = ${boundedMsMax}`)
+      return transaction.query<Row>(sql, values)
+    })
+  } catch (error) {
+    if (!(error instanceof DatabaseError && error.sqlState === queryCanceled)) throw error
+    throw new HttpError('query_too_large', `the search takes longer than ${boundedMsMax / 1000} s: ${advice}`, { cause: error })
+  }
+}
+
+/** The page from the rows of such a statement; a row without an id has only the total. */
+export function toPage<Row extends SqlRow, Item>(rows: readonly (Row & { total: bigint })[], toItem: (row: Row) => Item): Page<Item> {
+  return { total: Number(rows[0]?.total ?? 0), items: rows.filter(row => row['id'] !== null).map(toItem) }
+}
+
+/** The answer of a list: its items under their name, and the parameters of the request. */
+export function pageOf<Item>({ total, items }: Page<Item>, { offset, limit, order, dir = 'asc' }: PageRequest) {
+  return { total, offset, limit, order: order ?? '', direction: dir, items: [...items] }
+}

@@ -1,0 +1,61 @@
+// The option `compatibility`: rewrites requests of clients for the origin's release 0.13 into our form, before any other code sees them.
+
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { Logger } from '../config/logger.ts'
+
+export const compatibilityOption = Type.Enum(['none', '0.13'], {
+  default: 'none',
+  description:
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys are also accepted as Basic, as Bearer or without a scheme, external keys as Bearer or without a scheme, tokens without a scheme; clients may choose ids and keys; private keys that a device never acknowledges are kept; paths may start with `/http`, and `/configs`, `/state` and `/bootstrap` may omit `/things`; records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals, and the older names of the layout file and its variables.",
+})
+export type Compatibility = 'none' | '0.13'
+
+/** Logs at start-up which older forms are accepted. */
+export function warnOfCompatibility(compatibility: Compatibility, logger: Pick<Logger, 'warn'>): void {
+  if (compatibility === 'none') return
+  logger.warn(
+    { compatibility },
+    'compatibility is 0.13: thing keys are also accepted as Basic, as Bearer and without a scheme, external keys as Bearer and without a scheme; clients may choose ids and keys; private keys that a device does not acknowledge are kept; paths may start with /http, and /configs, /state and /bootstrap may omit /things; the layout file and its variables may have their older names; set SVC_COMPATIBILITY to none once no older client is left',
+  )
+}
+
+const prefix = '/http/'
+
+const ofThings = /^\/(?:configs|state|bootstrap)(?=[/?]|$)/
+
+/** `/http/channels/…` is `/channels/…`, and `/configs/…` is `/things/configs/…`. */
+export function plainUrl(url: string): string {
+  const plain = url.startsWith(prefix) ? url.slice(prefix.length - 1) : url
+  return ofThings.test(plain) ? `/things${plain}` : plain
+}
+
+/** A JWT or an API key. Any other credential without a scheme, or with the wrong one, is a thing key. */
+const token = /^(?:[\w-]+\.[\w-]+\.[\w-]+|sluice_.*)$/
+
+/** Rewrites the header `Authorization` into our form; an unknown form is left unchanged. */
+export function plainAuthorization(header: string): string {
+  const [, scheme = '', secret = ''] = /^(?:(\w+) +)?([^\s,]+) *$/.exec(header) ?? []
+  switch (scheme.toLowerCase()) {
+    case '':
+      return secret === '' ? header : token.test(secret) ? `Bearer ${secret}` : `Thing ${secret}`
+    case 'bearer':
+      return token.test(secret) ? header : `Thing ${secret}`
+    case 'basic':
+      return `Thing ${passwordOf(secret)}`
+    default:
+      return header
+  }
+}
+
+/** Whether a request sent its token without a scheme, which `plainAuthorization` has added. */
+export function hasBareAuthorization({ raw: { rawHeaders } }: FastifyRequest): boolean {
+  const name = rawHeaders.findIndex((header, at) => at % 2 === 0 && header.toLowerCase() === 'authorization')
+  return name !== -1 && token.test(rawHeaders[name + 1]!.trim())
+}
+
+/** RFC 7617 §2: the text after the first colon. */
+function passwordOf(credentials: string): string {
+  const pair = Buffer.from(credentials, 'base64').toString()
+  return pair.slice(pair.indexOf(':') + 1)
+}

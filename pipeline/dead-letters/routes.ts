@@ -1,0 +1,279 @@
+// HTTP routes of dead letters for administrators, which `./sluice dlq --url` calls on a running platform.
+
+import { Readable } from 'node:stream'
+import { Type } from 'typebox'
+import { HttpError } from '../../http/errors.ts'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { type Administration, administratorRoute } from '../administration.ts'
+import type { DeadLetterFilter } from './filter.ts'
+import type { DeadLetterQueue, DropReport } from './queue.ts'
+import type { ReplayJob, ReplayStatus } from './replay-job.ts'
+import type { DeadLetterSummary, FullDeadLetter } from './summary.ts'
+
+const idSchema = Type.String({
+  pattern: '^(.{1,249}-)?\\d{1,4}-\\d{1,14}$',
+  allowed: 'a message id: <log>-<partition>-<offset>, or <partition>-<offset>',
+  description: 'The id of the message, as returned by ingest; the log may be omitted.',
+  examples: ['1-7-1027'],
+})
+const rule = Type.String({ minLength: 1, maxLength: 100, description: 'Only those that violate this rule.', examples: ['time-range'] })
+const exampleChannel = '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54'
+const channel = Type.String({ minLength: 1, maxLength: 1024, description: 'Only those of this channel.', examples: [exampleChannel] })
+
+const which = {
+  rule: Type.Optional(rule),
+  channel: Type.Optional(channel),
+  all: Type.Optional(Type.Boolean({ default: false, description: 'Include resolved ones.' })),
+}
+const lines = 'application/x-ndjson'
+
+const deadLetterSchema = Type.Object(
+  {
+    id: Type.String({ examples: ['1-7-1027'] }),
+    state: Type.Enum(['open', 'replayed', 'dropped']),
+    topic: Type.String({ examples: ['messages'] }),
+    stage: Type.String({ examples: ['decode'] }),
+    rule: Type.String({ examples: ['time-range'] }),
+    reason: Type.String({ examples: ['the time 12 of the record 0 is before 2^28 s'] }),
+    record: Type.Optional(Type.Integer()),
+    hint: Type.Optional(Type.String()),
+    channel: Type.String({ examples: [exampleChannel] }),
+    subtopic: Type.String({ examples: [''] }),
+    publisher: Type.String({ examples: ['9b2d1c64-7a0e-4f3b-8c5d-2e6f4a1b7d90'] }),
+    protocol: Type.String({ examples: ['http'] }),
+    content_type: Type.String({ examples: ['application/senml+json'] }),
+    created: Type.String({ description: 'Nanoseconds since 1970.', examples: ['1793491199250000000'] }),
+    payload_bytes: Type.Integer({ examples: [31] }),
+    shortened_bytes: Type.Optional(Type.Integer({ description: 'Size of a message that was too large for its letter.' })),
+    partial: Type.Optional(Type.Boolean({ description: 'The store may have some, but not all, rows of the message.' })),
+  },
+  { title: 'DeadLetter', description: 'A dead letter.' },
+)
+const textOrNull = (example: string) => Type.Union([Type.String(), Type.Null()], { examples: [example] })
+const fullDeadLetterSchema = Type.Object(
+  {
+    ...deadLetterSchema.properties,
+    key: textOrNull(exampleChannel),
+    headers: Type.Array(
+      Type.Object(
+        { name: Type.String({ examples: ['protocol'] }), value: textOrNull('http'), base64: Type.Optional(Type.Boolean()) },
+        { title: 'DeadLetterHeader' },
+      ),
+    ),
+    payload: Type.String({ description: 'base64.', examples: ['W3sibiI6ImEiLCJ2IjoxLCJ0IjoxMn1d'] }),
+  },
+  { title: 'FullDeadLetter' },
+)
+const filterSchema = Type.Object(
+  {
+    ids: Type.Optional(Type.Array(idSchema, { minItems: 1, maxItems: 1000 })),
+    rule: Type.Optional(rule),
+    channel: Type.Optional(channel),
+    all: Type.Optional(Type.Literal(true, { description: 'All open letters; only without other filters.' })),
+  },
+  { title: 'DeadLetterSelection', additionalProperties: false },
+)
+// The types are those of the response, whose lists are read-only.
+const pageSchema = Type.Unsafe<{ readonly total: number; readonly letters: readonly DeadLetterSummary[] }>(
+  Type.Object(
+    { total: Type.Integer({ examples: [1] }), letters: Type.Array(deadLetterSchema) },
+    { title: 'DeadLetters', description: 'The newest letters, and the total number.' },
+  ),
+)
+const fullDeadLettersSchema = Type.Unsafe<{ readonly letters: readonly FullDeadLetter[] }>(
+  Type.Object({ letters: Type.Array(fullDeadLetterSchema) }, { title: 'FullDeadLetters', description: 'The letters of the message.' }),
+)
+const dropSchema = Type.Unsafe<DropReport>(
+  Type.Object(
+    {
+      dropped: Type.Integer({ description: 'Number of dropped letters.', examples: [1] }),
+      missing: Type.Array(Type.String(), { description: 'Ids without a letter.', examples: [[]] }),
+      partial: Type.Array(Type.String(), {
+        description: 'Ids of dropped letters whose messages may have rows in the store, which stay there.',
+        examples: [[]],
+      }),
+    },
+    { title: 'DroppedDeadLetters', description: 'The result of a drop.' },
+  ),
+)
+const statusSchema = Type.Unsafe<ReplayStatus>(
+  Type.Object(
+    {
+      state: Type.Enum(['none', 'running', 'done', 'failed'], { description: '`none`: no replay since the process started.' }),
+      job: Type.Integer({ description: 'Number of the replay since the process started.', examples: [1] }),
+      done: Type.Integer({ description: 'Offsets of the dead-letter topic read so far.', examples: [12] }),
+      total: Type.Integer({ description: 'Total number of offsets to read.', examples: [12] }),
+      report: Type.Optional(
+        Type.Object(
+          {
+            replayed: Type.Integer({ description: 'Letters stored; of a dry run, letters that would be tried.', examples: [3] }),
+            left: Type.Integer({ description: 'Letters that stay open.', examples: [1] }),
+            reasons: Type.Array(
+              Type.Object(
+                {
+                  id: Type.String({ examples: ['1-7-1027'] }),
+                  reason: Type.String({ examples: ['time-range: the time 12 is before 2^28 s'] }),
+                },
+                { title: 'LeftDeadLetter' },
+              ),
+              { description: 'Why, for the first of those.' },
+            ),
+            missing: Type.Array(Type.String(), { description: 'Ids without a letter.', examples: [[]] }),
+          },
+          { title: 'ReplayReport' },
+        ),
+      ),
+      error: Type.Optional(Type.String({ description: 'Why it failed. Letters stored before are resolved.' })),
+    },
+    { title: 'ReplayStatus', description: 'State and progress of a replay.' },
+  ),
+)
+
+/** The routes of dead letters. Errors are thrown as HttpError, for the server that they are registered with. */
+export function deadLetterRoutes(
+  deadLetters: DeadLetterQueue,
+  job: ReplayJob,
+  administration: Administration,
+): (app: HttpServer) => Promise<void> {
+  return async app => {
+    const { onRequest, demand, failures } = administratorRoute(app, administration)
+    const common = { tags: ['administration'], security: [{ user: [] }] }
+    const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
+
+    app.get('/admin/dead-letters', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'listDeadLetters',
+        summary: 'List dead letters, newest last',
+        querystring: Type.Object(
+          {
+            ...which,
+            limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 50, description: 'Only the newest ones.' })),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: pageSchema, ...refusals },
+      },
+      handler: async request => {
+        await demand(request)
+        const { limit = 50, ...filter } = request.query as DeadLetterFilter & { limit?: number }
+        return failures(() => deadLetters.list(filter, limit))
+      },
+    })
+
+    app.get('/admin/dead-letters/export', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'exportDeadLetters',
+        summary: 'All dead letters, newest last: one JSON object per line',
+        querystring: Type.Object(which, { additionalProperties: false }),
+        response: {
+          200: { description: 'The letters.', content: { [lines]: { schema: Type.Unsafe<Readable>(deadLetterSchema) } } },
+          ...refusals,
+        },
+      },
+      handler: async (request, reply) => {
+        await demand(request)
+        const found = deadLetters.each(request.query)
+        // A failure before the first letter gets an error response; after it, the connection is cut off.
+        const first = await failures(() => found.next())
+        return reply.type(lines).send(Readable.from(linesOf(first, found)))
+      },
+    })
+
+    app.get('/admin/dead-letters/:id', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'viewDeadLetters',
+        summary: 'Show the dead letters of a message in full',
+        params: Type.Object({ id: idSchema }),
+        response: { 200: fullDeadLettersSchema, ...refusals, ...errorAnswers('not_found') },
+      },
+      handler: async request => {
+        await demand(request)
+        const { id } = request.params
+        const found = await failures(() => deadLetters.show(id))
+        if (found.length === 0) throw new HttpError('not_found', 'no dead letter has this id')
+        return { letters: found }
+      },
+    })
+
+    app.post('/admin/dead-letters/replay', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'replayDeadLetters',
+        summary: 'Start a replay of dead letters',
+        description: 'Only one runs at a time; GET returns its progress. Letters that cannot be stored stay open.',
+        body: Type.Object(
+          {
+            ...filterSchema.properties,
+            dry_run: Type.Optional(Type.Boolean({ default: false, description: 'Only decode; change nothing.' })),
+          },
+          { title: 'DeadLetterReplay', additionalProperties: false },
+        ),
+        response: { 202: statusSchema, ...refusals, ...errorAnswers(...bodyCodes) },
+      },
+      handler: async (request, reply) => {
+        const { dry_run: dryRun = false, ...filter } = request.body
+        const selected = filterOf(filter)
+        await demand(request)
+        return reply.code(202).send(await failures(async () => job.start(selected, { dryRun })))
+      },
+    })
+
+    app.get('/admin/dead-letters/replay', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'viewReplay',
+        summary: 'Show the progress of the replay',
+        response: { 200: statusSchema, ...refusals },
+      },
+      handler: async request => {
+        await demand(request)
+        return failures(async () => job.status())
+      },
+    })
+
+    app.post('/admin/dead-letters/drop', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'dropDeadLetters',
+        summary: 'Drop dead letters',
+        body: filterSchema,
+        response: { 200: dropSchema, ...refusals, ...errorAnswers(...bodyCodes) },
+      },
+      handler: async request => {
+        const filter = filterOf(request.body)
+        await demand(request)
+        const report = await failures(() => deadLetters.drop(filter))
+        request.log.info({ letters: report.dropped }, 'dead letters dropped')
+        return report
+      },
+    })
+  }
+}
+
+/** `all` means no other filter, and selects all open letters. */
+function filterOf({ all, ...filter }: DeadLetterFilter): DeadLetterFilter {
+  if (Object.keys(filter).length === 0 && all !== true) {
+    throw new HttpError('malformed_request', 'no dead letters selected: give ids, rule, channel, or all')
+  }
+  return filter
+}
+
+async function* linesOf(first: IteratorResult<DeadLetterSummary>, rest: AsyncIterable<DeadLetterSummary>): AsyncGenerator<string> {
+  if (first.done === true) return
+  yield lineOf(first.value)
+  for await (const deadLetter of rest) yield lineOf(deadLetter)
+}
+
+function lineOf(deadLetter: DeadLetterSummary): string {
+  return `${JSON.stringify(deadLetter)}\n`
+}

@@ -1,0 +1,32 @@
+// The errors with which a partition stops at invalid data: skipping it would silently lose messages.
+
+import { SystemicError } from '../../systemic-error.ts'
+
+/** The position of a batch in the log. */
+export interface BatchLocation {
+  readonly topic: string
+  readonly partition: number
+  /** The batch's first offset, or the requested offset if it cannot be read. */
+  readonly offset: number
+}
+
+/** @param fault what is wrong with the batch: `its checksum is 1, not 2` */
+export function corruptBatch({ topic, partition, offset }: BatchLocation, fault: string, cause?: unknown): SystemicError {
+  return new SystemicError(
+    `topic ${topic}, partition ${partition}: the batch at offset ${offset} is corrupt: ${fault}; inspect it with kafka-dump-log, and restore the partition from a good replica`,
+    cause === undefined ? undefined : { cause },
+  )
+}
+
+/** The error for a batch or message in a format older than Kafka 0.11, which is not supported. */
+export function oldBatch(where: BatchLocation, format: number): SystemicError {
+  return refusedBatch(
+    where,
+    `it has the message format ${format}, which is older than Kafka 0.11: copy the topic with a client that supports it, or start with --skip-batch, which skips such batches and counts their offsets as lost`,
+  )
+}
+
+/** @param fault why it cannot be read: `it is compressed by codec 5, which is unknown: …` */
+export function refusedBatch({ topic, partition, offset }: BatchLocation, fault: string): SystemicError {
+  return new SystemicError(`topic ${topic}, partition ${partition}: the batch at offset ${offset} cannot be read: ${fault}`)
+}

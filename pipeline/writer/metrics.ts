@@ -1,0 +1,175 @@
+// The pipeline's metrics, named as in Vector's component specification, and updated once for each batch.
+//
+// No label contains text from a device: labels are the names of the writer and its topics, the part of the pipeline, and fixed words.
+
+import { Counter, Gauge, type Metric, type Registry } from 'prom-client'
+import type { MessageCounts } from '../../sinks/sink.ts'
+import { type LogPartition, logOf, partitionOf } from '../../transformers/log-partition.ts'
+import type { PendingBatch } from './batch.ts'
+import type { DeadLetterStage } from './dead-letters.ts'
+import type { PartitionLag } from './lag.ts'
+
+/** The metrics of one writer. */
+export interface PipelineMetrics {
+  /** A batch was taken from the log and decoded; it is in flight. */
+  taken(pending: PendingBatch): void
+  /** A batch was settled by the store. */
+  settled(pending: PendingBatch, counts: readonly MessageCounts[]): void
+  /** What was in flight was dropped, to be read again. */
+  dropped(): void
+  /** A message was dead-lettered under this rule, which is a fixed word of a transformer, a sink or the pipeline. */
+  deadLettered(rule: string, stage: DeadLetterStage): void
+  /** Something failed and is retried; or the writer itself failed for good. */
+  failed(what: keyof typeof failureLabels): void
+  /** The log deleted messages unread. */
+  lost(messages: number): void
+  /** How far each partition of the writer's share is behind; partitions that are not in the map no longer belong to it. */
+  lagging(lags: ReadonlyMap<LogPartition, PartitionLag>): void
+}
+
+const component = ['component_id', 'component_kind'] as const
+
+/** Kept when the worker that wrote is gone. */
+export const lastWriteName = 'last_write_timestamp_seconds'
+
+/** Component, stage and type of a failure, in the words of the specification. */
+const failureLabels = {
+  log: { component_kind: 'source', stage: 'receiving', error_type: 'reader_failed' },
+  store: { component_kind: 'sink', stage: 'sending', error_type: 'request_failed' },
+  'dead letters': { component_kind: 'sink', stage: 'sending', error_type: 'writer_failed' },
+  fenced: { component_kind: 'sink', stage: 'sending', error_type: 'acknowledgment_failed' },
+  writer: { component_kind: 'sink', stage: 'sending', error_type: 'configuration_failed' },
+} as const
+
+/**
+ * @param writer the component's id: `relational`
+ * @param topics by log
+ */
+export function pipelineMetrics(registry: Registry, writer: string, topics: readonly string[]): PipelineMetrics {
+  const received = counter(
+    registry,
+    'component_received_events_total',
+    'Messages that a component received: from a device, or from the log.',
+    component,
+  )
+  const receivedBytes = counter(
+    registry,
+    'component_received_event_bytes_total',
+    'Bytes of the messages that a component received.',
+    component,
+  )
+  const sent = counter(registry, 'component_sent_events_total', 'Messages stored.', component)
+  const errors = counter(
+    registry,
+    'component_errors_total',
+    'Errors by stage and type; a dead letter is one, with its rule as `error_code`.',
+    [...component, 'stage', 'error_type', 'error_code'],
+  )
+  const discarded = counter(
+    registry,
+    'component_discarded_events_total',
+    'Messages that were not stored, by reason: `filtered`, `empty` and `duplicate` on purpose, `dead-lettered` and `deleted-unread` not.',
+    [...component, 'intentional', 'reason'],
+  )
+  const bufferEvents = gauge(registry, 'buffer_events', 'Messages in flight between the log and the store.', component)
+  const bufferBytes = gauge(registry, 'buffer_byte_size', 'Bytes of the messages in flight between the log and the store.', component)
+  const ofPartition = [...component, 'topic', 'partition']
+  const lagMessages = gauge(
+    registry,
+    'consumer_lag_messages',
+    'Messages of a partition that are neither stored nor dead-lettered, as offsets up to the end of the log. Reported by the worker that has the partition.',
+    ofPartition,
+    'max',
+  )
+  const lagSeconds = gauge(
+    registry,
+    'consumer_lag_seconds',
+    'Age of the oldest message of a partition that is neither stored nor dead-lettered, by when it was created; 0 if none waits; an upper bound until that message is fetched.',
+    ofPartition,
+    'max',
+  )
+  const lastWrite = gauge(
+    registry,
+    lastWriteName,
+    'When the store last accepted a batch, in seconds since 1970; absent before the first.',
+    component,
+    'max',
+  )
+  const source = { component_id: writer, component_kind: 'source' }
+  const transform = { component_id: writer, component_kind: 'transform' }
+  const sink = { component_id: writer, component_kind: 'sink' }
+
+  const labelsOf = (at: LogPartition) => ({ ...source, topic: topics[logOf(at)]!, partition: partitionOf(at) })
+  let reported: Iterable<LogPartition> = []
+
+  function discard(messages: number, labels: typeof source, intentional: 'true' | 'false', reason: string): void {
+    if (messages > 0) discarded.inc({ ...labels, intentional, reason }, messages)
+  }
+
+  return {
+    taken({ batch, bytes }) {
+      received.inc(source, batch.messages.length)
+      receivedBytes.inc(source, bytes)
+      bufferEvents.inc(sink, batch.messages.length)
+      bufferBytes.inc(sink, bytes)
+    },
+
+    settled({ batch, bytes }, counts) {
+      bufferEvents.dec(sink, batch.messages.length)
+      bufferBytes.dec(sink, bytes)
+      lastWrite.set(sink, Date.now() / 1000)
+      for (const { stored, empty, filtered, duplicate } of counts) {
+        sent.inc(sink, stored)
+        discard(filtered, transform, 'true', 'filtered')
+        discard(empty, transform, 'true', 'empty')
+        discard(duplicate, sink, 'true', 'duplicate')
+      }
+    },
+
+    dropped() {
+      bufferEvents.set(sink, 0)
+      bufferBytes.set(sink, 0)
+    },
+
+    deadLettered(rule, stage) {
+      const part = stage === 'decode' ? transform : sink
+      const where =
+        stage === 'decode' ? { stage: 'processing', error_type: 'parser_failed' } : { stage: 'sending', error_type: 'value_invalid' }
+      errors.inc({ ...part, ...where, error_code: rule })
+      discard(1, part, 'false', 'dead-lettered')
+    },
+
+    failed(what) {
+      errors.inc({ component_id: writer, ...failureLabels[what], error_code: '' })
+    },
+
+    lost(messages) {
+      discard(messages, source, 'false', 'deleted-unread')
+    },
+
+    lagging(lags) {
+      for (const at of reported) {
+        if (lags.has(at)) continue
+        lagMessages.remove(labelsOf(at))
+        lagSeconds.remove(labelsOf(at))
+      }
+      for (const [at, { messages, seconds }] of lags) {
+        lagMessages.set(labelsOf(at), messages)
+        lagSeconds.set(labelsOf(at), seconds)
+      }
+      reported = [...lags.keys()]
+    },
+  }
+}
+
+/** The counter of this name in the registry, created if it is missing: several components of a process share their names. */
+export function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {
+  const present: Metric | undefined = registry.getSingleMetric(name)
+  return present instanceof Counter ? present : new Counter({ name, help, labelNames, registers: [registry] })
+}
+
+/** @param aggregator how the values of several workers are combined */
+function gauge(registry: Registry, name: string, help: string, labelNames: readonly string[], aggregator: 'sum' | 'max' = 'sum'): Gauge {
+  const present: Metric | undefined = registry.getSingleMetric(name)
+  return present instanceof Gauge ? present : new Gauge({ name, help, labelNames, aggregator, registers: [registry] })
+}

@@ -1,0 +1,54 @@
+// The canonical form of a JSON payload: the same text for every store, whatever order and notation the store keeps.
+
+import { hasEscapedKey, readExactJson } from '../../transformers/json/exact-json.ts'
+
+/** A JSON value; integers that a double cannot represent are bigints. */
+export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
+
+const longDigits = /\d{16}/
+/** Nineteen digits and a sign. */
+const int64CharactersMax = 20
+const int64Min = -(2n ** 63n)
+const int64Max = 2n ** 63n - 1n
+
+/**
+ * Keys are sorted by code unit at every depth, without white space. Numbers are printed as in JavaScript, but integers within int64 keep all
+ * their digits. Of duplicate keys the last one counts.
+ *
+ * @param text valid JSON
+ */
+export function canonicalPayload(text: string): string {
+  return print(parsePayload(text))
+}
+
+/** Parses a payload; integers within int64 stay exact, even if a double would round them. */
+export function parsePayload(text: string): Json {
+  const value: unknown = JSON.parse(text)
+  // A double is exact for every integer of 15 digits, so only longer ones can lose digits.
+  return (longDigits.test(text) || hasEscapedKey(text) ? readExactJson(text, int64OrDouble) : value) as Json
+}
+
+/** As JavaScript prints it. What JSON has no number for comes from a foreign writer only, and is null. */
+export function numberText(value: number): string {
+  return Number.isFinite(value) ? String(value) : 'null'
+}
+
+function int64OrDouble(digits: string, nearest: number): number | bigint {
+  // Parsing a BigInt takes quadratic time.
+  if (digits.length > int64CharactersMax) return nearest
+  const exact = BigInt(digits)
+  return exact >= int64Min && exact <= int64Max ? exact : nearest
+}
+
+function print(value: Json): string {
+  if (typeof value === 'string') return JSON.stringify(value)
+  if (typeof value === 'number') return numberText(value)
+  if (value === null || typeof value === 'boolean' || typeof value === 'bigint') return String(value)
+  if (Array.isArray(value)) return `[${value.map(print).join(',')}]`
+  // Not through an object, which would print keys that look like an index first.
+  let text = '{'
+  for (const key of Object.keys(value).sort()) {
+    text += `${text.length > 1 ? ',' : ''}${JSON.stringify(key)}:${print(value[key]!)}`
+  }
+  return `${text}}`
+}

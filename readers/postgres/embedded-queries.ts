@@ -1,0 +1,286 @@
+// Runs a query on the embedded database in pieces: it is a single backend that cannot be interrupted, and publishers wait while it works.
+//
+// A piece is a range of time with a certain number of rows in the index, whatever the filters leave of them. The number follows from how long the
+// database worked for the previous pieces. One piece runs at a time, and queries take turns. The results of the pieces are merged here.
+
+import type { SqlRow } from '../../database/database.ts'
+import { openQueue } from '../../database/mutex.ts'
+import { bucketOrder, charactersOf, groupKey, groupsMax, openGroupLimit } from '../groups.ts'
+import { isFiltered } from '../matching.ts'
+import {
+  type AggregateQuery,
+  type Bucket,
+  type Direction,
+  type Filter,
+  type Grouped,
+  type PageQuery,
+  QueryTooLargeError,
+  type Row,
+  type RowKey,
+} from '../reader.ts'
+import { type Statement, sourceOf } from './conditions.ts'
+import { type BucketColumns, type SeriesColumns, toBucket, toRows } from './rows.ts'
+import { selectCount, selectPage, selectPieceBuckets, selectPieceEnd, selectPieceSeries, selectRows } from './select.ts'
+
+/** @param onTurn called when the statement begins, after those that waited before it */
+export type Run = <Columns extends SqlRow>(statement: Statement, signal: AbortSignal, onTurn?: () => void) => Promise<Columns[]>
+
+/** The queries of a reader, for a format whose table is known. */
+export interface Queries {
+  read(query: PageQuery, table: string | undefined, signal: AbortSignal): Promise<Row[]>
+  count(filter: Filter, table: string | undefined, max: number, signal: AbortSignal): Promise<number>
+  latest(query: PageQuery, table: string | undefined, signal: AbortSignal): Promise<Grouped<Row>>
+  /** @throws DatabaseError 22003 for a sum beyond the range of a double */
+  aggregate(query: AggregateQuery, signal: AbortSignal): Promise<Grouped<Bucket>>
+}
+
+/** The number of rows of a piece. */
+interface ChunkSize {
+  readonly first: number
+  readonly least: number
+  readonly most: number
+}
+
+/** How long the database should work for a piece, with both of its statements; the size of the next piece is chosen accordingly. */
+const pieceMs = 20
+const recordChunks: ChunkSize = { first: 1000, least: 250, most: 10_000 }
+/** For filters of payloads, which may have 256 KiB each. */
+const payloadChunks: ChunkSize = { first: 32, least: 8, most: 250 }
+/** Most bytes of a piece's names and payloads, plus one row. Names have no other limit, and large rows may follow many small ones. */
+const pieceBytesMax = 1024 * 1024
+/** Most records with the same time, which are always in one piece. With more of them, or longer names, they are not grouped. */
+const timestampMax = { rows: 50_000, bytes: 4 * 1024 * 1024 } as const
+/** A page without filters is a single statement up to this many returned rows, which may be large, and this many including skipped ones. */
+const pageRowsMax = { given: 128, all: 2000 } as const
+/** Rows that are looked up by their keys in one statement; they may be large. */
+const lookedUpMax = 32
+
+/** @param rowsMax rows of a piece, and of a single statement */
+export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Queries {
+  const inTurn = openQueue(0)
+  /** For the piece that is running. */
+  let workedMs = 0
+
+  /** Runs a statement of a piece. Waiting time does not count; otherwise pieces would become smaller the more readers there are. */
+  const runPiece: Run = async (statement, signal) => {
+    let begunMs = Number.POSITIVE_INFINITY
+    try {
+      return await run(statement, signal, () => {
+        begunMs = performance.now()
+      })
+    } finally {
+      workedMs += Math.max(0, performance.now() - begunMs)
+    }
+  }
+
+  /**
+   * @param work runs one piece, in the direction; resolves to true if it wants the next
+   * @throws QueryTooLargeError if times are bounded, and too many records have the same one
+   */
+  async function walk(
+    filter: Filter,
+    direction: Direction,
+    table: string | undefined,
+    signal: AbortSignal,
+    work: (piece: Filter) => Promise<boolean>,
+    boundsTimestamps = false,
+  ): Promise<void> {
+    const { unitNs } = sourceOf(table)
+    const size = filter.payload.length > 0 ? payloadChunks : recordChunks
+    let left = filter
+    let rows = Math.min(size.first, rowsMax)
+    for (let isMore = true; isMore; ) {
+      const piece = async (): Promise<boolean> => {
+        workedMs = 0
+        const [end] = await runPiece<{ time: bigint }>(selectPieceEnd(left, direction, table, { rows, bytes: pieceBytesMax }), signal)
+        if (end === undefined) {
+          await work(left)
+          return false
+        }
+        // Rows with the same time are in one piece, so that the next one begins after a time.
+        const endNs = end.time * unitNs
+        if (boundsTimestamps) {
+          const timestamp = { ...left, fromNs: endNs, toNs: endNs + unitNs }
+          const [beyond] = await runPiece<{ time: bigint }>(selectPieceEnd(timestamp, direction, table, timestampMax), signal)
+          if (beyond !== undefined) throw tooMuchAtOnce(endNs)
+        }
+        const wantsMore = await work(direction === 'desc' ? { ...left, fromNs: endNs } : { ...left, toNs: endNs + unitNs })
+        left = direction === 'desc' ? { ...left, toNs: endNs } : { ...left, fromNs: endNs + unitNs }
+        const factor = Math.min(Math.max(pieceMs / workedMs, 0.25), 2)
+        rows = Math.min(Math.max(Math.round(factor * rows), size.least), size.most, rowsMax)
+        return wantsMore
+      }
+      isMore = await inTurn(piece, { signal })
+    }
+  }
+
+  async function found<Item>(statement: Statement, signal: AbortSignal): Promise<Item[]> {
+    const [row] = await runPiece<{ found: string }>(statement, signal)
+    return JSON.parse(row!.found) as Item[]
+  }
+
+  return {
+    async read(query, table, signal) {
+      const { direction, after } = query
+      const readPart = async (ask: Run, part: PageQuery): Promise<Row[]> =>
+        toRows(await ask(selectPage(part, table), signal), table, query.channel)
+      const isShort = query.limit <= pageRowsMax.given && query.offset + query.limit <= Math.min(pageRowsMax.all, rowsMax)
+      if (isShort && !isFiltered(query)) return await readPart(run, query)
+      const rows: Row[] = []
+      let { offset } = query
+      await walk(after === undefined ? query : notBefore(query, after, table), direction, table, signal, async piece => {
+        const ofPiece = { ...query, fromNs: piece.fromNs, toNs: piece.toNs }
+        if (offset > 0) {
+          const [counted] = await runPiece<{ total: bigint }>(selectCount(ofPiece, table, offset), signal)
+          const passed = Number(counted!.total)
+          if (passed <= offset) {
+            offset -= passed
+            return true
+          }
+        }
+        rows.push(...(await readPart(runPiece, { ...ofPiece, offset, limit: query.limit - rows.length })))
+        offset = 0
+        return rows.length < query.limit
+      })
+      return rows
+    },
+
+    async count(filter, table, max, signal) {
+      const countUpTo = async (ask: Run, one: Filter, most: number): Promise<number> =>
+        Number((await ask<{ total: bigint }>(selectCount(one, table, most), signal))[0]!.total)
+      if (!isFiltered(filter) && max <= Math.min(recordChunks.most, rowsMax)) return await countUpTo(run, filter, max)
+      let total = 0
+      await walk(filter, 'desc', table, signal, async piece => {
+        total += await countUpTo(runPiece, piece, max - total)
+        return total <= max
+      })
+      return total
+    },
+
+    async latest(query, table, signal) {
+      const { direction } = query
+      const series = mergeSeries(query, sourceOf(table).unitNs)
+      const add = async (piece: Filter): Promise<boolean> => {
+        series.add(await found<SeriesColumns>(selectPieceSeries(piece, table), signal))
+        return true
+      }
+      await walk(query, 'desc', table, signal, add, table === undefined)
+      const keys = series.page()
+      const rows: Row[] = []
+      const atOnce = Math.min(lookedUpMax, rowsMax)
+      for (let at = 0; at < keys.length; at += atOnce) {
+        const statement = selectRows(query, direction, table, keys.slice(at, at + atOnce))
+        rows.push(...toRows(await inTurn(() => run(statement, signal), { signal }), table, query.channel))
+      }
+      return { groups: rows, total: series.total() }
+    },
+
+    async aggregate(query, signal) {
+      const buckets = mergeBuckets(query)
+      // A mean cannot be computed from the means of pieces.
+      const aggregation = query.aggregation === 'avg' ? 'sum' : query.aggregation
+      const add = async ({ fromNs, toNs }: Filter): Promise<boolean> => {
+        const ofPiece: AggregateQuery = { ...query, aggregation, fromNs, toNs }
+        buckets.add(await found<BucketColumns>(selectPieceBuckets(ofPiece, groupsMax), signal))
+        return true
+      }
+      await walk(query, query.direction, undefined, signal, add, true)
+      return buckets.page()
+    },
+  }
+}
+
+function tooMuchAtOnce(timeNs: bigint): QueryTooLargeError {
+  const { rows, bytes } = timestampMax
+  const time = new Date(Number(timeNs / 1_000_000n)).toISOString()
+  return new QueryTooLargeError(
+    `at least ${rows} records, or records with ${bytes} bytes of names, have the same time, ${time}: narrow the query with publisher, from or to`,
+  )
+}
+
+/** The filter of a query, without times before that of a key. */
+function notBefore(query: PageQuery, { timeNs }: RowKey, table: string | undefined): Filter {
+  const { direction, fromNs, toNs } = query
+  const endNs = timeNs + sourceOf(table).unitNs
+  if (direction === 'desc') return { ...query, toNs: toNs === undefined || endNs < toNs ? endNs : toNs }
+  return { ...query, fromNs: fromNs === undefined || timeNs > fromNs ? timeNs : fromNs }
+}
+
+interface MergedBuckets {
+  /** @param found the buckets of a piece, in their order, with sums for an average; pieces come in the query's direction */
+  add(found: readonly BucketColumns[]): void
+  page(): Grouped<Bucket>
+}
+
+/** Merges the buckets of pieces. */
+export function mergeBuckets({ channel, aggregation, direction, limit, offset }: AggregateQuery): MergedBuckets {
+  const merged = new Map<string, Bucket>()
+  const enter = openGroupLimit('buckets')
+  const isOfLaterPiece = (aggregation === 'last') === (direction === 'asc')
+
+  function valueOf(before: number, found: number): number {
+    if (aggregation === 'min') return Math.min(before, found)
+    if (aggregation === 'max') return Math.max(before, found)
+    if (aggregation === 'first' || aggregation === 'last') return isOfLaterPiece ? found : before
+    return before + found
+  }
+
+  return {
+    add(found) {
+      for (const columns of found) {
+        const bucket = toBucket(columns, channel)
+        const { timeUs, publisher, subtopic, name, unit } = bucket
+        const key = groupKey([timeUs, publisher, subtopic, name, unit ?? null])
+        const before = merged.get(key)
+        if (before === undefined) enter(charactersOf([publisher, subtopic, name, unit ?? '']))
+        merged.set(
+          key,
+          before === undefined ? bucket : { ...before, value: valueOf(before.value, bucket.value), count: before.count + bucket.count },
+        )
+      }
+    },
+    page() {
+      // They are nearly sorted, which makes the sort fast.
+      const groups = [...merged.values()].toSorted(bucketOrder(direction)).slice(offset, offset + limit)
+      const isAverage = aggregation === 'avg'
+      return { groups: isAverage ? groups.map(group => ({ ...group, value: group.value / group.count })) : groups, total: merged.size }
+    },
+  }
+}
+
+interface MergedSeries {
+  /** @param found the series of a piece, newest first; pieces come newest first */
+  add(found: readonly SeriesColumns[]): void
+  /** The keys of the rows on the page. */
+  page(): RowKey[]
+  total(): number
+}
+
+/** @param unitNs unit of the times in `found`, in nanoseconds */
+export function mergeSeries({ direction, after, offset, limit }: PageQuery, unitNs: bigint): MergedSeries {
+  const newest = new Map<string, RowKey>()
+  const enter = openGroupLimit('series')
+  return {
+    add(found) {
+      for (const { series, time, position, index } of found) {
+        const key = groupKey(series)
+        if (newest.has(key)) continue
+        enter(charactersOf(series))
+        newest.set(key, { timeNs: BigInt(time) * unitNs, position: BigInt(position), index })
+      }
+    },
+    page() {
+      const keys = [...newest.values()]
+      if (direction === 'asc') keys.reverse()
+      const isBehind = (key: RowKey): boolean => (direction === 'desc' ? isNewer(after!, key) : isNewer(key, after!))
+      const first = after === undefined ? 0 : keys.findIndex(isBehind)
+      return first < 0 ? [] : keys.slice(first + offset, first + offset + limit)
+    },
+    total: () => newest.size,
+  }
+}
+
+function isNewer(one: RowKey, other: RowKey): boolean {
+  if (one.timeNs !== other.timeNs) return one.timeNs > other.timeNs
+  return one.position === other.position ? one.index > other.index : one.position > other.position
+}

@@ -1,0 +1,126 @@
+// The role `api`: the control plane on a PostgreSQL server, with a public port for users and an internal one for other processes.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { type Logger, openLogger } from '../../config/logger.ts'
+import { named } from '../../config/options/variable.ts'
+import { factOf, openOutages } from '../../config/outage.ts'
+import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
+import { parseMasterKeys } from '../../config/secrets.ts'
+import { changesChannel } from '../../control-plane/changes.ts'
+import { type ControlPlane, ControlPlaneStartError, prepareControlPlane, type UnstartedControlPlane } from '../../control-plane/index.ts'
+import { openFeed } from '../../control-plane/internal/feed.ts'
+import { internalRoutes } from '../../control-plane/internal/routes.ts'
+import type { AdminOptions } from '../../control-plane/options.ts'
+import { DatabaseError } from '../../database/database.ts'
+import { openNotifications } from '../../database/notifications.ts'
+import { refusalSentence } from '../../database/refusal.ts'
+import { openServer } from '../../database/server.ts'
+import { HttpError } from '../../http/errors.ts'
+import { openRoleListeners } from '../../http/role-listeners.ts'
+import { readServerTls } from '../../http/tls-files.ts'
+import type { ApiOptions } from './options.ts'
+
+const applicationName = 'sluice-api'
+/** Statements of the control plane are far faster; a slower one would block a connection that others wait for. */
+const statementMsMax = 30_000
+/** Part of the five seconds that a stop may take. */
+const databaseCloseMsMax = 500
+
+const databaseUser = {
+  option: named('database.url'),
+  schemaRights: 'USAGE, CREATE',
+  tableRights: (table: string) => `SELECT, INSERT, UPDATE, DELETE ON ${table}`,
+} as const
+
+/**
+ * Starts the control plane, prints its addresses, and resolves when it has stopped after a signal. If its database is away it starts
+ * anyway, and becomes ready when the database is back.
+ *
+ * @throws ListenError, SecretError, ControlPlaneStartError, NewerSchemaError: errors that an operator can fix, with a message that says how
+ */
+export async function api(options: ApiOptions, version: string): Promise<void> {
+  const logger = openLogger(options.logging)
+  await runProcess(logger, scope => serve(options, version, logger, scope))
+}
+
+async function serve(options: ApiOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const outages = openOutages(logger, registry, 'api', { database: 'PostgreSQL' })
+  for (const warning of options.provisioning.warnings) logger.warn(warning)
+  const tls = await readServerTls('internal', options.internal)
+  const { url: databaseUrl, connectionsMax } = options.database
+  const database = await openServer({
+    url: databaseUrl,
+    applicationName,
+    connectionsMax,
+    statementTimeoutMs: statementMsMax,
+    prepares: true,
+    // The feed's own connection reports the outage.
+    onConnectionLost: error => logger.debug({ reason: factOf(error) }, 'lost an idle connection to the database'),
+  })
+  // No request is waiting any more, and an unresponsive database would delay the stop.
+  closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
+  const masterKeys = parseMasterKeys(options.masterKey, 'SVC_MASTER_KEY')
+  const controlPlane = prepareControlPlane({ database, masterKeys, options, logger, registry })
+  closeLater(() => controlPlane.close())
+  const feed = openFeed({
+    openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: changesChannel }, listener),
+    outage: outages.report('database'),
+    logger,
+  })
+  closeLater(() => feed.close())
+
+  const listeners = await openRoleListeners(
+    {
+      logger,
+      version,
+      http: options.http,
+      compatibility: options.compatibility,
+      routes: controlPlane.routes,
+      internal: {
+        address: options.internal.listen,
+        tls,
+        routes: internalRoutes({ access: controlPlane.access, feed, token: options.internal.token }),
+      },
+      registry,
+      checks: {
+        database: () => controlPlane.check(),
+        changes: () => feed.check(),
+        ...(controlPlane.checkPolicies === undefined ? {} : { policies: controlPlane.checkPolicies }),
+      },
+    },
+    closeLater,
+  )
+  await openWhenThere({
+    open: () => start(controlPlane, options, logger),
+    isAway: error => error instanceof DatabaseError || (error instanceof HttpError && error.code === 'unavailable'),
+    outage: outages.report('database'),
+    signal,
+  })
+  if (signal.aborted) return
+  listeners.ready()
+  await aborted(signal)
+}
+
+/** @throws ControlPlaneStartError for an error that waiting cannot fix: a wrong password, a missing database */
+async function start(controlPlane: UnstartedControlPlane, { admin, database: { url } }: ApiOptions, logger: Logger): Promise<void> {
+  try {
+    await controlPlane.start()
+    await makeAdministrator(controlPlane, admin, logger)
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || error.transient) throw error
+    throw new ControlPlaneStartError(refusalSentence(error, { ...databaseUser, url }), { cause: error })
+  }
+}
+
+/** Registers the administrator from the options. Without a password it creates none: an api has no folder in which to store a generated one. */
+async function makeAdministrator(controlPlane: ControlPlane, { email, password }: AdminOptions, logger: Logger): Promise<void> {
+  if (password !== undefined) {
+    const outcome = await controlPlane.ensureAdministrator({ email, password })
+    if (outcome === 'created') logger.info('created the administrator')
+  } else if (!(await controlPlane.hasAdministrator())) {
+    logger.warn('there is no administrator: set SVC_ADMIN_EMAIL and SVC_ADMIN_PASSWORD, and restart')
+  }
+}

@@ -1,0 +1,140 @@
+// The role `reader`: serves the messages of one store over HTTP, and asks the control plane in another process who may read them.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Type } from 'typebox'
+import { type Logger, openLogger } from '../../config/logger.ts'
+import { listOptions } from '../../config/options/schema.ts'
+import { openOutages, watchDependency } from '../../config/outage.ts'
+import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
+import { openRoleListeners } from '../../http/role-listeners.ts'
+import { SystemicError } from '../../pipeline/systemic-error.ts'
+import { recordKeysOf } from '../../readers/answers/record-keys.ts'
+import { openCursors } from '../../readers/cursor.ts'
+import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
+import { readerRoutes } from '../../readers/routes.ts'
+import { SinkError } from '../../sinks/sink-error.ts'
+import { openRoleAccess } from '../remote-access.ts'
+import { type StoreOptions, storeOptions } from '../stores/options.ts'
+import { databaseNames, type StoreKind } from '../stores/store.ts'
+import { cursorKeyOf } from './cursor-key.ts'
+import { openReaderLive } from './live.ts'
+import { openReaderMetrics } from './metrics.ts'
+import type { ReaderRoleOptions } from './options.ts'
+
+/** Part of the five seconds that a stop may take. */
+const storeCloseMsMax = 500
+/** JavaScript errors that indicate a bug, which no option can fix. */
+const defects = [TypeError, RangeError, ReferenceError, SyntaxError]
+
+/**
+ * Starts a reader, prints its addresses, and resolves when it has stopped after a signal and every running request was answered or
+ * aborted. It starts even if its store or the control plane is away; until both were reached once it is not ready and answers 503.
+ *
+ * @throws ListenError, SecretError, SystemicError, ControlPlaneRefusalError: errors that an operator can fix, with a message that says how
+ */
+export async function reader(kind: StoreKind, options: ReaderRoleOptions, version: string): Promise<void> {
+  const logger = openLogger(options.logging)
+  await runProcess(logger, scope => serve(kind, options, version, logger, scope))
+}
+
+async function serve(
+  kind: StoreKind,
+  options: ReaderRoleOptions,
+  version: string,
+  logger: Logger,
+  { signal, closeLater }: ProcessScope,
+): Promise<void> {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const outages = openOutages(logger, registry, 'reader', {
+    store: databaseNames[kind.name],
+    control_plane: 'the control plane',
+    log: 'Kafka',
+  })
+  const control = await openRoleAccess(options.control, outages.report('control_plane'), closeLater)
+  const { access } = control
+  const store = await kind.openReader(options.store)
+  // No request is waiting any more, and an unresponsive store would delay the stop.
+  closeLater(() => Promise.race([store.close(), wait(storeCloseMsMax)]))
+  const { key, isShared } = cursorKeyOf({ cursorKey: options.reader.cursorKey, token: options.control.token })
+  if (!isShared) {
+    logger.warn(
+      'cursors and event ids of live streams are valid in this process only: other readers, and this one after a restart, reject them with 400; give every reader the same SVC_CONTROL_TOKEN or SVC_READER_CURSOR_KEY',
+    )
+  }
+  const metrics = openReaderMetrics(registry)
+  const live = openReaderLive(options, { access, key, metrics: metrics.live, outage: outages.report('log'), logger })
+  closeLater(() => live.close())
+
+  const listeners = await openRoleListeners(
+    {
+      logger,
+      version,
+      http: options.http,
+      compatibility: options.compatibility,
+      routes: async app => {
+        await app.register(async watched => {
+          metrics.watch(watched)
+          await watched.register(
+            readerRoutes({
+              reader: metrics.timed(store),
+              access,
+              cursors: openCursors(key),
+              options: options.reader,
+              keys: recordKeysOf(options.compatibility),
+            }),
+          )
+        })
+        await app.register(async watched => {
+          metrics.watchStreams(watched)
+          await watched.register(live.routes)
+        })
+      },
+      internal: { address: options.internal.listen },
+      registry,
+      checks: {
+        store: () => store.check(),
+        'control-plane': () => control.check(),
+        ...(live.check === undefined ? {} : { log: live.check }),
+      },
+      isServing: () => control.isAccepted(),
+    },
+    closeLater,
+  )
+  const optionNames = optionNamesOf(await storeOptions(kind.name), options.store)
+  const storeAnswered = openWhenThere({
+    open: () => askFirst(store, optionNames),
+    isAway,
+    outage: outages.report('store'),
+    signal,
+  })
+  await Promise.all([storeAnswered, control.reachFirst(signal)])
+  if (signal.aborted) return
+  listeners.ready()
+  void watchDependency(() => store.check(), outages.report('store'), signal)
+  await aborted(signal)
+}
+
+/** @throws SystemicError for an error that waiting cannot fix: a wrong password, a missing database */
+async function askFirst(store: Reader, optionNames: string): Promise<void> {
+  try {
+    await store.check()
+  } catch (error) {
+    if (isAway(error) || error instanceof SinkError || defects.some(kind => error instanceof kind)) throw error
+    throw new SystemicError(`the store rejects this reader: ${(error as Error).message}: check ${optionNames}`, { cause: error })
+  }
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof StoreUnavailableError || error instanceof QueryTooLargeError
+}
+
+/** The options for the store's address and credentials: `store.url (SVC_RELATIONAL_URL)`. */
+function optionNamesOf(kind: StoreOptions, options: unknown): string {
+  const names = new Set(['store.url', ...Object.keys(kind.secrets(options))])
+  return listOptions(Type.Object({ store: kind.reader }))
+    .filter(({ name }) => names.has(name))
+    .map(({ name, variable }) => `${name} (${variable})`)
+    .join(' and ')
+}

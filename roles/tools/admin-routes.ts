@@ -1,0 +1,78 @@
+// Routes of `./sluice up` for dead letters, replays and audits: the code of the tools, on the process's open logs and database.
+
+import type { Logger } from '../../config/logger.ts'
+import { type Database, DatabaseError } from '../../database/database.ts'
+import type { HttpServer } from '../../http/server.ts'
+import { auditRoutes } from '../../pipeline/audit/routes.ts'
+import { trace } from '../../pipeline/audit/trace.ts'
+import { verify } from '../../pipeline/audit/verify.ts'
+import { openDeadLetterQueue } from '../../pipeline/dead-letters/queue.ts'
+import { replay } from '../../pipeline/dead-letters/replay.ts'
+import { openReplayJob } from '../../pipeline/dead-letters/replay-job.ts'
+import { deadLetterRoutes } from '../../pipeline/dead-letters/routes.ts'
+import type { EmbeddedLog } from '../../pipeline/embedded-log/log.ts'
+import { openEmbeddedTopicReader } from '../../pipeline/embedded-log/topic-reader.ts'
+import { openDecoder } from '../../pipeline/writer/decode.ts'
+import { subjectFilter } from '../../pipeline/writer/subject-filter.ts'
+import type { Writer, WriterParts } from '../../pipeline/writer/writer.ts'
+import { openAudit } from '../../sinks/postgres/audit.ts'
+import type { SinkOptions } from '../../sinks/postgres/options.ts'
+import { openReplaySink } from '../../sinks/postgres/sink.ts'
+
+export interface AdministrationParts {
+  readonly log: EmbeddedLog
+  readonly deadLetters: EmbeddedLog
+  readonly database: Database
+  readonly writer: Writer
+  /** The writer's name. */
+  readonly writerName: string
+  readonly transformer: WriterParts<unknown>['transformer']
+  readonly options: Pick<WriterParts<unknown>['options'], 'message' | 'subscriber'> & { readonly store: SinkOptions }
+  readonly isAdministrator: (token: string) => Promise<boolean | undefined>
+  readonly logger: Logger
+}
+
+export interface AdministrationRoutes {
+  /** The routes that `./sluice dlq | verify | trace --url` calls. */
+  readonly routes: (app: HttpServer) => Promise<void>
+  /** Aborts a running replay; the next one resumes it. */
+  close(): Promise<void>
+}
+
+export function openAdministration(parts: AdministrationParts): AdministrationRoutes {
+  const { log, database, writer, writerName, transformer, options, isAdministrator, logger } = parts
+  const reader = openEmbeddedTopicReader(log, 'dead-letter')
+  const deadLettersReader = openEmbeddedTopicReader(parts.deadLetters)
+  const deadLetters = openDeadLetterQueue({ reader: deadLettersReader, log: parts.deadLetters })
+  const audit = openAudit(database)
+  const decoder = openDecoder({ transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message })
+  const replayParts = {
+    reader: deadLettersReader,
+    log: parts.deadLetters,
+    decoder,
+    audit,
+    sinkOf: (logNumber: number) => openReplaySink({ database, options: options.store, writer: writerName, logNumber }),
+    topic: log.name,
+    writer: writerName,
+  }
+  const job = openReplayJob((filter, replayOptions) => replay(replayParts, filter, replayOptions), logger)
+  const administration = { isAdministrator, isStoreAway: (error: unknown) => error instanceof DatabaseError && error.transient }
+  const trouble = (): string | undefined =>
+    writer.state() === 'running' ? undefined : (writer.failure()?.message ?? `the writer is ${writer.state()}`)
+
+  return {
+    async routes(app) {
+      await app.register(deadLetterRoutes(deadLetters, job, administration))
+      await app.register(
+        auditRoutes(
+          {
+            verify: () => verify({ reader, audit, writer: writerName, decoder, deadLettersOf: async () => deadLettersReader }),
+            trace: id => trace({ id, reader, audit, writer: writerName, decoder, deadLettersOf: async () => deadLetters, trouble }),
+          },
+          administration,
+        ),
+      )
+    },
+    close: () => job.close(),
+  }
+}

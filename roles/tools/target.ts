@@ -1,0 +1,311 @@
+// The target of the tools: the topics and the store of one writer, opened with the writer's own options, or a running `./sluice up` over HTTP.
+
+import { type Command, Option } from 'commander'
+import { type TObject, Type } from 'typebox'
+import { ToolError } from '../../bin/streams.ts'
+import { type Logger, openLogger } from '../../config/logger.ts'
+import { loadOptions, type OptionSources, OptionsError } from '../../config/options/options.ts'
+import type { CommittedOf } from '../../pipeline/audit/verify.ts'
+import { hasUnnamedDeadLetters } from '../../pipeline/dead-letters/filter.ts'
+import { type DeadLetterQueue, openDeadLetterQueue } from '../../pipeline/dead-letters/queue.ts'
+import { type Replay, replay } from '../../pipeline/dead-letters/replay.ts'
+import { queueOfSeveral, replayOfSeveral } from '../../pipeline/dead-letters/several.ts'
+import { deadLettersTopicConfig } from '../../pipeline/dead-letters/topic-config.ts'
+import { type KafkaConnection, kafkaConnection, openAdmin } from '../../pipeline/kafka/connection.ts'
+import { systemicFault } from '../../pipeline/kafka/failure.ts'
+import { openKafkaLog } from '../../pipeline/kafka/log.ts'
+import { deadLettersReader, messagesReader } from '../../pipeline/kafka/messages.ts'
+import { kafkaFaults } from '../../pipeline/kafka/options.ts'
+import { wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
+import { openKafkaTopicReader } from '../../pipeline/kafka/topic-reader.ts'
+import { describeTopic, readCommitted, topicNames } from '../../pipeline/kafka/topics.ts'
+import type { Log, PartitionOffsets } from '../../pipeline/log.ts'
+import type { TopicReader } from '../../pipeline/topic-reader.ts'
+import { deadLettersTopic } from '../../pipeline/writer/dead-letters.ts'
+import { type Decoder, openDecoder } from '../../pipeline/writer/decode.ts'
+import { subjectFilter } from '../../pipeline/writer/subject-filter.ts'
+import type { StoreAudit } from '../../sinks/audit.ts'
+import { logToFree } from '../../sinks/logs.ts'
+import { flattening } from '../../transformers/flattening.ts'
+import { configuredTransformer } from '../../transformers/select.ts'
+import { storeKind } from '../stores/index.ts'
+import { storeOptions } from '../stores/options.ts'
+import { configPathVariable, type StoreName, storeNamesText, storeOf } from '../stores/store.ts'
+import { type WriterOptions, writerOptionsOf } from '../writer/options.ts'
+import { storeFailure } from './failure.ts'
+
+/** Reads the environment and a file, with the variables of all roles known. */
+export type Sources = (
+  schema: TObject,
+  file: string | undefined,
+  overrides: OptionSources['overrides'],
+  fileVariable: string,
+) => Promise<OptionSources>
+
+export interface TargetFlags {
+  readonly config?: string
+  readonly writer?: string
+  readonly url?: string
+  readonly token?: string
+}
+
+export interface Target {
+  /** The names of the topics of messages. */
+  topics(): Promise<readonly string[]>
+  openTopic(name: string): Promise<TopicReader>
+  /**
+   * Opens the dead-letter topic of a topic and the writer that owns the store; undefined if there is no such topic.
+   *
+   * @throws ToolError if another writer was named on the command line
+   */
+  openDeadLettersTopic(topic: string, owner: string): Promise<TopicReader | undefined>
+  /** Those of all topics. @throws ToolError if there is no dead-letter topic */
+  openDeadLetters(): Promise<DeadLetterQueue>
+  /** Of all topics. @throws ToolError if there is no dead-letter topic, or no store is given */
+  openReplay(): Promise<Replay>
+  /** @throws ToolError if no store is given */
+  openAudit(): Promise<StoreAudit>
+  decoder(): Decoder
+  /** The writer's name, by the command line or its options. */
+  readonly writer: string
+  /**
+   * Frees the number of a log in the store.
+   *
+   * @throws SinkError that says why it cannot be freed, ToolError if dead letters of an earlier release could be taken for those of another log
+   */
+  freeLog(number: number): Promise<void>
+  /** For a store that stores no positions. */
+  readonly committed?: CommittedOf
+  /** Closes everything that was opened. */
+  close(): Promise<void>
+}
+
+/** The options that every tool has. */
+export function addTargetOptions(command: Command): Command {
+  return command
+    .option('--writer <name>', "the writer's name (default: the owner of the store; for dlq log.group, or the default name for the store)")
+    .option('--config <file>', "the writer's TOML file (default: the path in SVC_<STORE>_WRITER_CONFIG_PATH)")
+    .option('--url <url>', 'address of a running `./sluice up`, instead of Kafka and a store: http://127.0.0.1:8080')
+    .addOption(new Option('--token <token>', 'token of an administrator, for --url').env('SVC_TOKEN'))
+}
+
+function sayStoreFailure(error: unknown): never {
+  throw storeFailure(error)
+}
+
+/** The audit with readable errors. */
+function withReadableErrors(audit: StoreAudit): StoreAudit {
+  const say = sayStoreFailure
+  return {
+    logs: () => audit.logs().catch(say),
+    hasRows: log => audit.hasRows(log).catch(say),
+    rowsOf: (log, partition, offset, where) => audit.rowsOf(log, partition, offset, where).catch(say),
+    ...(audit.statementOf === undefined ? {} : { statementOf: (...of) => audit.statementOf?.(...of) }),
+    async *messages(log, partition, from, to, after) {
+      try {
+        yield* audit.messages(log, partition, from, to, after)
+      } catch (error) {
+        say(error)
+      }
+    },
+  }
+}
+
+/** @throws ToolError for an unknown name */
+export function storeNamed(name: string): StoreName {
+  const store = storeOf(name)
+  if (store === undefined) throw new ToolError(`unknown store ${JSON.stringify(name)}: the stores are ${storeNamesText}`)
+  return store
+}
+
+/**
+ * The options of the writer of a store, from its file and the environment; the store itself may be missing.
+ *
+ * @throws OptionsError with every fault
+ */
+export async function loadTargetOptions(store: StoreName, file: string | undefined, sources: Sources): Promise<WriterOptions> {
+  const known = await storeOptions(store)
+  const { properties } = writerOptionsOf(known)
+  const targetOptions: TObject = Type.Object({ ...properties, store: Type.Optional(properties['store']!) })
+  const options = loadOptions(targetOptions, await sources(targetOptions, file, {}, configPathVariable('writer', store))) as WriterOptions
+  const faults = [...kafkaFaults(options.log, options.env), ...(options.store === undefined ? [] : known.faults(options.store))]
+  if (faults.length > 0) throw new OptionsError(faults)
+  return options
+}
+
+/**
+ * @throws OptionsError with every fault
+ * @throws SecretError for an unusable certificate
+ */
+export async function openTarget(store: StoreName, flags: TargetFlags, sources: Sources): Promise<Target> {
+  const kind = await storeKind(store)
+  const options = await loadTargetOptions(store, flags.config, sources)
+  const { skipBatch } = options.log
+  const { fetchBytes } = options.consumer
+  const logger: Logger = openLogger({ ...options.logging, level: 'error' })
+  const connection: KafkaConnection = await kafkaConnection(options.log)
+  const cleanup: (() => Promise<void>)[] = []
+  const kept = <Part extends { close(): Promise<void> }>(part: Part): Part => {
+    cleanup.push(() => part.close())
+    return part
+  }
+
+  const openReader = async (name: string): Promise<TopicReader> =>
+    kept(await openKafkaTopicReader({ connection, topic: name, fetchBytes, skipBatch }))
+  const openLog = async (name: string, config: Record<string, string>): Promise<Log> =>
+    kept(await openKafkaLog({ ...options.log, topic: name, partitions: 1 }, logger, config))
+
+  /** Undefined if there is no such topic. */
+  async function topicIdOf(name: string): Promise<string | undefined> {
+    const admin = await openAdmin(connection)
+    try {
+      return (await describeTopic(admin, name))?.id
+    } finally {
+      await admin.close()
+    }
+  }
+
+  /** Whether no process of the writer is in its consumer group. */
+  async function isWithoutMembers(group: string): Promise<boolean> {
+    const admin = await openAdmin(connection)
+    try {
+      const groups = await admin.describeGroups({ groups: [group] })
+      return (groups.get(group)?.members.size ?? 0) === 0
+    } catch (error) {
+      throw systemicFault(error, `the consumer group ${group} cannot be described`) ?? error
+    } finally {
+      await admin.close()
+    }
+  }
+
+  async function openIfThere(name: string): Promise<TopicReader | undefined> {
+    return (await topicIdOf(name)) === undefined ? undefined : openReader(name)
+  }
+
+  async function committedOf(group: string, { name, partitions }: Pick<TopicReader, 'name' | 'partitions'>): Promise<PartitionOffsets> {
+    const admin = await openAdmin(connection)
+    try {
+      return await readCommitted(admin, group, name, [...Array(partitions).keys()])
+    } finally {
+      await admin.close()
+    }
+  }
+
+  const writer = flags.writer ?? options.log.group ?? store
+
+  const topics = (): Promise<readonly string[]> => topicNames(connection, wantedTopics(options.log))
+
+  /** The dead-letter topics that exist, with their topics of messages. */
+  async function deadLettersParts(): Promise<{ topic: string; reader: TopicReader; log: Log }[]> {
+    const parts: { topic: string; reader: TopicReader; log: Log }[] = []
+    const names = (await topics()).map(topic => ({ topic, name: deadLettersTopic(topic, writer) }))
+    for (const { topic, name } of names) {
+      const reader = await openIfThere(name)
+      if (reader !== undefined)
+        parts.push({ topic, reader, log: await openLog(name, deadLettersTopicConfig(options.message.payloadBytes)) })
+    }
+    if (parts.length === 0) {
+      throw new ToolError(
+        `the topic ${names[0]!.name} does not exist: no writer of this name has run; set another with --writer, its store with --store, or check SVC_LOG_TOPIC`,
+      )
+    }
+    return parts
+  }
+
+  function checkStoreGiven(): void {
+    if (options.store !== undefined) return
+    throw new ToolError(
+      `the address of the ${store} store is missing: set SVC_${store.toUpperCase()}_URL, give the writer's file with --config, or choose another kind of store`,
+    )
+  }
+
+  function decoder(): Decoder {
+    const transformer = configuredTransformer(options)
+    return openDecoder({
+      transformer: kind.takesFlat ? flattening(transformer) : transformer,
+      subscribed: subjectFilter(options.subscriber.subjects),
+      message: options.message,
+    })
+  }
+
+  /** Checks the writer's name against the store's owner: with the letters of another writer, missing rows could look dead-lettered. */
+  function checkOwner(owner: string): void {
+    if (flags.writer === undefined || flags.writer === owner) return
+    throw new ToolError(`the store belongs to writer ${owner}: use --writer ${owner}, or omit it`)
+  }
+
+  return {
+    topics,
+    openTopic: async name => messagesReader(await openReader(name), options, logger),
+
+    async openDeadLettersTopic(topic, owner) {
+      checkOwner(owner)
+      return openIfThere(deadLettersTopic(topic, owner))
+    },
+
+    async openDeadLetters() {
+      const parts = await deadLettersParts()
+      return queueOfSeveral(
+        parts.map(({ topic, reader, log }) =>
+          openDeadLetterQueue({ reader: deadLettersReader(reader, topic, options, logger, 'listed'), log }),
+        ),
+      )
+    },
+
+    async openReplay() {
+      checkStoreGiven()
+      const parts = await deadLettersParts()
+      const { audit, openSink } = kept(await kind.openReplays(options.store, writer))
+      return replayOfSeveral(
+        parts.map(
+          ({ topic, reader, log }): Replay =>
+            (filter, replayOptions) =>
+              replay(
+                {
+                  reader: deadLettersReader(reader, topic, options, logger, 'replayed'),
+                  log,
+                  decoder: decoder(),
+                  audit: withReadableErrors(audit),
+                  sinkOf: number => openSink(number).catch(sayStoreFailure),
+                  topic,
+                  writer,
+                },
+                filter,
+                replayOptions,
+              ),
+        ),
+      )
+    },
+
+    async openAudit() {
+      checkStoreGiven()
+      return withReadableErrors(kept(await kind.openAudit(options.store)))
+    },
+
+    async freeLog(number) {
+      checkStoreGiven()
+      const audit = withReadableErrors(kept(await kind.openAudit(options.store)))
+      const logs = await audit.logs()
+      const known = logs.find(log => log.number === number)
+      const isIdle = known !== undefined && (await isWithoutMembers(known.writer))
+      const log = logToFree(logs, number, isIdle)
+      const name = deadLettersTopic(log.name, log.writer)
+      const deadLetters = await openIfThere(name)
+      if (deadLetters !== undefined && (await hasUnnamedDeadLetters(deadLetters, number))) {
+        throw new ToolError(
+          `the topic ${name} has dead letters of log ${number} from an earlier release, which do not name their topic: a replay would store them under the log that gets the number. Replay or drop them with that writer, and delete the topic; the writer creates it again`,
+        )
+      }
+      await kind.freeLog(options.store, number, isIdle).catch(sayStoreFailure)
+    },
+
+    decoder,
+    writer,
+
+    ...(kind.keepsPositions ? {} : { committed: committedOf }),
+
+    async close() {
+      for (const closing of cleanup.toReversed()) await closing()
+    },
+  }
+}

@@ -1,0 +1,260 @@
+// What the store keeps besides its rows: the number of each log, and the table of each JSON format, which is created when it is first needed, up to a limit.
+//
+// Devices name formats, so a name may be hostile: one device must not be able to create tables without limit. Tables are created in transactions of
+// their own, by one writer at a time in the whole store, and used only after the commit.
+
+import { createHash } from 'node:crypto'
+import type { Database, Queries, Transaction } from '../../database/database.ts'
+import { senmlFormat } from '../../transformers/record-batch.ts'
+import { type AddFormats, admitFormats, type FormatRefusal, type Formats, physicalName as nameBy, type WantedFormat } from '../formats.ts'
+import { chooseLog, currentFirst, type LogIdentity, type LogRegistry, logToFree, type RegisteredLog, rowsLeft } from '../logs.ts'
+import { rejectFormats } from '../rejections.ts'
+import { limits, packedPosition } from '../sink.ts'
+import { documentColumns, type EncodedBatch, recordColumns } from './encode.ts'
+import { denied, isAnswer } from './errors.ts'
+import type { SinkOptions } from './options.ts'
+import { publisherKey } from './schema.ts'
+
+/** A transaction holds about five locks for each table that it creates, and the server's lock table is bounded. */
+const createdAtOnceMax = 50
+
+/** Finds the tables of formats, and creates those that are missing. */
+export function formatAdder(database: Database, options: SinkOptions): AddFormats {
+  return async (unknown, abort) => {
+    const refused = new Map<string, FormatRefusal>()
+    for (const { format } of unknown) if (!isText(format)) refused.set(format, unwritable)
+    const writable = unknown.filter(({ format }) => !refused.has(format))
+    const found = new Set(writable.length === 0 ? [] : await database.transaction(transaction => findTables(transaction, writable), abort))
+    const missing = writable.filter(({ format }) => !found.has(format))
+    for (let start = 0; start < missing.length; start += createdAtOnceMax) {
+      const some = missing.slice(start, start + createdAtOnceMax)
+      const created = await database.transaction(transaction => createTables(transaction, some, options), abort).catch(refusedAll(some))
+      for (const [format, refusal] of created) refused.set(format, refusal)
+    }
+    return refused
+  }
+}
+
+/** The quoted name of a format's table. */
+export function tableOf(format: string): string {
+  return quoted(physicalName(format))
+}
+
+/** The table and columns that rows of a format are copied to; undefined if the format has no table: all its messages are then rejected. */
+export function targetOf(format: string, refused: { has(format: string): boolean }): string | undefined {
+  if (format === senmlFormat) return `public.messages ${recordColumns}`
+  return refused.has(format) ? undefined : `${tableOf(format)} ${documentColumns}`
+}
+
+/** Creates the tables of the batch's formats, and rejects messages whose format gets none. */
+export async function refuseFormats(
+  formats: Formats,
+  encoded: EncodedBatch,
+  abort: AbortSignal,
+): Promise<ReadonlyMap<string, FormatRefusal>> {
+  const tables = encoded.tables.filter(({ format }) => format !== senmlFormat)
+  const refused = await formats.resolve(tables, abort)
+  rejectFormats(
+    encoded,
+    tables.map(({ format, unitMessage }) => ({ format, messages: unitMessage })),
+    refused,
+  )
+  return refused
+}
+
+/** PostgreSQL's text holds neither NUL nor half a surrogate pair. */
+function isText(format: string): boolean {
+  return !format.includes('\0') && format.isWellFormed()
+}
+
+const unwritable: FormatRefusal = {
+  rule: 'store-refused',
+  reason: 'the format holds a NUL or half a surrogate pair, which PostgreSQL cannot store',
+  hint: 'use letters, digits, "-" and "_" in the last part of the subtopic',
+}
+
+/**
+ * If the role may not create tables, messages of new formats are rejected and the writer goes on: devices name formats, and one device must not keep
+ * the messages of others from being stored. A replay stores the rejected ones once an operator has granted the permission.
+ */
+function refusedAll(wanted: readonly WantedFormat[]): (error: unknown) => ReadonlyMap<string, FormatRefusal> {
+  return error => {
+    if (!isAnswer(error, denied)) throw error
+    const refusal: FormatRefusal = {
+      rule: 'format-not-allowed',
+      reason: `the format has no table, and the writer's role may not create one (SQLSTATE ${error.sqlState}): ${error.message}`,
+      hint: 'grant CREATE on the schema "formats" to the role of the writer, then replay the message',
+    }
+    return new Map(wanted.map(({ format }) => [format, refusal]))
+  }
+}
+
+/** The formats that are registered and whose table exists. */
+async function findTables(queries: Queries, wanted: readonly WantedFormat[]): Promise<string[]> {
+  const rows = await queries.query<{ format: string }>(
+    `SELECT format FROM sluice.formats
+     WHERE format = ANY ($1::text[]) AND to_regclass(format('formats.%I', table_name)) IS NOT NULL`,
+    [wanted.map(({ format }) => format)],
+  )
+  return rows.map(({ format }) => format)
+}
+
+async function createTables(
+  transaction: Transaction,
+  wanted: readonly WantedFormat[],
+  options: SinkOptions,
+): Promise<ReadonlyMap<string, FormatRefusal>> {
+  await transaction.query(`SELECT set_config('lock_timeout', $1, true)`, [String(options.lockTimeoutMs)])
+  await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.formats', 0))`)
+  const registered = await transaction.query<{ format: string; channel: string }>('SELECT format, channel FROM sluice.formats')
+  // A channel with a NUL, which PostgreSQL's text cannot hold, adds no format: its messages are refused.
+  const writable = wanted.map(({ format, channels }) => ({ format, channels: new Set([...channels].filter(one => !one.includes('\0'))) }))
+  const { added, refused } = admitFormats(registered, writable, options)
+  // The table of a registered format is created again if it was dropped.
+  const statements = wanted.filter(({ format }) => !refused.has(format)).map(({ format }) => tableStatements(physicalName(format)))
+  if (statements.length > 0) await transaction.execute(statements.join(''))
+  if (added.length > 0) {
+    await transaction.query(
+      'INSERT INTO sluice.formats (format, table_name, channel) SELECT * FROM unnest($1::text[], $2::text[], $3::text[])',
+      [added.map(({ format }) => format), added.map(({ format }) => physicalName(format)), added.map(({ channel }) => channel)],
+    )
+  }
+  return refused
+}
+
+/**
+ * Creates what is missing of a format's table. People read `time`; readers and the index go by `created`. PostgreSQL generates no column from a
+ * timestamptz and an interval, whose sum may depend on the time zone of the session, so the sum is that of a timestamp in UTC.
+ */
+export function tableStatements(table: string): string {
+  return `
+    CREATE TABLE IF NOT EXISTS ${quoted(table)} (
+      created bigint NOT NULL, channel text NOT NULL, subtopic text NOT NULL, publisher text NOT NULL, protocol text NOT NULL,
+      payload jsonb NOT NULL, position bigint NOT NULL, index integer NOT NULL,
+      time timestamptz GENERATED ALWAYS AS ((timestamp 'epoch' + created / 1000 * interval '1 microsecond') AT TIME ZONE 'UTC') STORED
+    );
+    CREATE INDEX IF NOT EXISTS "$${table}" ON ${quoted(table)} (channel, created DESC);
+    CREATE INDEX IF NOT EXISTS "${publisherIndexName(table)}" ON ${quoted(table)} (${publisherKey()}, created DESC);`
+}
+
+/** A table's name may have 62 of the 63 bytes of a name, and `$` and the table's name is already the other index. */
+function publisherIndexName(table: string): string {
+  return `$$publisher$${createHash('sha256').update(table).digest('hex').slice(0, 32)}`
+}
+
+/** Names from physicalName contain no quote. */
+function quoted(table: string): string {
+  return `formats."${table}"`
+}
+
+type LogRow = Record<string, string | number | bigint | null> & { content_types: string | null; accepted_us: bigint } & Readonly<
+    Record<'name' | 'id' | 'writer', string>
+  > & { number: number }
+
+/** All logs; of those with the same name and writer, the one that is written from now comes first. */
+export async function readLogs(queries: Queries): Promise<RegisteredLog[]> {
+  const rows = await queries.query<LogRow>(
+    `SELECT number, name, id, writer, to_json(content_types)::text AS content_types, (extract(epoch FROM accepted_at) * 1000000)::bigint AS accepted_us
+     FROM sluice.logs`,
+  )
+  return currentFirst(
+    rows.map(({ number, name, id, writer, content_types: types, accepted_us: us }) => ({
+      number,
+      name,
+      id,
+      writer,
+      contentTypes: types === null ? undefined : (JSON.parse(types) as string[]),
+      acceptedMs: Number(us) / 1000,
+    })),
+  )
+}
+
+/** Serializes all changes of the logs, so that each sees what those before it have written. */
+function changingLogs<Result>(database: Database, work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
+  return database.transaction(async transaction => {
+    await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.logs', 0))`)
+    return await work(transaction)
+  })
+}
+
+export function openLogRegistry(database: Database): LogRegistry {
+  function settled(identity: LogIdentity, isTaken: boolean): Promise<number | undefined> {
+    const { logName, logId, writer, contentTypes = null, acceptNewLog } = identity
+    return changingLogs(database, async transaction => {
+      const { number, state } = chooseLog(await readLogs(transaction), identity)
+      if (state === 'new' && !isTaken && acceptNewLog !== logId) return undefined
+      if (state === 'changed')
+        await transaction.query('UPDATE sluice.logs SET content_types = $2 WHERE number = $1', [number, contentTypes])
+      if (state === 'again') {
+        const again = 'UPDATE sluice.logs SET accepted_at = clock_timestamp(), content_types = $2 WHERE number = $1'
+        await transaction.query(again, [number, contentTypes])
+      }
+      if (state === 'new') {
+        await transaction.query('INSERT INTO sluice.logs (number, name, id, writer, content_types) VALUES ($1, $2, $3, $4, $5)', [
+          number,
+          logName,
+          logId,
+          writer,
+          contentTypes,
+        ])
+      }
+      return number
+    })
+  }
+
+  return {
+    find: identity => settled(identity, false),
+    take: async identity => (await settled(identity, true))!,
+  }
+}
+
+/**
+ * Frees the number of a log, with its offsets and the notes of its replays.
+ *
+ * @param isIdle as for `logToFree`
+ * @throws SinkError (systemic) that says why it cannot be freed
+ * @throws DatabaseError
+ */
+export function freeLog(database: Database, number: number, isIdle = false): Promise<void> {
+  return changingLogs(database, async transaction => {
+    const log = logToFree(await readLogs(transaction), number, isIdle)
+    if (await hasRows(transaction, number)) throw rowsLeft(log)
+    await transaction.query('DELETE FROM sluice.replayed WHERE position >= $1 AND position <= $2', positionsOf(number))
+    await transaction.query('DELETE FROM sluice.offsets WHERE log = $1', [number])
+    await transaction.query('DELETE FROM sluice.logs WHERE number = $1', [number])
+  })
+}
+
+export async function hasRows(queries: Queries, log: number): Promise<boolean> {
+  for (const table of await rowTables(queries)) {
+    const [row] = await queries.query(`SELECT 1 FROM ${table} WHERE position >= $1 AND position <= $2 LIMIT 1`, positionsOf(log))
+    if (row !== undefined) return true
+  }
+  return false
+}
+
+/** The first and the last position that a row of the log can have. */
+function positionsOf(log: number): bigint[] {
+  return [packedPosition(log, 0, 0), packedPosition(log, limits.partition, limits.offset)]
+}
+
+/** The tables of rows, quoted. A registered format whose table was dropped has no rows until the table is created again. */
+export async function rowTables(queries: Queries): Promise<string[]> {
+  const formats = await queries.query<{ table_name: string }>(
+    `SELECT table_name FROM sluice.formats WHERE ${tableExists} ORDER BY table_name`,
+  )
+  return ['public.messages', ...formats.map(({ table_name }) => `formats."${table_name.replaceAll('"', '""')}"`)]
+}
+
+export const tableExists = `to_regclass(format('formats.%I', table_name)) IS NOT NULL`
+
+/**
+ * Lower case only, since people write names unquoted; without `$`, which only names made here contain. PostgreSQL silently truncates names to 63
+ * bytes; one byte is left for the index, which is called `$` and the table's name.
+ */
+const rule = { harmless: /^[a-z_][a-z0-9_]{0,61}$/, foreign: /[^a-z0-9_]+/g, separator: '$', prefixLengthMax: 29 }
+
+/** The table that a JSON format is stored in: no two formats share one. */
+export function physicalName(format: string): string {
+  return nameBy(format, rule)
+}

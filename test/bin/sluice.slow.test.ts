@@ -1,0 +1,191 @@
+// The command `sluice`, as the script ./sluice and as bin/sluice.js with old and new Nodes. A stand-in plays an older Node.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+/** Named as in the project: the package with Node for this system. */
+const nodePackage = readdirSync(join(root, 'node_modules')).find(
+  name => /^node-(bin-)?/.test(name) && name.endsWith(`${process.platform}-${process.arch}`),
+)!
+
+const main = `
+import { stopWithLauncher } from './bin/launcher.ts'
+stopWithLauncher()
+const [, , first = '0', ...rest] = process.argv
+if (first === 'wait') {
+  process.on('SIGTERM', () => {
+    console.log('drained')
+    process.exit(0)
+  })
+  setInterval(() => {}, 1000)
+}
+console.log(JSON.stringify([first, ...rest]))
+if (first === 'pid') console.log(process.pid)
+if (first === 'environment') console.log(Object.keys(process.env).filter(name => name.startsWith('SLUICE') && name !== 'SLUICE_CACHE'))
+if (first === 'die') process.kill(process.pid, 'SIGKILL')
+process.exitCode = Number(first) || 0
+`
+
+interface Shape {
+  readonly installed?: boolean
+  readonly ownNode?: boolean
+}
+
+/** By default the folder's name contains a blank. */
+function newProject({ installed = true, ownNode = true }: Shape = {}): string {
+  const folder = join(temporaryFolder(), 'a project')
+  mkdirSync(join(folder, 'bin'), { recursive: true })
+  for (const file of ['sluice', 'bin/sluice.js', 'bin/launcher.ts']) cpSync(join(root, file), join(folder, file))
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  writeFileSync(join(folder, 'main.ts'), main)
+  writeFileSync(join(folder, 'older.cjs'), "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } })")
+  if (!installed) return folder
+  const binaries = join(folder, 'node_modules', nodePackage, 'bin')
+  mkdirSync(binaries, { recursive: true })
+  writeFileSync(join(folder, 'node_modules', '.package-lock.json'), '{}')
+  if (ownNode) symlinkSync(process.execPath, join(binaries, 'node'))
+  return folder
+}
+
+type Launcher = './sluice' | 'new' | 'old'
+const launchers: readonly Launcher[] = ['./sluice', 'new', 'old']
+
+/** Starts `./sluice`, or bin/sluice.js with a Node that is new enough or too old. */
+function start(project: string, launcher: Launcher, flags: string[], environment: NodeJS.ProcessEnv = process.env) {
+  const script = join(project, 'bin', 'sluice.js')
+  const before = launcher === 'old' ? ['--require', join(project, 'older.cjs')] : []
+  const [command, ...words] = launcher === './sluice' ? [join(project, 'sluice')] : [process.execPath, ...before, script]
+  return run(command, [...words, ...flags], { env: environment })
+}
+
+function run(command: string, words: string[], options: { env?: NodeJS.ProcessEnv; cwd?: string } = {}) {
+  const child = spawn(command, words, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  const ended = once(child, 'close').then(([code, signal]) => ({ ended: (code ?? signal) as number | string, output }))
+  return { child, ended }
+}
+
+test.each(launchers)('started as %s the arguments and the exit code are passed on', async launcher => {
+  const project = newProject()
+  expect(await start(project, launcher, ['7', '--port', 'a  b', '*', '']).ended).toEqual({
+    ended: 7,
+    output: '["7","--port","a  b","*",""]\n',
+  })
+})
+
+test.each(launchers)('started as %s SIGTERM reaches the process, which ends by itself', async launcher => {
+  const { child, ended } = start(newProject(), launcher, ['wait'])
+  await once(child.stdout, 'data')
+  child.kill('SIGTERM')
+  expect(await ended).toEqual({ ended: 0, output: '["wait"]\ndrained\n' })
+})
+
+test.each(launchers)('started as %s an end by a signal is passed on', async launcher => {
+  expect((await start(newProject(), launcher, ['die']).ended).ended).toBe('SIGKILL')
+})
+
+test('./sluice becomes the process that it starts', async () => {
+  const { child, ended } = start(newProject(), './sluice', ['pid'])
+  expect((await ended).output).toBe(`["pid"]\n${child.pid}\n`)
+})
+
+test('./sluice works from any folder, by a relative path, and through symbolic links', async () => {
+  const project = newProject()
+  const elsewhere = temporaryFolder()
+  symlinkSync(relative(realpathSync(elsewhere), realpathSync(join(project, 'sluice'))), join(elsewhere, 'relative link'))
+  symlinkSync(join(elsewhere, 'relative link'), join(elsewhere, 'sluice'))
+  const outputs = await Promise.all([
+    run('./sluice', ['0'], { cwd: project }).ended,
+    run('sh', ['sluice', '0'], { cwd: project }).ended,
+    run('../sluice', ['0'], { cwd: join(project, 'bin') }).ended,
+    run('./sluice', ['0'], { cwd: elsewhere }).ended,
+    run('sluice', ['0'], { env: { PATH: `${elsewhere}:${process.env['PATH']}` } }).ended,
+  ])
+  for (const output of outputs) expect(output).toEqual({ ended: 0, output: '["0"]\n' })
+})
+
+test("./sluice uses the project's own Node if there is one", async () => {
+  const [project, folder] = [newProject(), temporaryFolder()]
+  writeFileSync(join(folder, 'node'), '#!/bin/sh\necho was run >&2\n', { mode: 0o755 })
+  expect((await start(project, './sluice', ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toBe('["0"]\n')
+})
+
+test.each([
+  ['v24.0.0', 'ran main.ts'],
+  ['v30.1.0-nightly', 'ran main.ts'],
+  ['v20.1.0', 'sluice needs Node 24 and this is v20.1.0'],
+  ['garbage', 'sluice needs Node 24 and this is garbage'],
+])('without its own Node ./sluice uses the machine’s if it is new enough: %s', async (version, said) => {
+  const [project, folder] = [newProject({ ownNode: false }), temporaryFolder()]
+  writeFileSync(join(folder, 'node'), `#!/bin/sh\n[ "$1" = --version ] && echo ${version} || echo "ran $(basename "$1")"\n`, {
+    mode: 0o755,
+  })
+  expect((await start(project, './sluice', ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toContain(said)
+})
+
+test('a process whose launcher is killed stops as on SIGTERM', async () => {
+  const { child, ended } = start(newProject(), 'old', ['wait'])
+  await once(child.stdout, 'data')
+  child.kill('SIGKILL')
+  // Standard output closes when the started process ends.
+  expect(await ended).toEqual({ ended: 'SIGKILL', output: '["wait"]\ndrained\n' })
+})
+
+test("the launcher's messages to the process that it starts are not passed on", async () => {
+  expect((await start(newProject(), 'old', ['environment']).ended).output).toBe('["environment"]\n[]\n')
+})
+
+test('a process looks for a launcher only if one started it', async () => {
+  const project = newProject()
+  expect((await run(process.execPath, [join(project, 'main.ts'), '0']).ended).ended).toBe(0)
+  const foreign = await run(process.execPath, [join(project, 'main.ts'), '0'], { env: { SLUICE_LAUNCHER: '1' } }).ended
+  expect(foreign).toEqual({
+    ended: 1,
+    output: 'the launcher of this process (SLUICE_LAUNCHER=1) is gone: start sluice again, without that variable\n',
+  })
+})
+
+test('before the first install, and without a Node that is new enough, it says what to do', async () => {
+  const fresh = realpathSync(newProject({ installed: false }))
+  expect(await start(fresh, 'new', []).ended).toEqual({ ended: 1, output: `sluice is not installed yet: run npm start in ${fresh}/\n` })
+  expect(await start(fresh, './sluice', []).ended).toEqual({ ended: 1, output: `sluice is not installed yet: run npm start in ${fresh}\n` })
+  const bare = realpathSync(newProject({ ownNode: false }))
+  expect(await start(bare, 'old', []).ended).toEqual({
+    ended: 1,
+    output: `sluice needs Node 24 and this is 20.1.0: run npm start in ${bare}/, which brings it along, or install it\n`,
+  })
+  const commands = temporaryFolder()
+  symlinkSync('/usr/bin/uname', join(commands, 'uname'))
+  expect(await start(bare, './sluice', [], { PATH: commands }).ended).toEqual({
+    ended: 1,
+    output: `sluice needs Node 24 and this is a machine without Node: run npm start in ${bare}, which brings it along, or install it\n`,
+  })
+})
+
+test.each([
+  ['uses cached compiled code, in its threads too', (folder: string) => join(folder, 'node_modules/.cache/compiled'), true],
+  ['works without a cache', (folder: string) => join(folder, 'package.json'), false],
+] as const)('a start %s', async (_, cacheIn, isKept) => {
+  const folder = newProject()
+  cpSync(join(root, 'main.ts'), join(folder, 'main.ts'))
+  const inThread = "require('node:worker_threads').parentPort.postMessage(require('node:module').getCompileCacheDir() ?? 'none')"
+  writeFileSync(
+    join(folder, 'commands.ts'),
+    `import { getCompileCacheDir } from 'node:module'\nimport { Worker } from 'node:worker_threads'
+new Worker(${JSON.stringify(inThread)}, { eval: true }).once('message', ofThread => console.log(JSON.stringify([getCompileCacheDir() ?? 'none', ofThread])))`,
+  )
+  const { NODE_COMPILE_CACHE: _given, ...environment } = process.env
+  const cache = cacheIn(folder)
+  const env = isKept ? environment : { ...environment, NODE_COMPILE_CACHE: cache }
+  const { ended, output } = await start(folder, './sluice', [], env).ended
+  expect(ended).toBe(0)
+  const found = (JSON.parse(output) as string[]).map(path => path.startsWith(cache))
+  expect(found).toEqual([isKept, isKept])
+})

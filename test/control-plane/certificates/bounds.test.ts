@@ -1,0 +1,55 @@
+// How many revoked certificates one owner may have.
+
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Answer, call } from '../../up/operator.ts'
+import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
+import { ownCertificates } from './certificates-options.ts'
+
+describeOnDatabases('bound of revoked certificates', database => {
+  let platform: Platform
+  let owner: User
+  let thing: string
+  beforeAll(async () => {
+    platform = await openPlatform(database(), { certificates: { ...ownCertificates, revokedMax: 3 } })
+  }, 60_000)
+  afterAll(() => platform?.close())
+  beforeEach(async () => {
+    owner = await platform.user()
+    thing = await makeThing(owner)
+  })
+  const ask = (by: User, method: string, path: string, body?: object): Promise<Answer> =>
+    call(platform.url, method, path, { authorization: by.token, ...(body === undefined ? {} : { body }) })
+  const makeThing = async (by: User): Promise<string> =>
+    ((await ask(by, 'POST', '/things/bulk', [{ name: 'device' }])).json!['things'] as [{ id: string }])[0].id
+  const issue = (more: object = {}, by = owner): Promise<Answer> =>
+    ask(by, 'POST', '/certs', { thing_id: thing, key_type: 'ec', ttl: '1h', ...more })
+
+  test('an owner with as many revoked certificates as allowed gets no new ones until they have left the CRL, but can still revoke and delete', async () => {
+    const [kept, other, ...revoked] = [await issue(), await issue(), await issue(), await issue({ ttl: '2h' })]
+    const revoke = (answer: Answer): Promise<Answer> =>
+      ask(owner, 'DELETE', '/certs/revoke', { thing_id: thing, serial: answer.json!['Serial'] })
+    for (const one of revoked) await revoke(one)
+    const second = await makeThing(owner)
+    expect((await issue({ thing_id: second })).status).toBe(201)
+    // Certificates of a deleted thing count too.
+    expect((await ask(owner, 'DELETE', `/things/${second}`)).status).toBe(204)
+
+    const refused = await issue()
+    expect([refused.status, refused.json!['detail']]).toEqual([429, expect.stringMatching(/lists 3 revoked .*certificates\.revoked_max/)])
+    // A week after those that last an hour have expired.
+    expect(Math.abs(Number(refused.headers.get('retry-after')) - 7 * 86_400 - 3_600)).toBeLessThan(60)
+    expect((await ask(owner, 'POST', `/certs/${String(kept.json!['Serial'])}/renew`, { revoke_previous: true })).status).toBe(429)
+    expect((await revoke(other)).status).toBe(200)
+    expect((await ask(owner, 'DELETE', `/things/${thing}`)).status).toBe(204)
+
+    const stranger = await platform.user()
+    thing = await makeThing(stranger)
+    expect((await issue({}, stranger)).status).toBe(201)
+    thing = await makeThing(owner)
+    const sql = `UPDATE control_plane.certificates SET expires_at = now() - $2::interval WHERE owner = $1 AND revoked_at IS NOT NULL`
+    await database().query(sql, [owner.id, '6 days'])
+    expect((await issue()).status).toBe(429)
+    await database().query(sql, [owner.id, '8 days'])
+    expect((await issue()).status).toBe(201)
+  })
+})

@@ -1,0 +1,169 @@
+// Notifications: in order, confirmed by beats, and a report when some may have been missed.
+
+import { expect, onTestFinished, test } from 'vitest'
+import { openNotifications } from '../../database/notifications.ts'
+import { openServer } from '../../database/server.ts'
+import { describeWithPostgres } from '../servers/postgres.ts'
+import { freePort } from '../servers/process/free-port.ts'
+import { openProxy, type Proxy } from '../servers/process/proxy.ts'
+
+interface Heard {
+  /** The calls in order: `beat`, `lost`, or a message. */
+  readonly events: string[]
+  readonly errors: Error[]
+  /** Resolves after `count` events of this name. */
+  until(name: string, count?: number): Promise<void>
+  close(): Promise<void>
+}
+
+function listen(url: string, beatMs = 50): Heard {
+  const events: string[] = []
+  const errors: Error[] = []
+  const waiting = new Set<() => void>()
+  const note = (event: string): void => {
+    events.push(event)
+    for (const look of waiting) look()
+  }
+  const notifications = openNotifications(
+    { url, applicationName: 'sluice-test-listener', channel: 'a "channel"', beatMs, answerMsMax: 500 },
+    {
+      onMessage: note,
+      onBeat: () => note('beat'),
+      onLost(error) {
+        errors.push(error)
+        note('lost')
+      },
+    },
+  )
+  onTestFinished(() => notifications.close())
+  return {
+    events,
+    errors,
+    until: (name, count = 1) =>
+      new Promise(resolve => {
+        const look = (): void => {
+          if (events.filter(event => event === name).length < count) return
+          waiting.delete(look)
+          resolve()
+        }
+        waiting.add(look)
+        look()
+      }),
+    close: () => notifications.close(),
+  }
+}
+
+async function proxied(url: string): Promise<{ proxy: Proxy; url: string }> {
+  const behind = new URL(url)
+  const proxy = await openProxy({ port: Number(behind.port) })
+  onTestFinished(() => proxy.close())
+  behind.port = String(proxy.port)
+  return { proxy, url: behind.href }
+}
+
+describeWithPostgres('notifications', postgres => {
+  async function openDatabase(url: string) {
+    const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 2 })
+    onTestFinished(() => database.close())
+    return database
+  }
+  const notify = 'SELECT pg_notify($1, $2)::text'
+
+  test('messages arrive in the order of their commits, none of a rollback and none of another channel', async () => {
+    const url = await postgres.createDatabase()
+    const database = await openDatabase(url)
+    const heard = listen(url)
+    await heard.until('beat')
+    const early = Promise.withResolvers<void>()
+    const late = database.transaction(async transaction => {
+      await transaction.query(notify, ['a "channel"', 'second'])
+      await early.promise
+    })
+    await database.query(notify, ['a "channel"', 'first'])
+    early.resolve()
+    await late
+    await database
+      .transaction(async transaction => {
+        await transaction.query(notify, ['a "channel"', 'never'])
+        throw new Error('rolled back')
+      })
+      .catch(() => undefined)
+    await database.query(notify, ['another', 'elsewhere'])
+    await database.query(notify, ['a "channel"', 'third'])
+    await heard.until('third')
+    expect(heard.events.filter(event => event !== 'beat')).toEqual(['first', 'second', 'third'])
+  })
+
+  test('everything committed before a beat was delivered before it', async () => {
+    const url = await postgres.createDatabase()
+    const database = await openDatabase(url)
+    const heard = listen(url, 1)
+    await heard.until('beat')
+    for (let round = 0; round < 50; round++) {
+      await database.query(notify, ['a "channel"', `message ${round}`])
+      const beats = heard.events.filter(event => event === 'beat').length
+      // The running beat may have begun before the commit, so the next one counts.
+      await heard.until('beat', beats + 2)
+      expect(heard.events).toContain(`message ${round}`)
+    }
+  })
+
+  test('a connection that the server closes is reported once, and replaced', async () => {
+    const url = await postgres.createDatabase()
+    const database = await openDatabase(url)
+    const heard = listen(url)
+    await heard.until('beat')
+    await database.query(`SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE application_name = 'sluice-test-listener'`)
+    await heard.until('lost')
+    await heard.until('beat', heard.events.filter(event => event === 'beat').length + 1)
+    expect(heard.events.filter(event => event === 'lost')).toHaveLength(1)
+    expect(heard.errors[0]).toMatchObject({ name: 'DatabaseError', sqlState: '57P01' })
+    await database.query(notify, ['a "channel"', 'again'])
+    await heard.until('again')
+  })
+
+  test('a connection that becomes silent is lost after its time limit, and so is one that is silent from the start', async () => {
+    const { proxy, url } = await proxied(await postgres.createDatabase())
+    const heard = listen(url)
+    await heard.until('beat')
+    const startedMs = performance.now()
+    proxy.halfOpen()
+    await heard.until('lost')
+    expect(performance.now() - startedMs).toBeLessThan(1_500)
+    await heard.until('lost', 3)
+    await proxy.heal()
+    await heard.until('beat', heard.events.filter(event => event === 'beat').length + 1)
+  })
+
+  test('a server that answers but delivers no notifications, as behind a pooler, does not count as connected', async () => {
+    const url = await postgres.createDatabase()
+    const database = await openDatabase(url)
+    await database.execute(`
+      CREATE SCHEMA silent;
+      CREATE FUNCTION silent.pg_notify(text, text) RETURNS void LANGUAGE sql AS '';
+      ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = silent, pg_catalog`)
+    const heard = listen(url)
+    await heard.until('lost', 2)
+    expect(heard.events).not.toContain('beat')
+    expect(heard.errors[0]!.message).toMatch(/a notification did not come back in time: a pooler in between may drop them/)
+  })
+
+  test('it closes immediately, whatever its connection does', async () => {
+    const { proxy, url } = await proxied(await postgres.createDatabase())
+    const [listening, nowhere] = [listen(url, 60_000), listen(`postgres://127.0.0.1:${await freePort()}/x`)]
+    await listening.until('beat')
+    await nowhere.until('lost')
+    proxy.halfOpen()
+    const silent = listen(url)
+    const startedMs = performance.now()
+    await Promise.all([listening.close(), nowhere.close(), silent.close()])
+    expect(performance.now() - startedMs).toBeLessThan(1_000)
+  })
+
+  test("no error contains the server's password", async () => {
+    const heard = listen(`postgres://somebody:hidden-word@127.0.0.1:${await freePort()}/x`)
+    await heard.until('lost')
+    expect(heard.errors[0]!.message).toMatch(/the connection to PostgreSQL at 127\.0\.0\.1:\d+\/x failed/)
+    expect(String(heard.errors[0]!.stack) + String(heard.errors[0]!.cause)).not.toContain('hidden-word')
+  })
+})

@@ -1,0 +1,25 @@
+// The audit of the example store: its rows are not ordered by position, so they are counted by a scan.
+
+import type { StoreAudit } from '../../sinks/audit.ts'
+import { currentFirst } from '../../sinks/logs.ts'
+import { openScanAudit } from '../../sinks/scan-audit.ts'
+import { packedPosition } from '../../sinks/sink.ts'
+import type { FileStore } from './file.ts'
+
+export function openAudit(file: FileStore): StoreAudit {
+  return openScanAudit({
+    logs: async () => currentFirst([...file.logs.values()]),
+    async scan(add) {
+      for (const { position, index } of file.rows.values()) add(BigInt(position), index)
+    },
+    async replayed(log, partition, from, to) {
+      const first = packedPosition(log, partition, 0)
+      const offsets = Array.from(file.replayed, position => Number(BigInt(position) - first))
+      return new Set(offsets.filter(offset => offset >= from && offset < to))
+    },
+    async rowsOf(log, partition, offset, { format }) {
+      const position = String(packedPosition(log, partition, offset))
+      return [...file.rows.values()].filter(row => row.format === format && row.position === position).length
+    },
+  })
+}

@@ -1,0 +1,133 @@
+// The store of docs/guides/add-a-store.md fulfils the contracts of a sink, a reader and an audit.
+
+import { mkdtemp, readFile, rm, truncate } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { freeLog } from '../../sinks/logs.ts'
+import type { Sink } from '../../sinks/sink.ts'
+import { parseJson } from '../../transformers/json/parse.ts'
+import type { JsonObject } from '../../transformers/record-batch.ts'
+import { type AuditedStore, auditConformance } from '../conformance/audit.ts'
+import { type ReaderSite, readerConformance } from '../conformance/reader/index.ts'
+import { logsOf, withNumbers } from '../conformance/sink/fixture.ts'
+import { type SinkIdentity, type SinkStore, type StoredRow, sinkConformance } from '../conformance/sink/index.ts'
+import { plainBatch } from '../sinks/batches.ts'
+import { openAudit } from './audit.ts'
+import { lineLengthMax } from './encode.ts'
+import { type FileRow, type FileStore, openFileStore, rowKey } from './file.ts'
+import { openFileReader } from './reader.ts'
+import { classify, logTable, openReplaySink, openSink } from './sink.ts'
+
+const options = { formatsMax: 1000, formatsPerChannelMax: 32 }
+const signal = new AbortController().signal
+const keep = async (): Promise<void> => undefined
+
+interface Site {
+  readonly path: string
+  readonly file: FileStore
+  readonly open: (identity?: SinkIdentity) => Promise<Sink>
+  readonly close: () => Promise<void>
+}
+
+async function openSite(): Promise<Site> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-test-'))
+  const path = join(folder, 'store.jsonl')
+  const file = await openFileStore(path)
+  return {
+    path,
+    file,
+    open: identity => withNumbers(openSink({ file, options, logs: logsOf(identity) }), identity),
+    async close() {
+      await file.close()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+async function sinkStore(): Promise<SinkStore> {
+  const { file, open, close } = await openSite()
+  return {
+    open,
+    replays: { audit: openAudit(file), openSink: async logNumber => openReplaySink({ file, options }, logNumber) },
+    rows: async () =>
+      Array.from(file.rows.values(), storedRow).sort((one, other) => Number(one.position - other.position) || one.index - other.index),
+    poisons: {
+      'a line that is too long': offset => ({ offset, records: [{ value: 1 }, { stringValue: 'x'.repeat(lineLengthMax) }] }),
+    },
+    readableDuringWrite: true,
+    ...options,
+    close,
+  }
+}
+
+function storedRow({ format, position, timeUs, restNs, payloadText, dataValue, ...row }: FileRow): StoredRow {
+  const common = { table: format, ...row, position: BigInt(position) }
+  if (payloadText !== undefined) {
+    return { ...common, createdNs: BigInt(timeUs) * 1000n + BigInt(restNs!), payload: parseJson(Buffer.from(payloadText)) as JsonObject }
+  }
+  return { ...common, timeUs, dataValue: dataValue === undefined ? undefined : new Uint8Array(Buffer.from(dataValue, 'base64')) }
+}
+
+async function readerSite(): Promise<ReaderSite> {
+  const { file, open, close } = await openSite()
+  const sink = await open()
+  return {
+    reader: openFileReader(file),
+    async store(batch) {
+      await sink.write(sink.encode(batch), async rejections => expect(rejections).toEqual([]), signal)
+    },
+    names: async () => [...file.formats.keys()].sort(),
+    close,
+  }
+}
+
+async function auditedStore(): Promise<AuditedStore> {
+  const { file, open, close } = await openSite()
+  const rowsAt = (position: bigint) => [...file.rows.values()].filter(row => row.position === String(position))
+  const take = (rows: readonly FileRow[]) => {
+    for (const row of rows) file.rows.delete(rowKey(row))
+  }
+  return {
+    open: identity => open(identity),
+    openReplay: async logNumber => openReplaySink({ file, options }, logNumber),
+    audit: openAudit(file),
+    async double(position) {
+      for (const row of rowsAt(position)) file.rows.set(`${rowKey(row)} again`, row)
+    },
+    remove: async position => take(rowsAt(position)),
+    dropFormat: async format => take([...file.rows.values()].filter(row => row.format === format)),
+    free: number => freeLog(logTable(file), number, openAudit(file)),
+    close,
+  }
+}
+
+sinkConformance('a file', sinkStore, { connections: false, transactional: false })
+readerConformance(readerSite)
+auditConformance('a file', auditedStore)
+
+test('a file that ends in the middle of a line opens without that line, and accepts the batch again', async () => {
+  const { path, file, open, close } = await openSite()
+  const sink = await open()
+  await sink.write(sink.encode(plainBatch(0, 3)), keep, signal)
+  await truncate(path, (await readFile(path)).length - 5)
+  const reopened = await openFileStore(path)
+  expect(reopened.rows.size).toBe(2)
+  const again = await withNumbers(
+    openSink({
+      file: reopened,
+      options,
+      logs: [{ logName: 'messages', logId: 'id-1', writer: 'writer-1' }],
+    }),
+  )
+  await again.write(again.encode(plainBatch(0, 3)), keep, signal)
+  await reopened.close()
+  const last = await openFileStore(path)
+  expect(last.rows).toEqual(file.rows)
+  await last.close()
+  await close()
+})
+
+test('a full disk is waited for', () => {
+  expect(classify(Object.assign(new Error('full'), { code: 'ENOSPC' }))).toBe('transient')
+})

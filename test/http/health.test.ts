@@ -1,0 +1,83 @@
+// Health, liveness, readiness and metrics.
+
+import { Counter, Registry } from 'prom-client'
+import { afterEach, expect, test } from 'vitest'
+import { type HealthOptions, healthRoutes } from '../../http/health/health.ts'
+import { startServer, type TestServer } from './test-server.ts'
+
+const servers: TestServer[] = []
+afterEach(() => Promise.all(servers.splice(0).map(({ app }) => app.close())))
+
+async function start(options: Partial<HealthOptions>): Promise<TestServer> {
+  const all: HealthOptions = { version: '1.2.3', checks: {}, ready: () => true, registry: new Registry(), timeoutMs: 100, ...options }
+  const server = await startServer({}, app => healthRoutes(app, all))
+  servers.push(server)
+  return server
+}
+
+test('healthy if every check passes, with its output', async () => {
+  const server = await start({ checks: { database: async () => 'PostgreSQL 18', log: async () => undefined } })
+  const { status, headers, body } = await server.ask('/health')
+  expect([status, headers.get('content-type')]).toEqual([200, 'application/health+json; charset=utf-8'])
+  expect(body).toMatchObject({
+    status: 'pass',
+    version: '1.2.3',
+    commit: '',
+    description: 'Sluice device messaging',
+    build_time: '',
+    checks: { database: [{ status: 'pass', output: 'PostgreSQL 18' }], log: [{ status: 'pass' }] },
+  })
+})
+
+test('503 if a check fails or does not answer in time; the reason is in the log and not in the answer', async () => {
+  const checks = {
+    database: async () => {
+      throw new Error('hidden')
+    },
+    log: () => new Promise<undefined>(() => {}),
+    disk: async () => undefined,
+  }
+  const server = await start({ checks })
+  const { status, headers, body } = await server.ask('/health')
+  expect([status, headers.get('retry-after')]).toEqual([503, '1'])
+  expect(body).toMatchObject({
+    status: 'fail',
+    checks: {
+      database: [{ status: 'fail', output: 'see the log' }],
+      log: [{ status: 'fail', output: 'no answer within 100 ms' }],
+      disk: [{ status: 'pass' }],
+    },
+  })
+  expect(JSON.stringify(body)).not.toContain('hidden')
+})
+
+test('a hundred requests during an outage run the checks once, and log nothing', async () => {
+  let asked = 0
+  const database = (): Promise<never> => {
+    asked++
+    return Promise.reject(new Error('hidden'))
+  }
+  const server = await start({ checks: { database, log: async () => undefined } })
+  const statuses = await Promise.all(Array.from({ length: 100 }, async () => (await server.ask('/health')).status))
+  expect([new Set(statuses), asked]).toEqual([new Set([503]), 1])
+  expect(server.lines()).toEqual([])
+})
+
+test('alive as long as it answers; ready when it reports so', async () => {
+  let ready = false
+  const server = await start({ ready: () => ready })
+  expect((await server.ask('/livez')).status).toBe(200)
+  const before = await server.ask('/readyz')
+  expect([before.status, before.body, before.headers.get('retry-after')]).toEqual([503, { status: 'fail' }, '1'])
+  ready = true
+  expect((await server.ask('/readyz')).body).toEqual({ status: 'pass' })
+})
+
+test('metrics are those of the registry, in the format of Prometheus', async () => {
+  const registry = new Registry()
+  new Counter({ name: 'things_total', help: 'Things.', registers: [registry] }).inc(3)
+  const { url } = await start({ registry })
+  const response = await fetch(`${url}/metrics`)
+  expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
+  expect(await response.text()).toContain('things_total 3\n')
+})

@@ -1,0 +1,85 @@
+// A worker's share of a topic: a late answer does not set it back, and only its partitions are committed.
+
+import { expect, test } from 'vitest'
+import { encodeAssignment, encodeSubscription } from '../../../../pipeline/kafka/consumer/assignment.ts'
+import { type FetchPosition, openFetching } from '../../../../pipeline/kafka/consumer/fetching.ts'
+import { openConsumer } from '../../../../pipeline/kafka/consumer/source.ts'
+import { openTopics } from '../../../../pipeline/kafka/consumer/topics.ts'
+import type { Positions } from '../../../../sinks/sink.ts'
+import { logPartition } from '../../../../transformers/log-partition.ts'
+import { positionsOf } from '../../positions.ts'
+import { batch, clusterOf, fakeBroker, fakeTopic, holding } from '../fake-brokers.ts'
+import { silent } from '../stored-messages.ts'
+import { quickConsumer } from './source-parts.ts'
+
+test("a partition's position is not overwritten by a late answer after it was fetched from another leader", async () => {
+  const topic = fakeTopic({ leader: 1, start: 4, end: 4 }, { leader: 2, start: 0, end: 0 })
+  const asked: number[] = []
+  const first = logPartition(0, 0)
+  const { cluster } = clusterOf(['node1:9092'], address => ({
+    ...holding(topic, address),
+    async fetch({ partitions, waitMs }) {
+      const wants = partitions.find(({ at }) => at === first)
+      // The first leader says that it does not have the offset; the second has it.
+      if (address.host === 'node1') return { error: 0, partitions: [{ at: first, error: 1, aborted: [], records: Buffer.alloc(0) }] }
+      if (wants === undefined)
+        return { error: 0, partitions: [{ at: logPartition(0, 1), error: 6, aborted: [], records: Buffer.alloc(0) }] }
+      asked.push(wants.offset)
+      if (asked.length > 1) {
+        await new Promise(resolve => setTimeout(resolve, waitMs))
+        return { error: 0, partitions: [] }
+      }
+      return { error: 0, partitions: [{ at: first, error: 0, aborted: [], records: batch(4, 6) }] }
+    },
+  }))
+  const relocating = Promise.withResolvers<void>()
+  const position = Promise.withResolvers<FetchPosition>()
+  const ending = new AbortController()
+  const positions = positionsOf<FetchPosition>({ 0: { from: 4, next: 4 }, 1: { from: 4, next: 4 } })
+  const bounds = { ...quickConsumer, waitMs: 5, patienceMs: 60_000 }
+  function relocate(): Promise<FetchPosition> {
+    relocating.resolve()
+    topic.partitions[0]!.leader = 2
+    return position.promise
+  }
+  const fetching = openFetching(cluster, openTopics(cluster, ['t'], undefined), positions, bounds, relocate, silent, ending.signal)
+  await relocating.promise
+  const set = await fetching.next()
+  position.resolve({ from: 0, next: 0 })
+  await expect.poll(() => asked.length).toBeGreaterThan(3)
+  expect([set!.from, new Set(asked)]).toEqual([4, new Set([4, 6])])
+  ending.abort()
+  cluster.close()
+})
+
+test('a commit contains only partitions of the share', async () => {
+  const topic = fakeTopic({ leader: 1, start: 0, end: 9 }, { leader: 2, start: 0, end: 9 })
+  const commits: Positions[] = []
+  const source = openConsumer({
+    brokers: ['node1:9092'],
+    topics: ['t'],
+    group: 'g',
+    chunkBytesMax: 1000,
+    chunkMessagesMax: 1000,
+    consumer: quickConsumer,
+    logger: silent,
+    connectBroker: async address =>
+      fakeBroker(address, {
+        ...holding(topic, address),
+        join: async () => ({
+          generation: 1,
+          memberId: 'm',
+          leaderId: 'm',
+          members: [{ memberId: 'm', metadata: encodeSubscription(['t'], []) }],
+        }),
+        sync: async () => encodeAssignment(['t'], [logPartition(0, 0)]),
+        heartbeat: async () => undefined,
+        leave: async () => undefined,
+        committed: async () => new Map(),
+        commit: async (_member, _topic, offsets) => void commits.push(offsets),
+      }),
+  })
+  await source.commit(positionsOf({ 0: 5, 1: 7 }))
+  expect(commits).toEqual([positionsOf({ 0: 5 })])
+  await source.close()
+})

@@ -1,0 +1,89 @@
+// A worker's thread on fakes, for tests of the pool: `workerData` says what it does.
+
+import { parentPort, workerData } from 'node:worker_threads'
+import { SystemicError } from '../../../../pipeline/systemic-error.ts'
+import { serveWorker } from '../../../../pipeline/writer/workers/worker.ts'
+import { pack } from '../numbers.ts'
+import { makeWorld, startWriter } from '../parts.ts'
+
+export interface ThreadPlan {
+  readonly worker: number
+  /** Messages that are stored immediately. */
+  readonly messages: number
+  readonly fate:
+    | 'work'
+    | 'die-at-open'
+    | 'die-at-start'
+    | 'die-at-work'
+    | 'systemic-at-open'
+    | 'systemic-and-open'
+    | 'systemic-at-work'
+    | 'systemic-and-unclosable'
+    | 'systemic-and-closing'
+    | 'systemic-at-open-and-closing'
+    | 'store-away'
+    | 'never-stop'
+    | 'block'
+    | 'pause'
+}
+
+/** Longer than a worker may be silent to be ready, and shorter than it may be before it is terminated. */
+const pauseMs = 4_000
+
+const { messages, fate } = workerData as ThreadPlan
+
+await serveWorker(parentPort!, async ({ registry, outages, onStateChange, onWaiting, onFailure }, signal) => {
+  if (fate === 'die-at-open') throw new Error('no parts')
+  if (fate === 'systemic-at-open') throw new SystemicError('the schema is of another version')
+  if (fate === 'systemic-at-open-and-closing') {
+    onFailure(new SystemicError('the schema is of another version'))
+    await new Promise(() => setInterval(() => undefined, 1000))
+  }
+  if (fate === 'systemic-and-open') {
+    setInterval(() => undefined, 1000)
+    throw new SystemicError('the schema is of another version')
+  }
+  if (fate === 'store-away') {
+    onWaiting(new Error('the store is away'))
+    outages.report('store').failed(new Error('ECONNREFUSED'), { meanwhile: 'the start waits for it' })
+    const ended = Promise.withResolvers<never>()
+    signal.addEventListener('abort', () => ended.reject(new Error('gave up waiting')))
+    return await ended.promise
+  }
+  // After it has reported that it runs, and before it has read anything.
+  const whenReported = (then: () => void): void => void setTimeout(then, 20)
+  const world = makeWorld(registry)
+  const { writer } = await startWriter(world, { onStateChange })
+  await world.log.append(Array.from({ length: messages }, (_, at) => pack(at)))
+  if (['systemic-at-work', 'systemic-and-unclosable', 'systemic-and-closing'].includes(fate))
+    world.store.failures.push({ errorClass: 'systemic' })
+  if (fate === 'never-stop') world.store.gate = new Promise(() => undefined)
+  if (fate === 'die-at-start') {
+    whenReported(() => {
+      throw new Error('a fault of the program')
+    })
+  }
+  if (fate === 'block') {
+    whenReported(() => {
+      for (;;);
+    })
+  }
+  if (fate === 'pause') whenReported(() => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs))
+  if (fate === 'die-at-work') {
+    const dying = setInterval(() => {
+      if (world.store.rows.length < messages) return
+      clearInterval(dying)
+      onStateChange()
+      setImmediate(() => {
+        throw new Error('a fault of the program')
+      })
+    }, 1)
+  }
+  return {
+    writer,
+    async close() {
+      if (fate === 'systemic-and-unclosable') throw new Error('the sink does not close')
+      if (fate === 'systemic-and-closing') await new Promise(() => setInterval(() => undefined, 1000))
+    },
+  }
+})

@@ -1,0 +1,42 @@
+// Finds PostgreSQL's programs on this machine, and installs them if they are missing and that is possible.
+
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { aptCommand, installPackages } from './apt.ts'
+
+const debianFolder = '/usr/lib/postgresql'
+const packages = ['postgresql']
+
+/** The folder with `initdb` and `postgres` of the newest version; undefined if there is none. */
+export function postgresPrograms(): string | undefined {
+  const versions = existsSync(debianFolder) ? readdirSync(debianFolder).sort((a, b) => Number.parseInt(b, 10) - Number.parseInt(a, 10)) : []
+  const folders = versions.map(version => join(debianFolder, version, 'bin'))
+  return [...folders, ...configuredFolder()].find(folder => existsSync(join(folder, 'postgres')) && existsSync(join(folder, 'initdb')))
+}
+
+/** Installs PostgreSQL if it is missing. Returns why it is not available, with the command that would help. */
+export function missingPostgres(): string | undefined {
+  if (postgresPrograms() !== undefined) return undefined
+  const advice = `there is no PostgreSQL on this machine; this installs it: ${aptCommand(packages)}`
+  // Debian's package would otherwise create and start its own cluster.
+  const prepare = `
+    mkdir -p /etc/postgresql-common
+    grep -qs '^create_main_cluster *= *false' /etc/postgresql-common/createcluster.conf || echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf`
+  const problem = installPackages(packages, `test -d ${debianFolder}`, prepare)
+  if (problem === undefined && postgresPrograms() !== undefined) return undefined
+  return problem === undefined || problem === '' ? advice : `${advice} (it was tried: ${problem})`
+}
+
+/** Where PostgreSQL was installed without Debian's packages. */
+function configuredFolder(): string[] {
+  try {
+    return [
+      execFileSync('pg_config', ['--bindir'], { stdio: ['ignore', 'pipe', 'ignore'] })
+        .toString()
+        .trim(),
+    ]
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,44 @@
+// Code in documents is copied from its file, so that a guide always shows the current code.
+
+import type { Finding, SourceFile } from './files.ts'
+
+/**
+ * Updates the excerpts in the text. Between `<!-- code:PATH NAME -->` and `<!-- /code -->` is the top-level declaration of that name in the file, with
+ * its docstring.
+ *
+ * @throws Error for a missing file or name, and for a marker without its end
+ */
+export function withExcerpts(text: string, files: readonly SourceFile[]): string {
+  const begins = text.match(/<!-- code:/g)?.length ?? 0
+  let made = 0
+  const result = text.replace(
+    /(<!-- code:(\S+) (\S+) -->\n)[\s\S]*?(<!-- \/code -->)/g,
+    (_all, begin: string, path: string, name: string, end: string) => {
+      made++
+      return `${begin}\`\`\`ts\n${declarationOf(path, name, files)}\n\`\`\`\n${end}`
+    },
+  )
+  if (made !== begins) throw new Error('an excerpt has no end: write <!-- /code --> below it')
+  return result
+}
+
+function declarationOf(path: string, name: string, files: readonly SourceFile[]): string {
+  const text = files.find(file => file.path === path)?.text
+  if (text === undefined) throw new Error(`there is no file ${path} to show ${name} of`)
+  const lines = text.split('\n')
+  const begins = new RegExp(`^(export )?(async )?(function\\*?|interface|type|const|class) ${name}\\b`)
+  const at = lines.findIndex(line => begins.test(line))
+  if (at < 0) throw new Error(`${path} declares nothing called ${name} at its top level`)
+  let from = at
+  while (/^(\/\*\*| \*)/.test(lines[from - 1] ?? '')) from--
+  // A line that ends with a bracket continues to the line that closes it.
+  const to = /[([{]$/.test(lines[at]!) ? lines.findIndex((line, nth) => nth > at && /^[)\]}]+$/.test(line)) : at
+  return lines.slice(from, to + 1).join('\n')
+}
+
+/** Documents whose excerpts are outdated. */
+export function excerpts(files: readonly SourceFile[]): Finding[] {
+  return files
+    .filter(({ path, text }) => path.endsWith('.md') && withExcerpts(text, files) !== text)
+    .map(({ path }) => `${path}: its excerpts are not those of the code: run npm test -- --write`)
+}

@@ -1,0 +1,81 @@
+// The platform's routes, registered like by `./sluice up` but without implementations, for the tables in docs/reference/http.md.
+
+import { Registry } from 'prom-client'
+import { createLogger } from '../../config/logger.ts'
+import { prepareControlPlane } from '../../control-plane/index.ts'
+import { healthRoutes } from '../../http/health/health.ts'
+import { openapiRoutes } from '../../http/openapi/openapi.ts'
+import { createServer } from '../../http/server.ts'
+import { auditRoutes } from '../../pipeline/audit/routes.ts'
+import { deadLetterRoutes } from '../../pipeline/dead-letters/routes.ts'
+import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
+import { liveRoutes } from '../../readers/live/routes.ts'
+import { readerRoutes } from '../../readers/routes.ts'
+import { loadUpOptions } from '../../up-options.ts'
+
+/** Stands for every part that answers requests, none of which is used for the table. */
+const nothing: never = new Proxy(() => undefined, { get: (_target, key) => (key === 'then' ? undefined : nothing) }) as never
+
+interface Operation {
+  readonly tags: readonly [string]
+  readonly summary: string
+  readonly security?: readonly Readonly<Record<string, unknown>>[]
+  readonly responses: Readonly<Record<string, unknown>>
+}
+
+interface Document {
+  readonly tags: readonly { readonly name: string; readonly description: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+}
+
+async function describe(): Promise<Document> {
+  const logger = createLogger({ level: 'silent', pretty: false })
+  const options = loadUpOptions({ environment: {} })
+  const app = createServer({ logger })
+  openapiRoutes(app, { version: '0' })
+  healthRoutes(app, { version: '0', checks: {}, ready: () => true, registry: new Registry() })
+  app.register(prepareControlPlane({ database: nothing, masterKeys: [Buffer.alloc(32)], options, logger }).routes)
+  app.register(ingestRoutes({ log: nothing, logLabel: nothing, access: nothing, metrics: nothing, options: options.ingest }))
+  app.register(readerRoutes({ reader: nothing, access: nothing, cursors: nothing, options: options.reader }))
+  const live = { live: nothing, access: nothing, eventIdKey: Buffer.alloc(32), options: options.live, metrics: nothing, logger }
+  app.register(liveRoutes(live))
+  app.register(deadLetterRoutes(nothing, nothing, nothing))
+  app.register(auditRoutes(nothing, nothing))
+  return (await app.inject('/openapi.json')).json<Document>()
+}
+
+/** The name of a caller, by the security scheme. */
+const callers: Readonly<Record<string, string>> = { user: 'user', thing: 'thing', external: 'device with an external key' }
+
+function callersOf({ security = [] }: Operation): string {
+  if (security.length === 0) return 'anyone'
+  return security.map(one => callers[Object.keys(one)[0] ?? ''] ?? 'anyone').join(', ')
+}
+
+/** A table for each tag of the API, in order, below a heading and the tag's description. */
+export async function routeTables(): Promise<string> {
+  const { tags, paths } = await describe()
+  const all = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
+  )
+  const statuses = all.map(({ operation }) => Object.keys(operation.responses))
+  const common = statuses[0]!.filter(status => statuses.every(some => some.includes(status)))
+  const sections = tags.map(({ name, description }) => {
+    const rows = all
+      .filter(({ operation }) => operation.tags[0] === name)
+      .map(({ route, operation }) => {
+        const answers = Object.keys(operation.responses).filter(status => !common.includes(status))
+        return `| \`${route}\` | ${callersOf(operation)} | ${answers.join(' ')} | ${operation.summary} |`
+      })
+    return [
+      `### Routes: ${name}`,
+      '',
+      description,
+      '',
+      '| Route | Caller | Answers | Meaning |',
+      '| --- | --- | --- | --- |',
+      ...rows,
+    ].join('\n')
+  })
+  return [`Every route may also answer ${common.join(', ')}.`, ...sections].join('\n\n')
+}
