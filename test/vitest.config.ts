@@ -1,10 +1,12 @@
-// How the tests run: `quick` for every commit, `slow` for suites with whole processes (`*.slow.test.ts`).
+// How the tests run: `quick` for every commit, `slow` for suites with servers and processes (`*.slow.test.ts`), and those that only run with
+// `npm test -- --all` (`*.deep.test.ts`).
 
 import { globSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { isDeep } from './depth.ts'
 import { LongestFirst } from './run/longest-first.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -16,12 +18,15 @@ const countingAll = [
   'test/transformers/senml/cbor/cbor-items.test.ts',
 ]
 
+const slowKinds = isDeep ? ['slow', 'deep'] : ['slow']
+const slow = slowKinds.map(kind => `test/**/*.${kind}.test.ts`)
+
 /** They measure the memory of processes of their own, which many others on the machine would slow down too much. */
-const measuring = ['test/**/*memory.slow.test.ts', 'test/transformers/heap.slow.test.ts']
+const measuring = slowKinds.flatMap(kind => [`test/**/*memory.${kind}.test.ts`, `test/transformers/heap.${kind}.test.ts`])
 
 /** Quick tests of the control plane use a PostgreSQL server, which costs half as much as the embedded database; here they use the latter. */
 const quickOnDatabases = globSync('test/control-plane/**/*.test.ts', { cwd: root })
-  .filter(path => !path.endsWith('.slow.test.ts'))
+  .filter(path => !/\.(slow|deep)\.test\.ts$/.test(path))
   .filter(path => /^describe(OnDatabases|Platform)\(/m.test(readFileSync(join(root, path), 'utf8')))
 
 /** Slow tests mostly wait, for servers and for time-outs: three of them keep two cores busy. */
@@ -29,6 +34,23 @@ const slowWorkers = Math.ceil(availableParallelism() * 1.5)
 
 /** Polling succeeds immediately on a quiet machine; on a busy one it may take longer. */
 const polling = { poll: { timeout: 15_000 } }
+
+const embedded = {
+  root,
+  test: {
+    name: 'slow-embedded',
+    pool: 'forks',
+    restoreMocks: true,
+    env: { TEST_DATABASES: 'embedded' },
+    include: quickOnDatabases,
+    isolate: false,
+    testTimeout: 30_000,
+    expect: polling,
+    hookTimeout: 60_000,
+    maxWorkers: slowWorkers,
+    sequence: { groupOrder: 1 },
+  },
+} as const
 
 export default defineConfig({
   root,
@@ -51,7 +73,7 @@ export default defineConfig({
           restoreMocks: true,
           env: { TEST_DATABASES: 'server' },
           include: ['test/**/*.test.ts'],
-          exclude: ['test/**/*.slow.test.ts', ...countingAll],
+          exclude: ['test/**/*.{slow,deep}.test.ts', ...countingAll],
           // Files share a process and its loaded modules, which saves a third of the time.
           isolate: false,
           testTimeout: 30_000,
@@ -77,7 +99,7 @@ export default defineConfig({
           name: 'slow',
           pool: 'forks',
           restoreMocks: true,
-          include: ['test/**/*.slow.test.ts'],
+          include: slow,
           exclude: measuring,
           testTimeout: 480_000,
           expect: polling,
@@ -87,22 +109,8 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
-      {
-        root,
-        test: {
-          name: 'slow-embedded',
-          pool: 'forks',
-          restoreMocks: true,
-          env: { TEST_DATABASES: 'embedded' },
-          include: quickOnDatabases,
-          isolate: false,
-          testTimeout: 30_000,
-          expect: polling,
-          hookTimeout: 60_000,
-          maxWorkers: slowWorkers,
-          sequence: { groupOrder: 1 },
-        },
-      },
+      // The gate shows on the server what does not depend on the database.
+      ...[embedded].filter(() => isDeep),
       {
         root,
         test: {

@@ -1,7 +1,7 @@
 // The cost of hostile input of 256 KiB: the time until it is answered, the answer, and the memory allocated for it.
 //
 // Several inputs of every kind in the fuzzer, and the most expensive known payloads. The worst of a kind counts, in a warm process; the very first
-// decode takes longer, because nothing is compiled yet. Another test bounds the memory in use at the same time (test/transformers/heap.slow.test.ts).
+// decode takes longer, because nothing is compiled yet. Another test bounds the memory in use at the same time (test/transformers/heap.deep.test.ts).
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

@@ -21,6 +21,7 @@ import { migrate } from '../../database/migrate.ts'
 import { openServer } from '../../database/server.ts'
 import type { Compatibility } from '../../http/older-clients.ts'
 import { createServer, type HttpServer } from '../../http/server.ts'
+import { isDeep } from '../depth.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
@@ -37,7 +38,7 @@ export const absentId = '00000000-0000-4000-8000-000000000000'
  * Quick suites take turns on each: see `vitest.config.ts`.
  *
  * @param isMigrated whether it has the schema of the control plane already, if that is quicker than creating it
- * @param wanted `embedded`, or `server` for the one that the run shares; by default both, with a separate server
+ * @param wanted `embedded`, or `server` for the one that the run shares; by default both, with a separate server (in the gate, that one alone)
  */
 export function describeOnDatabases(
   name: string,
@@ -55,8 +56,8 @@ export function describeOnDatabases(
   }
   const onServer = async (url: Promise<string>): Promise<Database> =>
     openServer({ url: await url, applicationName: 'sluice-test', connectionsMax: 8 })
-  // A machine without PostgreSQL runs the quick suites embedded.
-  if (wanted !== 'server' || missingPostgres() !== undefined)
+  // The gate uses the server, and --all both. A machine without PostgreSQL runs the suites embedded.
+  if (wanted === 'embedded' || (wanted === undefined && isDeep) || missingPostgres() !== undefined)
     describe(`${name}, embedded database`, () => suiteOn(isMigrated ? openMigratedEmbedded : openFreshEmbedded))
   const named = `${name}, PostgreSQL server`
   if (wanted === 'server') describeUnlessMissing(named, missingPostgres(), () => suiteOn(() => onServer(sharedDatabase(isMigrated))))

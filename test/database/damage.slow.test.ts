@@ -6,6 +6,7 @@ import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { checkIntegrity, DamagedDatabaseError, openEmbedded } from '../../database/embedded/embedded.ts'
+import { firstOf } from '../depth.ts'
 import { type EmbeddedFolder, embeddedFolder } from '../servers/embedded.ts'
 
 const pageBytes = 8192
@@ -59,25 +60,31 @@ async function failureOf(work: Promise<unknown>): Promise<DamagedDatabaseError> 
 }
 
 describe('a folder that cannot be opened', () => {
-  test.each<[string, (folder: string) => void, RegExp]>([
-    ['pg_control of zeros', folder => overwrite(join(folder, 'global/pg_control'), new Uint8Array(pageBytes)), /incompatible with server/],
-    ['pg_control is missing', folder => rmSync(join(folder, 'global/pg_control')), /could not open file "global\/pg_control"/],
-    ['pg_control is short', folder => truncateSync(join(folder, 'global/pg_control'), 100), /could not read file "global\/pg_control"/],
-    ['PG_VERSION is missing', folder => rmSync(join(folder, 'PG_VERSION')), /PG_VERSION is missing/],
-    ['PG_VERSION is empty', folder => truncateSync(join(folder, 'PG_VERSION'), 0), /does not contain valid data/],
-    ['the write-ahead log is garbage', eachLog(path => overwrite(path, randomBytes(65_536))), /valid checkpoint record/],
-    ['the write-ahead log is missing', eachLog(path => rmSync(path)), /valid checkpoint record/],
-    ['the folder of the write-ahead log is missing', folder => rmSync(join(folder, 'pg_wal'), { recursive: true }), /pg_wal/],
-    ['a catalog is empty', folder => truncateSync(join(folder, 'base/5/1259'), 0), /critical system index/],
-    ['a catalog is garbage', folder => overwrite(join(folder, 'base/5/1259'), randomBytes(pageBytes)), /invalid page in block 0/],
-    [
-      'the relation map is zeros',
-      folder => overwrite(join(folder, 'base/5/pg_filenode.map'), new Uint8Array(512)),
-      /relation mapping file/,
-    ],
-    ['the transaction states are missing', folder => rmSync(join(folder, 'pg_xact/0000')), /status of transaction/],
-    ['the configuration is missing', folder => rmSync(join(folder, 'postgresql.conf')), /configuration file/],
-  ])('%s', { timeout: 60_000 }, async (_, damage, finding) => {
+  test.each(
+    firstOf<[string, (folder: string) => void, RegExp]>([
+      [
+        'pg_control of zeros',
+        folder => overwrite(join(folder, 'global/pg_control'), new Uint8Array(pageBytes)),
+        /incompatible with server/,
+      ],
+      ['pg_control is missing', folder => rmSync(join(folder, 'global/pg_control')), /could not open file "global\/pg_control"/],
+      ['pg_control is short', folder => truncateSync(join(folder, 'global/pg_control'), 100), /could not read file "global\/pg_control"/],
+      ['PG_VERSION is missing', folder => rmSync(join(folder, 'PG_VERSION')), /PG_VERSION is missing/],
+      ['PG_VERSION is empty', folder => truncateSync(join(folder, 'PG_VERSION'), 0), /does not contain valid data/],
+      ['the write-ahead log is garbage', eachLog(path => overwrite(path, randomBytes(65_536))), /valid checkpoint record/],
+      ['the write-ahead log is missing', eachLog(path => rmSync(path)), /valid checkpoint record/],
+      ['the folder of the write-ahead log is missing', folder => rmSync(join(folder, 'pg_wal'), { recursive: true }), /pg_wal/],
+      ['a catalog is empty', folder => truncateSync(join(folder, 'base/5/1259'), 0), /critical system index/],
+      ['a catalog is garbage', folder => overwrite(join(folder, 'base/5/1259'), randomBytes(pageBytes)), /invalid page in block 0/],
+      [
+        'the relation map is zeros',
+        folder => overwrite(join(folder, 'base/5/pg_filenode.map'), new Uint8Array(512)),
+        /relation mapping file/,
+      ],
+      ['the transaction states are missing', folder => rmSync(join(folder, 'pg_xact/0000')), /status of transaction/],
+      ['the configuration is missing', folder => rmSync(join(folder, 'postgresql.conf')), /configuration file/],
+    ]),
+  )('%s', { timeout: 60_000 }, async (_, damage, finding) => {
     const folder = await damagedBy(damage)
     const error = await failureOf(openEmbedded({ folder }))
     expect(error.message).toMatch(finding)
@@ -95,10 +102,12 @@ describe('a folder that cannot be opened', () => {
 })
 
 describe('damage that is found in use', () => {
-  test.each<[string, (folder: string) => void]>([
-    ['a page of garbage', folder => overwrite(join(folder, files.table), randomBytes(pageBytes), 3 * pageBytes)],
-    ['a missing file', folder => rmSync(join(folder, files.table))],
-  ])('%s', { timeout: 60_000 }, async (_, damage) => {
+  test.each(
+    firstOf<[string, (folder: string) => void]>([
+      ['a page of garbage', folder => overwrite(join(folder, files.table), randomBytes(pageBytes), 3 * pageBytes)],
+      ['a missing file', folder => rmSync(join(folder, files.table))],
+    ]),
+  )('%s', { timeout: 60_000 }, async (_, damage) => {
     const database = await openEmbedded({ folder: await damagedBy(damage) })
     const error = await failureOf(database.query('SELECT count(*) FROM plants WHERE name IS NOT NULL'))
     expect(error.message).toContain(files.table)
@@ -115,25 +124,27 @@ describe('the check', () => {
     await database.close()
   })
 
-  test.each<[string, (folder: string) => void]>([
-    ['a table of zeros in the middle', folder => overwrite(join(folder, files.table), new Uint8Array(pageBytes), 3 * pageBytes)],
-    ['a table that is short', folder => truncateSync(join(folder, files.table), 5 * pageBytes)],
-    ['a table that is empty', folder => truncateSync(join(folder, files.table), 0)],
-    ['a table whose file is missing', folder => rmSync(join(folder, files.table))],
-    ['a page of garbage in a table', folder => overwrite(join(folder, files.table), randomBytes(pageBytes), 3 * pageBytes)],
-    ['a page of garbage in an index', folder => overwrite(join(folder, files.key), randomBytes(pageBytes), 2 * pageBytes)],
-    ['a page of zeros in an index', folder => overwrite(join(folder, files.key), new Uint8Array(pageBytes), 2 * pageBytes)],
-    ['an index that is short', folder => truncateSync(join(folder, files.key), 3 * pageBytes)],
-    ['an index that is empty', folder => truncateSync(join(folder, files.key), 0)],
-    ['a page of garbage in an index on JSON', folder => overwrite(join(folder, files.json), randomBytes(pageBytes), pageBytes)],
-  ])('finds %s', { timeout: 60_000 }, async (_, damage) => {
+  test.each(
+    firstOf<[string, (folder: string) => void]>([
+      ['a table of zeros in the middle', folder => overwrite(join(folder, files.table), new Uint8Array(pageBytes), 3 * pageBytes)],
+      ['a table that is short', folder => truncateSync(join(folder, files.table), 5 * pageBytes)],
+      ['a table that is empty', folder => truncateSync(join(folder, files.table), 0)],
+      ['a table whose file is missing', folder => rmSync(join(folder, files.table))],
+      ['a page of garbage in a table', folder => overwrite(join(folder, files.table), randomBytes(pageBytes), 3 * pageBytes)],
+      ['a page of garbage in an index', folder => overwrite(join(folder, files.key), randomBytes(pageBytes), 2 * pageBytes)],
+      ['a page of zeros in an index', folder => overwrite(join(folder, files.key), new Uint8Array(pageBytes), 2 * pageBytes)],
+      ['an index that is short', folder => truncateSync(join(folder, files.key), 3 * pageBytes)],
+      ['an index that is empty', folder => truncateSync(join(folder, files.key), 0)],
+      ['a page of garbage in an index on JSON', folder => overwrite(join(folder, files.json), randomBytes(pageBytes), pageBytes)],
+    ]),
+  )('finds %s', { timeout: 60_000 }, async (_, damage) => {
     const database = await openEmbedded({ folder: await damagedBy(damage), upkeepIntervalMs: 0 })
     expect((await failureOf(checkIntegrity(database))).message).toMatch(ofPlants())
     await database.close()
   })
 
   // As after a power cut: only one of the two reached the disk. The checksums of both are valid.
-  test.each(['table', 'key'] as const)('finds an outdated %s', { timeout: 60_000 }, async file => {
+  test.each(firstOf(['table', 'key'] as const))('finds an outdated %s', { timeout: 60_000 }, async file => {
     const folder = await damagedBy(() => undefined)
     const database = await openEmbedded({ folder, upkeepIntervalMs: 0 })
     await database.execute(`INSERT INTO plants SELECT id, 'new', '{}' FROM generate_series(4000, 4200) AS id`)

@@ -1,6 +1,7 @@
 // The control plane fails under a running ingest: what still works, for how long, and that it recovers by itself.
 
 import { expect, test } from 'vitest'
+import { inDepth } from '../depth.ts'
 import { describeWithPostgres, startPostgres } from '../servers/postgres.ts'
 import { openProxy } from '../servers/process/proxy.ts'
 import { call, expectStatus, makeSite, publish, type Site } from '../up/operator.ts'
@@ -53,87 +54,95 @@ describeWithPostgres('outages', postgres => {
     expect(await again.stop()).toBe(0)
   })
 
-  test('an api that restarts with another database ends all earlier grants', async () => {
-    const address = await internalAddress()
-    const api = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
-    const ingest = await startIngest(api.internalUrl)
-    const site = await makeSite(api.url)
-    await untilHealth(ingest, 'control-plane', 'pass')
-    await expectStatus(publish(ingest.url, site, pack), 202)
-    expect(await api.stop('SIGKILL')).toBe('SIGKILL')
+  inDepth(() => {
+    test('an api that restarts with another database ends all earlier grants', async () => {
+      const address = await internalAddress()
+      const api = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
+      const ingest = await startIngest(api.internalUrl)
+      const site = await makeSite(api.url)
+      await untilHealth(ingest, 'control-plane', 'pass')
+      await expectStatus(publish(ingest.url, site, pack), 202)
+      expect(await api.stop('SIGKILL')).toBe('SIGKILL')
 
-    const other = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
-    const answers = await publishUntil(ingest.url, site, 401)
-    // The stream of changes is connected again by then, so an earlier grant would be valid for a minute.
-    // On a busy machine it may already be, or the cached grant may have ended before.
-    for (const { status } of answers.slice(0, -1)) expect([202, 503]).toContain(status)
-    expect(answers.at(-1)!.ms).toBeLessThan(3_000)
-    const another = await makeSite(other.url)
-    await expectStatus(publish(ingest.url, another, pack), 202)
-    expect((await publish(ingest.url, site, pack)).status).toBe(401)
-    expect(await ingest.stop()).toBe(0)
-    expect(await other.stop()).toBe(0)
+      const other = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
+      const answers = await publishUntil(ingest.url, site, 401)
+      // The stream of changes is connected again by then, so an earlier grant would be valid for a minute.
+      // On a busy machine it may already be, or the cached grant may have ended before.
+      for (const { status } of answers.slice(0, -1)) expect([202, 503]).toContain(status)
+      expect(answers.at(-1)!.ms).toBeLessThan(3_000)
+      const another = await makeSite(other.url)
+      await expectStatus(publish(ingest.url, another, pack), 202)
+      expect((await publish(ingest.url, site, pack)).status).toBe(401)
+      expect(await ingest.stop()).toBe(0)
+      expect(await other.stop()).toBe(0)
+    })
   })
 
-  test('followers of an api do not delay its stop, and are notified immediately', async () => {
-    const api = await startApi(await postgres.createDatabase())
-    const ingest = await startIngest(api.internalUrl)
-    await untilHealth(ingest, 'control-plane', 'pass')
-    const startedMs = performance.now()
-    const stopped = api.stop().then(code => [code, performance.now() - startedMs] as const)
-    await untilPrinted(ingest, /the control plane is away .*: cached grants are used for a few seconds/)
-    const [code, stopMs] = await stopped
-    expect(code).toBe(0)
-    expect(stopMs).toBeLessThan(1_500)
-    await untilHealth(ingest, 'control-plane', 'fail')
-    expect(await ingest.stop()).toBe(0)
+  inDepth(() => {
+    test('followers of an api do not delay its stop, and are notified immediately', async () => {
+      const api = await startApi(await postgres.createDatabase())
+      const ingest = await startIngest(api.internalUrl)
+      await untilHealth(ingest, 'control-plane', 'pass')
+      const startedMs = performance.now()
+      const stopped = api.stop().then(code => [code, performance.now() - startedMs] as const)
+      await untilPrinted(ingest, /the control plane is away .*: cached grants are used for a few seconds/)
+      const [code, stopMs] = await stopped
+      expect(code).toBe(0)
+      expect(stopMs).toBeLessThan(1_500)
+      await untilHealth(ingest, 'control-plane', 'fail')
+      expect(await ingest.stop()).toBe(0)
+    })
   })
 
-  test('changes made while the stream is interrupted take effect as soon as it is back', async () => {
-    const api = await startApi(await postgres.createDatabase())
-    const proxy = await openProxy({ port: Number(new URL(api.internalUrl).port) })
-    const ingest = await startIngest(`http://127.0.0.1:${proxy.port}`)
-    const site = await makeSite(api.url)
-    await untilHealth(ingest, 'control-plane', 'pass')
-    await expectStatus(publish(ingest.url, site, pack), 202)
+  inDepth(() => {
+    test('changes made while the stream is interrupted take effect as soon as it is back', async () => {
+      const api = await startApi(await postgres.createDatabase())
+      const proxy = await openProxy({ port: Number(new URL(api.internalUrl).port) })
+      const ingest = await startIngest(`http://127.0.0.1:${proxy.port}`)
+      const site = await makeSite(api.url)
+      await untilHealth(ingest, 'control-plane', 'pass')
+      await expectStatus(publish(ingest.url, site, pack), 202)
 
-    proxy.refuse()
-    proxy.cut()
-    await untilHealth(ingest, 'control-plane', 'fail')
-    expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
-      204,
-    )
-    // Not notified yet, and requested less than 5 s ago.
-    await expectStatus(publish(ingest.url, site, pack), 202)
-    await proxy.heal()
-    const answers = await publishUntil(ingest.url, site, 403)
-    expect(answers.at(-1)!.ms).toBeLessThan(2_500)
-    expect(await ingest.stop()).toBe(0)
-    expect(await api.stop()).toBe(0)
-    await proxy.close()
+      proxy.refuse()
+      proxy.cut()
+      await untilHealth(ingest, 'control-plane', 'fail')
+      expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
+        204,
+      )
+      // Not notified yet, and requested less than 5 s ago.
+      await expectStatus(publish(ingest.url, site, pack), 202)
+      await proxy.heal()
+      const answers = await publishUntil(ingest.url, site, 403)
+      expect(answers.at(-1)!.ms).toBeLessThan(2_500)
+      expect(await ingest.stop()).toBe(0)
+      expect(await api.stop()).toBe(0)
+      await proxy.close()
+    })
   })
 
-  test('a stream that is lost without either end knowing is detected by its silence', async () => {
-    const api = await startApi(await postgres.createDatabase())
-    const proxy = await openProxy({ port: Number(new URL(api.internalUrl).port) })
-    const ingest = await startIngest(`http://127.0.0.1:${proxy.port}`)
-    const site = await makeSite(api.url)
-    await untilHealth(ingest, 'control-plane', 'pass')
-    await expectStatus(publish(ingest.url, site, pack), 202)
+  inDepth(() => {
+    test('a stream that is lost without either end knowing is detected by its silence', async () => {
+      const api = await startApi(await postgres.createDatabase())
+      const proxy = await openProxy({ port: Number(new URL(api.internalUrl).port) })
+      const ingest = await startIngest(`http://127.0.0.1:${proxy.port}`)
+      const site = await makeSite(api.url)
+      await untilHealth(ingest, 'control-plane', 'pass')
+      await expectStatus(publish(ingest.url, site, pack), 202)
 
-    proxy.halfOpen()
-    expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
-      204,
-    )
-    const answers = await publishUntil(ingest.url, site, 503)
-    // 5 s after the last beat, and 2 s in which the request gets no answer.
-    expect(answers.at(-1)!.ms).toBeLessThan(7_500)
-    await proxy.heal()
-    await publishUntil(ingest.url, site, 403)
-    await untilHealth(ingest, 'control-plane', 'pass')
-    expect(await ingest.stop()).toBe(0)
-    expect(await api.stop()).toBe(0)
-    await proxy.close()
+      proxy.halfOpen()
+      expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
+        204,
+      )
+      const answers = await publishUntil(ingest.url, site, 503)
+      // 5 s after the last beat, and 2 s in which the request gets no answer.
+      expect(answers.at(-1)!.ms).toBeLessThan(7_500)
+      await proxy.heal()
+      await publishUntil(ingest.url, site, 403)
+      await untilHealth(ingest, 'control-plane', 'pass')
+      expect(await ingest.stop()).toBe(0)
+      expect(await api.stop()).toBe(0)
+      await proxy.close()
+    })
   })
 
   test('an api whose database crashes disconnects its followers, and both continue when it is back', async () => {

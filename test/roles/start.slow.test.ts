@@ -7,6 +7,7 @@ import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { openServer } from '../../database/server.ts'
+import { inDepth } from '../depth.ts'
 import { openSite } from '../readers/postgres/site.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { freePort } from '../servers/process/free-port.ts'
@@ -60,13 +61,15 @@ describeWithPostgres('start of the roles', postgres => {
     expect(said).not.toContain(wrong)
   })
 
-  test('an api without a master key or a database names both; an invalid key is named too', async () => {
-    const said = await failedStart(apiWords, {})
-    expect(said).toMatch(/SVC_MASTER_KEY/)
-    expect(said).toMatch(/SVC_DATABASE_URL/)
-    expect(await failedStart(apiWords, apiEnvironment('postgres://127.0.0.1/x', { SVC_MASTER_KEY: 'no-key' }))).toMatch(
-      /SVC_MASTER_KEY does not hold a master key/,
-    )
+  inDepth(() => {
+    test('an api without a master key or a database names both; an invalid key is named too', async () => {
+      const said = await failedStart(apiWords, {})
+      expect(said).toMatch(/SVC_MASTER_KEY/)
+      expect(said).toMatch(/SVC_DATABASE_URL/)
+      expect(await failedStart(apiWords, apiEnvironment('postgres://127.0.0.1/x', { SVC_MASTER_KEY: 'no-key' }))).toMatch(
+        /SVC_MASTER_KEY does not hold a master key/,
+      )
+    })
   })
 
   test('an internal listener that other machines can reach does not start without token or mutual TLS', async () => {
@@ -76,18 +79,20 @@ describeWithPostgres('start of the roles', postgres => {
     )
   })
 
-  test('in production known secrets are refused', async () => {
-    const environment = {
-      SVC_ENV: 'production',
-      SVC_CONTROL_TOKEN: 'changeme-changeme',
-      SVC_ADMIN_PASSWORD: 'password1',
-      SVC_MASTER_KEY: Buffer.alloc(32).toString('base64url'),
-    }
-    const said = await failedStart(apiWords, apiEnvironment('postgres://postgres:postgres@127.0.0.1/x', environment))
-    for (const name of ['internal.token', 'admin.password', 'master_key', 'database.url']) {
-      expect(said).toMatch(new RegExp(`${name}: with env = production it must not be a publicly known secret`))
-    }
-    expect(said).not.toMatch(/changeme|password1|postgres:postgres/)
+  inDepth(() => {
+    test('in production known secrets are refused', async () => {
+      const environment = {
+        SVC_ENV: 'production',
+        SVC_CONTROL_TOKEN: 'changeme-changeme',
+        SVC_ADMIN_PASSWORD: 'password1',
+        SVC_MASTER_KEY: Buffer.alloc(32).toString('base64url'),
+      }
+      const said = await failedStart(apiWords, apiEnvironment('postgres://postgres:postgres@127.0.0.1/x', environment))
+      for (const name of ['internal.token', 'admin.password', 'master_key', 'database.url']) {
+        expect(said).toMatch(new RegExp(`${name}: with env = production it must not be a publicly known secret`))
+      }
+      expect(said).not.toMatch(/changeme|password1|postgres:postgres/)
+    })
   })
 
   test('a missing database stops the start; one that is away is waited for', async () => {
@@ -111,66 +116,72 @@ describeWithPostgres('start of the roles', postgres => {
     await proxy.close()
   })
 
-  test('while its database is away an api listens, is alive and not ready, and answers 503; then it works', async () => {
-    const database = new URL(await postgres.createDatabase())
-    const proxy = await openProxy({ port: Number(database.port) })
-    proxy.refuse()
-    database.port = String(proxy.port)
-    const [url, internal] = [await internalAddress(), await internalAddress()]
-    const spawned = spawnRole(
-      [...apiWords.slice(0, -1), url.split(':')[1]!],
-      apiEnvironment(database.href, { SVC_INTERNAL_LISTEN: internal }),
-    )
-    await untilPrinted(spawned, /PostgreSQL is away .*: the start waits for it/)
-    for (const base of [`http://${url}`, `http://${internal}`]) {
-      expect((await call(base, 'GET', '/livez')).status).toBe(200)
-      expect((await call(base, 'GET', '/readyz')).status).toBe(503)
-      const { status, json } = await call(base, 'GET', '/health')
-      expect([status, json]).toEqual([503, expect.objectContaining({ checks: expect.objectContaining({ database: [away] }) })])
-    }
-    const refused = await call(`http://${url}`, 'POST', '/tokens', { body: administrator })
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
-    const request = { scheme: 'Thing', secret: 'x', channel: '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11', action: 'publish' }
-    const asked = await call(`http://${internal}`, 'POST', '/internal/authorize', { authorization: `Bearer ${token}`, body: request })
-    expect([asked.status, asked.headers.get('retry-after')]).toEqual([503, '1'])
-    const metrics = await call(`http://${internal}`, 'GET', '/metrics')
-    expect([metrics.status, undocumentedMetrics(metrics.text)]).toEqual([200, []])
-    expect(spawned.printed()).not.toMatch(/^ready on /m)
+  inDepth(() => {
+    test('while its database is away an api listens, is alive and not ready, and answers 503; then it works', async () => {
+      const database = new URL(await postgres.createDatabase())
+      const proxy = await openProxy({ port: Number(database.port) })
+      proxy.refuse()
+      database.port = String(proxy.port)
+      const [url, internal] = [await internalAddress(), await internalAddress()]
+      const spawned = spawnRole(
+        [...apiWords.slice(0, -1), url.split(':')[1]!],
+        apiEnvironment(database.href, { SVC_INTERNAL_LISTEN: internal }),
+      )
+      await untilPrinted(spawned, /PostgreSQL is away .*: the start waits for it/)
+      for (const base of [`http://${url}`, `http://${internal}`]) {
+        expect((await call(base, 'GET', '/livez')).status).toBe(200)
+        expect((await call(base, 'GET', '/readyz')).status).toBe(503)
+        const { status, json } = await call(base, 'GET', '/health')
+        expect([status, json]).toEqual([503, expect.objectContaining({ checks: expect.objectContaining({ database: [away] }) })])
+      }
+      const refused = await call(`http://${url}`, 'POST', '/tokens', { body: administrator })
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+      const request = { scheme: 'Thing', secret: 'x', channel: '0f8a6e7c-3c1b-4a55-9d0f-6f1f5a1f1c11', action: 'publish' }
+      const asked = await call(`http://${internal}`, 'POST', '/internal/authorize', { authorization: `Bearer ${token}`, body: request })
+      expect([asked.status, asked.headers.get('retry-after')]).toEqual([503, '1'])
+      const metrics = await call(`http://${internal}`, 'GET', '/metrics')
+      expect([metrics.status, undocumentedMetrics(metrics.text)]).toEqual([200, []])
+      expect(spawned.printed()).not.toMatch(/^ready on /m)
 
-    await proxy.heal()
-    const api = await whenReady(spawned)
-    expect((await call(api.url, 'GET', '/readyz')).status).toBe(200)
-    await expectStatus(call(api.url, 'POST', '/tokens', { body: administrator }), 201)
-    expect(await api.stop()).toBe(0)
-    await proxy.close()
+      await proxy.heal()
+      const api = await whenReady(spawned)
+      expect((await call(api.url, 'GET', '/readyz')).status).toBe(200)
+      await expectStatus(call(api.url, 'POST', '/tokens', { body: administrator }), 201)
+      expect(await api.stop()).toBe(0)
+      await proxy.close()
+    })
   })
 
-  test.each([
-    ['an api', apiWords, (port: number) => apiEnvironment(`postgres://127.0.0.1:${port}/x`)],
-    ['ingest', ingestWords, (port: number) => ({ SVC_INTERNAL_LISTEN: '127.0.0.1:0', SVC_LOG_BROKERS: `127.0.0.1:${port}` })],
-    ['a reader', readerWords, (port: number) => readerEnvironment('http://127.0.0.1:1', `postgres://127.0.0.1:${port}/x`)],
-  ] as const)(
-    '%s whose start waits for a server that accepts connections and never answers stops immediately',
-    async (_role, words, environment) => {
-      const connected = Promise.withResolvers<void>()
-      const silent = createServer(() => connected.resolve())
-      silent.listen(0, '127.0.0.1')
-      await once(silent, 'listening')
-      const { child, ended } = spawnRole(words, environment((silent.address() as AddressInfo).port))
-      await connected.promise
-      const startedMs = performance.now()
+  inDepth(() => {
+    test.each([
+      ['an api', apiWords, (port: number) => apiEnvironment(`postgres://127.0.0.1:${port}/x`)],
+      ['ingest', ingestWords, (port: number) => ({ SVC_INTERNAL_LISTEN: '127.0.0.1:0', SVC_LOG_BROKERS: `127.0.0.1:${port}` })],
+      ['a reader', readerWords, (port: number) => readerEnvironment('http://127.0.0.1:1', `postgres://127.0.0.1:${port}/x`)],
+    ] as const)(
+      '%s whose start waits for a server that accepts connections and never answers stops immediately',
+      async (_role, words, environment) => {
+        const connected = Promise.withResolvers<void>()
+        const silent = createServer(() => connected.resolve())
+        silent.listen(0, '127.0.0.1')
+        await once(silent, 'listening')
+        const { child, ended } = spawnRole(words, environment((silent.address() as AddressInfo).port))
+        await connected.promise
+        const startedMs = performance.now()
+        child.kill('SIGTERM')
+        expect(await ended).toBe(0)
+        expect(performance.now() - startedMs).toBeLessThan(2_000)
+        silent.close()
+      },
+    )
+  })
+
+  inDepth(() => {
+    test('an api that waits for its database stops immediately', async () => {
+      const { child, printed, ended } = spawnRole(apiWords, apiEnvironment(`postgres://127.0.0.1:${await freePort()}/x`))
+      await untilPrinted({ printed }, /the start waits for it/)
       child.kill('SIGTERM')
       expect(await ended).toBe(0)
-      expect(performance.now() - startedMs).toBeLessThan(2_000)
-      silent.close()
-    },
-  )
-
-  test('an api that waits for its database stops immediately', async () => {
-    const { child, printed, ended } = spawnRole(apiWords, apiEnvironment(`postgres://127.0.0.1:${await freePort()}/x`))
-    await untilPrinted({ printed }, /the start waits for it/)
-    child.kill('SIGTERM')
-    expect(await ended).toBe(0)
+    })
   })
 
   test('ingest and a reader wait for a control plane that is away, not ready and answering 503', async () => {
@@ -277,24 +288,26 @@ describeWithPostgres('start of the roles', postgres => {
     expect(await api.stop()).toBe(0)
   })
 
-  test('a token that is refused later makes ingest not ready, with the reason, until it is accepted again', async () => {
-    const database = await postgres.createDatabase()
-    const internal = await internalAddress()
-    const first = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
-    const ingest = await startIngest(`http://${internal}`)
-    expect(await first.stop()).toBe(0)
-    expect((await call(ingest.url, 'GET', '/readyz')).status).toBe(200)
+  inDepth(() => {
+    test('a token that is refused later makes ingest not ready, with the reason, until it is accepted again', async () => {
+      const database = await postgres.createDatabase()
+      const internal = await internalAddress()
+      const first = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
+      const ingest = await startIngest(`http://${internal}`)
+      expect(await first.stop()).toBe(0)
+      expect((await call(ingest.url, 'GET', '/readyz')).status).toBe(200)
 
-    const other = await startApi(database, { SVC_INTERNAL_LISTEN: internal, SVC_CONTROL_TOKEN: `${token}-of-another` })
-    await untilPrinted(ingest, /refuses the token .*control\.token \(SVC_CONTROL_TOKEN\)/)
-    expect((await call(ingest.url, 'GET', '/readyz')).status).toBe(503)
-    expect(await other.stop()).toBe(0)
+      const other = await startApi(database, { SVC_INTERNAL_LISTEN: internal, SVC_CONTROL_TOKEN: `${token}-of-another` })
+      await untilPrinted(ingest, /refuses the token .*control\.token \(SVC_CONTROL_TOKEN\)/)
+      expect((await call(ingest.url, 'GET', '/readyz')).status).toBe(503)
+      expect(await other.stop()).toBe(0)
 
-    const again = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
-    await expect.poll(async () => (await call(ingest.url, 'GET', '/readyz')).status, { timeout: 10_000 }).toBe(200)
-    expect(ingest.printed()).not.toContain(token)
-    expect(await ingest.stop()).toBe(0)
-    expect(await again.stop()).toBe(0)
+      const again = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
+      await expect.poll(async () => (await call(ingest.url, 'GET', '/readyz')).status, { timeout: 10_000 }).toBe(200)
+      expect(ingest.printed()).not.toContain(token)
+      expect(await ingest.stop()).toBe(0)
+      expect(await again.stop()).toBe(0)
+    })
   })
 })
 

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { Count } from './count.ts'
+import type { FileResult } from './results.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -25,21 +25,21 @@ const checks: readonly Check[] = [
 ]
 
 /** Runs all in parallel, and prints the output of those that fail. */
-export async function runChecks(): Promise<Count> {
-  const results = await Promise.all(checks.map(runCheck))
-  const passed = results.filter(ok => ok).length
-  return { passed, failed: results.length - passed, skipped: 0 }
+export function runChecks(): Promise<FileResult[]> {
+  return Promise.all(checks.map(runCheck))
 }
 
-async function runCheck({ name, command: [program, ...flags], advice }: Check): Promise<boolean> {
-  const startedMs = performance.now()
+async function runCheck({ name, command: [program, ...flags], advice }: Check): Promise<FileResult> {
+  const startMs = performance.now()
   const child = spawn(`${root}node_modules/.bin/${program}`, flags, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
   const output: Buffer[] = []
   child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
   child.stderr.on('data', (chunk: Buffer) => output.push(chunk))
   const code = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve))
-  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1)
-  if (code === 0) console.log(`${name} ok (${seconds} s)`)
-  else console.log(`${Buffer.concat(output).toString().trimEnd()}\n${name} failed (${seconds} s): ${advice}`)
-  return code === 0
+  const endMs = performance.now()
+  const failures = code === 0 ? [] : [`${name}: ${advice}\n${Buffer.concat(output).toString().trimEnd()}`]
+  console.log(`${name} ${code === 0 ? 'ok' : 'failed'} (${((endMs - startMs) / 1000).toFixed(1)} s)`)
+  for (const failure of failures) console.log(failure)
+  const failed = failures.length
+  return { path: name, project: 'checks', passed: 1 - failed, failed, skipped: 0, failures, startMs, endMs }
 }

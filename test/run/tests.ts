@@ -1,73 +1,79 @@
-// Runs the tests of one project with vitest in this process, to count its results and not parse its output.
+// Runs the tests of one project with vitest in this process, to have its results and not parse its output.
 
-import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Reporter, SerializedError, TestModule, TestSuite } from 'vitest/node'
 import { startVitest } from 'vitest/node'
-import type { Count } from './count.ts'
+import type { FileResult } from './results.ts'
 
 const projectConfig = fileURLToPath(new URL('../vitest.config.ts', import.meta.url))
 
 /**
- * @param project `quick` or `slow`, and those whose names begin with it
+ * @param project a name in the configuration, or several with a star: `slow*`
  * @param filters parts of paths; none means all
  * @param config of the project; a test may use another
  */
-export async function runTests(project: string, filters: readonly string[], config = projectConfig): Promise<Count> {
-  let count: Count = { passed: 0, failed: 0, skipped: 0 }
-  const counter: Reporter = {
+export async function runTests(project: string, filters: readonly string[], config = projectConfig): Promise<FileResult[]> {
+  const startedMs = performance.now()
+  const starts = new Map<TestModule, number>()
+  const ends = new Map<TestModule, number>()
+  let results: FileResult[] = []
+  const recorder: Reporter = {
+    onTestModuleQueued: module => void starts.set(module, performance.now()),
+    onTestModuleEnd: module => void ends.set(module, performance.now()),
     onTestRunEnd(modules, errors) {
-      count = countOf(modules, errors)
-      console.log(costsOf(modules.map(module => ({ path: module.relativeModuleId, ms: module.diagnostic().duration }))).join('\n'))
+      const nowMs = performance.now()
+      // Vitest says in which file an error was thrown that no test caught, if it knows.
+      const byFile = Map.groupBy(errors, error => (error as { VITEST_TEST_PATH?: string }).VITEST_TEST_PATH)
+      results = modules.map(module => {
+        const uncaught = byFile.get(module.moduleId) ?? []
+        byFile.delete(module.moduleId)
+        return resultOf(module, uncaught, starts.get(module) ?? startedMs, ends.get(module) ?? nowMs)
+      })
+      const failures = [...byFile].flatMap(([path = 'no file', some]) => some.map(error => `${path} > ${uncaughtName}\n${textOf(error)}`))
+      if (failures.length > 0)
+        results.push({ path: '', project: '', passed: 0, failed: failures.length, skipped: 0, failures, startMs: startedMs, endMs: nowMs })
     },
   }
-  console.log(`\n${project} tests`)
   const vitest = await startVitest([...filters], {
     config,
-    project: [`${project}*`],
+    project: [project],
     run: true,
     watch: false,
     passWithNoTests: true,
-    reporters: ['default', counter],
+    reporters: ['default', recorder],
   })
   await vitest.close()
-  return count
+  return results
 }
 
-export interface FileCost {
-  /** From the project's root: `test/sinks/postgres/write.test.ts`. */
-  readonly path: string
-  readonly ms: number
-}
+const uncaughtName = 'an error that no test caught'
 
-/** The total time of each folder, and the ten slowest files, each in seconds. */
-export function costsOf(files: readonly FileCost[]): string[] {
-  const byFolder = Map.groupBy(files, ({ path }) => dirname(path).split('/').slice(0, 3).join('/'))
-  const folders = [...byFolder].map(([path, of]) => ({ path, ms: of.reduce((sum, { ms }) => sum + ms, 0) }))
-  const listed = (some: readonly FileCost[]): string[] =>
-    some
-      .toSorted((left, right) => right.ms - left.ms)
-      .slice(0, listedMax)
-      .map(({ path, ms }) => `${(ms / 1000).toFixed(1).padStart(8)} s  ${path}`)
-  return ['\nThe folders that took longest', ...listed(folders), 'The files that took longest', ...listed(files)]
-}
-
-const listedMax = 10
-
-/** A module or a suite that failed outside its tests (an import, a hook), and an uncaught error, count as a failed test each. */
-export function countOf(modules: readonly TestModule[], errors: readonly SerializedError[]): Count {
-  let passed = 0
-  let failed = errors.length
-  let skipped = 0
-  const suites = (parent: TestModule | TestSuite): (TestModule | TestSuite)[] => [parent, ...[...parent.children.suites()].flatMap(suites)]
-  for (const module of modules) {
-    failed += suites(module).filter(suite => suite.errors().length > 0).length
-    for (const test of module.children.allTests()) {
-      const { state } = test.result()
-      if (state === 'passed') passed++
-      else if (state === 'skipped') skipped++
-      else failed++
-    }
+/** A suite that failed outside its tests (an import, a hook) counts as a failed test, and so do an uncaught error and a test that did not end. */
+function resultOf(module: TestModule, uncaught: readonly SerializedError[], startMs: number, endMs: number): FileResult {
+  const path = module.relativeModuleId
+  const failures: string[] = []
+  const fail = (name: string, errors: readonly SerializedError[]): void => {
+    failures.push(`${path} > ${name}\n${errors.map(textOf).join('\n')}`)
   }
-  return { passed, failed, skipped }
+  const suites = (parent: TestModule | TestSuite): (TestModule | TestSuite)[] => [parent, ...[...parent.children.suites()].flatMap(suites)]
+  for (const suite of suites(module)) {
+    const errors = suite.errors()
+    if (errors.length > 0) fail(suite.type === 'suite' ? suite.fullName : 'outside its tests', errors)
+  }
+  for (const error of uncaught) fail(uncaughtName, [error])
+  let passed = 0
+  let skipped = 0
+  for (const test of module.children.allTests()) {
+    const { state, errors } = test.result()
+    if (state === 'passed') passed++
+    else if (state === 'skipped') skipped++
+    else fail(test.fullName, errors ?? [])
+  }
+  return { path, project: module.project.name, passed, failed: failures.length, skipped, failures, startMs, endMs }
+}
+
+function textOf(error: SerializedError): string {
+  const { name, message, stack, diff } = error as { name?: string; message: string; stack?: string; diff?: string }
+  const frames = (stack ?? '').split('\n').filter(line => line.trimStart().startsWith('at ') && !line.includes('/node_modules/'))
+  return [`${name ?? 'Error'}: ${message}`, ...(diff === undefined ? [] : [diff]), ...frames.slice(0, 8)].join('\n')
 }

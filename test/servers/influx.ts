@@ -2,12 +2,12 @@
 
 import { join } from 'node:path'
 import { describeWithServer } from './describe-with.ts'
-import { buildInflux, influxProgram, missingInflux } from './install/influx.ts'
+import { buildInflux, influxProgram, missingTools } from './install/influx.ts'
 import { freePort } from './process/free-port.ts'
 import { type Kept, keep } from './process/keeper.ts'
 import { builtServer, flagsOf, type KeptServer, startKept } from './process/kept-server.ts'
 
-export const influxServer = builtServer('influx', { program: influxProgram, missing: missingInflux, build: buildInflux })
+export const influxServer = builtServer('influx', influxProgram, missingTools, buildInflux)
 
 export interface Influx extends KeptServer {
   /** `http://127.0.0.1:<port>` */

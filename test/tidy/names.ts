@@ -127,7 +127,7 @@ export function wordedNames(files: readonly SourceFile[]): Finding[] {
     .flatMap(({ path, text }) => {
       const ofPath = faultsOf(
         path
-          .replace(/(\.slow)?(\.test)?\.ts$/, '')
+          .replace(/(\.(slow|deep))?(\.test)?\.ts$/, '')
           .split('/')
           .join('. ')
           .replaceAll('-', ' '),

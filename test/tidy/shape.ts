@@ -30,7 +30,7 @@ export function openings(files: readonly SourceFile[]): Finding[] {
 export function names(files: readonly SourceFile[]): Finding[] {
   const code = files.filter(isCode)
   const drawn = code.flatMap(({ path }) => {
-    const parts = path.replace(/(\.slow)?(\.test)?(\.config)?\.(ts|js)$/, '').split('/')
+    const parts = path.replace(/(\.(slow|deep))?(\.test)?(\.config)?\.(ts|js)$/, '').split('/')
     const odd = parts.find(part => !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(part))
     if (odd !== undefined) return [`${path}: ${odd} is not in kebab-case`]
     const drawer = parts.find(part => drawers.has(part))

@@ -3,6 +3,7 @@
 import { readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { inDepth } from '../depth.ts'
 import { call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
 import { disposableFolder, spawnPlatform, startedFolder, startPlatform } from './platform.ts'
 
@@ -68,17 +69,19 @@ test('the first start creates an administrator whose password is in a file of mo
   expect(await platform.stop()).toBe(0)
 })
 
-test('an administrator in the environment gets no password file', async () => {
-  await using folder = await disposableFolder()
-  const environment = { SVC_ADMIN_EMAIL: 'chief@sluice.example', SVC_ADMIN_PASSWORD: 'given by the operator' }
-  const platform = await startPlatform({ data: folder.path, environment })
-  await expectStatus(
-    call(platform.url, 'POST', '/tokens', { body: { email: environment.SVC_ADMIN_EMAIL, password: environment.SVC_ADMIN_PASSWORD } }),
-    201,
-  )
-  await expect(stat(join(folder.path, 'admin-password'))).rejects.toMatchObject({ code: 'ENOENT' })
-  expect(platform.printed()).not.toContain(environment.SVC_ADMIN_PASSWORD)
-  expect(await platform.stop()).toBe(0)
+inDepth(() => {
+  test('an administrator in the environment gets no password file', async () => {
+    await using folder = await disposableFolder()
+    const environment = { SVC_ADMIN_EMAIL: 'chief@sluice.example', SVC_ADMIN_PASSWORD: 'given by the operator' }
+    const platform = await startPlatform({ data: folder.path, environment })
+    await expectStatus(
+      call(platform.url, 'POST', '/tokens', { body: { email: environment.SVC_ADMIN_EMAIL, password: environment.SVC_ADMIN_PASSWORD } }),
+      201,
+    )
+    await expect(stat(join(folder.path, 'admin-password'))).rejects.toMatchObject({ code: 'ENOENT' })
+    expect(platform.printed()).not.toContain(environment.SVC_ADMIN_PASSWORD)
+    expect(await platform.stop()).toBe(0)
+  })
 })
 
 test('a second process on the same folder stops immediately with an error, and the first continues', async () => {
@@ -93,43 +96,47 @@ test('a second process on the same folder stops immediately with an error, and t
   expect(await platform.stop()).toBe(0)
 })
 
-test('a port in use stops the start with an error and leaves the folder free', async () => {
-  await using folder = await startedFolder()
-  await using other = await disposableFolder()
-  const platform = await startPlatform({ data: folder.path })
-  const port = new URL(platform.url).port
-  const { child, printed } = spawnPlatform({ data: other.path, arguments: ['--port', port] })
-  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
-  expect(printed()).toMatch(new RegExp(`port ${port} .*--port`))
-  expect(await platform.stop()).toBe(0)
-  const again = await startPlatform({ data: other.path })
-  // The failed start has not used up the message of the first start.
-  expect(again.printed()).toContain(join(other.path, 'admin-password'))
-  expect(await again.stop()).toBe(0)
+inDepth(() => {
+  test('a port in use stops the start with an error and leaves the folder free', async () => {
+    await using folder = await startedFolder()
+    await using other = await disposableFolder()
+    const platform = await startPlatform({ data: folder.path })
+    const port = new URL(platform.url).port
+    const { child, printed } = spawnPlatform({ data: other.path, arguments: ['--port', port] })
+    expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+    expect(printed()).toMatch(new RegExp(`port ${port} .*--port`))
+    expect(await platform.stop()).toBe(0)
+    const again = await startPlatform({ data: other.path })
+    // The failed start has not used up the message of the first start.
+    expect(again.printed()).toContain(join(other.path, 'admin-password'))
+    expect(await again.stop()).toBe(0)
+  })
 })
 
-test('a recreated log stops the start until it is accepted, and then both can be read', async () => {
-  await using folder = await startedFolder()
-  let platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  await expectStatus(publish(platform.url, site, [{ n: 'old', v: 1 }]), 202)
-  await readUntil(platform.url, site, 1)
-  expect(await platform.stop()).toBe(0)
-  await rename(join(folder.path, 'log'), join(folder.path, 'log.before'))
+inDepth(() => {
+  test('a recreated log stops the start until it is accepted, and then both can be read', async () => {
+    await using folder = await startedFolder()
+    let platform = await startPlatform({ data: folder.path })
+    const site = await makeSite(platform.url)
+    await expectStatus(publish(platform.url, site, [{ n: 'old', v: 1 }]), 202)
+    await readUntil(platform.url, site, 1)
+    expect(await platform.stop()).toBe(0)
+    await rename(join(folder.path, 'log'), join(folder.path, 'log.before'))
 
-  async function refused(...options: string[]): Promise<string> {
-    const { child, printed } = spawnPlatform({ data: folder.path, arguments: options })
-    expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
-    return /start once with --accept-new-log ([\w-]+)/.exec(printed())![1]!
-  }
-  const id = await refused()
-  expect(await refused('--accept-new-log', 'of-another-log')).toBe(id)
-  platform = await startPlatform({ data: folder.path, arguments: ['--accept-new-log', id] })
-  const accepted = await expectStatus(publish(platform.url, site, [{ n: 'new', v: 2 }]), 202)
-  // The store numbers logs; the earlier one is 1.
-  expect(accepted.json).toEqual({ id: '2-0-0' })
-  expect(new Set((await readUntil(platform.url, site, 2)).map(record => record.Name))).toEqual(new Set(['old', 'new']))
-  expect(await platform.stop()).toBe(0)
+    async function refused(...options: string[]): Promise<string> {
+      const { child, printed } = spawnPlatform({ data: folder.path, arguments: options })
+      expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+      return /start once with --accept-new-log ([\w-]+)/.exec(printed())![1]!
+    }
+    const id = await refused()
+    expect(await refused('--accept-new-log', 'of-another-log')).toBe(id)
+    platform = await startPlatform({ data: folder.path, arguments: ['--accept-new-log', id] })
+    const accepted = await expectStatus(publish(platform.url, site, [{ n: 'new', v: 2 }]), 202)
+    // The store numbers logs; the earlier one is 1.
+    expect(accepted.json).toEqual({ id: '2-0-0' })
+    expect(new Set((await readUntil(platform.url, site, 2)).map(record => record.Name))).toEqual(new Set(['old', 'new']))
+    expect(await platform.stop()).toBe(0)
+  })
 })
 
 test('a missing master key stops the start with an error, and no new one is created in its place', async () => {

@@ -1,6 +1,7 @@
 // Follows messages of a running platform: immediately, across interruptions and kills, and only as long as permitted.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { inDepth } from '../depth.ts'
 import { type EventClient, openEvents } from '../readers/live/event-source.ts'
 import { call, expectStatus, makeSite, publish, readUntil, type Site } from './operator.ts'
 import { type Platform, startedFolder, startPlatform } from './platform.ts'
@@ -145,24 +146,28 @@ test('after SIGKILL of the platform a client resumes after its last record', asy
   expect(await platform.stop()).toBe(0)
 })
 
-test('SIGTERM ends open streams with a reason before the process stops', async () => {
-  await using folder = await startedFolder()
-  const platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  const clients = await Promise.all(numbers(0, 20).map(() => follow(platform.url, site)))
-  expect(await platform.stop()).toBe(0)
-  expect(await Promise.all(clients.map(client => client.closed))).toEqual(clients.map(() => undefined))
-  expect(new Set(clients.map(reasonOf))).toEqual(new Set(['stopping']))
+inDepth(() => {
+  test('SIGTERM ends open streams with a reason before the process stops', async () => {
+    await using folder = await startedFolder()
+    const platform = await startPlatform({ data: folder.path })
+    const site = await makeSite(platform.url)
+    const clients = await Promise.all(numbers(0, 20).map(() => follow(platform.url, site)))
+    expect(await platform.stop()).toBe(0)
+    expect(await Promise.all(clients.map(client => client.closed))).toEqual(clients.map(() => undefined))
+    expect(new Set(clients.map(reasonOf))).toEqual(new Set(['stopping']))
+  })
 })
 
-test('the number of streams is an option; open ones and refusals are counted', async () => {
-  await using folder = await startedFolder()
-  const platform = await startPlatform({ data: folder.path, environment: { SVC_LIVE_STREAMS_MAX: '1' } })
-  const site = await makeSite(platform.url)
-  await follow(platform.url, site)
-  await expect(follow(platform.url, site)).rejects.toThrow(/^503 .*retry/)
-  const { text } = await call(platform.url, 'GET', '/metrics')
-  expect(text).toMatch(/^open_connections\{component_id="reader",component_kind="source"\} 1$/m)
-  expect(text).toMatch(/^http_server_handler_duration_seconds_count\{.*stream",status="503",answer="stream"\} 1$/m)
-  expect(await platform.stop()).toBe(0)
+inDepth(() => {
+  test('the number of streams is an option; open ones and refusals are counted', async () => {
+    await using folder = await startedFolder()
+    const platform = await startPlatform({ data: folder.path, environment: { SVC_LIVE_STREAMS_MAX: '1' } })
+    const site = await makeSite(platform.url)
+    await follow(platform.url, site)
+    await expect(follow(platform.url, site)).rejects.toThrow(/^503 .*retry/)
+    const { text } = await call(platform.url, 'GET', '/metrics')
+    expect(text).toMatch(/^open_connections\{component_id="reader",component_kind="source"\} 1$/m)
+    expect(text).toMatch(/^http_server_handler_duration_seconds_count\{.*stream",status="503",answer="stream"\} 1$/m)
+    expect(await platform.stop()).toBe(0)
+  })
 })

@@ -3,6 +3,7 @@
 import { cp, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { inDepth } from '../depth.ts'
 import { makeSite, publish, readUntil } from './operator.ts'
 import { spawnPlatform, startedFolder, startPlatform } from './platform.ts'
 
@@ -72,23 +73,25 @@ test('a damaged database stops the start with what to do; after it is moved away
   expect(await platform.stop()).toBe(0)
 })
 
-test('a log that was set back ends the start, before anything listens or is ready', async () => {
-  await using folder = await startedFolder()
-  let platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  expect(await platform.stop()).toBe(0)
-  const [log, copy] = [join(folder.path, 'log'), join(folder.path, 'log-before')]
-  await cp(log, copy, { recursive: true })
-  platform = await startPlatform({ data: folder.path })
-  for (let v = 0; v < 3; v++) expect((await publish(platform.url, site, [{ n: 'count', v }])).status).toBe(202)
-  await readUntil(platform.url, site, 3)
-  expect(await platform.stop()).toBe(0)
-  await rm(log, { recursive: true })
-  await rename(copy, log)
+inDepth(() => {
+  test('a log that was set back ends the start, before anything listens or is ready', async () => {
+    await using folder = await startedFolder()
+    let platform = await startPlatform({ data: folder.path })
+    const site = await makeSite(platform.url)
+    expect(await platform.stop()).toBe(0)
+    const [log, copy] = [join(folder.path, 'log'), join(folder.path, 'log-before')]
+    await cp(log, copy, { recursive: true })
+    platform = await startPlatform({ data: folder.path })
+    for (let v = 0; v < 3; v++) expect((await publish(platform.url, site, [{ n: 'count', v }])).status).toBe(202)
+    await readUntil(platform.url, site, 3)
+    expect(await platform.stop()).toBe(0)
+    await rm(log, { recursive: true })
+    await rename(copy, log)
 
-  const { child, printed } = spawnPlatform({ data: folder.path })
-  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
-  const last = JSON.parse(printed().trimEnd().split('\n').at(-1)!) as unknown
-  expect(last).toMatchObject({ level: 'fatal', msg: expect.stringMatching(/ends at offset 0, but the store goes on at 3/) as unknown })
-  expect(printed()).not.toMatch(/^ready on |"msg":"(listening|ready)"/m)
+    const { child, printed } = spawnPlatform({ data: folder.path })
+    expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+    const last = JSON.parse(printed().trimEnd().split('\n').at(-1)!) as unknown
+    expect(last).toMatchObject({ level: 'fatal', msg: expect.stringMatching(/ends at offset 0, but the store goes on at 3/) as unknown })
+    expect(printed()).not.toMatch(/^ready on |"msg":"(listening|ready)"/m)
+  })
 })

@@ -8,6 +8,7 @@ import { sources } from '../../roles/roles.ts'
 import { withControlPlane } from '../../roles/tools/control-plane.ts'
 import { main } from '../bin/command.ts'
 import { openPlatform, type Platform } from '../control-plane/platform.ts'
+import { inDepth } from '../depth.ts'
 import { spawnRole } from '../roles/processes.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call, expectStatus, makeSite, publish, type Site } from './operator.ts'
@@ -103,76 +104,84 @@ const kills: readonly (readonly [kind: 'sql' | 'tell', pattern: string, nth: num
   ['tell', 'contains only the new key', 1, 1],
 ]
 
-test('killed at each of its steps, the platform starts, with its tokens as long as the old key is there, and the next run continues', async () => {
-  const { data, masterKeys } = await copy()
-  const [old] = await masterKeys()
-  for (const [kind, pattern, nth, keys] of kills) {
-    const killed = spawnRole(['test/up/rotating-process.ts', data, kind, pattern, String(nth)], {})
-    await new Promise<void>((resolve, reject) => {
-      const look = (): void => void (/reached/.test(killed.printed()) && resolve())
-      killed.child.stdout!.on('data', look)
-      void killed.ended.then(() => reject(new Error(`it ended before ${pattern}: ${killed.printed()}`)))
-    })
-    killed.child.kill('SIGKILL')
-    expect(await killed.ended).toBe('SIGKILL')
-    expect([pattern, (await masterKeys()).length, (await masterKeys()).includes(old!)]).toEqual([pattern, keys, keys === 2])
-    expect([pattern, await opening(data, publishes)]).toEqual([pattern, true])
-    if (pattern === 'json_to_recordset') await expectServing(data, 200)
-  }
-  await expectServing(data, 401)
+inDepth(() => {
+  test('killed at each of its steps, the platform starts, with its tokens as long as the old key is there, and the next run continues', async () => {
+    const { data, masterKeys } = await copy()
+    const [old] = await masterKeys()
+    for (const [kind, pattern, nth, keys] of kills) {
+      const killed = spawnRole(['test/up/rotating-process.ts', data, kind, pattern, String(nth)], {})
+      await new Promise<void>((resolve, reject) => {
+        const look = (): void => void (/reached/.test(killed.printed()) && resolve())
+        killed.child.stdout!.on('data', look)
+        void killed.ended.then(() => reject(new Error(`it ended before ${pattern}: ${killed.printed()}`)))
+      })
+      killed.child.kill('SIGKILL')
+      expect(await killed.ended).toBe('SIGKILL')
+      expect([pattern, (await masterKeys()).length, (await masterKeys()).includes(old!)]).toEqual([pattern, keys, keys === 2])
+      expect([pattern, await opening(data, publishes)]).toEqual([pattern, true])
+      if (pattern === 'json_to_recordset') await expectServing(data, 200)
+    }
+    await expectServing(data, 401)
+  })
 })
 
-test('a previous key in its grace period keeps the old key in the folder; the next run removes that', async () => {
-  const { data, masterKeys } = await copy()
-  const [old] = await masterKeys()
-  const replaceKey = (body: object) =>
-    opening(data, async ({ url }) => {
-      const answer = await expectStatus(call(url, 'PATCH', `/things/${site.thing}/key`, { authorization: site.owner, body }), 200)
-      return answer.json!['key'] as string
+inDepth(() => {
+  test('a previous key in its grace period keeps the old key in the folder; the next run removes that', async () => {
+    const { data, masterKeys } = await copy()
+    const [old] = await masterKeys()
+    const replaceKey = (body: object) =>
+      opening(data, async ({ url }) => {
+        const answer = await expectStatus(call(url, 'PATCH', `/things/${site.thing}/key`, { authorization: site.owner, body }), 200)
+        return answer.json!['key'] as string
+      })
+    const key = await replaceKey({ grace_seconds: 3_600 })
+    expect(await run('secrets', 'rotate', '--data', data)).toEqual({
+      code: 0,
+      printed: expect.stringMatching(
+        /the old key is kept until \S+Z for the previous key of a thing in its grace period: run this again afterwards/,
+      ),
     })
-  const key = await replaceKey({ grace_seconds: 3_600 })
-  expect(await run('secrets', 'rotate', '--data', data)).toEqual({
-    code: 0,
-    printed: expect.stringMatching(
-      /the old key is kept until \S+Z for the previous key of a thing in its grace period: run this again afterwards/,
-    ),
+    expect((await masterKeys()).slice(1)).toEqual([old])
+    expect(await opening(data, async platform => [await publishes(platform), await publishes(platform, key)])).toEqual([true, true])
+    // It ends the grace period early.
+    await replaceKey({})
+    expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/contains only the new key/) })
+    expect(await masterKeys()).toHaveLength(1)
   })
-  expect((await masterKeys()).slice(1)).toEqual([old])
-  expect(await opening(data, async platform => [await publishes(platform), await publishes(platform, key)])).toEqual([true, true])
-  // It ends the grace period early.
-  await replaceKey({})
-  expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/contains only the new key/) })
-  expect(await masterKeys()).toHaveLength(1)
 })
 
-test('an external key that its device has not sent since keeps the old key in the folder; the run after a fetch removes that', async () => {
-  const { data, masterKeys } = await copy()
-  const [old] = await masterKeys()
-  const body = { external_id: 'gateway', external_key: 'an external key' }
-  await opening(data, ({ url }) => expectStatus(call(url, 'POST', '/mapping', { authorization: site.owner, body }), 201))
-  const kept = await run('secrets', 'rotate', '--data', data)
-  expect(kept).toEqual({
-    code: 0,
-    printed: expect.stringMatching(/the old key is kept for the external key of a device, until it has fetched/),
-  })
-  expect((await masterKeys()).slice(1)).toEqual([old])
-  const fetch = () =>
-    opening(data, async ({ url }) => {
-      const device = { authorization: `Thing ${body.external_key}` }
-      return (await call(url, 'GET', `/things/bootstrap/${body.external_id}`, device)).status
+inDepth(() => {
+  test('an external key that its device has not sent since keeps the old key in the folder; the run after a fetch removes that', async () => {
+    const { data, masterKeys } = await copy()
+    const [old] = await masterKeys()
+    const body = { external_id: 'gateway', external_key: 'an external key' }
+    await opening(data, ({ url }) => expectStatus(call(url, 'POST', '/mapping', { authorization: site.owner, body }), 201))
+    const kept = await run('secrets', 'rotate', '--data', data)
+    expect(kept).toEqual({
+      code: 0,
+      printed: expect.stringMatching(/the old key is kept for the external key of a device, until it has fetched/),
     })
-  expect(await fetch()).toBe(200)
-  expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/contains only the new key/) })
-  expect([(await masterKeys()).length, await fetch()]).toEqual([1, 200])
+    expect((await masterKeys()).slice(1)).toEqual([old])
+    const fetch = () =>
+      opening(data, async ({ url }) => {
+        const device = { authorization: `Thing ${body.external_key}` }
+        return (await call(url, 'GET', `/things/bootstrap/${body.external_id}`, device)).status
+      })
+    expect(await fetch()).toBe(200)
+    expect(await run('secrets', 'rotate', '--data', data)).toEqual({ code: 0, printed: expect.stringMatching(/contains only the new key/) })
+    expect([(await masterKeys()).length, await fetch()]).toEqual([1, 200])
+  })
 })
 
-test('a file with the keys of another folder stops it, and is not changed', async () => {
-  const { data } = await copy()
-  const text = `${generateSecret()}\n${generateSecret()}\n`
-  await writeFile(join(data, 'master-key'), text)
-  expect(await run('secrets', 'rotate', '--data', data)).toEqual({
-    code: 1,
-    printed: expect.stringMatching(/written under another master key/),
+inDepth(() => {
+  test('a file with the keys of another folder stops it, and is not changed', async () => {
+    const { data } = await copy()
+    const text = `${generateSecret()}\n${generateSecret()}\n`
+    await writeFile(join(data, 'master-key'), text)
+    expect(await run('secrets', 'rotate', '--data', data)).toEqual({
+      code: 1,
+      printed: expect.stringMatching(/written under another master key/),
+    })
+    expect(await readFile(join(data, 'master-key'), 'utf8')).toBe(text)
   })
-  expect(await readFile(join(data, 'master-key'), 'utf8')).toBe(text)
 })

@@ -3,13 +3,14 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
+import { firstOf, inDepth } from '../depth.ts'
 import { call, makeSite, publish, readAll } from './operator.ts'
 import { startedFolder, startPlatform } from './platform.ts'
 
 const checkout = new URL('../..', import.meta.url).pathname
 
 /** The process that npm runs: the signal must reach it, and npm must pass on its exit code. */
-test.each(['SIGTERM', 'SIGINT'] as const)('%s to npm start drains, exits with 0, and nothing published is lost', async signal => {
+test.each(firstOf(['SIGTERM', 'SIGINT'] as const))('%s to npm start drains, exits with 0, and nothing published is lost', async signal => {
   await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path, npmStartIn: checkout })
   const site = await makeSite(platform.url)
@@ -24,17 +25,19 @@ test.each(['SIGTERM', 'SIGINT'] as const)('%s to npm start drains, exits with 0,
   expect(await platform.stop()).toBe(0)
 })
 
-test('a running request is answered after the signal', async () => {
-  await using folder = await startedFolder()
-  const platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  const pending = Array.from({ length: 20 }, (_, v) => publish(platform.url, site, [{ n: 'count', v }]))
-  await pending[0]
-  const stopped = platform.stop()
-  const settled = await Promise.allSettled(pending)
-  const statuses = settled.map(result => (result.status === 'fulfilled' ? result.value.status : 'refused'))
-  expect(statuses.filter(status => status !== 202 && status !== 503 && status !== 'refused')).toEqual([])
-  expect(await stopped).toBe(0)
+inDepth(() => {
+  test('a running request is answered after the signal', async () => {
+    await using folder = await startedFolder()
+    const platform = await startPlatform({ data: folder.path })
+    const site = await makeSite(platform.url)
+    const pending = Array.from({ length: 20 }, (_, v) => publish(platform.url, site, [{ n: 'count', v }]))
+    await pending[0]
+    const stopped = platform.stop()
+    const settled = await Promise.allSettled(pending)
+    const statuses = settled.map(result => (result.status === 'fulfilled' ? result.value.status : 'refused'))
+    expect(statuses.filter(status => status !== 202 && status !== 503 && status !== 'refused')).toEqual([])
+    expect(await stopped).toBe(0)
+  })
 })
 
 test('a second signal exits immediately, even with a running request', async () => {

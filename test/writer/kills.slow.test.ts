@@ -2,6 +2,7 @@
 
 import { randomInt } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { firstOf } from '../depth.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/install/kafka.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
@@ -24,21 +25,19 @@ interface Round {
   /** Of each topic. */
   readonly partitions: readonly number[]
   readonly kinds: readonly FaultKind[]
-  readonly acknowledgedMin: number
-  readonly deadLettersMin: number
 }
 
 const rounds: readonly Round[] = [
-  { isForeign: false, isNamed: false, partitions: [12], kinds: kindsOfStore, acknowledgedMin: 5_000, deadLettersMin: 25 },
-  { isForeign: false, isNamed: true, partitions: [12], kinds: kindsOfLog, acknowledgedMin: 5_000, deadLettersMin: 25 },
-  { isForeign: true, isNamed: false, partitions: [12], kinds: kindsOfBoth, acknowledgedMin: 3_000, deadLettersMin: 20 },
-  { isForeign: false, isNamed: false, partitions: [7, 2], kinds: kindsOfTopics, acknowledgedMin: 2_000, deadLettersMin: 10 },
+  { isForeign: false, isNamed: false, partitions: [7, 2], kinds: kindsOfTopics },
+  { isForeign: false, isNamed: false, partitions: [12], kinds: kindsOfStore },
+  { isForeign: false, isNamed: true, partitions: [12], kinds: kindsOfLog },
+  { isForeign: true, isNamed: false, partitions: [12], kinds: kindsOfBoth },
 ]
 
 describeUnlessMissing('kills', missingKafka() ?? missingPostgres(), () => {
-  test.each(rounds)(
+  test.each(firstOf(rounds))(
     'each kind of fault strikes writers (with log.instance: $isNamed; topics with $partitions partitions, foreign: $isForeign) while messages are in flight, and no message is lost or duplicated (npm run soak: 50 and more)',
-    async ({ isForeign, isNamed, partitions, kinds, acknowledgedMin, deadLettersMin }) => {
+    async ({ isForeign, isNamed, partitions, kinds }) => {
       const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
       const lines: string[] = []
       const report = await killRun({
@@ -59,8 +58,8 @@ describeUnlessMissing('kills', missingKafka() ?? missingPostgres(), () => {
         report.strikes.filter(({ inFlight }) => inFlight <= 0),
         said,
       ).toEqual([])
-      expect(report.counted.acknowledged, said).toBeGreaterThan(acknowledgedMin)
-      expect(report.counted.deadLetters, said).toBeGreaterThan(deadLettersMin)
+      expect(report.counted.acknowledged, said).toBeGreaterThan(1_000)
+      expect(report.counted.deadLetters, said).toBeGreaterThan(0)
     },
   )
 })

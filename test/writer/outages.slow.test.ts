@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { inDepth } from '../depth.ts'
 import { lastLine } from '../roles/processes.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/install/kafka.ts'
@@ -150,47 +151,51 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     expect(counted.deadLetters).toBe(0)
   })
 
-  test('a database that is read-only, as after a failover, is waited for', async () => {
-    const site = await openTestSite()
-    const writer = await site.start(0)
-    await untilReady(writer)
-    const database = new URL(site.store.url).pathname.slice(1)
-    await site.store.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`)
-    await endConnections(site)
-    // Later, because a running batch would fail with its connection.
-    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
-    await untilReady(writer, 503)
-    const { ready, checks } = await statesWhileAway(writer, 3_000)
-    expect([...ready]).toEqual([503])
-    expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
-    expect(writer.printed()).toMatch(/PostgreSQL is away \(25006 /)
-    await site.store.query(`BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`)
-    await endConnections(site)
-    await untilReady(writer)
-    await untilProgress(site)
-    const { counted, faults } = await verdict(site, load)
-    expect(faults).toEqual([])
-    expect(counted.deadLetters).toBe(0)
+  inDepth(() => {
+    test('a database that is read-only, as after a failover, is waited for', async () => {
+      const site = await openTestSite()
+      const writer = await site.start(0)
+      await untilReady(writer)
+      const database = new URL(site.store.url).pathname.slice(1)
+      await site.store.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`)
+      await endConnections(site)
+      // Later, because a running batch would fail with its connection.
+      const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
+      await untilReady(writer, 503)
+      const { ready, checks } = await statesWhileAway(writer, 3_000)
+      expect([...ready]).toEqual([503])
+      expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
+      expect(writer.printed()).toMatch(/PostgreSQL is away \(25006 /)
+      await site.store.query(`BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`)
+      await endConnections(site)
+      await untilReady(writer)
+      await untilProgress(site)
+      const { counted, faults } = await verdict(site, load)
+      expect(faults).toEqual([])
+      expect(counted.deadLetters).toBe(0)
+    })
   })
 
-  test('a full disk is waited for: no dead letter, and it continues when there is space', async () => {
-    const site = await openTestSite()
-    const writer = await site.start(0)
-    await untilReady(writer)
-    const disk = await smallDisk(site)
-    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 1000, poison: false })
-    await untilReady(writer, 503)
-    await disk.fill()
-    // If one batch finds no space another one may, in pages that a failed one has left, until there are none.
-    await expect.poll(async () => [...(await statesWhileAway(writer, 2_000)).ready], { timeout: 40_000 }).toEqual([503])
-    expect(writer.printed()).toMatch(/PostgreSQL is away .*53100/)
-    await disk.grow()
-    await untilReady(writer)
-    await untilProgress(site)
-    const { counted, faults } = await verdict(site, load)
-    expect(faults).toEqual([])
-    expect(counted.deadLetters).toBe(0)
-    await disk.remove()
+  inDepth(() => {
+    test('a full disk is waited for: no dead letter, and it continues when there is space', async () => {
+      const site = await openTestSite()
+      const writer = await site.start(0)
+      await untilReady(writer)
+      const disk = await smallDisk(site)
+      const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 1000, poison: false })
+      await untilReady(writer, 503)
+      await disk.fill()
+      // If one batch finds no space another one may, in pages that a failed one has left, until there are none.
+      await expect.poll(async () => [...(await statesWhileAway(writer, 2_000)).ready], { timeout: 40_000 }).toEqual([503])
+      expect(writer.printed()).toMatch(/PostgreSQL is away .*53100/)
+      await disk.grow()
+      await untilReady(writer)
+      await untilProgress(site)
+      const { counted, faults } = await verdict(site, load)
+      expect(faults).toEqual([])
+      expect(counted.deadLetters).toBe(0)
+      await disk.remove()
+    })
   })
 
   test('a password that is no longer valid after a restart stops the process with one error, and nothing is lost', async () => {
@@ -218,25 +223,27 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
   })
 })
 
-describeUnlessMissing('starts', missingKafka() ?? missingPostgres(), () => {
-  test("a topic that ends below the store's positions stops the start with an error, and is never ready", async () => {
-    const site = await openTestSite()
-    const first = await site.start(0)
-    await untilReady(first)
-    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 300, poison: false })
-    await untilProgress(site)
-    await load.stop()
-    await site.stop(0)
-    await site.store.query('UPDATE sluice.offsets SET next_offset = next_offset + 100000')
+inDepth(() => {
+  describeUnlessMissing('starts', missingKafka() ?? missingPostgres(), () => {
+    test("a topic that ends below the store's positions stops the start with an error, and is never ready", async () => {
+      const site = await openTestSite()
+      const first = await site.start(0)
+      await untilReady(first)
+      const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 300, poison: false })
+      await untilProgress(site)
+      await load.stop()
+      await site.stop(0)
+      await site.store.query('UPDATE sluice.offsets SET next_offset = next_offset + 100000')
 
-    const writer = await site.start(0)
-    const answers = new Set<number>()
-    while (site.writers[0] !== undefined) answers.add(await writer.ready().catch(() => 503))
-    expect([...answers]).toEqual([503])
-    expect(await writer.ended).toBe(1)
-    expect(lastLine(writer.printed()).msg).toMatch(/ends at offset \d+, but the store goes on at 1\d+: the log was truncated/)
-    expect(writer.printed()).not.toMatch(/"msg":"ready"/)
-    expect(first.printed()).toMatch(/"msg":"ready"/)
+      const writer = await site.start(0)
+      const answers = new Set<number>()
+      while (site.writers[0] !== undefined) answers.add(await writer.ready().catch(() => 503))
+      expect([...answers]).toEqual([503])
+      expect(await writer.ended).toBe(1)
+      expect(lastLine(writer.printed()).msg).toMatch(/ends at offset \d+, but the store goes on at 1\d+: the log was truncated/)
+      expect(writer.printed()).not.toMatch(/"msg":"ready"/)
+      expect(first.printed()).toMatch(/"msg":"ready"/)
+    })
   })
 })
 

@@ -2,6 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
+import { inDepth } from '../depth.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/install/kafka.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
@@ -75,49 +76,55 @@ describeUnlessMissing('stops', missingKafka() ?? missingPostgres(), () => {
     await expectAllStored(site, load)
   })
 
-  test("during the store's upkeep, which takes longer than a stop may, it does not wait for it", async () => {
-    const { site, writer } = await openTestSite()
-    const [{ name }] = (await site.store.query<{ name: string }>(
-      `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'public.messages'::regclass AND inhrelid::regclass::text ~ '\\d$' ORDER BY name DESC LIMIT 1`,
-    )) as [{ name: string }]
-    // A month's partition is missing, and creating it takes long: an upkeep that waits for a lock fails after some seconds.
-    await site.store.query(
-      `DROP TABLE ${name};
+  inDepth(() => {
+    test("during the store's upkeep, which takes longer than a stop may, it does not wait for it", async () => {
+      const { site, writer } = await openTestSite()
+      const [{ name }] = (await site.store.query<{ name: string }>(
+        `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'public.messages'::regclass AND inhrelid::regclass::text ~ '\\d$' ORDER BY name DESC LIMIT 1`,
+      )) as [{ name: string }]
+      // A month's partition is missing, and creating it takes long: an upkeep that waits for a lock fails after some seconds.
+      await site.store.query(
+        `DROP TABLE ${name};
        CREATE FUNCTION slowly() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); END $$;
        CREATE EVENT TRIGGER slowly ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION slowly()`,
-    )
-    writer.beginUpkeep()
-    const underWay = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = 'sluice-writer-relational'"
-    while ((await site.store.query(underWay)).length === 0) await wait(20)
-    const { code, ms, members } = await stopped(site)
-    expect({ code, members }).toEqual({ code: 0, members: 0 })
-    expect(ms).toBeLessThan(easyStopMsMax)
-    expect(writer.printed()).not.toMatch(/did not stop in time|did not close|failed to close|took too long/)
+      )
+      writer.beginUpkeep()
+      const underWay = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = 'sluice-writer-relational'"
+      while ((await site.store.query(underWay)).length === 0) await wait(20)
+      const { code, ms, members } = await stopped(site)
+      expect({ code, members }).toEqual({ code: 0, members: 0 })
+      expect(ms).toBeLessThan(easyStopMsMax)
+      expect(writer.printed()).not.toMatch(/did not stop in time|did not close|failed to close|took too long/)
+    })
   })
 
-  test('with a half-open connection to the store it drops what is in flight in time', async () => {
-    const { site, writer } = await openTestSite()
-    const load = await startFlow(site)
-    site.store.proxy.halfOpen()
-    const before = sumOf(load.ends())
-    while (sumOf(load.ends()) < before + 500) await wait(20)
-    const { code, ms, members } = await stopped(site)
-    expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
-    expect(ms).toBeLessThan(stopMsMax)
-    await site.store.proxy.heal()
-    site.store.proxy.cut()
-    await expectAllStored(site, load)
+  inDepth(() => {
+    test('with a half-open connection to the store it drops what is in flight in time', async () => {
+      const { site, writer } = await openTestSite()
+      const load = await startFlow(site)
+      site.store.proxy.halfOpen()
+      const before = sumOf(load.ends())
+      while (sumOf(load.ends()) < before + 500) await wait(20)
+      const { code, ms, members } = await stopped(site)
+      expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
+      expect(ms).toBeLessThan(stopMsMax)
+      await site.store.proxy.heal()
+      site.store.proxy.cut()
+      await expectAllStored(site, load)
+    })
   })
 
-  test('with the store away it drops what is in flight in time', async () => {
-    const { site, writer } = await openTestSite()
-    const load = await startFlow(site)
-    await site.store.postgres.kill()
-    await untilReady(writer, 503)
-    const { code, ms, members } = await stopped(site)
-    expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
-    expect(ms).toBeLessThan(stopMsMax)
-    await site.store.postgres.restart()
-    await expectAllStored(site, load)
+  inDepth(() => {
+    test('with the store away it drops what is in flight in time', async () => {
+      const { site, writer } = await openTestSite()
+      const load = await startFlow(site)
+      await site.store.postgres.kill()
+      await untilReady(writer, 503)
+      const { code, ms, members } = await stopped(site)
+      expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
+      expect(ms).toBeLessThan(stopMsMax)
+      await site.store.postgres.restart()
+      await expectAllStored(site, load)
+    })
   })
 })

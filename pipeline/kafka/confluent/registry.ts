@@ -27,6 +27,8 @@ export interface Registry {
 }
 
 const reasonCharactersMax = 300
+/** A level changes once, from none to FULL, while several writers start at once; more often only by an operator. */
+const levelRetriesMax = 3
 /** The largest schema id: the frame has a signed 32-bit integer for it. */
 const idMax = 2 ** 31 - 1
 
@@ -54,21 +56,26 @@ export function openRegistry(options: RegistryOptions, logger: Logger): Registry
 
   async function registerNew(client: SchemaRegistry, subject: string): Promise<number> {
     const library = await import('@kafkajs/confluent-schema-registry')
-    const compatibility = library.COMPATIBILITY.FULL
-    try {
-      return (await client.register(envelopeSchema, { subject, compatibility })).id
-    } catch (error) {
-      // The subject already has a level, which the library requires as a parameter.
-      const standing = Object.values(library.COMPATIBILITY).find(level => namesStanding(error, level))
-      if (standing !== undefined) return (await client.register(envelopeSchema, { subject, compatibility: standing })).id
-      // The schema is already registered; only setting the level failed, which not every user may do.
-      const id = await registeredId(client, subject)
-      if (id === undefined) throw error
-      logger.warn(
-        { subject, reason: shortened(error) },
-        'cannot set the compatibility level of the subject to FULL: set it in the registry',
-      )
-      return id
+    let compatibility = library.COMPATIBILITY.FULL
+    for (let retries = 0; ; retries++) {
+      try {
+        return (await client.register(envelopeSchema, { subject, compatibility })).id
+      } catch (error) {
+        // The subject already has a level, which the library requires as a parameter. Another start may change it between two requests.
+        const standing = Object.values(library.COMPATIBILITY).find(level => namesStanding(error, level))
+        if (standing !== undefined && retries < levelRetriesMax) {
+          compatibility = standing
+          continue
+        }
+        // The schema is already registered; only setting the level failed, which not every user may do.
+        const id = await registeredId(client, subject)
+        if (id === undefined) throw error
+        logger.warn(
+          { subject, reason: shortened(error) },
+          'cannot set the compatibility level of the subject to FULL: set it in the registry',
+        )
+        return id
+      }
     }
   }
 

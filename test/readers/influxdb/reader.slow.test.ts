@@ -6,6 +6,7 @@ import { openInfluxdbReader } from '../../../readers/influxdb/reader.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { type Connection, fluxText, openConnection } from '../../../sinks/influxdb/connection.ts'
 import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
+import { inDepth } from '../../depth.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
 import { type InfluxSite, openSite, optionsFor } from './site.ts'
 
@@ -35,128 +36,130 @@ describeWithInflux('on a server', influx => {
     })
   })
 
-  describe('if the server fails', () => {
-    let site: InfluxSite
-    beforeAll(async () => {
-      site = await openSite(influx)
-    })
-    afterAll(() => site.close())
-
-    test('a server that is down makes the store unavailable, until it is back', { timeout: 60_000 }, async () => {
-      await site.reader.check()
-      await influx.kill()
-      for (const ask of Object.values(queries)) await expect(ask(site.reader, signal)).rejects.toBeInstanceOf(StoreUnavailableError)
-      await expect(site.reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
-      await influx.restart()
-      await expect.poll(() => site.reader.check()).toBeUndefined()
-      expect(await site.reader.read(pageQuery(), signal)).toEqual([])
-    })
-
-    test('a silent server does not block a query: it ends with the reason of its caller', { timeout: 60_000 }, async () => {
-      await site.reader.check()
-      influx.pause()
-      try {
-        for (const ask of Object.values(queries)) {
-          const going = new AbortController()
-          const reason = new Error('gone')
-          const asked = ask(site.reader, going.signal)
-          const left = expect(asked).rejects.toBe(reason)
-          setImmediate(() => going.abort(reason))
-          await left
-        }
-      } finally {
-        influx.resume()
-      }
-    })
-
-    test('a server that is silent for the time of a query makes the store unavailable', { timeout: 60_000 }, async () => {
-      const reader = openInfluxdbReader({ connection: site.connection, options: { queryTimeoutMs: 500 } })
-      influx.pause()
-      try {
-        await expect(reader.read(pageQuery(), signal)).rejects.toBeInstanceOf(StoreUnavailableError)
-        await expect(reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
-      } finally {
-        influx.resume()
-      }
-    })
-
-    test('a query that a live server has not answered in time is too large', async () => {
-      const endless: Connection = {
-        ...site.connection,
-        async *query(_flux, ended) {
-          yield []
-          await once(ended!, 'abort')
-          throw new Error('given up')
-        },
-      }
-      const reader = openInfluxdbReader({ connection: endless, options: { queryTimeoutMs: 500 } })
-      for (const ask of Object.values(queries)) {
-        const refused = expect(ask(reader, signal)).rejects
-        await refused.toBeInstanceOf(QueryTooLargeError)
-      }
-      await expect(queries['read']!(reader, signal)).rejects.toThrow(/narrow it with name, publisher, from or to/)
-    })
-
-    test('so is one that takes too long while every connection is busy', { timeout: 30_000 }, async () => {
-      const connection = await openConnection({ ...site.options, requestsInFlight: 1 }, 'test')
-      const ending = new AbortController()
-      const long = Array.from({ length: 4 }, async () => {
-        for await (const lines of connection.query(minutes, ending.signal)) throw new Error(`answered with ${lines.length} lines`)
+  inDepth(() => {
+    describe('if the server fails', () => {
+      let site: InfluxSite
+      beforeAll(async () => {
+        site = await openSite(influx)
       })
-      const ended = Promise.allSettled(long)
-      const reader = openInfluxdbReader({ connection, options: { queryTimeoutMs: 500 } })
-      await expect(reader.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
-      ending.abort()
-      expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected', 'rejected'])
-      await connection.close()
-    })
+      afterAll(() => site.close())
 
-    test('a wrong token is an error that says so, without the token', async () => {
-      const options = { ...site.options, token: 'not-the-token' }
-      const connection = await openConnection(options, 'test')
-      const reader = openInfluxdbReader({ connection, options })
-      for (const ask of [...Object.values(queries), (one: Reader) => one.check()]) {
-        const error = await ask(reader, signal).then(
-          () => undefined,
-          (thrown: unknown) => thrown as Error,
-        )
-        expect(error?.message).toMatch(/does not know the token/)
-        expect(error).not.toBeInstanceOf(StoreUnavailableError)
-        expect(JSON.stringify([error?.message, error?.stack])).not.toContain('not-the-token')
-      }
-      await connection.close()
-    })
+      test('a server that is down makes the store unavailable, until it is back', { timeout: 60_000 }, async () => {
+        await site.reader.check()
+        await influx.kill()
+        for (const ask of Object.values(queries)) await expect(ask(site.reader, signal)).rejects.toBeInstanceOf(StoreUnavailableError)
+        await expect(site.reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
+        await influx.restart()
+        await expect.poll(() => site.reader.check()).toBeUndefined()
+        expect(await site.reader.read(pageQuery(), signal)).toEqual([])
+      })
 
-    test('before the first writer there is no bucket, and the error says so; reads create none', async () => {
-      const options = optionsFor(influx, 'not-made-yet')
-      const connection = await openConnection(options, 'test')
-      const reader = openInfluxdbReader({ connection, options })
-      const before = await site.names()
-      for (const ask of [...Object.values(queries), (one: Reader) => one.check()]) {
-        await expect(ask(reader, signal)).rejects.toThrow(/start a writer/)
-        await expect(ask(reader, signal)).rejects.toBeInstanceOf(StoreUnavailableError)
-      }
-      expect(await site.names()).toEqual(before)
-      await connection.close()
-    })
+      test('a silent server does not block a query: it ends with the reason of its caller', { timeout: 60_000 }, async () => {
+        await site.reader.check()
+        influx.pause()
+        try {
+          for (const ask of Object.values(queries)) {
+            const going = new AbortController()
+            const reason = new Error('gone')
+            const asked = ask(site.reader, going.signal)
+            const left = expect(asked).rejects.toBe(reason)
+            setImmediate(() => going.abort(reason))
+            await left
+          }
+        } finally {
+          influx.resume()
+        }
+      })
 
-    test('when a caller goes away, its query ends on the server', { timeout: 20_000 }, async () => {
-      const running = async (): Promise<number> => {
-        const text = await (await fetch(`${influx.url}/metrics`)).text()
-        return [...text.matchAll(/^qc_(?:executing|compiling|queueing)_active\{[^}]*\} (\S+)$/gm)].reduce(
-          (sum, [, n]) => sum + Number(n),
-          0,
-        )
-      }
-      const slow: Connection = { ...site.connection, query: (_flux, ended) => site.connection.query(minutes, ended) }
-      const reader = openInfluxdbReader({ connection: slow, options: { queryTimeoutMs: 60_000 } })
-      const going = new AbortController()
-      const asked = reader.count(pageQuery(), 10, going.signal)
-      const left = expect(asked).rejects.toThrow('gone')
-      await expect.poll(running).toBe(1)
-      going.abort(new Error('gone'))
-      await left
-      await expect.poll(running).toBe(0)
+      test('a server that is silent for the time of a query makes the store unavailable', { timeout: 60_000 }, async () => {
+        const reader = openInfluxdbReader({ connection: site.connection, options: { queryTimeoutMs: 500 } })
+        influx.pause()
+        try {
+          await expect(reader.read(pageQuery(), signal)).rejects.toBeInstanceOf(StoreUnavailableError)
+          await expect(reader.check()).rejects.toBeInstanceOf(StoreUnavailableError)
+        } finally {
+          influx.resume()
+        }
+      })
+
+      test('a query that a live server has not answered in time is too large', async () => {
+        const endless: Connection = {
+          ...site.connection,
+          async *query(_flux, ended) {
+            yield []
+            await once(ended!, 'abort')
+            throw new Error('given up')
+          },
+        }
+        const reader = openInfluxdbReader({ connection: endless, options: { queryTimeoutMs: 500 } })
+        for (const ask of Object.values(queries)) {
+          const refused = expect(ask(reader, signal)).rejects
+          await refused.toBeInstanceOf(QueryTooLargeError)
+        }
+        await expect(queries['read']!(reader, signal)).rejects.toThrow(/narrow it with name, publisher, from or to/)
+      })
+
+      test('so is one that takes too long while every connection is busy', { timeout: 30_000 }, async () => {
+        const connection = await openConnection({ ...site.options, requestsInFlight: 1 }, 'test')
+        const ending = new AbortController()
+        const long = Array.from({ length: 4 }, async () => {
+          for await (const lines of connection.query(minutes, ending.signal)) throw new Error(`answered with ${lines.length} lines`)
+        })
+        const ended = Promise.allSettled(long)
+        const reader = openInfluxdbReader({ connection, options: { queryTimeoutMs: 500 } })
+        await expect(reader.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+        ending.abort()
+        expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected', 'rejected'])
+        await connection.close()
+      })
+
+      test('a wrong token is an error that says so, without the token', async () => {
+        const options = { ...site.options, token: 'not-the-token' }
+        const connection = await openConnection(options, 'test')
+        const reader = openInfluxdbReader({ connection, options })
+        for (const ask of [...Object.values(queries), (one: Reader) => one.check()]) {
+          const error = await ask(reader, signal).then(
+            () => undefined,
+            (thrown: unknown) => thrown as Error,
+          )
+          expect(error?.message).toMatch(/does not know the token/)
+          expect(error).not.toBeInstanceOf(StoreUnavailableError)
+          expect(JSON.stringify([error?.message, error?.stack])).not.toContain('not-the-token')
+        }
+        await connection.close()
+      })
+
+      test('before the first writer there is no bucket, and the error says so; reads create none', async () => {
+        const options = optionsFor(influx, 'not-made-yet')
+        const connection = await openConnection(options, 'test')
+        const reader = openInfluxdbReader({ connection, options })
+        const before = await site.names()
+        for (const ask of [...Object.values(queries), (one: Reader) => one.check()]) {
+          await expect(ask(reader, signal)).rejects.toThrow(/start a writer/)
+          await expect(ask(reader, signal)).rejects.toBeInstanceOf(StoreUnavailableError)
+        }
+        expect(await site.names()).toEqual(before)
+        await connection.close()
+      })
+
+      test('when a caller goes away, its query ends on the server', { timeout: 20_000 }, async () => {
+        const running = async (): Promise<number> => {
+          const text = await (await fetch(`${influx.url}/metrics`)).text()
+          return [...text.matchAll(/^qc_(?:executing|compiling|queueing)_active\{[^}]*\} (\S+)$/gm)].reduce(
+            (sum, [, n]) => sum + Number(n),
+            0,
+          )
+        }
+        const slow: Connection = { ...site.connection, query: (_flux, ended) => site.connection.query(minutes, ended) }
+        const reader = openInfluxdbReader({ connection: slow, options: { queryTimeoutMs: 60_000 } })
+        const going = new AbortController()
+        const asked = reader.count(pageQuery(), 10, going.signal)
+        const left = expect(asked).rejects.toThrow('gone')
+        await expect.poll(running).toBe(1)
+        going.abort(new Error('gone'))
+        await left
+        await expect.poll(running).toBe(0)
+      })
     })
   })
 })

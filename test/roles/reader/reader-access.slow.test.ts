@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { inDepth } from '../../depth.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { call, expectStatus, makeSite, type Site } from '../../up/operator.ts'
 import {
@@ -114,69 +115,73 @@ describeWithPostgres('readers in separate processes', postgres => {
     await own.close()
   })
 
-  test("readers accept each other's cursors by their shared token, or by a separate key, and no foreign cursors", async () => {
-    const at = await openReadSite(postgres)
-    const { api, storeUrl } = at
-    const site = await makeSite(api.url)
-    await fill(at, site.channel, site.thing, 5)
-    const cursorKey = Buffer.alloc(32, 5).fill(7, 3).toString('base64url')
-    const start = (extra: Record<string, string> = {}) => startReader(api.internalUrl, storeUrl, extra)
-    const byToken = await Promise.all([start(), start()])
-    const byKey = await Promise.all([start({ SVC_READER_CURSOR_KEY: cursorKey }), start({ SVC_READER_CURSOR_KEY: cursorKey })])
+  inDepth(() => {
+    test("readers accept each other's cursors by their shared token, or by a separate key, and no foreign cursors", async () => {
+      const at = await openReadSite(postgres)
+      const { api, storeUrl } = at
+      const site = await makeSite(api.url)
+      await fill(at, site.channel, site.thing, 5)
+      const cursorKey = Buffer.alloc(32, 5).fill(7, 3).toString('base64url')
+      const start = (extra: Record<string, string> = {}) => startReader(api.internalUrl, storeUrl, extra)
+      const byToken = await Promise.all([start(), start()])
+      const byKey = await Promise.all([start({ SVC_READER_CURSOR_KEY: cursorKey }), start({ SVC_READER_CURSOR_KEY: cursorKey })])
 
-    for (const [first, second] of [byToken, byKey] as const) {
-      const page = await expectStatus(read(first, site, site.owner, '?limit=2'), 200)
-      const cursor = String(page.json?.['next_cursor'])
-      const next = await expectStatus(read(second, site, site.owner, `?limit=2&cursor=${cursor}`), 200)
-      expect([...valuesOf(page), ...valuesOf(next)]).toEqual([4, 3, 2, 1])
-      for (const other of [...byToken, ...byKey].filter(reader => reader !== first && reader !== second)) {
-        const refused = await read(other, site, site.owner, `?limit=2&cursor=${cursor}`)
-        expect([refused.status, refused.text]).toEqual([400, expect.stringMatching(/cursor/)])
+      for (const [first, second] of [byToken, byKey] as const) {
+        const page = await expectStatus(read(first, site, site.owner, '?limit=2'), 200)
+        const cursor = String(page.json?.['next_cursor'])
+        const next = await expectStatus(read(second, site, site.owner, `?limit=2&cursor=${cursor}`), 200)
+        expect([...valuesOf(page), ...valuesOf(next)]).toEqual([4, 3, 2, 1])
+        for (const other of [...byToken, ...byKey].filter(reader => reader !== first && reader !== second)) {
+          const refused = await read(other, site, site.owner, `?limit=2&cursor=${cursor}`)
+          expect([refused.status, refused.text]).toEqual([400, expect.stringMatching(/cursor/)])
+        }
+        // A thing may not continue a page of the whole channel.
+        expect((await read(second, site, site.device, `?limit=2&cursor=${cursor}`)).status).toBe(400)
       }
-      // A thing may not continue a page of the whole channel.
-      expect((await read(second, site, site.device, `?limit=2&cursor=${cursor}`)).status).toBe(400)
-    }
-    for (const reader of [...byToken, ...byKey]) {
-      expect(reader.printed()).not.toMatch(/valid in this process only/)
-      expect(reader.printed()).not.toContain(cursorKey)
-      expect(await reader.stop()).toBe(0)
-    }
-    await at.close()
+      for (const reader of [...byToken, ...byKey]) {
+        expect(reader.printed()).not.toMatch(/valid in this process only/)
+        expect(reader.printed()).not.toContain(cursorKey)
+        expect(await reader.stop()).toBe(0)
+      }
+      await at.close()
+    })
   })
 })
 
-describeWithPostgres('a reader without a token', postgres => {
-  const fixture = (name: string): string => fileURLToPath(new URL(`../../control-plane/internal/fixtures/${name}.pem`, import.meta.url))
+inDepth(() => {
+  describeWithPostgres('a reader without a token', postgres => {
+    const fixture = (name: string): string => fileURLToPath(new URL(`../../control-plane/internal/fixtures/${name}.pem`, import.meta.url))
 
-  test('authenticates with its certificate, signs cursors with a key of its own, and logs what that means', async () => {
-    const at = await openReadSite(postgres, database => {
-      const { SVC_CONTROL_TOKEN: _, ...environment } = apiEnvironment(database, {
-        SVC_INTERNAL_CERT_FILE: fixture('server'),
-        SVC_INTERNAL_KEY_FILE: fixture('server-key'),
-        SVC_INTERNAL_CA_FILE: fixture('ca'),
+    test('authenticates with its certificate, signs cursors with a key of its own, and logs what that means', async () => {
+      const at = await openReadSite(postgres, database => {
+        const { SVC_CONTROL_TOKEN: _, ...environment } = apiEnvironment(database, {
+          SVC_INTERNAL_CERT_FILE: fixture('server'),
+          SVC_INTERNAL_KEY_FILE: fixture('server-key'),
+          SVC_INTERNAL_CA_FILE: fixture('ca'),
+        })
+        return whenReady(spawnRole(apiWords, environment))
       })
-      return whenReady(spawnRole(apiWords, environment))
+      await fill(at, at.site.channel, at.site.thing, 3)
+      const { SVC_CONTROL_TOKEN: _, ...environment } = readerEnvironment(at.api.internalUrl, at.storeUrl, {
+        SVC_CONTROL_CERT_FILE: fixture('client'),
+        SVC_CONTROL_KEY_FILE: fixture('client-key'),
+        SVC_CONTROL_CA_FILE: fixture('ca'),
+      })
+      const [reader, other] = await Promise.all([1, 2].map(() => whenReady(spawnRole(readerWords, environment))))
+      for (const one of [reader!, other!]) {
+        await untilPrinted(
+          one,
+          /cursors and event ids of live streams are valid in this process only: .*SVC_CONTROL_TOKEN.*SVC_READER_CURSOR_KEY/,
+        )
+        await untilHealth(one, 'control-plane', 'pass')
+      }
+      const page = await expectStatus(read(reader!, at.site, at.site.device, '?limit=2'), 200)
+      const query = `?limit=2&cursor=${String(page.json?.['next_cursor'])}`
+      const next = await expectStatus(read(reader!, at.site, at.site.device, query), 200)
+      expect([...valuesOf(page), ...valuesOf(next)]).toEqual([2, 1, 0])
+      expect((await read(other!, at.site, at.site.device, query)).status).toBe(400)
+      for (const one of [reader!, other!]) expect(await one.stop()).toBe(0)
+      await at.close()
     })
-    await fill(at, at.site.channel, at.site.thing, 3)
-    const { SVC_CONTROL_TOKEN: _, ...environment } = readerEnvironment(at.api.internalUrl, at.storeUrl, {
-      SVC_CONTROL_CERT_FILE: fixture('client'),
-      SVC_CONTROL_KEY_FILE: fixture('client-key'),
-      SVC_CONTROL_CA_FILE: fixture('ca'),
-    })
-    const [reader, other] = await Promise.all([1, 2].map(() => whenReady(spawnRole(readerWords, environment))))
-    for (const one of [reader!, other!]) {
-      await untilPrinted(
-        one,
-        /cursors and event ids of live streams are valid in this process only: .*SVC_CONTROL_TOKEN.*SVC_READER_CURSOR_KEY/,
-      )
-      await untilHealth(one, 'control-plane', 'pass')
-    }
-    const page = await expectStatus(read(reader!, at.site, at.site.device, '?limit=2'), 200)
-    const query = `?limit=2&cursor=${String(page.json?.['next_cursor'])}`
-    const next = await expectStatus(read(reader!, at.site, at.site.device, query), 200)
-    expect([...valuesOf(page), ...valuesOf(next)]).toEqual([2, 1, 0])
-    expect((await read(other!, at.site, at.site.device, query)).status).toBe(400)
-    for (const one of [reader!, other!]) expect(await one.stop()).toBe(0)
-    await at.close()
   })
 })

@@ -6,6 +6,7 @@ import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
+import { inDepth } from '../../depth.ts'
 import { openSite } from '../../readers/postgres/site.ts'
 import { extractBlocks } from '../../readme/blocks.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
@@ -106,16 +107,21 @@ describeWithPostgres('a reader and its store', postgres => {
     await at.close()
   })
 
-  test('before the first writer it says that one must be started, and continues when the tables exist', async () => {
-    const storeUrl = await postgres.createDatabase()
-    const address = await internalAddress()
-    const spawned = spawnRole(readerWords, readerEnvironment(`http://${address}`, storeUrl))
-    await untilPrinted(spawned, /the database contains no message tables: start a writer on it/)
-    const site = await openSite(await openServer({ url: storeUrl, applicationName: 'a-writer', connectionsMax: 2 }), async () => undefined)
-    const api = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
-    expect(await (await whenReady(spawned)).stop()).toBe(0)
-    expect(await api.stop()).toBe(0)
-    await site.close()
+  inDepth(() => {
+    test('before the first writer it says that one must be started, and continues when the tables exist', async () => {
+      const storeUrl = await postgres.createDatabase()
+      const address = await internalAddress()
+      const spawned = spawnRole(readerWords, readerEnvironment(`http://${address}`, storeUrl))
+      await untilPrinted(spawned, /the database contains no message tables: start a writer on it/)
+      const site = await openSite(
+        await openServer({ url: storeUrl, applicationName: 'a-writer', connectionsMax: 2 }),
+        async () => undefined,
+      )
+      const api = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
+      expect(await (await whenReady(spawned)).stop()).toBe(0)
+      expect(await api.stop()).toBe(0)
+      await site.close()
+    })
   })
 
   test('a permanent error stops it with a message that names the option, and no secret', async () => {
@@ -150,29 +156,31 @@ describeWithPostgres('a reader and its store', postgres => {
     await site.close()
   })
 
-  test('it needs the rights in its README, and no others', async () => {
-    const at = await openReadSite(postgres)
-    const { channel, thing, device } = at.site
-    const [rights] = extractBlocks(readFileSync(readme, 'utf8'), 'rights')
-    await at.store.database.execute(`CREATE ROLE reader LOGIN; ${rights!.text}`)
-    const url = new URL(at.storeUrl)
-    url.username = 'reader'
-    const reader = await startReader(at.api.internalUrl, url.href)
-    await fill(at, channel, thing, 2)
-    const batch = new RecordBatch()
-    batch.beginMessage({ at: logPartition(0, 1), offset: 0, channel, subtopic: 'weather', publisher: thing, protocol: 'http' })
-    batch.appendDocument(0, 'weather', 1_700_000_000_000_000, 0, { wind: 'west' })
-    batch.endMessage()
-    batch.cover(logPartition(0, 1), 0, 1)
-    await at.store.store(batch)
-    const totals: unknown[] = []
-    for (const query of ['', '?latest=true', '?aggregation=avg&interval=1d', '?format=unknown', '?format=weather', '?count=exact']) {
-      const { json } = await expectStatus(read(reader, at.site, device, query), 200)
-      totals.push(json?.['total'])
-    }
-    expect(totals).toEqual([2, 1, 1, 0, 1, 2])
-    expect(await reader.stop()).toBe(0)
-    await at.close()
+  inDepth(() => {
+    test('it needs the rights in its README, and no others', async () => {
+      const at = await openReadSite(postgres)
+      const { channel, thing, device } = at.site
+      const [rights] = extractBlocks(readFileSync(readme, 'utf8'), 'rights')
+      await at.store.database.execute(`CREATE ROLE reader LOGIN; ${rights!.text}`)
+      const url = new URL(at.storeUrl)
+      url.username = 'reader'
+      const reader = await startReader(at.api.internalUrl, url.href)
+      await fill(at, channel, thing, 2)
+      const batch = new RecordBatch()
+      batch.beginMessage({ at: logPartition(0, 1), offset: 0, channel, subtopic: 'weather', publisher: thing, protocol: 'http' })
+      batch.appendDocument(0, 'weather', 1_700_000_000_000_000, 0, { wind: 'west' })
+      batch.endMessage()
+      batch.cover(logPartition(0, 1), 0, 1)
+      await at.store.store(batch)
+      const totals: unknown[] = []
+      for (const query of ['', '?latest=true', '?aggregation=avg&interval=1d', '?format=unknown', '?format=weather', '?count=exact']) {
+        const { json } = await expectStatus(read(reader, at.site, device, query), 200)
+        totals.push(json?.['total'])
+      }
+      expect(totals).toEqual([2, 1, 1, 0, 1, 2])
+      expect(await reader.stop()).toBe(0)
+      await at.close()
+    })
   })
 
   test('a query that takes too long is a 422, and the query of a client that disconnected ends in the store', async () => {
@@ -197,18 +205,20 @@ describeWithPostgres('a reader and its store', postgres => {
     await at.close()
   })
 
-  test('queries that occupy every connection do not make the store look away', async () => {
-    const at = await openReadSite(postgres)
-    const reader = await startReader(at.api.internalUrl, at.storeUrl, { SVC_STORE_CONNECTIONS_MAX: '1' })
-    const release = await hold(at.store.database, 'sluice.formats')
-    const asked = read(reader, at.site, at.site.device, '?format=weather')
-    await expect.poll(() => underWay(at)).toBeGreaterThan(0)
-    const { json } = await call(reader.url, 'GET', '/health')
-    expect(json).toMatchObject({ checks: { store: [{ status: 'pass' }] } })
-    await release()
-    await expectStatus(asked, 200)
-    expect(await reader.stop()).toBe(0)
-    await at.close()
+  inDepth(() => {
+    test('queries that occupy every connection do not make the store look away', async () => {
+      const at = await openReadSite(postgres)
+      const reader = await startReader(at.api.internalUrl, at.storeUrl, { SVC_STORE_CONNECTIONS_MAX: '1' })
+      const release = await hold(at.store.database, 'sluice.formats')
+      const asked = read(reader, at.site, at.site.device, '?format=weather')
+      await expect.poll(() => underWay(at)).toBeGreaterThan(0)
+      const { json } = await call(reader.url, 'GET', '/health')
+      expect(json).toMatchObject({ checks: { store: [{ status: 'pass' }] } })
+      await release()
+      await expectStatus(asked, 200)
+      expect(await reader.stop()).toBe(0)
+      await at.close()
+    })
   })
 
   test('a stop answers running requests if the store answers in time', async () => {
@@ -226,35 +236,37 @@ describeWithPostgres('a reader and its store', postgres => {
     await at.close()
   })
 
-  test('a stop interrupts queries that the store does not answer, and an export that is not read', async () => {
-    const at = await openReadSite(postgres)
-    const { channel, thing, device } = at.site
-    // More than the buffers on the way hold.
-    await at.store.database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
+  inDepth(() => {
+    test('a stop interrupts queries that the store does not answer, and an export that is not read', async () => {
+      const at = await openReadSite(postgres)
+      const { channel, thing, device } = at.site
+      // More than the buffers on the way hold.
+      await at.store.database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
       SELECT timestamptz '2026-10-01' + n * interval '1 second', '${channel}', '', '${thing}', 'http', 'n', n, n, 0 FROM generate_series(1, 200000) AS n`)
-    const reader = await startReader(at.api.internalUrl, at.storeUrl)
-    const whole = await fetch(`${reader.url}/channels/${channel}/messages?limit=all`, { headers: { authorization: device } })
-    expect(whole.status).toBe(200)
-    const bytes = whole.body!.getReader()
-    expect((await bytes.read()).done).toBe(false)
+      const reader = await startReader(at.api.internalUrl, at.storeUrl)
+      const whole = await fetch(`${reader.url}/channels/${channel}/messages?limit=all`, { headers: { authorization: device } })
+      expect(whole.status).toBe(200)
+      const bytes = whole.body!.getReader()
+      expect((await bytes.read()).done).toBe(false)
 
-    const release = await holdMessages(at.store.database)
-    const unanswered = read(reader, at.site, device).then(
-      ({ status }) => status,
-      () => 'broken off',
-    )
-    await expect.poll(() => underWay(at)).toBeGreaterThan(0)
-    const startedMs = performance.now()
-    expect(await reader.stop()).toBe(0)
-    expect(performance.now() - startedMs).toBeLessThan(5_000)
-    expect(['broken off', 503]).toContain(await unanswered)
-    await expect(
-      (async () => {
-        while (!(await bytes.read()).done);
-      })(),
-    ).rejects.toThrow()
-    await release()
-    await at.close()
+      const release = await holdMessages(at.store.database)
+      const unanswered = read(reader, at.site, device).then(
+        ({ status }) => status,
+        () => 'broken off',
+      )
+      await expect.poll(() => underWay(at)).toBeGreaterThan(0)
+      const startedMs = performance.now()
+      expect(await reader.stop()).toBe(0)
+      expect(performance.now() - startedMs).toBeLessThan(5_000)
+      expect(['broken off', 503]).toContain(await unanswered)
+      await expect(
+        (async () => {
+          while (!(await bytes.read()).done);
+        })(),
+      ).rejects.toThrow()
+      await release()
+      await at.close()
+    })
   })
 
   test('it counts requests by route and status, and its queries to the store, without an id in a label', async () => {

@@ -1,7 +1,6 @@
 // Builds InfluxDB 2 from its Go module and the crates of its query language; finds or installs the build tools.
 
 import { execFile, execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -21,9 +20,8 @@ const programs = ['clang', 'pkg-config', 'gcc']
 
 export const influxProgram = (): string => cachePath('influxdb', version, 'influxd')
 
-/** Why the server is not available, with what would help; undefined if it exists or can be built. */
-export function missingInflux(): string | undefined {
-  if (existsSync(influxProgram())) return undefined
+/** Why it cannot be built, with what would help. */
+export function missingTools(): string | undefined {
   return missingGo() ?? missingRust() ?? missingPackages()
 }
 

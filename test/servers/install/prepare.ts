@@ -15,6 +15,8 @@ import { installKafka, missingKafka } from './kafka.ts'
 
 interface Server {
   readonly name: string
+  /** Of those that take minutes to build. */
+  readonly isBuilt?: () => boolean
   /** Also installs the build tools, if possible. */
   readonly missing: () => string | undefined
   readonly install: () => Promise<unknown>
@@ -28,6 +30,11 @@ const servers: readonly Server[] = [
   { name: 'step-ca (two minutes)', ...stepCaServer },
   { name: 'InfluxDB (six minutes)', ...influxServer },
 ]
+
+/** Those that take minutes to build and are not in the cache. */
+export function unbuiltServers(): string[] {
+  return servers.filter(({ isBuilt }) => isBuilt?.() === false).map(({ name }) => name)
+}
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 

@@ -23,6 +23,7 @@ export interface KeptServer {
 /** A server whose program is built once, and kept in the cache. */
 export interface BuiltServer {
   readonly program: () => string
+  readonly isBuilt: () => boolean
   /** Why the server is not available, with what would help. */
   readonly missing: () => string | undefined
   /** Resolves when it is built: some minutes the first time. */
@@ -31,14 +32,27 @@ export interface BuiltServer {
   readonly folder: () => Promise<string>
 }
 
-/** @param build into a file */
+/**
+ * With `TEST_BUILDS=no` it is only available if it was built before.
+ *
+ * @param missingTools why it cannot be built, with what would help
+ * @param build into a file
+ */
 export function builtServer(
   name: string,
-  { program, missing, build }: Pick<BuiltServer, 'program' | 'missing'> & { readonly build: (file: string) => Promise<void> },
+  program: () => string,
+  missingTools: () => string | undefined,
+  build: (file: string) => Promise<void>,
 ): BuiltServer {
+  const isBuilt = (): boolean => existsSync(program())
+  const missing = (): string | undefined => {
+    if (isBuilt()) return undefined
+    return process.env['TEST_BUILDS'] === 'no' ? `${name} is not built: npm test -- --all builds it` : missingTools()
+  }
   const install = (): Promise<void> => makeOnce(program(), build)
   return {
     program,
+    isBuilt,
     missing,
     install,
     async folder() {
@@ -53,10 +67,9 @@ export function builtServer(
 /** A server of one Go program without C. @param name of the program */
 export function goServer(name: string, source: GoProgram): BuiltServer {
   const program = (): string => cachePath(name, source.version, name)
-  const missing = (): string | undefined => (existsSync(program()) ? undefined : missingGo())
   const build = (file: string): Promise<void> =>
     buildGoProgram(file, { env: { CGO_ENABLED: '0' }, flags: ['-ldflags', '-s -w'], ...source })
-  return builtServer(name, { program, missing, build })
+  return builtServer(name, program, missingGo, build)
 }
 
 /** `{ port: '1' }` as the flags of a Go program: `--port=1`. */

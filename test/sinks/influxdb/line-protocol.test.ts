@@ -1,4 +1,4 @@
-// Texts in line protocol: what is written can be read back. Whether the server reads it so too is the matter of texts.slow.test.ts.
+// Texts in line protocol: what is written can be read back. Whether the server reads it so too is the matter of texts.deep.test.ts.
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'

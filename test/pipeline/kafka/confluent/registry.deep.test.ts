@@ -172,6 +172,17 @@ test('a level that may not be set does not stop the start', async () => {
   ])
 })
 
+test('a level that another start sets between two requests is accepted', async () => {
+  const levels = ['NONE', 'FULL']
+  const url = await serve((request, response) => {
+    const answer = (status: number, body: object): void =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    if (request.url === '/config/messages-value') return answer(200, { compatibilityLevel: levels.shift() ?? 'FULL' })
+    return request.url!.endsWith('/versions') ? answer(200, { id: 5 }) : answer(404, { error_code: 40401, message: 'no subject' })
+  })
+  expect(await open(url).register('messages-value')).toBe(5)
+})
+
 test.each([null, -5, 2 ** 31, 1.5, '7', undefined])('an invalid id is not accepted, and no message is framed with it (%j)', async id => {
   const known = await serveAnswers({ '/subjects/messages-value': [200, { id }] })
   const fresh = await serveAnswers({
