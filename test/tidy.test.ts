@@ -10,6 +10,7 @@ import { links } from './tidy/links.ts'
 import { namedTests } from './tidy/named-tests.ts'
 import { wordedNames } from './tidy/names.ts'
 import { exactVersions, lockFile } from './tidy/packages.ts'
+import { promises } from './tidy/promises.ts'
 import { folderSizes, names, openings, readerFolders, readmes, sinkFolders, sizes } from './tidy/shape.ts'
 import { tables } from './tidy/tables.ts'
 import { words } from './tidy/words.ts'
@@ -34,6 +35,7 @@ test('every folder has a README', () => expect(readmes(files)).toEqual([]))
 test('links between documents have targets', () => expect(links(files)).toEqual([]))
 test('a test runs the commands that documents show', () => expect(shownCommands(files)).toEqual([]))
 test('every test named in a document exists', () => expect(namedTests(files)).toEqual([]))
+test('the table of promises holds every slow test', () => expect(promises(files)).toEqual([]))
 test('no file promises later work, or mentions anything outside the project', () => expect(words(files)).toEqual([]))
 test('versions are pinned', () => expect(exactVersions(files)).toEqual([]))
 test('the lock file names no registry, every system, and the integrity of each package', () => expect(lockFile(files)).toEqual([]))

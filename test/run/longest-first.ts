@@ -35,7 +35,7 @@ const longest = [
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification): number => {
-      const found = longest.findIndex(name => moduleId.endsWith(`/test/${name}.slow.test.ts`))
+      const found = longest.findIndex(name => moduleId.includes(`/test/${name}.`))
       return found === -1 ? longest.length : found
     }
     return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other))
