@@ -51,7 +51,7 @@ import { tokenRoutes } from './tokens/routes.ts'
 import { openTokens } from './tokens/store.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
-import { openPasswords, passwordWork } from './users/passwords.ts'
+import { openPasswords, type Passwords, passwordWork } from './users/passwords.ts'
 import { userRoutes } from './users/routes.ts'
 import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
@@ -69,6 +69,8 @@ export interface ControlPlaneParts {
   readonly logger: Logger
   /** For its metrics; there are none without it. */
   readonly registry?: Registry
+  /** At the recommended cost by default. */
+  readonly passwords?: Passwords
 }
 
 export interface ControlPlane {
@@ -115,7 +117,14 @@ export async function openControlPlane(parts: ControlPlaneParts): Promise<Contro
 }
 
 /** Wires the parts, without a query to the database. */
-export function prepareControlPlane({ database, masterKeys, options, logger, registry }: ControlPlaneParts): UnstartedControlPlane {
+export function prepareControlPlane({
+  database,
+  masterKeys,
+  options,
+  logger,
+  registry,
+  passwords = openPasswords(),
+}: ControlPlaneParts): UnstartedControlPlane {
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
   const { layout, credentials, externalKeyBytesMin } = options.provisioning ?? provisioningDefaults
   const isCompatible = options.compatibility === '0.13'
@@ -125,7 +134,7 @@ export function prepareControlPlane({ database, masterKeys, options, logger, reg
   const changes = openChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
   const writes = openWrites({ policies, audit, changes })
-  const users = openUsers({ database, policies, writes, passwords: openPasswords(), versions: openTokenVersions(database) })
+  const users = openUsers({ database, policies, writes, passwords, versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
   const passwordQueue = openFairQueue(passwordWork)

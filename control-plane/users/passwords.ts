@@ -3,9 +3,13 @@
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FairQueueOptions } from '../outside/fair-queue.ts'
 
+export interface PasswordCost {
+  readonly memoryKib: number
+  readonly passes: number
+}
+
 /** OWASP's password storage recommendation for argon2id: 19 MiB, two passes, one lane. About 25 ms of one core. */
-const memoryKib = 19_456
-const passes = 2
+const recommendedCost: PasswordCost = { memoryKib: 19_456, passes: 2 }
 const parallelism = 1
 const saltBytes = 16
 const hashBytes = 32
@@ -29,13 +33,19 @@ export interface Passwords {
 type Parameters = Omit<Argon2Parameters, 'message'>
 export type Derive = (password: string, parameters: Parameters) => Promise<Buffer>
 
-/** @param derive the derivation; a test counts its calls */
-export function openPasswords(derive: Derive = argon2id): Passwords {
+/**
+ * @param derive the derivation; a test counts its calls
+ * @param cost of new hashes; tests whose subject is something else use less
+ */
+export function openPasswords(derive: Derive = argon2id, { memoryKib, passes }: PasswordCost = recommendedCost): Passwords {
+  const phc = (salt: Uint8Array, tag: Uint8Array): string =>
+    `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(salt)}$${toBase64(tag)}`
+  /** Costs as much as a real hash; no password is known to match it. */
+  const dummyHash = phc(randomBytes(saltBytes), randomBytes(hashBytes))
   return {
     async hash(password) {
       const salt = randomBytes(saltBytes)
-      const tag = await derive(password, { nonce: salt, memory: memoryKib, passes, parallelism, tagLength: hashBytes })
-      return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(salt)}$${toBase64(tag)}`
+      return phc(salt, await derive(password, { nonce: salt, memory: memoryKib, passes, parallelism, tagLength: hashBytes }))
     },
     async matches(password, hash) {
       const { parameters, tag } = parse(hash ?? dummyHash)
@@ -44,9 +54,6 @@ export function openPasswords(derive: Derive = argon2id): Passwords {
     },
   }
 }
-
-/** Costs as much as a real hash; no password is known to match it. */
-const dummyHash = `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${toBase64(randomBytes(saltBytes))}$${toBase64(randomBytes(hashBytes))}`
 
 /** The same text may be composed or decomposed, depending on the keyboard; RFC 8265 §4.2 compares passwords in NFC. */
 export function argon2id(password: string, parameters: Parameters): Promise<Buffer> {

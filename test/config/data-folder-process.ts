@@ -2,6 +2,12 @@
 
 import { openDataFolder } from '../../config/data-folder.ts'
 
-const folder = await openDataFolder(process.argv[2]!)
+const [, , path, user] = process.argv
+if (user !== undefined) {
+  // After the imports, because another user may not be able to enter the folder of this project.
+  process.setgid!(Number(user))
+  process.setuid!(Number(user))
+}
+const folder = await openDataFolder(path!)
 console.log(folder.lastStop)
 setInterval(() => {}, 1000)

@@ -35,7 +35,7 @@ const isRoot = process.getuid?.() === 0
 
 /** The error of a process that runs as the user "nobody" and cannot open the folder. */
 async function refusalElsewhere(path: string): Promise<string> {
-  const child = spawn(process.execPath, [script, path], { uid: 65534, gid: 65534, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, [script, path, '65534'], { stdio: ['ignore', 'ignore', 'pipe'] })
   children.push(child)
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => {

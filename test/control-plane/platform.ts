@@ -15,6 +15,7 @@ import { type ControlPlane, openControlPlane } from '../../control-plane/index.t
 import { migrations } from '../../control-plane/installation.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
+import { argon2id, openPasswords } from '../../control-plane/users/passwords.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import type { Database } from '../../database/database.ts'
 import { migrate } from '../../database/migrate.ts'
@@ -117,6 +118,8 @@ export function controlPlaneOutage(logger: Logger): OutageReport {
 export const ownPolicies = { store: 'relational' } as const
 
 export const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
+/** Each test registers users and signs them in, which at the recommended cost would be most of its time. */
+const cheapPasswords = openPasswords(argon2id, { memoryKib: 64, passes: 1 })
 let serial = 0
 
 export async function openPlatform(
@@ -152,6 +155,7 @@ export async function openPlatform(
       ...(services === undefined ? {} : { services }),
     },
     logger,
+    passwords: cheapPasswords,
   })
   await plane.ensureAdministrator(administrator)
   // So that a test can send from any address.
