@@ -4,7 +4,7 @@
 export function calibrate(): number {
   const startedMs = performance.now()
   let sum = 0
-  for (let index = 0; index < 150_000_000; index++) sum = (Math.imul(sum, 31) + index) | 0
+  for (let index = 0; index < 400_000_000; index++) sum = (Math.imul(sum, 31) + index) | 0
   const seconds = (performance.now() - startedMs) / 1000
   // The result is used, so that the loop is not optimized away.
   return sum === Infinity ? 0 : seconds

@@ -14,11 +14,9 @@ const projectConfig = fileURLToPath(new URL('../vitest.config.ts', import.meta.u
  */
 export async function runTests(project: string, filters: readonly string[], config = projectConfig): Promise<FileResult[]> {
   const startedMs = performance.now()
-  const starts = new Map<TestModule, number>()
   const ends = new Map<TestModule, number>()
   let results: FileResult[] = []
   const recorder: Reporter = {
-    onTestModuleQueued: module => void starts.set(module, performance.now()),
     onTestModuleEnd: module => void ends.set(module, performance.now()),
     onTestRunEnd(modules, errors) {
       const nowMs = performance.now()
@@ -27,7 +25,7 @@ export async function runTests(project: string, filters: readonly string[], conf
       results = modules.map(module => {
         const uncaught = byFile.get(module.moduleId) ?? []
         byFile.delete(module.moduleId)
-        return resultOf(module, uncaught, starts.get(module) ?? startedMs, ends.get(module) ?? nowMs)
+        return resultOf(module, uncaught, ends.get(module) ?? nowMs)
       })
       const failures = [...byFile].flatMap(([path = 'no file', some]) => some.map(error => `${path} > ${uncaughtName}\n${textOf(error)}`))
       if (failures.length > 0)
@@ -49,7 +47,7 @@ export async function runTests(project: string, filters: readonly string[], conf
 const uncaughtName = 'an error that no test caught'
 
 /** A suite that failed outside its tests (an import, a hook) counts as a failed test, and so do an uncaught error and a test that did not end. */
-function resultOf(module: TestModule, uncaught: readonly SerializedError[], startMs: number, endMs: number): FileResult {
+function resultOf(module: TestModule, uncaught: readonly SerializedError[], endMs: number): FileResult {
   const path = module.relativeModuleId
   const failures: string[] = []
   const fail = (name: string, errors: readonly SerializedError[]): void => {
@@ -61,6 +59,9 @@ function resultOf(module: TestModule, uncaught: readonly SerializedError[], star
     if (errors.length > 0) fail(suite.type === 'suite' ? suite.fullName : 'outside its tests', errors)
   }
   for (const error of uncaught) fail(uncaughtName, [error])
+  // Vitest reports a file as begun when it is queued, which may be long before it runs.
+  const { prepareDuration, environmentSetupDuration, setupDuration, collectDuration, duration } = module.diagnostic()
+  const startMs = endMs - (prepareDuration + environmentSetupDuration + setupDuration + collectDuration + duration)
   let passed = 0
   let skipped = 0
   for (const test of module.children.allTests()) {
