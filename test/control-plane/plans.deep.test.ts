@@ -8,7 +8,7 @@ import { countedMax } from '../../control-plane/audit/store.ts'
 import { openThingKeys } from '../../control-plane/things/keys.ts'
 import type { Database } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
-import { describeWithPostgres } from '../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../servers/postgres.ts'
 import { call, expectStatus } from '../up/operator.ts'
 import { openAsker } from './isolation/asker.ts'
 import { ask, substitutionsOf } from './isolation/matrix.ts'
@@ -76,7 +76,7 @@ describe('what reads a whole table', () => {
   ])('%s', (_name, plan, read) => expect(tablesReadWhole(plan, tables)).toEqual(read))
 })
 
-describeWithPostgres(
+describeWithOwnPostgres(
   'the control plane with many things',
   postgres => {
     let database: Database

@@ -26,7 +26,7 @@ import { isDeep } from '../depth.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
-import { createDatabase, describeWithPostgres } from '../servers/postgres.ts'
+import { createDatabase, describeWithOwnPostgres } from '../servers/postgres.ts'
 import { requestServer } from '../servers/server-request.ts'
 import { call } from '../up/operator.ts'
 import { ownCertificates } from './certificates/certificates-options.ts'
@@ -63,7 +63,7 @@ export function describeOnDatabases(
   const named = `${name}, PostgreSQL server`
   if (wanted === 'server') describeUnlessMissing(named, missingPostgres(), () => suiteOn(() => onServer(sharedDatabase(isMigrated))))
   // These end connections and check waiting ones, so each has a separate server.
-  if (wanted === undefined) describeWithPostgres(named, postgres => suiteOn(() => onServer(postgres.createDatabase())))
+  if (wanted === undefined) describeWithOwnPostgres(named, postgres => suiteOn(() => onServer(postgres.createDatabase())))
 }
 
 export interface User {

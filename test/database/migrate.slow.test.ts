@@ -9,7 +9,7 @@ import { openEmbedded } from '../../database/embedded/embedded.ts'
 import { migrate } from '../../database/migrate.ts'
 import { openServer } from '../../database/server.ts'
 import { embeddedFolder } from '../servers/embedded.ts'
-import { describeWithPostgres } from '../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../servers/postgres.ts'
 
 let folder: string
 const schema = 'Green house'
@@ -112,7 +112,7 @@ describe('embedded', () => {
   })
 })
 
-describeWithPostgres('server', postgres => {
+describeWithOwnPostgres('server', postgres => {
   behaviours(async () => openServer({ url: await postgres.createDatabase(), applicationName: 'migrate', connectionsMax: 1 }))
 
   test('of ten that start together one applies them, and the others wait for it', async () => {

@@ -3,7 +3,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { openNotifications } from '../../database/notifications.ts'
 import { openServer } from '../../database/server.ts'
-import { describeWithPostgres } from '../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../servers/postgres.ts'
 import { freePort } from '../servers/process/free-port.ts'
 import { openProxy, type Proxy } from '../servers/process/proxy.ts'
 
@@ -61,7 +61,7 @@ async function proxied(url: string): Promise<{ proxy: Proxy; url: string }> {
   return { proxy, url: behind.href }
 }
 
-describeWithPostgres('notifications', postgres => {
+describeWithOwnPostgres('notifications', postgres => {
   async function openDatabase(url: string) {
     const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 2 })
     onTestFinished(() => database.close())

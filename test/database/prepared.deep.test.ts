@@ -5,9 +5,9 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
-import { describeWithPostgres } from '../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../servers/postgres.ts'
 
-describeWithPostgres('prepared statements', postgres => {
+describeWithOwnPostgres('prepared statements', postgres => {
   const opened: { close(): unknown }[] = []
   const open = async (connectionsMax = 1, url = postgres.url, how: object = { plansEach: true }): Promise<Database> => {
     const database = await openServer({ url, applicationName: 'sluice test', connectionsMax, ...how })

@@ -8,9 +8,9 @@ import { type Database, DatabaseError } from '../../database/database.ts'
 import { openServer, type ServerOptions } from '../../database/server.ts'
 import { binaryRows, int4, text } from '../conformance/binary-rows.ts'
 import { databaseConformance } from '../conformance/database.ts'
-import { describeWithPostgres } from '../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../servers/postgres.ts'
 
-describeWithPostgres('PostgreSQL server', postgres => {
+describeWithOwnPostgres('PostgreSQL server', postgres => {
   const opened: Database[] = []
   const open = async (options: Partial<ServerOptions> = {}): Promise<Database> => {
     const database = await openServer({ url: postgres.url, applicationName: 'sluice test', connectionsMax: 4, ...options })

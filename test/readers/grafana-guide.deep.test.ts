@@ -11,7 +11,7 @@ import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { openPlatform } from '../control-plane/platform.ts'
 import { extractBlocks } from '../readme/blocks.ts'
 import { describeWithInflux } from '../servers/influx.ts'
-import { describeWithPostgres } from '../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../servers/postgres.ts'
 import { makeSite } from '../up/operator.ts'
 import { openSite as openInfluxSite } from './influxdb/site.ts'
 import { openEmbeddedSite, openSite as openPostgresSite } from './postgres/site.ts'
@@ -69,7 +69,7 @@ test('the queries of PostgreSQL return the means and the documents of one channe
   expect(await site.database.query(documents!)).toMatchObject([{ metric: 't1', value: 7.5 }])
 })
 
-describeWithPostgres('PostgreSQL', postgres => {
+describeWithOwnPostgres('PostgreSQL', postgres => {
   const page = readFileSync(new URL('../../docs/stores/postgres.md', import.meta.url), 'utf8')
   const block = (name: string): string => extractBlocks(page, name)[0]!.text
   const rightsRefused = { sqlState: '42501' }

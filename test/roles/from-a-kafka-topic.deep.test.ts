@@ -11,7 +11,7 @@ import { extractBlocks, runBlocks } from '../readme/blocks.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKcat } from '../servers/install/kcat.ts'
 import { describeWithOwnKafka, type Kafka } from '../servers/kafka.ts'
-import { describeWithPostgres, type Postgres } from '../servers/postgres.ts'
+import { describeWithPostgres, type PostgresAccess } from '../servers/postgres.ts'
 import { describeWithRegistry } from '../servers/registry.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { spawnRole } from './processes.ts'
@@ -39,7 +39,7 @@ function kafkaScripts(classPath: string): string {
 }
 
 /** What somebody has who follows the guide: an empty folder, an empty database, and a topic of its own. */
-async function openGuide(kafka: Kafka, postgres: Postgres, topic: string) {
+async function openGuide(kafka: Kafka, postgres: PostgresAccess, topic: string) {
   const folder = temporaryFolder()
   const url = await postgres.createDatabase()
   const database = await openServer({ url, applicationName: 'operator', connectionsMax: 2 })

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { inDepth } from '../depth.ts'
-import { describeWithPostgres, startPostgres } from '../servers/postgres.ts'
+import { describeWithOwnPostgres, startPostgres } from '../servers/postgres.ts'
 import { openProxy } from '../servers/process/proxy.ts'
 import { call, expectStatus, makeSite, publish, type Site } from '../up/operator.ts'
 import { internalAddress, startApi, startIngest, untilHealth, untilPrinted } from './processes.ts'
@@ -21,7 +21,7 @@ async function publishUntil(url: string, site: Site, last: number): Promise<{ st
   }
 }
 
-describeWithPostgres('outages', postgres => {
+describeWithOwnPostgres('outages', postgres => {
   test('with the api killed, known devices publish for at most 5 s, then get 503 with Retry-After, and it recovers by itself', async () => {
     const database = await postgres.createDatabase()
     const address = await internalAddress()

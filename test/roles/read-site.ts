@@ -5,7 +5,7 @@ import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import type { ReaderSite } from '../conformance/reader/index.ts'
 import { openSite, type PostgresSite } from '../readers/postgres/site.ts'
-import type { Postgres } from '../servers/postgres.ts'
+import type { PostgresAccess } from '../servers/postgres.ts'
 import { type Answer, call, makeSite, type Site } from '../up/operator.ts'
 import { type Role, startApi } from './processes.ts'
 
@@ -19,7 +19,7 @@ export interface ReadSite {
 }
 
 /** @param start the api on a database */
-export async function openReadSite(postgres: Postgres, start: (databaseUrl: string) => Promise<Role> = startApi): Promise<ReadSite> {
+export async function openReadSite(postgres: PostgresAccess, start: (databaseUrl: string) => Promise<Role> = startApi): Promise<ReadSite> {
   const database = await postgres.createDatabase()
   const api = { ...(await start(database)), database }
   const site = await makeSite(api.url)

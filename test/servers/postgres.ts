@@ -1,5 +1,6 @@
-// Starts real PostgreSQL servers for the tests: one for each caller, so that parallel test files share nothing.
+// Starts real PostgreSQL servers for the tests: one that the suites of a run share, each with databases of its own, and separate ones.
 
+import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
@@ -8,14 +9,19 @@ import { missingPostgres, postgresPrograms } from './install/postgres.ts'
 import { freshCluster, type Owner, serverOwner } from './postgres-cluster.ts'
 import { freePort } from './process/free-port.ts'
 import { type Kept, keep } from './process/keeper.ts'
+import { requestServer } from './server-request.ts'
 
-export interface Postgres {
+export interface PostgresAccess {
   /** As superuser, into the database `postgres`: `postgres://postgres@127.0.0.1:<port>/postgres`. */
   readonly url: string
-  /** Its data and other files; removed by `stop`. */
-  readonly folder: string
   /** Creates an empty database; resolves with its URL. */
   createDatabase(): Promise<string>
+}
+
+/** A separate server. */
+export interface Postgres extends PostgresAccess {
+  /** Its data and other files; removed by `stop`. */
+  readonly folder: string
   /** Restarts it on the same port and data. `immediate` simulates a crash. */
   restart(how?: 'fast' | 'immediate'): Promise<void>
   /** Simulates a crash, until `restart`. */
@@ -35,11 +41,23 @@ export interface PostgresOptions {
 }
 
 /**
- * A `describe` with a separate server. Without PostgreSQL the suite is skipped, with the command that helps; with CI=true that is a failure.
+ * A `describe` with the server shared by all suites of a run: the first one starts it. None damages it, creates roles, or looks at what belongs to
+ * other databases. Without PostgreSQL the suite is skipped, with the command that helps; with CI=true that is a failure.
  *
  * @param suite gets the server, which runs during tests and hooks
  */
-export function describeWithPostgres(name: string, suite: (postgres: Postgres) => void, options: PostgresOptions = {}): void {
+export function describeWithPostgres(name: string, suite: (postgres: PostgresAccess) => void): void {
+  describeUnlessMissing(name, missingPostgres(), () => {
+    let access: PostgresAccess | undefined
+    beforeAll(async () => {
+      access = accessTo((await requestServer('postgres')) as string)
+    }, 60_000)
+    suite(whenRunning(() => access))
+  })
+}
+
+/** Like `describeWithPostgres`, with a separate server. */
+export function describeWithOwnPostgres(name: string, suite: (postgres: Postgres) => void, options: PostgresOptions = {}): void {
   describeUnlessMissing(name, missingPostgres(), () => {
     let server: Postgres | undefined
     beforeAll(async () => {
@@ -48,6 +66,10 @@ export function describeWithPostgres(name: string, suite: (postgres: Postgres) =
     afterAll(() => server?.stop(), 30_000)
     suite(whenRunning(() => server))
   })
+}
+
+function accessTo(url: string): PostgresAccess {
+  return { url, createDatabase: () => createDatabase(url, `test_${randomUUID().replaceAll('-', '')}`) }
 }
 
 /** Creates a database on the server of that URL, empty or as a copy of an unused one; resolves with its URL. */
@@ -76,12 +98,10 @@ export async function startPostgres({ fsync = false, settings = {} }: PostgresOp
   const port = await freePort()
   const start = (): Promise<Kept> => launch(programs, folder, owner, { ...configured, port: String(port) })
   let server = await start()
-  let databases = 0
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
   return {
-    url,
+    ...accessTo(url),
     folder,
-    createDatabase: () => createDatabase(url, `test_${++databases}`),
     restart: async (how = 'fast') => {
       await server.end(how === 'immediate' ? 'QUIT' : 'INT')
       server = await start()

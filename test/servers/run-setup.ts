@@ -23,6 +23,11 @@ const starts: Readonly<Record<string, () => Promise<Shared>>> = {
     const cassandra = await startCassandra()
     return { address: cassandra.contactPoint, stop: () => cassandra.stop() }
   },
+  postgres: async () => {
+    const { startPostgres } = await import('./postgres.ts')
+    const postgres = await startPostgres({ settings: { max_connections: '300' } })
+    return { address: postgres.url, stop: () => postgres.stop() }
+  },
   // Beside an empty database, one with the schema of the control plane, to be copied: creating it takes longer than most suites.
   'control-plane-databases': async () => {
     const [{ createDatabase, startPostgres }, { openServer }, { migrate }, { migrations }] = await Promise.all([

@@ -12,7 +12,7 @@ import { openUsers, type Users } from '../../../control-plane/users/store.ts'
 import { openTokenVersions } from '../../../control-plane/users/token-versions.ts'
 import { itself } from '../../../control-plane/writes.ts'
 import type { Database } from '../../../database/database.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openProxy } from '../../servers/process/proxy.ts'
 import { call, expectStatus, makeSite } from '../../up/operator.ts'
 import { recordingLogger, writesOn } from '../platform.ts'
@@ -48,7 +48,7 @@ async function nextChange(lines: AsyncGenerator<Line>): Promise<Line> {
 
 const notify = `SELECT pg_notify($1, json_build_object('kind', 'thing', 'thing', gen_random_uuid())::text) FROM generate_series(1, $2::int4)`
 
-describeWithPostgres('changes', postgres => {
+describeWithOwnPostgres('changes', postgres => {
   test('a stream begins with a beat, has one each second, and its numbers increase with each change', async () => {
     const { platform, internalUrl } = await openInstance(await postgres.createDatabase())
     const lines = follow(internalUrl)

@@ -6,12 +6,12 @@ import { type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { pageQuery, readerConformance } from '../../conformance/reader/index.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openSite, type PostgresSite } from './site.ts'
 
 const signal = new AbortController().signal
 
-describeWithPostgres('on a server', postgres => {
+describeWithOwnPostgres('on a server', postgres => {
   async function openServerSite(): Promise<PostgresSite> {
     const url = await postgres.createDatabase()
     return await openSite(

@@ -9,13 +9,13 @@ import { openSite as openMongoSite } from '../../readers/mongodb/site.ts'
 import { describeWithCassandra } from '../../servers/cassandra.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
-import { describeWithPostgres, type Postgres } from '../../servers/postgres.ts'
+import { describeWithPostgres, type PostgresAccess } from '../../servers/postgres.ts'
 import { makeSite } from '../../up/operator.ts'
 import { lastLine, readerEnvironment, readerWordsOf, spawnRole, startReader, whenReady } from '../processes.ts'
 import { fill, openReadSite, read } from '../read-site.ts'
 
 /** @param environment the store's address */
-async function expectSameAnswers(postgres: Postgres, store: StoreName, other: ReaderSite, environment: Record<string, string>) {
+async function expectSameAnswers(postgres: PostgresAccess, store: StoreName, other: ReaderSite, environment: Record<string, string>) {
   const at = await openReadSite(postgres)
   const { site } = at
   const stranger = await makeSite(at.api.url)

@@ -9,7 +9,7 @@ import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { inDepth } from '../../depth.ts'
 import { openSite } from '../../readers/postgres/site.ts'
 import { extractBlocks } from '../../readme/blocks.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openProxy } from '../../servers/process/proxy.ts'
 import { undocumentedMetrics } from '../../tidy/metrics.ts'
 import { call, expectStatus } from '../../up/operator.ts'
@@ -60,7 +60,7 @@ async function underWay({ store }: ReadSite): Promise<number> {
 /** For SenML. */
 const holdMessages = (database: Database): Promise<() => Promise<void>> => hold(database, 'public.messages')
 
-describeWithPostgres('a reader and its store', postgres => {
+describeWithOwnPostgres('a reader and its store', postgres => {
   test('while the store is away it listens, is alive and not ready, and answers 503; then it works', async () => {
     const at = await openReadSite(postgres)
     await fill(at, at.site.channel, at.site.thing, 2)

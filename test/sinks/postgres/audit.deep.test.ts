@@ -8,7 +8,7 @@ import { openAudit } from '../../../sinks/postgres/audit.ts'
 import { freeLog as freePostgresLog } from '../../../sinks/postgres/registry.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { plainBatch } from '../batches.ts'
 import { openFakeAudit } from '../fake-audit.ts'
 import { openFakeReplaySink } from '../fake-replays.ts'
@@ -76,7 +76,7 @@ test('a statement for psql is one line, also with line ends in the channel', asy
   await database.close()
 })
 
-describeWithPostgres('server', postgres => {
+describeWithOwnPostgres('server', postgres => {
   let database: Database
   let url: string
 

@@ -8,7 +8,7 @@ import { openSink } from '../../../sinks/postgres/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { positionsOf } from '../../pipeline/positions.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { batchOf, plain, plainBatch } from '../batches.ts'
 import { emptyDatabase, options } from './store.ts'
@@ -17,7 +17,7 @@ type PostgresSink = Awaited<ReturnType<typeof openSink>>
 const never = new AbortController().signal
 const nobody = async () => undefined
 
-describeWithPostgres('an aborted write', postgres => {
+describeWithOwnPostgres('an aborted write', postgres => {
   let url: string
   let others: Database
   let proxy: Proxy

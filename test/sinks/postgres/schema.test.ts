@@ -18,7 +18,7 @@ import { packedPosition } from '../../../sinks/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { pageQuery } from '../../conformance/reader/bench.ts'
 import { logsOf } from '../../conformance/sink/fixture.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { options } from './store.ts'
 
 const own = fileURLToPath(new URL('../../../sinks/postgres/migrations', import.meta.url))
@@ -27,7 +27,7 @@ const { signal } = new AbortController()
 const insert = (time: string) =>
   `INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, position, index) VALUES ('${time}', 'c', '', 'p', 'http', 'n', 1, 0);`
 
-describeWithPostgres('the months of the PostgreSQL store', postgres => {
+describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
   let url: string
   let database: Database
   const partitions = async () =>

@@ -4,12 +4,12 @@ import { afterAll, beforeAll } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
 import { type SinkStore, sinkConformance } from '../../conformance/sink/index.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { throughProxy } from '../through-proxy.ts'
 import { emptyDatabase, storeOn } from './store.ts'
 
-describeWithPostgres('server', postgres => {
+describeWithOwnPostgres('server', postgres => {
   let url: string
   let operator: Database
   let proxy: Proxy

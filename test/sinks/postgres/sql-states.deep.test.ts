@@ -8,7 +8,7 @@ import { openServer, type ServerOptions } from '../../../database/server.ts'
 import { errorRows, meaningOf } from '../../../sinks/postgres/errors.ts'
 import { classify, openSink } from '../../../sinks/postgres/sink.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openProxy } from '../../servers/process/proxy.ts'
 import { batchOf, plain, plainBatch } from '../batches.ts'
 import { options } from './store.ts'
@@ -37,7 +37,7 @@ test.each([
   expect(meaningOf(state)).toBe(meaning)
 })
 
-describeWithPostgres('answers of a server', postgres => {
+describeWithOwnPostgres('answers of a server', postgres => {
   let url: string
   let operator: Database
   const opened: Database[] = []

@@ -8,7 +8,7 @@ import { maintain } from '../../../sinks/postgres/schema.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
 import { options } from './store.ts'
 
@@ -23,7 +23,7 @@ const grants = (role: string) => `
   GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA sluice TO ${role};
   GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA formats TO ${role}`
 
-describeWithPostgres('the start of a PostgreSQL sink', postgres => {
+describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
   let url: string
   let owner: Database
   const opened: Database[] = []

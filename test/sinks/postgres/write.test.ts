@@ -10,14 +10,14 @@ import { logPartition } from '../../../transformers/log-partition.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import { positionsOf } from '../../pipeline/positions.ts'
-import { describeWithPostgres } from '../../servers/postgres.ts'
+import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { batchOf, plain, plainBatch } from '../batches.ts'
 import { emptyDatabase, options } from './store.ts'
 
 type PostgresSink = Awaited<ReturnType<typeof openSink>>
 const signal = new AbortController().signal
 
-describeWithPostgres('the PostgreSQL sink and its server', postgres => {
+describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
   let url: string
   let database: Database
   /** Somebody else's connections to the same database. */
