@@ -4,9 +4,8 @@ import { existsSync, readdirSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll } from 'vitest'
 import { type CassandraDurability, type CassandraPlaces, cassandraYaml, javaFlags, logbackXml } from './cassandra-settings.ts'
-import { describeUnlessMissing, whenRunning } from './describe-with.ts'
+import { describeWithServer, describeWithShared } from './describe-with.ts'
 import { cachePath, makeOnce } from './install/cache.ts'
 import { missingJava, runMaven } from './install/java.ts'
 import { freePort } from './process/free-port.ts'
@@ -46,25 +45,13 @@ export function missingCassandra(): string | undefined {
  * @param suite gets the node, which runs during tests and hooks
  */
 export function describeWithCassandra(name: string, suite: (cassandra: Cassandra) => void): void {
-  describeUnlessMissing(name, missingCassandra(), () => {
-    let shared: Cassandra | undefined
-    beforeAll(async () => {
-      shared = { contactPoint: (await requestServer('cassandra')) as string }
-    }, 300_000)
-    suite(whenRunning(() => shared))
-  })
+  const request = async (): Promise<Cassandra> => ({ contactPoint: (await requestServer('cassandra')) as string })
+  describeWithShared(name, missingCassandra(), request, suite)
 }
 
 /** The same with a separate node, which the suite may damage. */
 export function describeWithOwnCassandra(name: string, suite: (cassandra: OwnCassandra) => void): void {
-  describeUnlessMissing(name, missingCassandra(), () => {
-    let own: OwnCassandra | undefined
-    beforeAll(async () => {
-      own = await startCassandra()
-    }, 300_000)
-    afterAll(() => own?.stop(), 30_000)
-    suite(whenRunning(() => own))
-  })
+  describeWithServer(name, missingCassandra(), startCassandra, suite)
 }
 
 /** Resolves when Cassandra is installed: 10 s the first time. */

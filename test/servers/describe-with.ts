@@ -37,6 +37,27 @@ export function describeWithServer<Server extends { stop(): Promise<void> }>(
   })
 }
 
+/**
+ * A `describe` with a server that the suites of a run share, like `describeUnlessMissing`: the first one starts it (`run-setup.ts`), and none damages it.
+ *
+ * @param request resolves with how to reach it; may include its installation
+ * @param suite gets that, during tests and hooks
+ */
+export function describeWithShared<Access extends object>(
+  name: string,
+  missing: string | undefined,
+  request: () => Promise<Access>,
+  suite: (access: Access) => void,
+): void {
+  describeUnlessMissing(name, missing, () => {
+    let access: Access | undefined
+    beforeAll(async () => {
+      access = await request()
+    }, 1_800_000)
+    suite(whenRunning(() => access))
+  })
+}
+
 /** Stands for a server that is started by the first hook. */
 export function whenRunning<Server extends object>(server: () => Server | undefined): Server {
   return new Proxy({} as Server, {

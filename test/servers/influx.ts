@@ -1,15 +1,16 @@
 // Starts an InfluxDB 2 server for the tests.
 
 import { join } from 'node:path'
-import { describeWithServer } from './describe-with.ts'
+import { describeWithServer, describeWithShared } from './describe-with.ts'
 import { buildInflux, influxProgram, missingTools } from './install/influx.ts'
 import { freePort } from './process/free-port.ts'
 import { type Kept, keep } from './process/keeper.ts'
 import { builtServer, flagsOf, type KeptServer, startKept } from './process/kept-server.ts'
+import { requestServer } from './server-request.ts'
 
 export const influxServer = builtServer('influx', influxProgram, missingTools, buildInflux)
 
-export interface Influx extends KeptServer {
+export interface InfluxAccess {
   /** `http://127.0.0.1:<port>` */
   readonly url: string
   readonly org: string
@@ -18,6 +19,9 @@ export interface Influx extends KeptServer {
   /** Has all permissions. */
   readonly token: string
 }
+
+/** A separate server, to be killed and frozen. */
+export interface Influx extends InfluxAccess, KeptServer {}
 
 export interface InfluxOptions {
   /** Further flags of influxd, `http-…`, without the dashes. */
@@ -31,11 +35,17 @@ const bucket = 'messages'
 const token = 'token-of-the-tests'
 
 /**
- * A `describe` with a separate server. If it cannot be built the suite is skipped, with what helps; with CI=true that is a failure.
+ * A `describe` with the server shared by all suites of a run: random bucket names keep them apart. If it cannot be built the suite is skipped, with
+ * what helps; with CI=true that is a failure.
  *
  * @param suite gets the server, which runs during tests and hooks
  */
-export function describeWithInflux(name: string, suite: (influx: Influx) => void): void {
+export function describeWithInflux(name: string, suite: (influx: InfluxAccess) => void): void {
+  describeWithShared(name, influxServer.missing(), async () => (await requestServer('influx')) as InfluxAccess, suite)
+}
+
+/** The same with a separate server. */
+export function describeWithOwnInflux(name: string, suite: (influx: Influx) => void): void {
   describeWithServer(name, influxServer.missing(), startInflux, suite, 1_800_000)
 }
 

@@ -1,8 +1,7 @@
 // Starts real Kafka brokers for the tests: one shared by the suites of a run, and a separate one for a suite that damages it.
 
 import { readFile, rm } from 'node:fs/promises'
-import { afterAll, beforeAll } from 'vitest'
-import { describeUnlessMissing, whenRunning } from './describe-with.ts'
+import { describeWithServer, describeWithShared } from './describe-with.ts'
 import { missingKafka } from './install/kafka.ts'
 import { accessTo, type KafkaAccess, type KafkaAddress } from './kafka/access.ts'
 import { type BrokerTuning, freePorts, freshFolder, launchBroker, type StartableKafka, startableKafka } from './kafka/broker.ts'
@@ -37,9 +36,6 @@ export interface Kafka extends KafkaAccess {
   stop(): Promise<void>
 }
 
-/** A start may include the installation. */
-const startMsMax = 300_000
-
 /**
  * A `describe` with the broker shared by all suites of a run: the first one starts it, and none damages it. Without Java the suite is skipped,
  * with the command that helps; with CI=true that is a failure.
@@ -47,25 +43,12 @@ const startMsMax = 300_000
  * @param suite gets the broker, which runs during tests and hooks
  */
 export function describeWithKafka(name: string, suite: (kafka: KafkaAccess) => void): void {
-  describeUnlessMissing(name, missingKafka(), () => {
-    let access: KafkaAccess | undefined
-    beforeAll(async () => {
-      access = accessTo((await requestServer('kafka')) as KafkaAddress)
-    }, startMsMax)
-    suite(whenRunning(() => access))
-  })
+  describeWithShared(name, missingKafka(), async () => accessTo((await requestServer('kafka')) as KafkaAddress), suite)
 }
 
 /** Like `describeWithKafka`, with a separate broker, which may be killed and frozen: 1 s of a core and 200 MB. */
 export function describeWithOwnKafka(name: string, suite: (kafka: Kafka) => void, tuning: BrokerTuning = {}): void {
-  describeUnlessMissing(name, missingKafka(), () => {
-    let broker: Kafka | undefined
-    beforeAll(async () => {
-      broker = await startKafka(tuning)
-    }, startMsMax)
-    afterAll(() => broker?.stop(), 30_000)
-    suite(whenRunning(() => broker))
-  })
+  describeWithServer(name, missingKafka(), () => startKafka(tuning), suite)
 }
 
 /** Starts a broker on loopback, on free ports, with its own data folder. */

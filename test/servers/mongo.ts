@@ -2,10 +2,11 @@
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describeWithServer } from './describe-with.ts'
+import { describeWithServer, describeWithShared } from './describe-with.ts'
 import { freePort } from './process/free-port.ts'
 import { type Kept, keep } from './process/keeper.ts'
 import { flagsOf, goServer, type KeptServer, startKept } from './process/kept-server.ts'
+import { requestServer } from './server-request.ts'
 
 /** The last version that does not need PostgreSQL with a special extension. */
 const version = 'v1.24.2'
@@ -22,17 +23,26 @@ export const mongoServer = goServer('ferretdb', {
   },
 })
 
-export interface Mongo extends KeptServer {
+export interface MongoAccess {
   /** `mongodb://127.0.0.1:<port>/` */
   readonly url: string
 }
 
+/** A separate server, to be killed and frozen. */
+export interface Mongo extends MongoAccess, KeptServer {}
+
 /**
- * A `describe` with a separate server. If it cannot be built the suite is skipped, with what helps; with CI=true that is a failure.
+ * A `describe` with the server shared by all suites of a run: each uses databases of its own names. If it cannot be built the suite is skipped, with
+ * what helps; with CI=true that is a failure.
  *
  * @param suite gets the server, which runs during tests and hooks
  */
-export function describeWithMongo(name: string, suite: (mongo: Mongo) => void): void {
+export function describeWithMongo(name: string, suite: (mongo: MongoAccess) => void): void {
+  describeWithShared(name, mongoServer.missing(), async () => (await requestServer('mongo')) as MongoAccess, suite)
+}
+
+/** The same with a separate server. */
+export function describeWithOwnMongo(name: string, suite: (mongo: Mongo) => void): void {
   describeWithServer(name, mongoServer.missing(), startMongo, suite)
 }
 

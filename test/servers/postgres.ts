@@ -3,8 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll } from 'vitest'
-import { describeUnlessMissing, whenRunning } from './describe-with.ts'
+import { describeWithServer, describeWithShared } from './describe-with.ts'
 import { missingPostgres, postgresPrograms } from './install/postgres.ts'
 import { freshCluster, type Owner, serverOwner } from './postgres-cluster.ts'
 import { freePort } from './process/free-port.ts'
@@ -47,25 +46,12 @@ export interface PostgresOptions {
  * @param suite gets the server, which runs during tests and hooks
  */
 export function describeWithPostgres(name: string, suite: (postgres: PostgresAccess) => void): void {
-  describeUnlessMissing(name, missingPostgres(), () => {
-    let access: PostgresAccess | undefined
-    beforeAll(async () => {
-      access = accessTo((await requestServer('postgres')) as string)
-    }, 60_000)
-    suite(whenRunning(() => access))
-  })
+  describeWithShared(name, missingPostgres(), async () => accessTo((await requestServer('postgres')) as string), suite)
 }
 
 /** Like `describeWithPostgres`, with a separate server. */
 export function describeWithOwnPostgres(name: string, suite: (postgres: Postgres) => void, options: PostgresOptions = {}): void {
-  describeUnlessMissing(name, missingPostgres(), () => {
-    let server: Postgres | undefined
-    beforeAll(async () => {
-      server = await startPostgres(options)
-    }, 60_000)
-    afterAll(() => server?.stop(), 30_000)
-    suite(whenRunning(() => server))
-  })
+  describeWithServer(name, missingPostgres(), () => startPostgres(options), suite)
 }
 
 function accessTo(url: string): PostgresAccess {

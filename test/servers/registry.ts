@@ -6,8 +6,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { beforeAll } from 'vitest'
-import { describeUnlessMissing, whenRunning } from './describe-with.ts'
+import { describeWithShared } from './describe-with.ts'
 import { cachePath, makeOnce } from './install/cache.ts'
 import { missingJava, runMaven } from './install/java.ts'
 import { freePort } from './process/free-port.ts'
@@ -47,13 +46,7 @@ export function missingRegistry(): string | undefined {
  * @param suite gets the registry, which runs during tests and hooks
  */
 export function describeWithRegistry(name: string, suite: (registry: Registry) => void): void {
-  describeUnlessMissing(name, missingRegistry(), () => {
-    let registry: Registry | undefined
-    beforeAll(async () => {
-      registry = { url: (await requestServer('registry')) as string }
-    }, 300_000)
-    suite(whenRunning(() => registry))
-  })
+  describeWithShared(name, missingRegistry(), async () => ({ url: (await requestServer('registry')) as string }), suite)
 }
 
 /** Starts a registry on loopback, on a free port, which keeps its schemas in memory: 4 s and 240 MB. */

@@ -23,6 +23,16 @@ const starts: Readonly<Record<string, () => Promise<Shared>>> = {
     const cassandra = await startCassandra()
     return { address: cassandra.contactPoint, stop: () => cassandra.stop() }
   },
+  influx: async () => {
+    const { startInflux } = await import('./influx.ts')
+    const { url, org, bucket, token, stop } = await startInflux()
+    return { address: { url, org, bucket, token }, stop }
+  },
+  mongo: async () => {
+    const { startMongo } = await import('./mongo.ts')
+    const { url, stop } = await startMongo()
+    return { address: { url }, stop }
+  },
   postgres: async () => {
     const { startPostgres } = await import('./postgres.ts')
     const postgres = await startPostgres({ settings: { max_connections: '300' } })

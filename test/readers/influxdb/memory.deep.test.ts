@@ -7,7 +7,7 @@ import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, pageQuery } from '../../conformance/reader/index.ts'
 import { bucketsOf, latestOf, pageOf, type StoredRow, selected } from '../../conformance/reader/oracle.ts'
-import { describeWithInflux } from '../../servers/influx.ts'
+import { describeWithOwnInflux } from '../../servers/influx.ts'
 import { type InfluxSite, openSite } from './site.ts'
 
 const signal = new AbortController().signal
@@ -61,7 +61,7 @@ function crowd(batch: RecordBatch): StoredRow[] {
 
 const places = (rows: readonly Row[]): string[] => rows.map(({ position, index }) => `${position & 0xffffn} ${index}`)
 
-describeWithInflux('large rows', influx => {
+describeWithOwnInflux('large rows', influx => {
   let site: InfluxSite
   const rows: StoredRow[] = []
 

@@ -7,7 +7,7 @@ import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../..
 import { type Connection, fluxText, openConnection } from '../../../sinks/influxdb/connection.ts'
 import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { inDepth } from '../../depth.ts'
-import { describeWithInflux } from '../../servers/influx.ts'
+import { describeWithOwnInflux } from '../../servers/influx.ts'
 import { type InfluxSite, openSite, optionsFor } from './site.ts'
 
 const signal = new AbortController().signal
@@ -24,7 +24,7 @@ const queries: Readonly<Record<string, (reader: Reader, signal: AbortSignal) => 
 /** A query of ours that Flux works at for minutes. */
 const minutes = `import g "generate"\ng.from(start: 1970-01-01T00:00:00Z, stop: 1970-01-02T00:00:00Z, count: 60000000, fn: (n) => n) |> map(fn: (r) => ({r with x: ${fluxText('x')}})) |> sum()`
 
-describeWithInflux('on a server', influx => {
+describeWithOwnInflux('on a server', influx => {
   describe('what every reader promises', () => {
     let site: InfluxSite
     readerConformance(async () => (site = await openSite(influx)))

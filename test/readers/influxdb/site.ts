@@ -13,7 +13,7 @@ import { unflatten } from '../../../transformers/json/unflatten.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
-import type { Influx } from '../../servers/influx.ts'
+import type { InfluxAccess } from '../../servers/influx.ts'
 
 export interface InfluxSite extends ReaderSite {
   readonly connection: Connection
@@ -28,12 +28,12 @@ export interface InfluxSite extends ReaderSite {
 
 const signal = new AbortController().signal
 
-export function optionsFor(influx: Pick<Influx, 'url' | 'org' | 'token'>, bucket: string): ReaderStoreOptions {
+export function optionsFor(influx: Pick<InfluxAccess, 'url' | 'org' | 'token'>, bucket: string): ReaderStoreOptions {
   const defaults = Value.Default(readerStoreOptions, {}) as ReaderStoreOptions
   return { ...defaults, url: `${influx.url}/?org=${influx.org}&bucket=${bucket}`, token: influx.token }
 }
 
-export async function openSite(influx: Influx, given: Partial<ReaderStoreOptions> = {}): Promise<InfluxSite> {
+export async function openSite(influx: InfluxAccess, given: Partial<ReaderStoreOptions> = {}): Promise<InfluxSite> {
   const options = { ...optionsFor(influx, `test-${randomUUID().slice(0, 8)}`), ...given }
   const forSink: SinkOptions = { ...(Value.Default(sinkOptions, {}) as SinkOptions), url: options.url, token: options.token }
   const direct = await openConnection(forSink, 'test')

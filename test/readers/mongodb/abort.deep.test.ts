@@ -7,7 +7,7 @@ import { openMongodbReader } from '../../../readers/mongodb/reader.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
 import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
-import { describeWithMongo } from '../../servers/mongo.ts'
+import { describeWithOwnMongo } from '../../servers/mongo.ts'
 import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { plainBatch } from '../../sinks/batches.ts'
 import { type MongoSite, openSite, readerOptionsOf } from './site.ts'
@@ -23,7 +23,7 @@ const thrownBy = (work: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   )
 
-describeWithMongo('an aborted query', mongo => {
+describeWithOwnMongo('an aborted query', mongo => {
   let proxy: Proxy
   let site: MongoSite
   const connections: Connection[] = []

@@ -8,12 +8,12 @@ import { openLogTable } from '../../../sinks/influxdb/registry.ts'
 import { freeLog } from '../../../sinks/logs.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
-import { describeWithInflux, type Influx } from '../../servers/influx.ts'
+import { describeWithInflux, type InfluxAccess } from '../../servers/influx.ts'
 import { batchOf, noonUs, type TestMessage } from '../batches.ts'
 import { lineOf, predicateOf, removePoints, timestampOf } from './points.ts'
 import { openStore } from './store.ts'
 
-async function auditedStore(influx: Influx): Promise<AuditedStore> {
+async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
   const store = await openStore(influx)
   const { connection } = store
   const everything = ['1677-09-22T00:00:00Z', '2262-04-11T00:00:00Z'] as const
@@ -126,7 +126,7 @@ describeWithInflux('server', influx => {
     resources = { orgID: orgs[0]!.id }
   })
 
-  async function tokenFor(influx: Influx, org: string, buckets: readonly string[]): Promise<string> {
+  async function tokenFor(influx: InfluxAccess, org: string, buckets: readonly string[]): Promise<string> {
     const headers = { authorization: `Token ${influx.token}`, 'content-type': 'application/json' }
     const permissions = await Promise.all(
       buckets.map(async name => {

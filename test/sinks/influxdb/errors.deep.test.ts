@@ -14,7 +14,7 @@ import type { SinkOptions } from '../../../sinks/influxdb/options.ts'
 import { readLogs } from '../../../sinks/influxdb/registry.ts'
 import { openSink } from '../../../sinks/influxdb/sink.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
-import { describeWithInflux, startInflux } from '../../servers/influx.ts'
+import { describeWithOwnInflux, startInflux } from '../../servers/influx.ts'
 import { batchOf, plainBatch } from '../batches.ts'
 import { defaults, openStore } from './store.ts'
 
@@ -62,7 +62,7 @@ const says =
 
 const gzipped = new Uint8Array(0)
 
-describeWithInflux('on the real server', influx => {
+describeWithOwnInflux('on the real server', influx => {
   const optionsOf = (more: Partial<SinkOptions> = {}, query = `org=${influx.org}&bucket=errors`): SinkOptions => ({
     ...defaults,
     url: `${influx.url}/?${query}`,
@@ -292,7 +292,7 @@ describe('on a server of the tests', () => {
   })
 })
 
-describeWithInflux('a body that is too large', influx => {
+describeWithOwnInflux('a body that is too large', influx => {
   test('is halved, and a single line that is too large is rejected', async () => {
     // influxd itself has no such limit; a proxy before it may.
     const refusing = createServer((request, response) => {

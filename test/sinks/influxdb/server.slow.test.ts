@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll } from 'vitest'
 import { refusalConformance, sinkConformance } from '../../conformance/sink/index.ts'
-import { describeWithInflux } from '../../servers/influx.ts'
+import { describeWithOwnInflux } from '../../servers/influx.ts'
 import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { openStore, unkeepable } from './store.ts'
 
-describeWithInflux('server', influx => {
+describeWithOwnInflux('server', influx => {
   let proxy: Proxy
 
   beforeAll(async () => {

@@ -15,7 +15,7 @@ import { unflatten } from '../../../transformers/json/unflatten.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkIdentity, SinkStore, StoredRow } from '../../conformance/sink/index.ts'
-import type { Influx } from '../../servers/influx.ts'
+import type { Influx, InfluxAccess } from '../../servers/influx.ts'
 import type { Proxy } from '../../servers/process/proxy.ts'
 import { noonUs } from '../batches.ts'
 import { throughProxy } from '../through-proxy.ts'
@@ -68,7 +68,7 @@ export const unkeepable: SinkStore['poisons'] = {
 
 /** @param proxy through which the sinks come; the tests' own questions do not */
 export async function openStore(
-  influx: Influx,
+  influx: InfluxAccess | Influx,
   {
     proxy,
     options: given = {},
@@ -111,7 +111,7 @@ export async function openStore(
     poisons,
     readableDuringWrite: true,
     ...(proxy === undefined ? {} : throughProxy(proxy)),
-    restart: () => influx.restart('KILL'),
+    ...('restart' in influx ? { restart: () => influx.restart('KILL') } : {}),
     keptOf: payload => unflatten(flatten(withoutSlashes(payload))),
     formatsMax: options.formatsMax,
     formatsPerChannelMax: options.formatsPerChannelMax,

@@ -8,11 +8,11 @@ import { type Connection, openConnection } from '../../../sinks/mongodb/connecti
 import { classify } from '../../../sinks/mongodb/errors.ts'
 import { openLogTable, physicalName } from '../../../sinks/mongodb/registry.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
-import { describeWithMongo } from '../../servers/mongo.ts'
+import { describeWithOwnMongo } from '../../servers/mongo.ts'
 import { batchOf, plain, type TestMessage } from '../batches.ts'
 import { openStore, optionsOf } from './store.ts'
 
-describeWithMongo('FerretDB', mongo => {
+describeWithOwnMongo('FerretDB', mongo => {
   const nobody = async (): Promise<void> => undefined
   const { signal } = new AbortController()
   let connection: Connection

@@ -9,7 +9,7 @@ import type { SinkOptions } from '../../../sinks/mongodb/options.ts'
 import { classify, openSink } from '../../../sinks/mongodb/sink.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
-import { describeWithMongo } from '../../servers/mongo.ts'
+import { describeWithOwnMongo } from '../../servers/mongo.ts'
 import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { batchOf, plainBatch, type TestMessage } from '../batches.ts'
 import { identity, openOperator, optionsOf, withTakenUpdateTime } from './store.ts'
@@ -17,7 +17,7 @@ import { identity, openOperator, optionsOf, withTakenUpdateTime } from './store.
 const { signal: never } = new AbortController()
 const nobody = async (): Promise<void> => undefined
 
-describeWithMongo('an aborted write', mongo => {
+describeWithOwnMongo('an aborted write', mongo => {
   let proxy: Proxy
   let operator: MongoClient
   let url: string

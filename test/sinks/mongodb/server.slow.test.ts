@@ -2,12 +2,12 @@
 
 import { afterAll, beforeAll, describe } from 'vitest'
 import { type SinkStore, sinkConformance } from '../../conformance/sink/index.ts'
-import { describeWithMongo } from '../../servers/mongo.ts'
+import { describeWithOwnMongo } from '../../servers/mongo.ts'
 import { openProxy, type Proxy } from '../../servers/process/proxy.ts'
 import { throughProxy } from '../through-proxy.ts'
 import { commonPoisons, ferretPoisons, openStore } from './store.ts'
 
-describeWithMongo('FerretDB', mongo => {
+describeWithOwnMongo('FerretDB', mongo => {
   let proxy: Proxy
 
   beforeAll(async () => {
