@@ -25,13 +25,14 @@ const starts: Readonly<Record<string, () => Promise<Shared>>> = {
   },
   influx: async () => {
     const { startInflux } = await import('./influx.ts')
-    const { url, org, bucket, token, stop } = await startInflux()
-    return { address: { url, org, bucket, token }, stop }
+    const influx = await startInflux()
+    const { url, org, bucket, token } = influx
+    return { address: { url, org, bucket, token }, stop: () => influx.stop() }
   },
   mongo: async () => {
     const { startMongo } = await import('./mongo.ts')
-    const { url, stop } = await startMongo()
-    return { address: { url }, stop }
+    const mongo = await startMongo()
+    return { address: { url: mongo.url }, stop: () => mongo.stop() }
   },
   postgres: async () => {
     const { startPostgres } = await import('./postgres.ts')
