@@ -153,11 +153,13 @@ export async function openSiteOn<Store extends StoreSite>(
       const logs = new Map<number, number>()
       for (const line of listed.printed.trim().split('\n')) {
         const { number, log } = JSON.parse(line) as { number: number; log: string }
-        logs.set(number, topics.indexOf(log))
+        if (topics.includes(log)) logs.set(number, topics.indexOf(log))
       }
       for await (const row of store.rows()) {
         const at = row.partition as LogPartition
-        yield { ...row, partition: logPartition(logs.get(logOf(at)) ?? -1, partitionOf(at)) }
+        const log = logs.get(logOf(at))
+        if (log === undefined) throw new Error(`a row of the log number ${logOf(at)}, which is none of a topic:\n${listed.printed}`)
+        yield { ...row, partition: logPartition(log, partitionOf(at)) }
       }
     },
     verify: () => runSluice(['verify', store.name], direct),
