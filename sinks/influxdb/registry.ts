@@ -207,7 +207,7 @@ interface Registered {
 }
 
 /**
- * For one registration. InfluxDB has no compare-and-set, so a log is claimed before it is settled. The measurement `claims` has a point for each
+ * InfluxDB has no compare-and-set, so a log is claimed before it is settled. The measurement `claims` has a point for each
  * number and claimant, a random id; `logs` has the settled ones, under the same two tags. To add a log:
  * 1. Wait while a claim that stands conflicts. Then write a claim of the next number.
  * 2. Read all claims. If none conflicts, write the log to `logs`; it is added if the claim still stands after that.
@@ -251,9 +251,9 @@ export function openLogTable(connection: Connection): LogTable {
       }
       await writeRegistry(connection, [settledLine({ ...log, claimant })])
       const { claims } = await readRegistered(connection)
-      const stands = claims.some(claim => isSame(claim, wanted) && !claim.withdrawn)
-      if (!stands) own = undefined
-      return stands
+      // Settled or not, it is no longer this registration's to withdraw: the next one may be of another log.
+      own = undefined
+      return claims.some(claim => isSame(claim, wanted) && !claim.withdrawn)
     },
     async update({ number, acceptedMs, contentTypes }) {
       const { logs } = await readRegistered(connection)

@@ -109,6 +109,16 @@ export function logsSuite(bench: Bench, transactional: boolean): void {
     )
   })
 
+  test('a worker that takes the numbers of several logs, one after another, keeps each of them over a restart', async () => {
+    const otherLogs = ['second', 'third']
+    await restart({ otherLogs })
+    for (const log of [1, 2]) await bench.sink.takeNumbers([log])
+    expect(bench.sink.logNumbers).toEqual([1, 2, 3])
+    expect((await logs()).toSorted()).toEqual(['1 messages of writer-1', '2 second of writer-1', '3 third of writer-1'])
+    await restart({ otherLogs })
+    expect(bench.sink.logNumbers).toEqual([1, 2, 3])
+  })
+
   test('writers of different content types share a log, each with its own number and positions', async () => {
     await restart({ contentTypes: [json] })
     const other = await bench.store.open({ writer: 'writer-2', contentTypes: [senml] })
