@@ -16,7 +16,8 @@ describeWithOwnInflux('server', influx => {
 
   // A write that is not answered is given up within the test's time.
   const options = { requestTimeoutMs: 15_000 }
-  sinkConformance('InfluxDB, what only the server refuses', () => openStore(influx, { proxy, options }), {
+  const restart = (): Promise<void> => influx.restart('KILL')
+  sinkConformance('InfluxDB, what only the server refuses', () => openStore(influx, { proxy, options, restart }), {
     restarts: true,
     slow: true,
     givesUp: true,

@@ -15,7 +15,7 @@ import { unflatten } from '../../../transformers/json/unflatten.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkIdentity, SinkStore, StoredRow } from '../../conformance/sink/index.ts'
-import type { Influx, InfluxAccess } from '../../servers/influx.ts'
+import type { InfluxAccess } from '../../servers/influx.ts'
 import type { Proxy } from '../../servers/process/proxy.ts'
 import { noonUs } from '../batches.ts'
 import { throughProxy } from '../through-proxy.ts'
@@ -66,14 +66,18 @@ export const unkeepable: SinkStore['poisons'] = {
   'a time of another age': offset => ({ offset, records: [{ value: 1 }, { value: 2, timeUs: 9_300_000_000_000_000 }] }),
 }
 
-/** @param proxy through which the sinks come; the tests' own questions do not */
+/**
+ * @param proxy through which the sinks come; the tests' own questions do not
+ * @param restart restarts a separate server
+ */
 export async function openStore(
-  influx: InfluxAccess | Influx,
+  influx: InfluxAccess,
   {
     proxy,
     options: given = {},
     poisons = conflicting,
-  }: { proxy?: Proxy; options?: Partial<SinkOptions>; poisons?: SinkStore['poisons'] } = {},
+    restart,
+  }: { proxy?: Proxy; options?: Partial<SinkOptions>; poisons?: SinkStore['poisons']; restart?: () => Promise<void> } = {},
 ): Promise<InfluxStore> {
   const bucket = `test-${randomUUID().slice(0, 8)}`
   const port = proxy?.port ?? Number(new URL(influx.url).port)
@@ -111,7 +115,7 @@ export async function openStore(
     poisons,
     readableDuringWrite: true,
     ...(proxy === undefined ? {} : throughProxy(proxy)),
-    ...('restart' in influx ? { restart: () => influx.restart('KILL') } : {}),
+    ...(restart === undefined ? {} : { restart }),
     keptOf: payload => unflatten(flatten(withoutSlashes(payload))),
     formatsMax: options.formatsMax,
     formatsPerChannelMax: options.formatsPerChannelMax,
