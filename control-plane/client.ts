@@ -106,6 +106,11 @@ export function parseChannel(text: string): string | undefined {
   return isId(text) ? text.toLowerCase() : undefined
 }
 
+/** The publisher in a query of a reader: a UUID in lower case, as things have it (RFC 9562 §4), and any other text as it is. */
+export function parsePublisher(text: string): string {
+  return parseChannel(text) ?? text
+}
+
 const storedChannelLengthMax = 1024
 const storedChannelPattern = '^[^\\u0000]+$'
 

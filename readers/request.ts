@@ -2,6 +2,7 @@
 //
 // A parameter filters even if it is empty: `vs=` is the empty text and `subtopic=` no subtopic.
 
+import { parsePublisher } from '../control-plane/client.ts'
 import { type Fault, HttpError } from '../http/errors.ts'
 import { pointerPart } from '../http/requests/json-body.ts'
 import type { RecordKeys } from './answers/record-keys.ts'
@@ -79,10 +80,11 @@ export function requestOf(
   if (intervalUs !== undefined && intervalUs > intervalUsMax) fault('interval', 'is longer than 366 days: shorten it')
   if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults: faults.slice(0, faultsMax) })
 
+  const wanted = query.publisher === undefined ? undefined : parsePublisher(query.publisher)
   const filter: Filter = {
     channel,
     format,
-    publisher: publisher ?? query.publisher,
+    publisher: publisher ?? wanted,
     subtopic: query.subtopic?.replaceAll('/', '.'),
     protocol: query.protocol,
     fromNs,
@@ -105,7 +107,7 @@ export function requestOf(
     csvSafe: query.csv_safe === 'true',
     keys: query.keys ?? ownKeys,
   } as const
-  const isForeign = publisher !== undefined && query.publisher !== undefined && query.publisher !== publisher
+  const isForeign = publisher !== undefined && wanted !== undefined && wanted !== publisher
   const isEmpty = isForeign || isNever
   if (limit === undefined) return { isEmpty, request: { ...rest, kind: 'export' } }
   if (aggregation !== undefined) return { isEmpty, request: { ...rest, kind: 'aggregate', limit, aggregation, intervalUs: intervalUs! } }

@@ -17,6 +17,8 @@ export interface OutsideServer {
   readonly ca?: string | undefined
   /** Milliseconds that one answer may take. */
   readonly timeoutMs: number
+  /** By default 16 MiB. A larger answer is an error. */
+  readonly answerBytesMax?: number
 }
 
 /** Why a request failed, or what is wrong with its answer: the cause of the error that is thrown, for the log. */
@@ -58,30 +60,39 @@ export interface OutsideRequests {
    * @throws HttpError `unavailable` without an answer, for a status other than 2xx, and for whatever `read` throws
    */
   stream<Result>(path: string, body: object, read: (answer: Readable) => Promise<Result>): Promise<Result>
-  /** The same error, for an answer that is not usable. */
-  unusable(answer: OutsideAnswer): HttpError
+  /** The same error, for an answer that is not usable. @param advice for the operator: what to correct */
+  unusable(answer: OutsideAnswer, advice?: string): HttpError
   close(): Promise<void>
 }
 
 const connectionsMax = 32
-/** A CRL of some 300,000 certificates. */
 const answerBytesMax = 16 * 1024 * 1024
 const loggedCharactersMax = 300
 /** Errors of a connection that the other side had already closed: nothing is known to be wrong, and a request may be sent twice. */
 export const staleCodes: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
 /** Connects when first used. Resends a request once if its connection was stale: no request does harm when it is sent twice. */
-export function openOutsideRequests({ name, sentence, url, headers = {}, ca, timeoutMs }: OutsideServer): OutsideRequests {
+export function openOutsideRequests({
+  name,
+  sentence,
+  url,
+  headers = {},
+  ca,
+  timeoutMs,
+  answerBytesMax: maxResponseSize = answerBytesMax,
+}: OutsideServer): OutsideRequests {
   const { origin, pathname } = new URL(url)
   const base = pathname.replace(/\/$/, '')
   const connect = { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) }
-  const pool = new Pool(origin, { connections: connectionsMax, connect, maxResponseSize: answerBytesMax })
+  const pool = new Pool(origin, { connections: connectionsMax, connect, maxResponseSize })
 
   const unavailable = (reason: string, status?: number, cause?: unknown): HttpError =>
     new HttpError('unavailable', sentence, { cause: new OutsideError(`${name} at ${origin}: ${reason}`, status, cause) })
 
-  const unusable = ({ request, status, body }: OutsideAnswer): HttpError =>
-    unavailable(`it answered ${status} to ${request}: ${body.toString('utf8', 0, loggedCharactersMax)}`, status)
+  const unusable = ({ request, status, body }: OutsideAnswer, advice?: string): HttpError => {
+    const reason = `it answered ${status} to ${request}: ${body.toString('utf8', 0, loggedCharactersMax)}`
+    return unavailable(advice === undefined ? reason : `${reason}; ${advice}`, status)
+  }
 
   async function request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {
     try {

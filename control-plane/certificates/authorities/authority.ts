@@ -61,6 +61,9 @@ export interface SignedCertificate {
   readonly caChain: readonly string[] | null
 }
 
+/** Of a CRL that another server keeps: some two million revoked certificates. */
+export const crlBytesMax = 128 * 1024 * 1024
+
 /** The detail of a 503 when an authority elsewhere gives no usable answer. */
 export const authorityAway = 'the certificate authority is not available: try again'
 

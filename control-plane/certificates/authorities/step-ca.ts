@@ -5,7 +5,7 @@ import { SecretError } from '../../../config/secrets.ts'
 import { readTlsFiles } from '../../../http/tls-files.ts'
 import { type OutsideRequests, openOutsideRequests } from '../../outside/requests.ts'
 import type { CertificatesOptions } from '../options.ts'
-import { type Authority, authorityAway, authorityRefusal } from './authority.ts'
+import { type Authority, authorityAway, authorityRefusal, crlBytesMax } from './authority.ts'
 
 type Options = CertificatesOptions['stepCa']
 
@@ -61,7 +61,7 @@ export function openStepCa(options: Options): Authority {
     async start() {
       const tls = await readTlsFiles('certificates.step_ca', options)
       provisioner = await readProvisioner(options)
-      requests = openOutsideRequests({ name: 'step-ca', sentence: authorityAway, url, ca: tls?.ca, timeoutMs })
+      requests = openOutsideRequests({ name: 'step-ca', sentence: authorityAway, url, ca: tls?.ca, timeoutMs, answerBytesMax: crlBytesMax })
     },
 
     async sign({ thing, csr, ttlSeconds }) {

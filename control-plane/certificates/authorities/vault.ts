@@ -9,7 +9,7 @@ import { HttpError } from '../../../http/errors.ts'
 import { readTlsFiles } from '../../../http/tls-files.ts'
 import { type OutsideAnswer, type OutsideRequests, openOutsideRequests } from '../../outside/requests.ts'
 import type { CertificatesOptions } from '../options.ts'
-import { type Authority, authorityAway, authorityRefusal } from './authority.ts'
+import { type Authority, authorityAway, authorityRefusal, crlBytesMax } from './authority.ts'
 
 interface SignAnswer {
   readonly errors?: readonly string[]
@@ -18,6 +18,7 @@ interface SignAnswer {
 
 /** An operator's fault, though Vault answers it with 400 like a fault of the request. */
 const unknownRole = /^unknown role:/i
+const roleAdvice = 'create the role, or correct certificates.vault.role (SVC_CERTIFICATES_VAULT_ROLE)'
 
 export function openVault(options: CertificatesOptions['vault']): Authority {
   const { url, mount, role, namespace, token = '', tokenFile, timeoutMs } = options
@@ -52,14 +53,22 @@ export function openVault(options: CertificatesOptions['vault']): Authority {
         throw new SecretError(problem, { cause })
       }
       const headers = { 'x-vault-request': 'true', ...(namespace === undefined ? {} : { 'x-vault-namespace': namespace }) }
-      requests = openOutsideRequests({ name: 'Vault', sentence: authorityAway, url, headers, ca: tls?.ca, timeoutMs })
+      requests = openOutsideRequests({
+        name: 'Vault',
+        sentence: authorityAway,
+        url,
+        headers,
+        ca: tls?.ca,
+        timeoutMs,
+        answerBytesMax: crlBytesMax,
+      })
     },
 
     async sign({ thing, csr, ttlSeconds }) {
       const body = { csr: await csr(), common_name: thing, exclude_cn_from_sans: true, ttl: `${ttlSeconds}s`, format: 'pem' }
       const answer = await post(`/sign/${role}`, body)
       const { errors = [], data = {} } = requests!.jsonOf(answer, [400]) as SignAnswer
-      if (errors.some(error => unknownRole.test(error))) throw requests!.unusable(answer)
+      if (errors.some(error => unknownRole.test(error))) throw requests!.unusable(answer, roleAdvice)
       // "Invalid request": the errors say what the role does not allow.
       if (answer.status === 400) throw authorityRefusal(errors.join('; '))
       return { certificate: data.certificate ?? '', issuingCa: data.issuing_ca ?? '', caChain: data.ca_chain ?? null }

@@ -85,6 +85,10 @@ test("a thing reads its own, and gets nothing if it requests another's", () => {
   expect(request({ publisher: 'thing-1' }, 'thing-1').isEmpty).toBe(false)
   expect(request({ publisher: 'thing-2' }, 'thing-1')).toMatchObject({ isEmpty: true, request: { filter: { publisher: 'thing-1' } } })
   expect(request({ publisher: '' }, 'thing-1').isEmpty).toBe(true)
+  const thing = '9b2d1c64-7a0e-4f3b-8c5d-2e6f4a1b7d90'
+  expect(request({ publisher: thing.toUpperCase() })).toMatchObject({ request: { filter: { publisher: thing } } })
+  expect(request({ publisher: thing.toUpperCase() }, thing).isEmpty).toBe(false)
+  expect(request({ publisher: 'Thing-2' })).toMatchObject({ request: { filter: { publisher: 'Thing-2' } } })
   expect(request({ publisher: 'thing-2' })).toMatchObject({ isEmpty: false, request: { filter: { publisher: 'thing-2' } } })
 })
 

@@ -2,8 +2,11 @@
 //
 // With VAULT_ADDR and VAULT_TOKEN in the environment, also over that server: a mount and a role are created there, and removed.
 
-import { randomUUID, X509Certificate } from 'node:crypto'
+import { randomBytes, randomUUID, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Authority } from '../../../../control-plane/certificates/authorities/authority.ts'
 import { openVault } from '../../../../control-plane/certificates/authorities/vault.ts'
@@ -83,6 +86,15 @@ describe('vault', () => {
   }
   if (url !== undefined) describe('real server', () => onRealServer(url))
 
+  test('a CRL of half a million certificates is returned', async () => {
+    const crl = randomBytes(17 * 1024 * 1024)
+    const server = createServer((_request, response) => void response.end(crl)).listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const authority = await open({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, timeoutMs: 60_000 })
+    expect((await authority.crl()).equals(crl)).toBe(true)
+  })
+
   describe('behind a control plane', () => {
     let user: User
     let thing: string
@@ -151,6 +163,7 @@ describe('vault', () => {
       ['a token without the right', { token: 'other' }, '403 to POST /v1/pki/devices/sign/things: {"errors":["permission denied"]}'],
       ['an absent mount', { mount: 'other' }, '404 to POST /v1/other/sign/things: '],
       ['an absent role', { role: 'other' }, '400 to POST /v1/pki/devices/sign/other: {"errors":["unknown role: other"]}'],
+      ['an absent role, also', { role: 'other' }, 'create the role, or correct certificates.vault.role (SVC_CERTIFICATES_VAULT_ROLE)'],
     ])('%s is a 503, and the log names mount and role', async (_name, wrong, logged) => {
       const authority = await open(wrong)
       const signed = authority.sign({ thing: thing as never, ...(await makeCsr('/')).request, ttlSeconds: 3600 })
