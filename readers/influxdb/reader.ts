@@ -26,16 +26,18 @@ export interface InfluxdbReaderParts {
   /** The caller closes it; closing the reader does not. */
   readonly connection: Connection
   readonly options: Pick<ReaderStoreOptions, 'queryTimeoutMs'>
+  /** See `SessionParts`. */
+  readonly lifeSignMs?: number
 }
 
 const nothing: Grouped<never> = { groups: [], total: 0 }
 const never = new AbortController().signal
 
 /** Opens a reader of the InfluxDB sink's measurements. The server need not be reachable. */
-export function openInfluxdbReader({ connection, options: { queryTimeoutMs } }: InfluxdbReaderParts): Reader {
+export function openInfluxdbReader({ connection, options: { queryTimeoutMs }, lifeSignMs = 1_000 }: InfluxdbReaderParts): Reader {
   const densities = openDensities()
   const inTime = <Result>(signal: AbortSignal, work: (session: Session) => Promise<Result>): Promise<Result> =>
-    withSession({ connection, densities, queryTimeoutMs }, signal, work)
+    withSession({ connection, densities, queryTimeoutMs, lifeSignMs }, signal, work)
 
   /** The rows for groups that are computed in this process: all pages of one query, within its time limit. */
   const allRows = (session: Session, filter: Filter): AsyncIterable<Row> =>

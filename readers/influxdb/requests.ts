@@ -25,22 +25,21 @@ export interface SessionParts {
   /** One for all queries of a reader. */
   readonly densities: Densities
   readonly queryTimeoutMs: number
+  /** After a query has taken too long, a server that answers nothing for this long is considered down rather than busy. */
+  readonly lifeSignMs: number
 }
-
-/** After a query has taken too long, a server that answers nothing for this long is considered down rather than busy. */
-const lifeSignMs = 1_000
 
 /**
  * @param work when its promise settles, its requests end
  * @throws the signal's reason; StoreUnavailableError, QueryTooLargeError; errors of the configuration as the sink throws them
  */
 export async function withSession<Result>(
-  { connection, densities, queryTimeoutMs }: SessionParts,
+  { connection, densities, queryTimeoutMs, lifeSignMs }: SessionParts,
   signal: AbortSignal,
   work: (session: Session) => Promise<Result>,
 ): Promise<Result> {
   let shards: Promise<Shards> | undefined
-  const expired = (cause: unknown): Promise<Error> => tooLong(connection, queryTimeoutMs, cause)
+  const expired = (cause: unknown): Promise<Error> => tooLong({ connection, queryTimeoutMs, lifeSignMs }, cause)
   return await withinTimeLimit(signal, { timeoutMs: queryTimeoutMs, expired, explain: readError }, limit =>
     work({
       bucket: connection.bucket,
@@ -54,7 +53,7 @@ export async function withSession<Result>(
   )
 }
 
-async function tooLong(connection: Connection, queryTimeoutMs: number, cause: unknown): Promise<Error> {
+async function tooLong({ connection, queryTimeoutMs, lifeSignMs }: Omit<SessionParts, 'densities'>, cause: unknown): Promise<Error> {
   return (await connection.isAlive(AbortSignal.timeout(lifeSignMs)))
     ? tookTooLong(cause)
     : new StoreUnavailableError(`the store cannot answer now: InfluxDB has not answered for ${queryTimeoutMs} ms`, { cause })

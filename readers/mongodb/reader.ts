@@ -34,11 +34,11 @@ export interface MongodbReaderParts {
   /** The caller closes it; closing the reader does not. */
   readonly connection: Connection
   readonly options: ReaderStoreOptions
+  /** How much longer than a query may take the reader waits for the server, which ends it by itself unless it is paused or cut off. */
+  readonly graceMs?: number
 }
 
 const collectionsRememberedMax = 10_000
-/** How much longer than a query may take the reader waits for the server, which ends it by itself unless it is paused or cut off. */
-const unansweredMsMax = 1_000
 
 /** The collections of all registered formats, by format. */
 async function registeredCollections(database: Db, limit: TimeLimit): Promise<Map<string, string>> {
@@ -48,7 +48,7 @@ async function registeredCollections(database: Db, limit: TimeLimit): Promise<Ma
 }
 
 /** Opens a reader of the MongoDB sink's collections. It creates nothing, and sends nothing before the first query. */
-export function openMongodbReader({ connection, options: { queryTimeoutMs } }: MongodbReaderParts): Reader {
+export function openMongodbReader({ connection, options: { queryTimeoutMs }, graceMs = 1_000 }: MongodbReaderParts): Reader {
   // A format never changes its collection, and a dropped collection is empty.
   const collections = new Map<string, string>()
   let hasSchema = false
@@ -80,7 +80,7 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs } }: M
   }
 
   const limited = <Found>(signal: AbortSignal, work: (database: Db, limit: TimeLimit) => Promise<Found>): Promise<Found> =>
-    withinTimeLimit(signal, { timeoutMs: queryTimeoutMs, graceMs: unansweredMsMax, expired: silent, explain: readError }, async limit => {
+    withinTimeLimit(signal, { timeoutMs: queryTimeoutMs, graceMs, expired: silent, explain: readError }, async limit => {
       await unlessAborted(connection.connect(), limit.signal)
       await checkSchema(connection.database, limit)
       return await work(connection.database, limit)

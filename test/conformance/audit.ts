@@ -117,7 +117,7 @@ export function auditConformance(name: string, openStore: () => Promise<AuditedS
         expect(await all(audit.messages(sink.logNumbers[0]!, 0, 0, 3))).toEqual([message(0), message(1), { ...message(2), replayed: true }])
       }))
 
-    test('the number of an earlier log is freed when its rows are gone, with its offsets and notes of replays', { timeout: 120_000 }, () =>
+    test('the number of an earlier log is freed when its rows are gone, with its offsets and notes of replays', () =>
       withStore(async ({ open, openReplay, audit, remove, free }, sink) => {
         await sink.write(sink.encode(plainBatch(0, 2)), keep, signal)
         await sink.write(sink.encode(batchOf(2, 3, [{ offset: 2, outcome: 'deadLettered' }])), keep, signal)
@@ -135,8 +135,7 @@ export function auditConformance(name: string, openStore: () => Promise<AuditedS
         await next.write(next.encode(batchOf(2, 3, [plain(2)])), keep, signal)
         expect(await all(audit.messages(1, 0, 0, 3))).toEqual([message(2)])
         if (next !== sink) await next.close()
-      }),
-    )
+      }))
 
     test('more than a page, and ending early', () =>
       withStore(async ({ audit }, sink) => {

@@ -12,7 +12,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
 
     beforeAll(async () => {
       database = await open()
-    }, 60_000)
+    })
     afterAll(() => database.close())
     beforeEach(async () => {
       await database.execute(
@@ -327,7 +327,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
     })
   })
 
-  test(`${name}: close waits for running work, and refuses later work`, { timeout: 60_000 }, async () => {
+  test(`${name}: close waits for running work, and refuses later work`, async () => {
     const database = await open()
     const slow = database.transaction(async transaction => {
       await transaction.query('SELECT pg_sleep(0.2)::text')

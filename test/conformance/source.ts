@@ -71,9 +71,6 @@ async function takeAll(source: Source, count: number): Promise<RawChunk[]> {
   }
 }
 
-/** Joining a group may come first. */
-const soon = { timeout: 10_000 }
-
 export function sourceConformance(name: string, open: () => Promise<SourceUnderTest>): void {
   async function withLog(work: (under: SourceUnderTest) => Promise<void>): Promise<void> {
     const under = await open()
@@ -218,7 +215,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
           .open({ startAt: asked(5) })
           .chunks(ending.signal, starts => started.push(starts.get(logPartition(0, partition))!))
         const next = waiting[Symbol.asyncIterator]().next()
-        await expect.poll(() => started, soon).toEqual([5])
+        await expect.poll(() => started).toEqual([5])
         ending.abort()
         await next
       }))

@@ -33,13 +33,12 @@ test('time comes before every text, and a missing unit before every other', () =
   expect(sign(bucketOrder('desc')(bucket, { ...bucket, unit: 'A' }))).toBe(-1)
 })
 
-test('long names of the same length do not make a map slow', { timeout: 5_000 }, () => {
+test('long names of the same length do not make a map slow: their keys are short, and differ', () => {
   const prefix = 'x'.repeat(20_000)
-  const groups = new Map<string, number>()
-  for (let nth = 10_000; nth < 17_000; nth++) groups.set(groupKey(['p', '', `${prefix}${nth}`]), nth)
-  // With the names themselves as keys this takes more than a minute.
-  expect(groups.size).toBe(7_000)
-  expect(groups.get(groupKey(['p', '', `${prefix}16999`]))).toBe(16_999)
+  const keys = Array.from({ length: 7_000 }, (_, nth) => groupKey(['p', '', `${prefix}${10_000 + nth}`]))
+  // V8 hashes texts of more than 16,383 characters by their length only.
+  expect(Math.max(...keys.map(({ length }) => length))).toBeLessThanOrEqual(1_000)
+  expect(new Set(keys).size).toBe(7_000)
 })
 
 describe('groups with too many characters in their names are refused', () => {

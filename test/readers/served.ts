@@ -111,7 +111,7 @@ export function serveFixture(): Served {
     documents.appendTo(batch)
     await store.store(batch)
     ;({ app, url } = await serve(store.reader))
-  }, 60_000)
+  })
   afterAll(async () => {
     await app.close()
     await store.close()

@@ -3,6 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Random } from '../fuzz/random.ts'
 import type { Proxy } from '../servers/process/proxy.ts'
+import type { WriterProcess } from './process.ts'
 import type { Site } from './site.ts'
 
 export interface Fault {
@@ -17,9 +18,6 @@ export interface Fault {
 
 /** Latency to the store, at all times: so that there is usually a batch in flight. */
 export const usualLatencyMs = 10
-
-/** Within which the workers of a writer start again. */
-const workersMsMax = 15_000
 
 /** Removes all faults between writers and their dependencies. */
 export async function calm(proxy: Proxy, latencyMs = 0): Promise<void> {
@@ -36,11 +34,7 @@ export const faultKinds = {
       detail: `writer ${place}`,
       async strike() {
         // After an earlier fault its workers may be about to start again.
-        const untilMs = performance.now() + workersMsMax
-        while ((await site.writers[place]?.endWorker(nth)) !== true) {
-          if (performance.now() > untilMs) throw new Error('the writer had no worker to end')
-          await wait(20)
-        }
+        while (!(await writerIn(site, place).endWorker(nth))) await wait(20)
       },
       end: nothing,
     }
@@ -135,6 +129,12 @@ function halfOpen(proxy: Proxy, random: Random, latencyMs = 0): Fault {
 function placeOf({ writers }: Site, random: Random): number {
   const working = writers.flatMap((writer, place) => (writer === undefined ? [] : [place]))
   return random.pick(working)
+}
+
+function writerIn({ writers, unexpected }: Site, place: number): WriterProcess {
+  const writer = writers[place]
+  if (writer === undefined) throw new Error(`the writer whose worker was to end has ended: ${unexpected.join()}`)
+  return writer
 }
 
 async function nothing(): Promise<void> {

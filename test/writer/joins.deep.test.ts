@@ -8,7 +8,7 @@ import { missingPostgres } from '../servers/install/postgres.ts'
 import { joinRun } from './joins.ts'
 
 describeUnlessMissing('members that come and go', missingKafka() ?? missingPostgres(), () => {
-  test('with a change every 4 s the store advances in each, and no commit is ever ahead of it (npm run soak: every 30 s)', async () => {
+  test('with a change every 4 s the store advances after each, and no commit is ever ahead of it (npm run soak: every 30 s)', async () => {
     const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
     const lines: string[] = []
     const report = await joinRun({ seed, everyMs: 4_000, changes: 8, perSecond: 1000, onProgress: line => void lines.push(line) })
@@ -16,7 +16,8 @@ describeUnlessMissing('members that come and go', missingKafka() ?? missingPostg
     if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)
     expect(report.faults, said).toEqual([])
     expect(Math.min(...report.changes.map(({ progress }) => progress)), said).toBeGreaterThan(0)
-    expect(report.looks, said).toBeGreaterThan(100)
-    expect(report.counted.acknowledged, said).toBeGreaterThan(10_000)
+    // Neither comparison nor load was empty.
+    expect(report.looks, said).toBeGreaterThan(report.changes.length)
+    expect(report.counted.acknowledged, said).toBeGreaterThan(1_000)
   })
 })

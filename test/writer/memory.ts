@@ -52,6 +52,7 @@ export async function memoryRun({ messages, workers, seconds, onProgress }: Memo
     }
     const settled = sumOf(await site.positions())
     const batches = (await batchesOf(site)) - before
+    const tookSeconds = (performance.now() - startedMs) / 1000
     const third = Math.floor(samplesMib.length / 3)
     const mean = (some: readonly number[]): number => some.reduce((sum, one) => sum + one, 0) / some.length
     return {
@@ -59,7 +60,7 @@ export async function memoryRun({ messages, workers, seconds, onProgress }: Memo
       peakMib: Math.max(...samplesMib),
       growthMib: Math.round(mean(samplesMib.slice(-third)) - mean(samplesMib.slice(third, 2 * third))),
       settled,
-      batchesPerSecond: batches / seconds,
+      batchesPerSecond: batches / tookSeconds,
     }
   } finally {
     await site.close()

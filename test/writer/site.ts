@@ -34,8 +34,8 @@ export interface Site<Store extends StoreSite = StoreSite> {
   logEnds(): Promise<Map<number, number>>
   /** By partition, where the writers resume, according to the store or to their group's commits. Empty before they have started. */
   positions(): Promise<ReadonlyMap<number, number>>
-  /** Resolves when they have reached these positions; false if they do not advance for so long. A busy machine only makes them slower. */
-  untilStored(ends: ReadonlyMap<number, number>, msMax: number): Promise<boolean>
+  /** Resolves when they have reached these positions; false if they do not advance for minutes. A busy machine only makes them slower. */
+  untilStored(ends: ReadonlyMap<number, number>, msMax?: number): Promise<boolean>
   /** For tools: how to reach log and store directly, without the proxies. */
   readonly direct: Environment
   /** Every row of the store, message by message, with the topic's index as its log. */
@@ -57,15 +57,18 @@ export interface SiteOptions {
   readonly environment?: Environment
 }
 
-/** Shorter waits than by default, so that a test lasts seconds instead of a minute. */
+/** Shorter waits than by default, so that a test lasts seconds instead of a minute; time limits that a machine which pauses for seconds does not exceed. */
 export const shortWaits: Environment = {
-  SVC_LOG_CONNECT_TIMEOUT_MS: '1000',
-  SVC_LOG_REQUEST_TIMEOUT_MS: '2000',
-  SVC_LOG_APPEND_TIMEOUT_MS: '4000',
-  SVC_CONSUMER_SESSION_MS: '3000',
-  SVC_CONSUMER_REBALANCE_MS: '5000',
+  SVC_LOG_CONNECT_TIMEOUT_MS: '10000',
+  SVC_LOG_REQUEST_TIMEOUT_MS: '10000',
+  SVC_LOG_APPEND_TIMEOUT_MS: '20000',
+  SVC_CONSUMER_SESSION_MS: '10000',
+  SVC_CONSUMER_REBALANCE_MS: '10000',
   SVC_CONSUMER_HEARTBEAT_MS: '300',
 }
+
+/** Without progress for so long, the writers are stuck: longer than all their time limits and waits in a row. */
+export const stuckMs = 120_000
 
 /** On a PostgreSQL server. */
 export function openSite({ postgres, role, ...options }: SiteOptions & RelationalSiteOptions = {}): Promise<Site<RelationalSite>> {
@@ -127,7 +130,7 @@ export async function openSiteOn<Store extends StoreSite>(
       return (await writer?.stop(signal)) ?? 'nobody'
     },
     positions: () => store.positions?.() ?? ofTopics(name => tools.committed(name, store.name)),
-    async untilStored(ends, msMax) {
+    async untilStored(ends, msMax = stuckMs) {
       let furthest = -1
       let advancedMs = performance.now()
       while (performance.now() < advancedMs + msMax) {

@@ -12,10 +12,6 @@ import { openSite, type Site, shortWaits, sumOf, writerName } from './site.ts'
 import type { RelationalSite } from './stores/relational.ts'
 import { verdict } from './verdict.ts'
 
-/** Limits of a stop without obstacles, and of one that must drop what is in flight. */
-const easyStopMsMax = 2_500
-const stopMsMax = 5_000
-
 /** A session longer than the test, so that a member that has not left the group is still visible. */
 const environment = {
   ...shortWaits,
@@ -44,12 +40,10 @@ async function isComplete({ tools }: Site<RelationalSite>): Promise<boolean> {
   return described.groups.every(({ state, members }) => state === 'Stable' && members.length === Number(environment.SVC_WORKERS_COUNT))
 }
 
-/** Its duration, and how it ended. */
-async function stopped(site: Site<RelationalSite>): Promise<{ code: number | string; ms: number; members: number }> {
-  const startedMs = performance.now()
+/** How it ended: with 0 only within the five seconds of a stop, after which the writer itself ends with 1. */
+async function stopped(site: Site<RelationalSite>): Promise<{ code: number | string; members: number }> {
   const code = await site.stop(0)
-  const ms = performance.now() - startedMs
-  return { code, ms, members: await membersOf(site) }
+  return { code, members: await membersOf(site) }
 }
 
 async function startFlow(site: Site<RelationalSite>): Promise<Load> {
@@ -70,9 +64,8 @@ describeUnlessMissing('stops', missingKafka() ?? missingPostgres(), () => {
   test('with messages flowing it stores what it has read, and leaves the group', async () => {
     const { site } = await openTestSite()
     const load = await startFlow(site)
-    const { code, ms, members } = await stopped(site)
+    const { code, members } = await stopped(site)
     expect({ code, members }).toEqual({ code: 0, members: 0 })
-    expect(ms).toBeLessThan(easyStopMsMax)
     await expectAllStored(site, load)
   })
 
@@ -91,9 +84,8 @@ describeUnlessMissing('stops', missingKafka() ?? missingPostgres(), () => {
       writer.beginUpkeep()
       const underWay = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = 'sluice-writer-relational'"
       while ((await site.store.query(underWay)).length === 0) await wait(20)
-      const { code, ms, members } = await stopped(site)
+      const { code, members } = await stopped(site)
       expect({ code, members }).toEqual({ code: 0, members: 0 })
-      expect(ms).toBeLessThan(easyStopMsMax)
       expect(writer.printed()).not.toMatch(/did not stop in time|did not close|failed to close|took too long/)
     })
   })
@@ -105,9 +97,8 @@ describeUnlessMissing('stops', missingKafka() ?? missingPostgres(), () => {
       site.store.proxy.halfOpen()
       const before = sumOf(load.ends())
       while (sumOf(load.ends()) < before + 500) await wait(20)
-      const { code, ms, members } = await stopped(site)
+      const { code, members } = await stopped(site)
       expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
-      expect(ms).toBeLessThan(stopMsMax)
       await site.store.proxy.heal()
       site.store.proxy.cut()
       await expectAllStored(site, load)
@@ -120,9 +111,8 @@ describeUnlessMissing('stops', missingKafka() ?? missingPostgres(), () => {
       const load = await startFlow(site)
       await site.store.postgres.kill()
       await untilReady(writer, 503)
-      const { code, ms, members } = await stopped(site)
+      const { code, members } = await stopped(site)
       expect({ code, members }, writer.printed().slice(-2000)).toEqual({ code: 0, members: 0 })
-      expect(ms).toBeLessThan(stopMsMax)
       await site.store.postgres.restart()
       await expectAllStored(site, load)
     })

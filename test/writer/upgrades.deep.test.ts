@@ -36,7 +36,7 @@ describeUnlessMissing('upgrades', missingKafka() ?? missingPostgres(), () => {
     const verify = () => runSluice(['verify', 'relational'], today)
     await untilReady(await site.start(0))
     await append(site.topic, documents)
-    expect(await site.untilStored(new Map([[0, 4]]), 30_000)).toBe(true)
+    expect(await site.untilStored(new Map([[0, 4]]))).toBe(true)
     expect(await site.stop(0)).toBe(0)
 
     // An earlier version's tool replayed three letters, and its writer stopped before it read them.

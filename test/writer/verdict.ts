@@ -10,14 +10,12 @@ export interface Verdict {
   readonly faults: readonly string[]
 }
 
-const drainMsMax = 60_000
-
 export async function verdict(site: Site, load: Load): Promise<Verdict> {
   const { store, kafka, topics, writers, unexpected } = site
   const faults: string[] = []
   await load.stop()
   const ends = await site.logEnds()
-  if (!(await site.untilStored(ends, drainMsMax))) {
+  if (!(await site.untilStored(ends))) {
     faults.push(`the writers did not drain: ${writers.map(writer => writer?.printed().slice(-2000)).join('\n')}`)
   }
   for (const place of writers.keys()) faults.push(...(await stopFault(site, place)))

@@ -28,7 +28,7 @@ export function readerConformance(open: () => Promise<ReaderSite>): void {
     records.appendTo(batch)
     documents.appendTo(batch, keptOf)
     await site.store(batch)
-  }, 120_000)
+  })
   afterAll(() => site.close())
 
   const bench: ReaderBench = {

@@ -118,7 +118,7 @@ export function rowsSuite(bench: Bench, transactional: boolean): void {
       expect.objectContaining({ message: messages.length - 1, rule: 'format-limit' }),
     ])
     expect(await bench.store.rows()).toHaveLength(bench.store.formatsMax)
-  }, 30_000)
+  })
 
   test('formats with hostile names are kept apart and do no harm', async () => {
     const payload = (format: string) => ({ says: format })

@@ -44,7 +44,7 @@ describeWithCassandra('the Cassandra reader', cassandra => {
       nth => startUs + (nth < 10 ? nth : 12 * 365 * dayUs + nth),
       () => 'p',
     )
-  }, 60_000)
+  })
   afterAll(() => site.close())
 
   async function store(channel: string, count: number, timeUs: (nth: number) => number, publisher: (nth: number) => string): Promise<void> {

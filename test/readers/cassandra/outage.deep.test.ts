@@ -52,7 +52,7 @@ describeWithOwnCassandra('a node', cassandra => {
   beforeAll(async () => {
     site = await openSite(cassandra.contactPoint)
     await site.store(oneRow())
-  }, 60_000)
+  })
   afterAll(() => site.close())
 
   test('without the keyspace, or without its tables, the error says to start a writer; afterwards it can be read', async () => {
@@ -96,7 +96,7 @@ describeWithOwnCassandra('a node', cassandra => {
   })
 
   test('a node that is silent for the time of a query makes the store unavailable', async () => {
-    const reader = openCassandraReader({ connection: site.connection, options: { queryTimeoutMs: 300 } })
+    const reader = openCassandraReader({ connection: site.connection, options: { queryTimeoutMs: 3_000 } })
     await reader.check()
     cassandra.pause()
     await expect(reader.read(query, never)).rejects.toBeInstanceOf(StoreUnavailableError)
@@ -113,7 +113,7 @@ describeWithOwnCassandra('a node', cassandra => {
     await expect(fresh.check()).rejects.toBeInstanceOf(StoreUnavailableError)
     await cassandra.restart('KILL')
     for (const reader of [site.reader, fresh]) {
-      await expect.poll(() => reader.read(query, never).catch(() => []), { timeout: 30_000, interval: 250 }).toHaveLength(1)
+      await expect.poll(() => reader.read(query, never).catch(() => []), { interval: 250 }).toHaveLength(1)
     }
   })
 })
@@ -126,7 +126,7 @@ describeWithCassandra('a secured node', () => {
   beforeAll(async () => {
     server = await startSecuredCassandra()
     options = optionsFor(server.contactPoint, admin)
-  }, 180_000)
+  })
   afterAll(() => server.stop())
 
   describe('roles', () => {

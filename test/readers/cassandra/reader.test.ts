@@ -3,7 +3,7 @@
 import { getEventListeners } from 'node:events'
 import type { Client } from 'cassandra-driver'
 import * as fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openCassandraReader } from '../../../readers/cassandra/reader.ts'
 import { type Filter, type PageQuery, QueryTooLargeError, type Reader, StoreUnavailableError } from '../../../readers/reader.ts'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
@@ -205,12 +205,21 @@ describe('the end of a query', () => {
   })
 
   test('a query that takes too long is too large; if the store is silent, it is unavailable', async () => {
-    const tooLong = (await readerOver(endless, 100)).read(unmatched, never)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    /** The time passes before an answer. */
+    const after =
+      (ms: number, execute: Execute): Execute =>
+      (...asked) => {
+        setImmediate(() => vi.advanceTimersByTime(ms))
+        return execute(...asked)
+      }
+    const tooLong = (await readerOver(after(20, endless), 100)).read(unmatched, never)
     await expect(tooLong).rejects.toBeInstanceOf(QueryTooLargeError)
     await expect(tooLong).rejects.toThrow(/narrow it with name, publisher, from or to/)
-    const unanswered = (await readerOver(silent, 100)).read(unmatched, never)
+    const unanswered = (await readerOver(after(100, silent), 100)).read(unmatched, never)
     await expect(unanswered).rejects.toBeInstanceOf(StoreUnavailableError)
-    await expect((await readerOver(silent, 100)).check()).rejects.toThrow(/no answer within 100 ms/)
+    await expect((await readerOver(after(100, silent), 100)).check()).rejects.toThrow(/no answer within 100 ms/)
   })
 
   test('an answered query leaves no listener', async () => {

@@ -68,7 +68,7 @@ export async function openSite(contactPoint: string, { sink: some, limits, query
 }
 
 export function readerOptions(url: string, queryTimeoutMs = 30_000): ReaderStoreOptions {
-  return { url, tls: false, consistency: 'LOCAL_QUORUM', connectTimeoutMs: 2_000, requestTimeoutMs: 12_000, queryTimeoutMs }
+  return { url, tls: false, consistency: 'LOCAL_QUORUM', connectTimeoutMs: 10_000, requestTimeoutMs: 12_000, queryTimeoutMs }
 }
 
 /** The connection, of which each statement is noted. */

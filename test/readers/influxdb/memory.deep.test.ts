@@ -73,7 +73,7 @@ describeWithOwnInflux('large rows', influx => {
       batch.cover(logPartition(0, 3), beginsAt, beginsAt + 80)
       await site.store(batch)
     }
-  }, 120_000)
+  })
   afterAll(() => site.close())
 
   async function expectPage(some: Partial<PageQuery>): Promise<void> {
@@ -86,17 +86,13 @@ describeWithOwnInflux('large rows', influx => {
     expect(site.charactersMax()).toBeLessThan(heldMax)
   }
 
-  test.each(['asc', 'desc'] as const)(
-    'pages, with filters and without, stay within the memory limit: %s',
-    { timeout: 60_000 },
-    async direction => {
-      await expectPage({ direction })
-      await expectPage({ direction, value: { comparator: 'ge', number: 0 }, offset: 1, limit: 2 })
-      await expectPage({ direction, protocol: 'http', value: { comparator: 'ge', number: 0 }, limit: 2 })
-    },
-  )
+  test.each(['asc', 'desc'] as const)('pages, with filters and without, stay within the memory limit: %s', async direction => {
+    await expectPage({ direction })
+    await expectPage({ direction, value: { comparator: 'ge', number: 0 }, offset: 1, limit: 2 })
+    await expectPage({ direction, protocol: 'http', value: { comparator: 'ge', number: 0 }, limit: 2 })
+  })
 
-  test('totals, the newest of each series, and the ends of buckets stay within the memory limit', { timeout: 120_000 }, async () => {
+  test('totals, the newest of each series, and the ends of buckets stay within the memory limit', async () => {
     const query = pageQuery({ channel })
     const both = { ...query, protocol: 'mqtt', value: { comparator: 'ge', number: 0 } } as const
     expect(await site.reader.count(both, 1_000, signal)).toBe(selected(rows, both).length)
@@ -106,7 +102,7 @@ describeWithOwnInflux('large rows', influx => {
     expect(site.charactersMax()).toBeLessThan(heldMax)
   })
 
-  test('with thousands of records in one microsecond a page stays within the memory limit', { timeout: 120_000 }, async () => {
+  test('with thousands of records in one microsecond a page stays within the memory limit', async () => {
     const batch = new RecordBatch()
     const stored = crowd(batch)
     await site.store(batch)

@@ -20,7 +20,7 @@ export interface MongoSite extends ReaderSite {
 const signal = new AbortController().signal
 
 export function readerOptionsOf(url: string, some: Partial<ReaderStoreOptions> = {}): ReaderStoreOptions {
-  return { url, connectTimeoutMs: 2_000, queryTimeoutMs: 30_000, connectionsMax: 4, ...some }
+  return { url, connectTimeoutMs: 10_000, queryTimeoutMs: 30_000, connectionsMax: 4, ...some }
 }
 
 /**

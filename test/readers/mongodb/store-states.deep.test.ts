@@ -30,7 +30,7 @@ describeWithMongo('a store', mongo => {
   })
 
   async function openReader(at = url, login: { user?: string; password?: string } = {}): Promise<Reader> {
-    const options = readerOptionsOf(at, { connectTimeoutMs: 300, ...login })
+    const options = readerOptionsOf(at, login)
     const connection = await openConnection(options, 'test')
     connections.push(connection)
     return openMongodbReader({ connection, options })

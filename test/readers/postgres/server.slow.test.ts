@@ -43,7 +43,7 @@ describeWithOwnPostgres('on a server', postgres => {
     await expect.poll(running).toBe(1)
     going.abort(new Error('gone'))
     await expect(asked).rejects.toThrow('gone')
-    await expect.poll(running, { timeout: 10_000 }).toBe(0)
+    await expect.poll(running).toBe(0)
     await site.close()
   })
 
@@ -65,7 +65,7 @@ describeWithOwnPostgres('on a server', postgres => {
     const site = await openServerSite()
     await postgres.restart('immediate')
     await site.reader.check().catch((error: unknown) => expect(error).toBeInstanceOf(StoreUnavailableError))
-    await expect.poll(() => site.reader.check(), { timeout: 10_000 }).toBeUndefined()
+    await expect.poll(() => site.reader.check()).toBeUndefined()
     expect((await readAll(site.reader, undefined)).length).toBe(0)
     await site.close()
   })

@@ -61,13 +61,14 @@ test.each([
   'a page after $takesMs ms is sent only to those who may still read it: $after is $status',
   async ({ takesMs, after, status }) => {
     let answer: Access = { allowed: true, publisher: publishers[0], owner: 'user' }
-    const now = performance.now.bind(performance)
+    let nowMs = performance.now()
+    vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
     const slow = await serve(
       {
         ...unused,
         read: async () => {
           answer = after
-          vi.spyOn(performance, 'now').mockImplementation(() => now() + takesMs)
+          nowMs += takesMs
           return records.rows
         },
       },

@@ -37,7 +37,7 @@ export async function startConfiguredCassandra(
   const classPath = `${join(folder, 'conf')}:${join(libraries(), '*')}`
   const node = await keep(
     ['java', ...javaFlags(folder, join(libraries(), agent)), '-cp', classPath, 'org.apache.cassandra.service.CassandraDaemon'],
-    { folder, isReady: line => line.includes(readySentence), startMsMax: 120_000 },
+    { folder, isReady: line => line.includes(readySentence) },
   )
   const contactPoint = `127.0.0.1:${places.port}`
   // It may log the sentence before it listens.

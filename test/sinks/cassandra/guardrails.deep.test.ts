@@ -44,7 +44,7 @@ write_consistency_levels_disallowed: [TWO]
     await operator.close()
     options = optionsFor(server.contactPoint, role)
     connection = await openConnection(options, 'writer')
-  }, 150_000)
+  })
   afterAll(async () => {
     await connection.close()
     await server.stop()

@@ -28,7 +28,7 @@ describeWithCassandra('a secured Cassandra', () => {
     server = await startSecuredCassandra()
     base = optionsFor(server.contactPoint)
     operator = await openConnection({ ...base, ...roles }, 'operator')
-  }, 180_000)
+  })
   afterAll(async () => {
     await operator.close()
     await server.stop()

@@ -37,7 +37,7 @@ describeWithOwnCassandra('Cassandra', cassandra => {
         await cassandra.restart('KILL')
         // The operator's own connection comes back by itself, and no sooner than that of the sink.
         const answers = () => rowsOf(operator).then(Boolean, () => false)
-        await expect.poll(answers, { timeout: 30_000, interval: 250 }).toBe(true)
+        await expect.poll(answers, { interval: 250 }).toBe(true)
       },
     }
   }

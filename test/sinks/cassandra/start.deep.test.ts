@@ -150,15 +150,15 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     expect(await indexed()).toEqual(['engine', 'messages'])
   })
 
-  test('a lock whose holder has died is waited for, until it expires', { timeout: 120_000 }, async () => {
+  test('a lock whose holder has died is waited for, until it expires', async () => {
     nowhere()
     const sink = await open()
     const connection = await look()
+    const atMs = performance.now()
     await connection.query(
       `INSERT INTO ${connection.table('sluice_schema')} (name, value) VALUES ('lock', 'dead') IF NOT EXISTS USING TTL 3`,
     )
     const batch = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])
-    const atMs = performance.now()
     expect(await sink.write(sink.encode(batch), nobody, never)).toMatchObject([{ stored: 1 }])
     expect(performance.now() - atMs).toBeGreaterThan(1_000)
     expect(await connection.query(`SELECT value FROM ${connection.table('sluice_schema')} WHERE name = 'lock'`)).toEqual([])

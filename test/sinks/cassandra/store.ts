@@ -22,7 +22,7 @@ export const defaults: Omit<SinkOptions, 'url'> = {
   retentionDays: 0,
   publisherIndex: true,
   requestsInFlightMax: 256,
-  connectTimeoutMs: 2_000,
+  connectTimeoutMs: 10_000,
   requestTimeoutMs: 12_000,
   formatsMax: 30,
   formatsPerChannelMax: 28,

@@ -160,32 +160,34 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   test.each(['halted', 'half open'])(
     'a write to a server that is %s can be aborted at once, and is stored once when it is retried',
     async how => {
-      const sink = await open({ requestTimeoutMs: 2_000 })
+      // Nothing but the abort ends a request within the test.
+      const sink = await open({ requestTimeoutMs: 600_000 })
       await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
       if (how === 'halted') cassandra.pause()
       else proxy.halfOpen()
       const encoded = sink.encode(plainBatch(1, 2000))
       const controller = new AbortController()
       const writing = sink.write(encoded, nobody, controller.signal).catch((error: unknown) => error)
-      const atMs = performance.now()
       controller.abort(new Error('revoked'))
       expect(await writing).toMatchObject({ message: 'revoked' })
-      expect(performance.now() - atMs).toBeLessThan(1_500)
       if (how === 'halted') cassandra.resume()
       else await proxy.heal()
+      // Lost connections stay lost.
+      proxy.cut()
       const again = async () =>
         sink.write(encoded, nobody, never).then(
           () => 'stored',
           error => sink.classify(error),
         )
-      await expect.poll(again, { timeout: 30_000 }).toBe('stored')
+      await expect.poll(again).toBe('stored')
       expect(new Set(await offsets()).size).toBe(2000)
       expect(await count('messages')).toBe(2000)
     },
   )
 
   test('a paused server without an abort causes a time-out, which is transient', async () => {
-    const sink = await open({ requestTimeoutMs: 1_000 })
+    // The sink opens within the time-out, also on a busy machine.
+    const sink = await open({ requestTimeoutMs: 5_000 })
     await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
     cassandra.pause()
     try {

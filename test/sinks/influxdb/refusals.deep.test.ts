@@ -59,7 +59,7 @@ describeWithInflux('refusals', influx => {
     }),
   )
 
-  test('a message all of whose points are refused leaves none, and thousands of valid points are stored', { timeout: 60_000 }, () =>
+  test('a message all of whose points are refused leaves none, and thousands of valid points are stored', () =>
     withStore(async store => {
       const messages = Array.from(
         { length: 5000 },
@@ -75,8 +75,7 @@ describeWithInflux('refusals', influx => {
       expect(rejections.map(({ message, partial }) => [message, partial])).toEqual([7, 1007, 2007, 3007, 4007].map(at => [at, undefined]))
       expect(stored).toBe(4995)
       expect(await store.rows()).toHaveLength(4995)
-    }),
-  )
+    }))
 
   test('if the dead letter cannot be written the write fails, and the dead letter is requested once more', () =>
     withStore(async store => {
@@ -93,37 +92,33 @@ describeWithInflux('refusals', influx => {
   const dayUs = 86_400_000_000
   const now = Date.now() * 1000
 
-  test(
-    'messages older than the retention are rejected as such, known before or reported by the server, and the counts add up',
-    { timeout: 60_000 },
-    () =>
-      withStore(async store => {
-        await store.open().then(sink => sink.close())
-        const aged = (offset: number, days: number): TestMessage => ({
-          offset,
-          records: [
-            { value: 1, timeUs: now - offset },
-            { value: 2, timeUs: now - days * dayUs },
-          ],
-        })
-        // A sink that was opened before the bucket had a retention learns of it from the server.
-        const before = await store.open()
-        await maintain(store.connection, { ...store.options, retentionDays: 60 })
-        const rejections: Rejection[] = []
-        const [counts] = await before.write(
-          before.encode(batchOf(0, 3, [aged(0, 1), aged(1, 100), aged(2, 2)])),
-          async some => void rejections.push(...some),
-          signal,
-        )
-        expect(counts).toMatchObject({ received: 3, stored: 2, deadLettered: 1 })
-        expect(rejections).toEqual([expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention', partial: true })])
-        const later = await write(store, [aged(3, 1), aged(4, 61)])
-        expect(later.rejections).toEqual([
-          expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention', reason: expect.stringContaining('60 days') }),
-        ])
-        expect(await offsets(store)).toEqual(['0/0', '0/1', '1/0', '2/0', '2/1', '3/0', '3/1'])
-      }, {}),
-  )
+  test('messages older than the retention are rejected as such, known before or reported by the server, and the counts add up', () =>
+    withStore(async store => {
+      await store.open().then(sink => sink.close())
+      const aged = (offset: number, days: number): TestMessage => ({
+        offset,
+        records: [
+          { value: 1, timeUs: now - offset },
+          { value: 2, timeUs: now - days * dayUs },
+        ],
+      })
+      // A sink that was opened before the bucket had a retention learns of it from the server.
+      const before = await store.open()
+      await maintain(store.connection, { ...store.options, retentionDays: 60 })
+      const rejections: Rejection[] = []
+      const [counts] = await before.write(
+        before.encode(batchOf(0, 3, [aged(0, 1), aged(1, 100), aged(2, 2)])),
+        async some => void rejections.push(...some),
+        signal,
+      )
+      expect(counts).toMatchObject({ received: 3, stored: 2, deadLettered: 1 })
+      expect(rejections).toEqual([expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention', partial: true })])
+      const later = await write(store, [aged(3, 1), aged(4, 61)])
+      expect(later.rejections).toEqual([
+        expect.objectContaining({ message: 1, record: 1, rule: 'beyond-retention', reason: expect.stringContaining('60 days') }),
+      ])
+      expect(await offsets(store)).toEqual(['0/0', '0/1', '1/0', '2/0', '2/1', '3/0', '3/1'])
+    }, {}))
 
   test('maintenance sets the retention if an option does, and changes nothing else', () =>
     withStore(async store => {
@@ -153,7 +148,7 @@ describeWithInflux('refusals', influx => {
       expect([await retention(store.connection.bucket), schema.keptSeconds(), notices.length]).toEqual([30, 30 * 86_400, 1])
     }))
 
-  test('after the retention of a bucket is raised, an open sink accepts what was too old before', { timeout: 60_000 }, () =>
+  test('after the retention of a bucket is raised, an open sink accepts what was too old before', () =>
     withStore(
       async store => {
         const sink = await store.open()
@@ -166,8 +161,7 @@ describeWithInflux('refusals', influx => {
         expect(counts).toMatchObject({ stored: 1, deadLettered: 0 })
       },
       { retentionDays: 60 },
-    ),
-  )
+    ))
 
   test('an abort ends a write whose dead letters are never acknowledged, before anything is sent and after', () =>
     withStore(async store => {

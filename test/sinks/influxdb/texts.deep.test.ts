@@ -59,7 +59,7 @@ describeWithInflux('texts', influx => {
     return (await store.points()).sort((one, other) => Number(one.ns - other.ns))
   }
 
-  test('tags, field keys and string values', { timeout: 120_000 }, async () => {
+  test('tags, field keys and string values', async () => {
     const point = fc.record({
       channel: hostile.filter(text => tagText(text) !== undefined),
       unit: hostile.filter(text => tagText(text) !== undefined),
@@ -100,7 +100,7 @@ describeWithInflux('texts', influx => {
     )
   })
 
-  test('long texts', { timeout: 60_000 }, async () => {
+  test('long texts', async () => {
     const points: StoredPoint[] = [
       { measurement: 'm', tags: new Map([['unit', 'ü'.repeat(32_000)]]), ns: 0n, fields: new Map([['v', 1]]) },
       { measurement: 'm', tags: new Map(), ns: 1n, fields: new Map([[`k${'ü'.repeat(32_000)}`, 1]]) },
@@ -110,7 +110,7 @@ describeWithInflux('texts', influx => {
     expect(await throughServer(points)).toEqual(points)
   })
 
-  test('a Flux literal evaluates to its text', { timeout: 60_000 }, async () => {
+  test('a Flux literal evaluates to its text', async () => {
     const text = fc.oneof(
       hostile,
       lineEnds,
@@ -132,7 +132,7 @@ describeWithInflux('texts', influx => {
     )
   })
 
-  test('a filter and a delete match only the point with these tags', { timeout: 120_000 }, async () => {
+  test('a filter and a delete match only the point with these tags', async () => {
     const { connection } = store
     const tag = hostile.filter(text => tagText(text) !== undefined)
     await fc.assert(

@@ -85,7 +85,7 @@ describe('pieces', () => {
     let waited = false
     const connection = connectionOf(async rows => {
       if (rows[0] === 0) throw serverError(10_107)
-      await new Promise(resolve => setTimeout(resolve, 20))
+      await new Promise(setImmediate)
       waited = true
       return []
     }, sent)

@@ -9,7 +9,7 @@ import type { JsonObject, JsonValue } from '../../../transformers/record-batch.t
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkStore, StoredRow } from '../../conformance/sink/index.ts'
 
-/** With short time-outs, so that a test lasts seconds where an operator would wait a minute. */
+/** With time-outs of seconds, so that a test does not wait a minute as an operator would. */
 export function optionsOf(url: string, some: Partial<SinkOptions> = {}): SinkOptions {
   return {
     url,
@@ -19,7 +19,7 @@ export function optionsOf(url: string, some: Partial<SinkOptions> = {}): SinkOpt
     journal: true,
     writesInFlight: 4,
     requestTimeoutMs: 10_000,
-    connectTimeoutMs: 2_000,
+    connectTimeoutMs: 10_000,
     retentionDays: 0,
     ...some,
   }
@@ -29,7 +29,7 @@ export const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1'
 
 /** The tests' own client, with int64s as bigints and bytes as Buffers. */
 export function openOperator(url: string): MongoClient {
-  return new MongoClient(url, { useBigInt64: true, promoteBuffers: true, retryWrites: false, serverSelectionTimeoutMS: 10_000 })
+  return new MongoClient(url, { useBigInt64: true, promoteBuffers: true, retryWrites: false, serverSelectionTimeoutMS: 60_000 })
 }
 
 /** A record with this update time is refused: a unique index of an operator's has it already. */

@@ -51,7 +51,7 @@ describeWithMongo('a server behind TLS', mongo => {
   afterAll(() => listener.close())
 
   async function stored(tls: TlsFiles, parameters = ''): Promise<unknown> {
-    const options = optionsOf(`${url}${parameters}`, { connectTimeoutMs: 1_000 })
+    const options = optionsOf(`${url}${parameters}`, { connectTimeoutMs: 5_000 })
     const connection = await openConnection(options, 'test', tls)
     try {
       const sink = await withNumbers(openSink({ connection, options, logs: [identity] }))

@@ -80,5 +80,5 @@ describeWithPostgres('a batch of 5,000 messages', postgres => {
     expect(count).toMatchObject({ received: batchLength, stored: 0, deadLettered: batchLength })
     expect(rejections.map(({ message }) => message)).toEqual(messages.map((_, message) => message))
     expect(await sink.positions?.([logPartition(0, 0)])).toEqual(positionsOf({ 0: batchLength }))
-  }, 30_000)
+  })
 })

@@ -17,8 +17,7 @@ export async function openCassandraSite(): Promise<StoreSite> {
     environment: {
       // Nodes are assumed to listen on the port of the URL, so that the node's own address also leads to the proxy.
       SVC_WIDECOLUMN_URL: `cassandra://127.0.0.1:${proxy.port}/sluice`,
-      SVC_STORE_REQUEST_TIMEOUT_MS: '2000',
-      SVC_STORE_CONNECT_TIMEOUT_MS: '1000',
+      SVC_STORE_CONNECT_TIMEOUT_MS: '10000',
     },
     directEnvironment: { SVC_WIDECOLUMN_URL: `cassandra://${server.contactPoint}/sluice` },
     rows: () => rowsOf(server.contactPoint),

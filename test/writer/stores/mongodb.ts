@@ -21,8 +21,7 @@ export async function openMongodbSite(): Promise<StoreSite> {
       SVC_DOCUMENT_URL: `mongodb://127.0.0.1:${proxy.port}/sluice`,
       // It writes one insert at a time for all clients: further ones would wait for each other until they time out, and be sent again.
       SVC_STORE_WRITES_IN_FLIGHT: '1',
-      SVC_STORE_REQUEST_TIMEOUT_MS: '5000',
-      SVC_STORE_CONNECT_TIMEOUT_MS: '1000',
+      SVC_STORE_REQUEST_TIMEOUT_MS: '10000',
     },
     directEnvironment: { SVC_DOCUMENT_URL: url },
     rows: () => rowsOf(url),
@@ -50,7 +49,7 @@ async function makeCollections(url: string): Promise<void> {
 
 /** Each query has its own connection, because the server is killed from time to time. */
 async function* rowsOf(url: string): AsyncGenerator<StoredRow> {
-  const client = new MongoClient(url, { serverSelectionTimeoutMS: 5_000, promoteBuffers: true })
+  const client = new MongoClient(url, { serverSelectionTimeoutMS: 60_000, promoteBuffers: true })
   try {
     const database = client.db()
     for await (const row of database.collection('messages').find().sort({ _id: 1 }).batchSize(pageRows)) {

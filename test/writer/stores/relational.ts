@@ -50,8 +50,7 @@ export async function openRelationalSite({ postgres: options, role }: Relational
     proxy,
     environment: {
       SVC_RELATIONAL_URL: proxiedUrl.href,
-      SVC_STORE_STATEMENT_TIMEOUT_MS: '2000',
-      SVC_STORE_LOCK_TIMEOUT_MS: '1000',
+      SVC_STORE_STATEMENT_TIMEOUT_MS: '10000',
     },
     directEnvironment: { SVC_RELATIONAL_URL: url },
     kill: () => postgres.kill(),
@@ -70,7 +69,7 @@ export async function openStoreView(url: string): Promise<StoreView> {
   const { default: pg } = await import('pg')
 
   async function connected<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
-    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
     // The pending query gets the error.
     client.on('error', () => undefined)
     await client.connect()

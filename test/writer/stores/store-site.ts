@@ -33,7 +33,7 @@ export interface StoreSite {
   readonly name: StoreName
   /** Between writers and the server: all connections of writers go through it. */
   readonly proxy: Proxy
-  /** For writers, through the proxy; with short waits, so that a test lasts seconds instead of a minute. */
+  /** For writers, through the proxy; with time limits of about ten seconds, so that a half-open connection does not cost a minute. */
   readonly environment: Environment
   /** For tools, without the proxy. */
   readonly directEnvironment: Environment
