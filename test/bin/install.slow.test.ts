@@ -1,7 +1,7 @@
-// Installs missing packages, with a slow stand-in for npm that records its calls.
+// Installs missing packages, with a stand-in for npm that records its calls.
 
 import { spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -22,14 +22,14 @@ const lock = {
   },
 }
 
-/** Installs like npm: removes everything, takes some time, then writes the list of packages. */
+/** Installs like npm: removes everything, waits while there is a file `held`, then writes the list of packages. */
 const npm = `
 import { appendFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 const flags = process.argv.slice(2)
 appendFileSync('calls.jsonl', JSON.stringify({ flags, environment: process.env }) + '\\n')
 rmSync('node_modules', { recursive: true, force: true })
-await setTimeout(150)
+while (existsSync('held')) await setTimeout(20)
 const { npm_config_cache: outcome = '' } = process.env
 if (outcome !== '') {
   console.error(outcome)
@@ -46,7 +46,12 @@ writeFileSync('node_modules/.package-lock.json', JSON.stringify({ packages }))
 
 interface Project {
   readonly root: string
-  run(kind: string, environment?: Record<string, string>): Promise<{ code: number | null; output: string }>
+  /** @param onOutput called with everything printed so far */
+  run(
+    kind: string,
+    environment?: Record<string, string>,
+    onOutput?: (output: string) => void,
+  ): Promise<{ code: number | null; output: string }>
   calls(): { flags: string[]; environment: Record<string, string> }[]
 }
 
@@ -60,12 +65,17 @@ function newProject(): Project {
   writeFileSync(join(root, 'npm-cli.js'), npm)
   return {
     root,
-    run(kind, environment = {}) {
+    run(kind, environment = {}, onOutput = () => undefined) {
       const child = spawn(process.execPath, [join(root, 'bin', 'install.js'), kind], {
         env: { PATH: process.env['PATH'], npm_execpath: join(root, 'npm-cli.js'), npm_node_execpath: process.execPath, ...environment },
       })
       let output = ''
-      for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.on('data', (chunk: Buffer) => {
+          output += chunk.toString()
+          onOutput(output)
+        })
+      }
       return new Promise((resolve, reject) => child.on('error', reject).on('close', code => resolve({ code, output })))
     },
     calls() {
@@ -175,7 +185,13 @@ test('an install runs no package’s scripts, because its Node is checked later'
 
 test('two concurrent processes install once', async () => {
   const project = newProject()
-  const both = await Promise.all([project.run('development'), project.run('production')])
+  const held = join(project.root, 'held')
+  writeFileSync(held, '')
+  // The first one installs at least until the second one waits.
+  const release = (output: string): void => {
+    if (output.includes('another process is installing; waiting for it')) rmSync(held, { force: true })
+  }
+  const both = await Promise.all(['development', 'production'].map(kind => project.run(kind, {}, release)))
   expect(both.map(({ code }) => code)).toEqual([0, 0])
   expect(both.map(({ output }) => output).join('')).toContain('another process is installing; waiting for it')
   const kinds = project.calls().map(({ flags }) => flags[1])

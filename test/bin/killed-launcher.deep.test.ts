@@ -57,7 +57,6 @@ const ways: readonly [string, (folder: string) => readonly string[], least: numb
 
 test.for(ways)(
   '%s: whichever of its processes is killed, all end, and the next start has the port and the data',
-  { timeout: 180_000 },
   async ([, command, least], { signal }) => {
     const folder = temporaryFolder()
     writeFileSync(

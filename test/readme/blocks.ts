@@ -30,6 +30,9 @@ export function extractBlocks(markdown: string, name: string): Block[] {
   return blocks
 }
 
+/** Shorter than the time of a test, so that no process of a command that hangs is left behind. */
+const timeoutMs = 400_000
+
 export interface RunOptions {
   readonly cwd: string
   readonly environment?: Readonly<Record<string, string | undefined>>
@@ -37,7 +40,6 @@ export interface RunOptions {
   readonly replace?: Readonly<Record<string, string>>
   /** The expected output of the block with this number, from 0. */
   readonly expected?: Readonly<Record<number, string | RegExp>>
-  readonly timeoutMs?: number
 }
 
 /**
@@ -47,10 +49,10 @@ export interface RunOptions {
  * @throws Error if a command fails, takes too long, or has unexpected output; it names the block's line in the document
  */
 export async function runBlocks(blocks: readonly Block[], options: RunOptions): Promise<string[]> {
-  const { cwd, environment = {}, replace = {}, expected = {}, timeoutMs = 60_000 } = options
+  const { cwd, environment = {}, replace = {}, expected = {} } = options
   const mark = `--- block ${process.pid} `
   const script = blocks.map((block, index) => `printf '\\n%s\\n' '${mark}${index}'\n${replaced(block.text, replace)}\n`).join('')
-  const { output, code } = await bash(`exec 2>&1\nset -euo pipefail\n${script}`, cwd, environment, timeoutMs)
+  const { output, code } = await bash(`exec 2>&1\nset -euo pipefail\n${script}`, cwd, environment)
   const outputs = output.split(new RegExp(`\\n${mark}\\d+\\n`)).slice(1)
   const last = blocks[outputs.length - 1]
   if (code !== 0) throw new Error(`the block at line ${last?.line ?? 0} ended with ${code}:\n${outputs.at(-1) ?? output}`)
@@ -72,7 +74,6 @@ async function bash(
   script: string,
   cwd: string,
   environment: Readonly<Record<string, string | undefined>>,
-  timeoutMs: number,
 ): Promise<{ output: string; code: number | string }> {
   const child = spawn('bash', ['-c', script], {
     cwd,

@@ -32,7 +32,8 @@ describeWithPostgres('separate processes', postgres => {
     const disconnected = call(first.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })
     const waitedMs = await Promise.all([disconnected, ...ingests.map(({ url }) => untilStatus(url, site, 403))])
     expect(waitedMs[0].status).toBe(204)
-    for (const ms of waitedMs.slice(1) as number[]) expect(ms).toBeLessThan(1_000)
+    // In a fraction of a second on a quiet machine. A grant whose end is not known is used for a minute.
+    for (const ms of waitedMs.slice(1) as number[]) expect(ms).toBeLessThan(30_000)
 
     const metrics = await call(ingests[0].internalUrl, 'GET', '/metrics')
     expect(metrics.text).toMatch(/component_received_events_total\{component_id="ingest",component_kind="source"\} [1-9]/)

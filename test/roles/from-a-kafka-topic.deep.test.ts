@@ -82,7 +82,7 @@ async function openGuide(kafka: Kafka, postgres: PostgresAccess, topic: string) 
       }
       return { ...writer, stop }
     },
-    untilReceived: (count: number) => expect.poll(received, { timeout: 30_000 }).toBe(count),
+    untilReceived: (count: number) => expect.poll(received).toBe(count),
   }
 }
 

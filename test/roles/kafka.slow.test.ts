@@ -23,8 +23,6 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
         SVC_LOG_BROKERS: kafka.brokers.join(','),
         SVC_LOG_TOPIC: topic,
         SVC_LOG_PARTITIONS: '3',
-        SVC_LOG_REQUEST_TIMEOUT_MS: '1000',
-        SVC_LOG_APPEND_TIMEOUT_MS: '2000',
       })
       await untilPrinted(spawned, /Kafka is away .*: the start waits for it/)
       // Devices are told to retry, and health says what the process waits for.

@@ -9,14 +9,20 @@ import { internalAddress, startApi, startIngest, untilHealth, untilPrinted } fro
 
 const pack = [{ n: 'count', v: 1 }]
 
-/** The statuses of consecutive publishes until one is `last`, with the milliseconds until each answer. */
-async function publishUntil(url: string, site: Site, last: number): Promise<{ status: number; ms: number; retryAfter: string | null }[]> {
-  const answers = []
+/**
+ * A bound for times that are seconds on a quiet machine: enough for one that is busy or stands still, and less than the minute for which a grant is
+ * used while its end is not known.
+ */
+const soonMs = 40_000
+
+/** The statuses of consecutive publishes until one is `last`, and the milliseconds until then. */
+async function publishUntil(url: string, site: Site, last: number) {
+  const statuses: number[] = []
   const startedMs = performance.now()
   for (;;) {
     const { status, headers } = await publish(url, site, pack)
-    answers.push({ status, ms: performance.now() - startedMs, retryAfter: headers.get('retry-after') })
-    if (status === last) return answers
+    statuses.push(status)
+    if (status === last) return { statuses, ms: performance.now() - startedMs, retryAfter: headers.get('retry-after') }
     await new Promise(resolve => setTimeout(resolve, 20))
   }
 }
@@ -26,8 +32,9 @@ describeWithOwnPostgres('outages', postgres => {
     const database = await postgres.createDatabase()
     const address = await internalAddress()
     const api = await startApi(database, { SVC_INTERNAL_LISTEN: address })
-    const ingest = await startIngest(api.internalUrl)
     const [known, unknown] = [await makeSite(api.url), await makeSite(api.url)]
+    const startedMs = performance.now()
+    const ingest = await startIngest(api.internalUrl)
     await untilHealth(ingest, 'control-plane', 'pass')
     await expectStatus(publish(ingest.url, known, pack), 202)
 
@@ -35,13 +42,12 @@ describeWithOwnPostgres('outages', postgres => {
     // An unknown device can now be neither granted nor refused access.
     const first = await publish(ingest.url, unknown, pack)
     expect([first.status, first.headers.get('retry-after')]).toEqual([503, '1'])
-    const answers = await publishUntil(ingest.url, known, 503)
-    // On a busy machine it may already be, or the cached grant may have ended before.
-    for (const { status } of answers.slice(0, -1)) expect([202, 503]).toContain(status)
-    expect(answers.at(-1)!.retryAfter).toBe('1')
-    // The last beat came up to a second before the kill.
-    expect(answers.at(-1)!.ms).toBeGreaterThan(3_000)
-    expect(answers.at(-1)!.ms).toBeLessThan(6_000)
+    const { statuses, ms, retryAfter } = await publishUntil(ingest.url, known, 503)
+    expect(new Set([202, ...statuses])).toEqual(new Set([202, 503]))
+    expect(retryAfter).toBe('1')
+    // 5 s after the last beat, which came after this ingest was started, and before the kill.
+    expect(performance.now() - startedMs).toBeGreaterThan(5_000)
+    expect(ms).toBeLessThan(soonMs)
     // Only the control plane is away: the process itself stays up, and says so.
     expect((await call(ingest.internalUrl, 'GET', '/readyz')).status).toBe(200)
     await untilHealth(ingest, 'control-plane', 'fail')
@@ -65,11 +71,11 @@ describeWithOwnPostgres('outages', postgres => {
       expect(await api.stop('SIGKILL')).toBe('SIGKILL')
 
       const other = await startApi(await postgres.createDatabase(), { SVC_INTERNAL_LISTEN: address })
-      const answers = await publishUntil(ingest.url, site, 401)
+      const { statuses, ms } = await publishUntil(ingest.url, site, 401)
       // The stream of changes is connected again by then, so an earlier grant would be valid for a minute.
       // On a busy machine it may already be, or the cached grant may have ended before.
-      for (const { status } of answers.slice(0, -1)) expect([202, 503]).toContain(status)
-      expect(answers.at(-1)!.ms).toBeLessThan(3_000)
+      for (const status of statuses.slice(0, -1)) expect([202, 503]).toContain(status)
+      expect(ms).toBeLessThan(soonMs)
       const another = await makeSite(other.url)
       await expectStatus(publish(ingest.url, another, pack), 202)
       expect((await publish(ingest.url, site, pack)).status).toBe(401)
@@ -83,12 +89,10 @@ describeWithOwnPostgres('outages', postgres => {
       const api = await startApi(await postgres.createDatabase())
       const ingest = await startIngest(api.internalUrl)
       await untilHealth(ingest, 'control-plane', 'pass')
-      const startedMs = performance.now()
-      const stopped = api.stop().then(code => [code, performance.now() - startedMs] as const)
+      expect(await api.stop()).toBe(0)
       await untilPrinted(ingest, /the control plane is away .*: cached grants are used for a few seconds/)
-      const [code, stopMs] = await stopped
-      expect(code).toBe(0)
-      expect(stopMs).toBeLessThan(1_500)
+      // By the api itself: it is not cut off when the time for running requests is over.
+      expect(ingest.printed()).toMatch(/the control plane is away \(.* ended the stream\)/)
       await untilHealth(ingest, 'control-plane', 'fail')
       expect(await ingest.stop()).toBe(0)
     })
@@ -109,11 +113,11 @@ describeWithOwnPostgres('outages', postgres => {
       expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
         204,
       )
-      // Not notified yet, and requested less than 5 s ago.
-      await expectStatus(publish(ingest.url, site, pack), 202)
+      // Not notified yet: the earlier grant is used, or 5 s after the last beat none.
+      expect([202, 503]).toContain((await publish(ingest.url, site, pack)).status)
       await proxy.heal()
-      const answers = await publishUntil(ingest.url, site, 403)
-      expect(answers.at(-1)!.ms).toBeLessThan(2_500)
+      await untilHealth(ingest, 'control-plane', 'pass')
+      expect((await publish(ingest.url, site, pack)).status).toBe(403)
       expect(await ingest.stop()).toBe(0)
       expect(await api.stop()).toBe(0)
       await proxy.close()
@@ -133,9 +137,9 @@ describeWithOwnPostgres('outages', postgres => {
       expect((await call(api.url, 'DELETE', `/channels/${site.channel}/things/${site.thing}`, { authorization: site.owner })).status).toBe(
         204,
       )
-      const answers = await publishUntil(ingest.url, site, 503)
+      const { ms } = await publishUntil(ingest.url, site, 503)
       // 5 s after the last beat, and 2 s in which the request gets no answer.
-      expect(answers.at(-1)!.ms).toBeLessThan(7_500)
+      expect(ms).toBeLessThan(soonMs)
       await proxy.heal()
       await publishUntil(ingest.url, site, 403)
       await untilHealth(ingest, 'control-plane', 'pass')

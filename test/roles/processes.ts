@@ -38,7 +38,7 @@ function environmentFor(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 interface Spawned {
   readonly child: ChildProcess
   readonly printed: () => string
-  /** Resolves with the exit code, or the signal's name. */
+  /** Resolves with the exit code, or the signal's name, when everything printed has been read. */
   readonly ended: Promise<number | string>
 }
 
@@ -51,7 +51,7 @@ export function spawnRole(words: readonly string[], environment: NodeJS.ProcessE
       output += text
     })
   }
-  const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | string)
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)
   onTestFinished(async () => {
     child.kill('SIGKILL')
     await ended
@@ -150,7 +150,7 @@ export function startReader(controlUrl: string, storeUrl: string, extra: Environ
 }
 
 /** Resolves when the check in `/health` has that state. */
-export async function untilHealth(role: Role, check: string, status: 'pass' | 'fail'): Promise<void> {
+export async function untilHealth(role: Pick<Role, 'internalUrl'>, check: string, status: 'pass' | 'fail'): Promise<void> {
   for (;;) {
     const { json } = await call(role.internalUrl, 'GET', '/health')
     const checks = json?.['checks'] as Record<string, [{ status: string }]>

@@ -39,5 +39,5 @@ describeWithPostgres('separate services', postgres => {
     const fetched = await call(bootstrap!.url, 'GET', '/things/bootstrap/gateway', { authorization: `Thing ${device.external_key}` })
     expect([fetched.status, fetched.json]).toMatchObject([200, { thing_id: expect.any(String), thing_key: expect.any(String) }])
     for (const role of Object.values(roles)) expect(await role!.stop()).toBe(0)
-  }, 60_000)
+  })
 })

@@ -154,22 +154,23 @@ describeWithPostgres('start of the roles', postgres => {
 
   inDepth(() => {
     test.each([
-      ['an api', apiWords, (port: number) => apiEnvironment(`postgres://127.0.0.1:${port}/x`)],
-      ['ingest', ingestWords, (port: number) => ({ SVC_INTERNAL_LISTEN: '127.0.0.1:0', SVC_LOG_BROKERS: `127.0.0.1:${port}` })],
-      ['a reader', readerWords, (port: number) => readerEnvironment('http://127.0.0.1:1', `postgres://127.0.0.1:${port}/x`)],
+      // Its changes have a connection of their own.
+      ['an api', apiWords, (port: number) => apiEnvironment(`postgres://127.0.0.1:${port}/x`), 2],
+      ['ingest', ingestWords, (port: number) => ({ SVC_INTERNAL_LISTEN: '127.0.0.1:0', SVC_LOG_BROKERS: `127.0.0.1:${port}` }), 1],
+      ['a reader', readerWords, (port: number) => readerEnvironment('http://127.0.0.1:1', `postgres://127.0.0.1:${port}/x`), 1],
     ] as const)(
       '%s whose start waits for a server that accepts connections and never answers stops immediately',
-      async (_role, words, environment) => {
+      async (_role, words, environment, connections) => {
         const connected = Promise.withResolvers<void>()
-        const silent = createServer(() => connected.resolve())
+        let count = 0
+        const silent = createServer(() => void (++count === connections && connected.resolve()))
         silent.listen(0, '127.0.0.1')
         await once(silent, 'listening')
         const { child, ended } = spawnRole(words, environment((silent.address() as AddressInfo).port))
         await connected.promise
-        const startedMs = performance.now()
         child.kill('SIGTERM')
+        // Within the five seconds of a stop, which are fewer than those in which the attempt would be given up; later it would be 1.
         expect(await ended).toBe(0)
-        expect(performance.now() - startedMs).toBeLessThan(2_000)
         silent.close()
       },
     )
@@ -303,7 +304,7 @@ describeWithPostgres('start of the roles', postgres => {
       expect(await other.stop()).toBe(0)
 
       const again = await startApi(database, { SVC_INTERNAL_LISTEN: internal })
-      await expect.poll(async () => (await call(ingest.url, 'GET', '/readyz')).status, { timeout: 10_000 }).toBe(200)
+      await expect.poll(async () => (await call(ingest.url, 'GET', '/readyz')).status).toBe(200)
       expect(ingest.printed()).not.toContain(token)
       expect(await ingest.stop()).toBe(0)
       expect(await again.stop()).toBe(0)

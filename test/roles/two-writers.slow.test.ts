@@ -15,9 +15,7 @@ const json = (payload: string) => outgoing({ payload: utf8(payload), contentType
 const senml = (payload: string) => outgoing({ payload: utf8(payload) })
 
 describeUnlessMissing('two writers of a topic', missingKafka() ?? missingPostgres(), () => {
-  test('store what is theirs and filter the rest, are verified apart, and a third one for everything is refused', {
-    timeout: 120_000,
-  }, async () => {
+  test('store what is theirs and filter the rest, are verified apart, and a third one for everything is refused', async () => {
     const site = await openSite({ partitions: 1 })
     onTestFinished(() => site.close())
     const log = await openKafkaLog(logSettings(site.kafka.brokers, site.topic, { partitions: 1 }), silent)

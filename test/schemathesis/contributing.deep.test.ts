@@ -29,7 +29,6 @@ test('both callers sign in, and Schemathesis is called with their credentials, f
   const [output] = await runBlocks(extractBlocks(document, 'schemathesis'), {
     cwd: root,
     replace: { '/tmp/schemathesis/bin/st': st, 'http://127.0.0.1:8080': platform.url },
-    timeoutMs: 120_000,
   })
   const calls = output!.match(/^called: .*$/gm)
   expect(calls).toHaveLength(2)

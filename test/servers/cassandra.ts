@@ -106,6 +106,5 @@ function launch(folder: string): Promise<Kept> {
   return keep(['java', ...javaFlags(folder, join(lib, agent)), '-cp', classPath, 'org.apache.cassandra.service.CassandraDaemon'], {
     folder,
     isReady: line => line.includes('Startup complete'),
-    startMsMax: 120_000,
   })
 }

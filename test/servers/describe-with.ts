@@ -32,7 +32,7 @@ export function describeWithServer<Server extends { stop(): Promise<void> }>(
     beforeAll(async () => {
       server = await start()
     }, startMsMax)
-    afterAll(() => server?.stop(), 30_000)
+    afterAll(() => server?.stop())
     suite(whenRunning(() => server))
   })
 }

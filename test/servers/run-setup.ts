@@ -14,7 +14,8 @@ interface Shared {
 const starts: Readonly<Record<string, () => Promise<Shared>>> = {
   kafka: async () => {
     const { startKafka } = await import('./kafka.ts')
-    const kafka = await startKafka()
+    // It is never restarted, so its session may be long enough for a machine that stands still for some seconds.
+    const kafka = await startKafka({ settings: { 'broker.session.timeout.ms': '30000' } })
     const { brokers, secured, classPath } = kafka
     return { address: { brokers, secured, classPath }, stop: () => kafka.stop() }
   },

@@ -1,5 +1,6 @@
 // Requests a server shared by the suites of a run. It runs in the process that runs the suites (`run-setup.ts`).
 
+import { request } from 'undici'
 import { inject } from 'vitest'
 
 declare module 'vitest' {
@@ -15,7 +16,8 @@ declare module 'vitest' {
  * @throws Error with the reason if it could not be started
  */
 export async function requestServer(name: string): Promise<unknown> {
-  const answer = await fetch(new URL(name, inject('servers')))
-  if (!answer.ok) throw new Error(await answer.text())
-  return answer.json()
+  // Without a time limit of its own: the start may include a build, and the test's hook has one.
+  const { statusCode, body } = await request(new URL(name, inject('servers')), { headersTimeout: 0 })
+  if (statusCode !== 200) throw new Error(await body.text())
+  return body.json()
 }

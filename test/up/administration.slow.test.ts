@@ -38,7 +38,7 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
   await publishJson('first')
   const refused = await publishJson('second')
   await readUntil(platform.url, site, 1)
-  await expect.poll(() => said('dlq', 'ls'), { timeout: 30_000 }).toMatch(/format-limit/)
+  await expect.poll(() => said('dlq', 'ls')).toMatch(/format-limit/)
 
   const listed = await said('dlq', 'ls')
   expect(listed).toMatch(new RegExp(`^${bad} +open +one-value `, 'm'))

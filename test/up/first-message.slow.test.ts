@@ -33,7 +33,7 @@ test('a record published over HTTP is returned by the reader, resolved', async (
 
   const metrics = async (): Promise<string> => (await call(platform.url, 'GET', '/metrics')).text
   const ofWriter = 'component_id="relational",component_kind="source",topic="messages",partition="0"'
-  await expect.poll(metrics, { timeout: 5_000 }).toMatch(new RegExp(`^consumer_lag_messages\\{${ofWriter}\\} 0$`, 'm'))
+  await expect.poll(metrics).toMatch(new RegExp(`^consumer_lag_messages\\{${ofWriter}\\} 0$`, 'm'))
   const text = await metrics()
   expect(text).toMatch(new RegExp(`^consumer_lag_seconds\\{${ofWriter}\\} 0$`, 'm'))
   expect(text).toMatch(/^last_write_timestamp_seconds\{component_id="relational",component_kind="sink"\} \d+/m)
@@ -88,7 +88,7 @@ test('a second process on the same folder stops immediately with an error, and t
   await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const { child, printed } = spawnPlatform({ data: folder.path })
-  const code = await new Promise(resolve => child.once('exit', resolve))
+  const code = await new Promise(resolve => child.once('close', resolve))
   expect(code).toBe(1)
   expect(printed()).toContain(`process ${platform.process.pid}`)
   expect(printed().trim().split('\n')).toHaveLength(1)
@@ -103,7 +103,7 @@ inDepth(() => {
     const platform = await startPlatform({ data: folder.path })
     const port = new URL(platform.url).port
     const { child, printed } = spawnPlatform({ data: other.path, arguments: ['--port', port] })
-    expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+    expect(await new Promise(resolve => child.once('close', resolve))).toBe(1)
     expect(printed()).toMatch(new RegExp(`port ${port} .*--port`))
     expect(await platform.stop()).toBe(0)
     const again = await startPlatform({ data: other.path })
@@ -125,7 +125,7 @@ inDepth(() => {
 
     async function refused(...options: string[]): Promise<string> {
       const { child, printed } = spawnPlatform({ data: folder.path, arguments: options })
-      expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+      expect(await new Promise(resolve => child.once('close', resolve))).toBe(1)
       return /start once with --accept-new-log ([\w-]+)/.exec(printed())![1]!
     }
     const id = await refused()
@@ -146,7 +146,7 @@ test('a missing master key stops the start with an error, and no new one is crea
   const key = join(folder.path, 'master-key')
   await rename(key, `${key}.moved`)
   const { child, printed } = spawnPlatform({ data: folder.path })
-  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  expect(await new Promise(resolve => child.once('close', resolve))).toBe(1)
   expect(printed().trim()).toMatch(/^\S+master-key is missing.*restore it/)
   await expect(stat(key)).rejects.toMatchObject({ code: 'ENOENT' })
 })

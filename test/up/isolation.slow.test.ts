@@ -37,7 +37,7 @@ describe('a running platform', () => {
     let isOpen = false
     world = await openWorld({ asker, administrator, masterKey, prepare: async site => (isOpen ? undefined : publishTo(site)) })
     isOpen = true
-    await vi.waitFor(async () => expect(await totals()).toEqual({ letters: 2, owner: 2, stranger: 2 }), { timeout: 30_000 })
+    await vi.waitFor(async () => expect(await totals()).toEqual({ letters: 2, owner: 2, stranger: 2 }), { timeout: 240_000 })
   })
   afterAll(async () => {
     await platform.stop()

@@ -67,7 +67,7 @@ export async function startPlatform(options: StartOptions): Promise<Platform> {
       if (ready !== null) resolve(ready[1]!)
     }
     child.stdout?.on('data', look)
-    child.once('exit', (code, signal) => reject(new Error(`the platform ended before it was ready (${code ?? signal}):\n${printed()}`)))
+    child.once('close', (code, signal) => reject(new Error(`the platform ended before it was ready (${code ?? signal}):\n${printed()}`)))
     child.once('error', reject)
   })
   return {
@@ -84,7 +84,8 @@ export async function startPlatform(options: StartOptions): Promise<Platform> {
       }),
     async stop(signal = 'SIGTERM') {
       if (child.exitCode !== null || child.signalCode !== null) return child.exitCode ?? child.signalCode!
-      const exit = once(child, 'exit')
+      // Later than 'exit': when everything printed has been read.
+      const exit = once(child, 'close')
       child.kill(signal)
       const [code, name] = (await exit) as [number | null, NodeJS.Signals | null]
       return code ?? name!

@@ -49,7 +49,7 @@ test('an intact database is checked after a power cut, and everything acknowledg
 
 async function expectDamage(data: string): Promise<void> {
   const { child, printed } = spawnPlatform({ data })
-  expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+  expect(await new Promise(resolve => child.once('close', resolve))).toBe(1)
   expect(printed()).toMatch(/damaged/)
   expect(printed()).toMatch(/mv \S+postgres \S+postgres\.damaged/)
 }
@@ -89,7 +89,7 @@ inDepth(() => {
     await rename(copy, log)
 
     const { child, printed } = spawnPlatform({ data: folder.path })
-    expect(await new Promise(resolve => child.once('exit', resolve))).toBe(1)
+    expect(await new Promise(resolve => child.once('close', resolve))).toBe(1)
     const last = JSON.parse(printed().trimEnd().split('\n').at(-1)!) as unknown
     expect(last).toMatchObject({ level: 'fatal', msg: expect.stringMatching(/ends at offset 0, but the store goes on at 3/) as unknown })
     expect(printed()).not.toMatch(/^ready on |"msg":"(listening|ready)"/m)

@@ -81,7 +81,8 @@ describeWithPostgres('readers in separate processes', postgres => {
     const waited = await Promise.all(readers.map(reader => untilStatus(reader, at.site, device, 403)))
     expect((await ended).status).toBe(204)
     for (const { ms, before } of waited) {
-      expect(ms).toBeLessThan(1_000)
+      // In a fraction of a second on a quiet machine. A grant whose end is not known is used for a minute.
+      expect(ms).toBeLessThan(30_000)
       expect([...new Set([200, ...before])]).toEqual([200])
     }
     for (const role of [...readers, other]) expect(await role.stop()).toBe(0)
@@ -101,7 +102,8 @@ describeWithPostgres('readers in separate processes', postgres => {
     expect([unknown.status, unknown.headers.get('retry-after')]).toEqual([503, '1'])
     const last = await untilStatus(reader, own.site, own.site.device, 503)
     expect(last.answer.headers.get('retry-after')).toBe('1')
-    expect(last.ms).toBeLessThan(6_000)
+    // 5 s after the last beat on a quiet machine, and not after the minute for which a grant is used while beats come.
+    expect(last.ms).toBeLessThan(30_000)
     expect([...new Set([200, ...last.before])]).toEqual([200])
     // Only the control plane is away: the process itself stays up, and says so.
     expect((await call(reader.internalUrl, 'GET', '/readyz')).status).toBe(200)

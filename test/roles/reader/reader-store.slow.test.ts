@@ -74,6 +74,7 @@ describeWithOwnPostgres('a reader and its store', postgres => {
       readerEnvironment(at.api.internalUrl, storeUrl.href, { SVC_INTERNAL_LISTEN: internal }),
     )
     await untilPrinted(spawned, /PostgreSQL is away .*: the start waits for it/)
+    await untilHealth({ internalUrl: `http://${internal}` }, 'control-plane', 'pass')
     for (const base of [`http://${address}`, `http://${internal}`]) {
       expect((await call(base, 'GET', '/livez')).status).toBe(200)
       expect((await call(base, 'GET', '/readyz')).status).toBe(503)
@@ -212,8 +213,7 @@ describeWithOwnPostgres('a reader and its store', postgres => {
       const release = await hold(at.store.database, 'sluice.formats')
       const asked = read(reader, at.site, at.site.device, '?format=weather')
       await expect.poll(() => underWay(at)).toBeGreaterThan(0)
-      const { json } = await call(reader.url, 'GET', '/health')
-      expect(json).toMatchObject({ checks: { store: [{ status: 'pass' }] } })
+      await untilHealth(reader, 'store', 'pass')
       await release()
       await expectStatus(asked, 200)
       expect(await reader.stop()).toBe(0)
@@ -255,9 +255,8 @@ describeWithOwnPostgres('a reader and its store', postgres => {
         () => 'broken off',
       )
       await expect.poll(() => underWay(at)).toBeGreaterThan(0)
-      const startedMs = performance.now()
+      // Later than five seconds it would be 1.
       expect(await reader.stop()).toBe(0)
-      expect(performance.now() - startedMs).toBeLessThan(5_000)
       expect(['broken off', 503]).toContain(await unanswered)
       await expect(
         (async () => {

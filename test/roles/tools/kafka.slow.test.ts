@@ -89,12 +89,12 @@ describeWithKafka('the tools', kafka =>
       database = await openServer({ url, applicationName: 'operator', connectionsMax: 2 })
       writer = await startWriter(kafka.brokers, topic, url, { formatsPerChannelMax: 1 })
       environment = { SVC_LOG_BROKERS: kafka.brokers.join(','), SVC_LOG_TOPIC: topic, SVC_RELATIONAL_URL: url }
-    }, 120_000)
+    })
 
     afterAll(async () => {
       await writer.stop()
       await database.close()
-    }, 60_000)
+    })
 
     let bad: string
     let refused: string

@@ -86,7 +86,7 @@ test('letters arrive line by line, however they are split on the way', async () 
 test('interrupted letters are an error, not fewer letters', async () => {
   answer = (_request, response) => {
     response.write('{"id":"1-0-1"}\n')
-    setTimeout(() => response.destroy(), 20)
+    response.socket!.end()
   }
   const all = async (): Promise<void> => {
     for await (const _ of remote.deadLetters.each({})) continue
@@ -111,7 +111,7 @@ test('a platform that cannot be reached is a clear error, and so is an interrupt
   )
   answer = (_request, response) => {
     response.write('{')
-    setTimeout(() => response.destroy(), 20)
+    response.socket!.end()
   }
   await expect(remote.verify()).rejects.toThrow(/was cut off/)
 })

@@ -35,7 +35,7 @@ async function readByPipeline(kafka: KafkaAccess, topic: string): Promise<Read[]
       while (cursor.next()) {
         const { fault, channel, subtopic, publisher, protocol, contentType, createdUs, payload } = cursor.message
         expect(fault).toBeUndefined()
-        expect(Math.abs(Date.now() - createdUs / 1000)).toBeLessThan(60_000)
+        expect(Math.abs(Date.now() - createdUs / 1000)).toBeLessThan(600_000)
         all.push({ channel, subtopic, publisher, protocol, contentType, payload: Buffer.from(payload).toString() })
       }
     }
@@ -376,7 +376,7 @@ inDepth(() => {
 
     test('a broker that stays away ends send with what is certain and what is not', async () => {
       const topic = await kafka.createTopic()
-      const environment = { SVC_LOG_BROKERS: kafka.brokers.join(','), SVC_LOG_TOPIC: topic, SVC_LOG_REQUEST_TIMEOUT_MS: '500' }
+      const environment = { SVC_LOG_BROKERS: kafka.brokers.join(','), SVC_LOG_TOPIC: topic }
       const sent = sluice(['send', '--lines', '--channel', 'c1', '--rate', '100'], '[1]\n'.repeat(100_000), environment)
       await expect.poll(async () => (await readTopic(kafka.brokers, topic)).length).toBeGreaterThan(50)
       await kafka.kill()

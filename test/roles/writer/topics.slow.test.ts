@@ -14,8 +14,6 @@ import { runSluice, startWriter, untilReady, type WriterProcess } from '../../wr
 import { openSite, type Site, shortWaits } from '../../writer/site.ts'
 import type { RelationalSite } from '../../writer/stores/relational.ts'
 
-const soon = { timeout: 60_000 }
-
 async function append(site: Site, topic: string, payloads: readonly string[]): Promise<void> {
   const log = await openKafkaLog(logSettings(site.kafka.brokers, topic), silent)
   const contentType = 'application/senml+json'
@@ -44,17 +42,17 @@ describeUnlessMissing('a writer of several topics', missingKafka() ?? missingPos
   test('reads a topic that appears and matches its pattern, and its tools tell the topics apart', async () => {
     const { site, writer } = await openTopicsSite()
     for (const topic of site.topics) await append(site, topic, [good, 'no JSON'])
-    expect(await site.untilStored(await site.logEnds(), 30_000)).toBe(true)
-    await expect.poll(async () => topicsOf(await writer.metrics('consumer_lag_messages')), soon).toEqual(site.topics)
+    expect(await site.untilStored(await site.logEnds())).toBe(true)
+    await expect.poll(async () => topicsOf(await writer.metrics('consumer_lag_messages'))).toEqual(site.topics)
 
     const added = 'messages-3'
     await site.kafka.createTopic({ name: added, partitions: 2 })
     await append(site, added, [good, good])
     await append(site, site.topic, [good])
-    await expect.poll(async () => topicsOf(await writer.metrics('consumer_lag_messages')), soon).toEqual([...site.topics, added])
+    await expect.poll(async () => topicsOf(await writer.metrics('consumer_lag_messages'))).toEqual([...site.topics, added])
     await untilReady(writer)
     const stored = async (): Promise<unknown> => (await site.store.query<{ count: string }>('SELECT count(*) FROM messages'))[0]!.count
-    await expect.poll(stored, soon).toBe('5')
+    await expect.poll(stored).toBe('5')
     const restarts = writer.logged().filter(({ msg }) => /new topics match/.test(String(msg)))
     expect(restarts).toMatchObject([{ topics: [added] }])
     expect(writer.logged().filter(({ level }) => level === 'error' || level === 'fatal')).toEqual([])
@@ -98,14 +96,14 @@ describeUnlessMissing('a writer of several topics', missingKafka() ?? missingPos
     // There can be no topic for its dead letters.
     await site.kafka.createTopic({ name: `messages-${'x'.repeat(230)}` })
     const isSaid = (): boolean => writer.logged().some(({ msg }) => /^new topics are not read: messages-x+\.dead-letters/.test(String(msg)))
-    await expect.poll(isSaid, soon).toBe(true)
+    await expect.poll(isSaid).toBe(true)
     expect(await writer.ready()).toBe(200)
   })
 
   test('stops when one of its topics is deleted, and says which', async () => {
     const { site, writer } = await openTopicsSite({ SVC_CONSUMER_METADATA_MS: '500' })
     for (const topic of site.topics) await append(site, topic, [good])
-    expect(await site.untilStored(await site.logEnds(), 30_000)).toBe(true)
+    expect(await site.untilStored(await site.logEnds())).toBe(true)
     await site.kafka.deleteTopic('messages-2')
     expect(await writer.ended).toBe(1)
     expect(writer.printed()).toMatch(/the topic messages-2 does not exist: create it, or correct log\.topic/)

@@ -60,7 +60,7 @@ describeWithKafka('a writer by its file', kafka =>
       return { writer, store, topic }
     }
 
-    test('only its subjects, JSON with the time in its time fields', { timeout: 60_000 }, async () => {
+    test('only its subjects, JSON with the time in its time fields', async () => {
       const { writer, store, topic } = await start(
         `[subscriber]
 subjects = ["channels.*.bedroom.temperature", "channels.a-channel.kitchen.>"]
@@ -95,7 +95,7 @@ time_fields = [
       expect(await writer.stop()).toBe(0)
     })
 
-    test("SenML in the file's content type, if a message has none", { timeout: 60_000 }, async () => {
+    test("SenML in the file's content type, if a message has none", async () => {
       const { writer, store } = await start(
         `[subscriber]
 subjects = ["channels.>"]

@@ -12,8 +12,7 @@ if (isMainThread) {
   for (let left = 8; left > 0; left--) new Worker(__filename)
   console.error('ready')
 }
-const from = Date.now()
-while (Date.now() - from < 60_000) for (let left = 1e5; left > 0; left--);
+for (;;);
 `
 
 test('a frozen server has stopped in all of its threads', async () => {

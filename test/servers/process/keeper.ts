@@ -62,7 +62,7 @@ const linesKept = 40
  * @throws Error with its last output if it ends before that, or is not ready in time
  */
 export async function keep(command: readonly string[], options: KeepOptions): Promise<Kept> {
-  const { folder, isReady, owner, env, lastSignal = 'KILL', startMsMax = 60_000 } = options
+  const { folder, isReady, owner, env, lastSignal = 'KILL', startMsMax = 240_000 } = options
   const shell = spawn('sh', ['-c', keeper, 'sh', folder, lastSignal, ...command], {
     ...owner,
     cwd: folder,
@@ -129,7 +129,7 @@ export async function keep(command: readonly string[], options: KeepOptions): Pr
   }
 }
 
-const haltMsMax = 10_000
+const haltMsMax = 60_000
 
 /** Until every thread has stopped, they may answer requests. Linux only, like the servers. */
 function waitUntilHalted(pid: number): void {

@@ -20,7 +20,7 @@ let site: PostgresSite
 
 beforeAll(async () => {
   site = await openEmbeddedSite()
-}, 60_000)
+})
 afterAll(() => site.close())
 
 test('documents are returned with every digit of their integers and times, in the canonical form', async () => {
