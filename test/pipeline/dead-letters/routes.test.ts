@@ -18,7 +18,7 @@ class StoreAwayError extends Error {}
 let app: HttpServer
 let asked: [what: string, selection: DeadLetterFilter | string, limit?: number][]
 let failure: Error | undefined
-let verifying: Promise<void>
+let waitToVerify: () => Promise<void>
 let replaying: Promise<void>
 let replayFailure: Error | undefined
 let deadLettersMany: number
@@ -83,7 +83,7 @@ beforeEach(() => {
   failure = undefined
   deadLettersMany = 0
   failsAt = undefined
-  verifying = Promise.resolve()
+  waitToVerify = async () => undefined
   replaying = Promise.resolve()
   replayFailure = undefined
   app = createServer({ logger: pino({ level: 'silent' }) })
@@ -97,7 +97,7 @@ beforeEach(() => {
     auditRoutes(
       {
         async verify() {
-          await verifying
+          await waitToVerify()
           return note('verify', '', verified)
         },
         trace: id =>
@@ -223,9 +223,14 @@ test('an id without a letter is a 404, an invalid one a 400', async () => {
 
 test('only one verification runs at a time', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
-  verifying = promise
+  const begun = new Promise<void>(begin => {
+    waitToVerify = () => {
+      begin()
+      return promise
+    }
+  })
   const first = ask('GET', '/admin/verify')
-  await new Promise(turn => setTimeout(turn, 20))
+  await begun
   expect((await ask('GET', '/admin/verify')).status).toBe(409)
   resolve()
   expect(await first).toMatchObject({ status: 200, json: { holds: true, partitions: [] } })

@@ -35,7 +35,7 @@ describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPo
     const messages = documents.map(({ value, ...rest }) => ({ ...rest, value: JSON.stringify(value), timestamp: String(timestampMs) }))
     await producer.send({ topic: site.topic, messages })
     await untilReady(await site.start(0))
-    expect(await site.untilStored(new Map([[0, documents.length]]), 20_000)).toBe(true)
+    expect(await site.untilStored(new Map([[0, documents.length]]))).toBe(true)
 
     const rows = (): Promise<unknown[]> =>
       site.store.query(`

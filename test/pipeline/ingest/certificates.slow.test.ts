@@ -159,7 +159,7 @@ describePlatform('certificates of devices', platform => {
     const socket = connect({ port, host: '127.0.0.1' }).resume()
     onTestFinished(() => void socket.destroy())
     socket.on('error', () => undefined)
-    await once(socket, 'close', { signal: AbortSignal.timeout(10_000) })
+    await once(socket, 'close')
   })
 
   test('deleting the thing closes the connection', async () => {
@@ -172,9 +172,15 @@ describePlatform('certificates of devices', platform => {
   })
 
   test('a certificate is accepted until it expires, also if its grant is cached', async () => {
-    const device = openDevice(await openTls(), await issue({ ttl: '2s' }))
-    expect((await device.publish()).status).toBe(202)
-    await expect.poll(async () => (await device.publish()).status, { timeout: 10_000 }).toBe(401)
+    const port = await openTls()
+    let device: Device
+    const publishFirst = async (): Promise<number | undefined> => {
+      device = openDevice(port, await issue({ ttl: '2s' }))
+      return (await device.publish()).status
+    }
+    // On a busy machine it may have expired before; then another one is issued.
+    await expect.poll(publishFirst).toBe(202)
+    await expect.poll(async () => (await device.publish()).status).toBe(401)
   })
 
   test("a certificate of another authority is refused, although it has the thing's name and the serial of a valid one", async () => {

@@ -32,10 +32,11 @@ test.each([
   '=strict',
 ])('%s does not', header => expect(isStrict(header)).toBe(false))
 
+// Work cannot be counted in regular expressions, so this is processor time: what the machine does meanwhile does not count. Backtracking takes minutes.
 test('a long hostile header is parsed quickly', () => {
   for (const part of ['a', ' ;', 'a=;', '; a = "b"', ',', '"\\', 'a=b;a ', ';b= ', ';b = ', '= ', ' ']) {
-    const startedMs = performance.now()
+    const before = process.threadCpuUsage()
     expect(isStrict(`x${part.repeat(Math.ceil(16_384 / part.length))}"`)).toBe(false)
-    expect(performance.now() - startedMs).toBeLessThan(1000)
+    expect(process.threadCpuUsage(before).user / 1000).toBeLessThan(1000)
   }
 })

@@ -30,6 +30,9 @@ async function withServer(serve: (socket: Socket) => void, work: (line: Line, po
   }
 }
 
+/** For requests that end otherwise. */
+const patientMs = 60_000
+
 const ask = (line: Line, timeoutMs: number) =>
   line.ask(timeoutMs, connection => client.metadataV12.api.async(connection, ['t'], false, false))
 
@@ -48,7 +51,7 @@ test('an answer to no request fails the request, and does not end the process', 
   withServer(
     socket => socket.once('data', () => socket.write(Buffer.from([0, 0, 0, 8, 0x7f, 1, 2, 3, 0, 0, 0, 0]))),
     async line => {
-      await expect(ask(line, 2000)).rejects.toThrow(/closed/i)
+      await expect(ask(line, patientMs)).rejects.toThrow(/closed/i)
       expect(line.isWhole()).toBe(false)
     },
   ))
@@ -61,7 +64,7 @@ test('a connection closed by the broker is detected before the next request', ()
       socket.once('data', () => socket.write(Buffer.from([0, 0, 0, 4, 0, 0, 0, 1])))
     },
     async line => {
-      await expect(ask(line, 2000)).rejects.toThrow(/out of bounds/i)
+      await expect(ask(line, patientMs)).rejects.toThrow(/out of bounds/i)
       sockets[0]!.destroy()
       await expect.poll(() => line.isWhole()).toBe(false)
     },
@@ -73,7 +76,7 @@ test('a closed line opens no connection', () =>
     () => expect.unreachable(),
     async line => {
       line.end()
-      await expect(ask(line, 1000)).rejects.toThrow(/was closed/)
+      await expect(ask(line, patientMs)).rejects.toThrow(/was closed/)
     },
   ))
 
@@ -112,7 +115,7 @@ const answering = (bytes: Buffer) => (socket: Socket) =>
 
 test('a fetch in which one partition has an error is decoded, with the other partition', () =>
   withServer(answering(fetchAnswer()), async line => {
-    const { partitions } = await line.ask(2000, connection => fetchOn(client, connection, request))
+    const { partitions } = await line.ask(patientMs, connection => fetchOn(client, connection, request))
     expect(partitions.map(({ at, error, aborted, records }) => [at, error, aborted, [...records]])).toEqual([
       [0, 1, [{ producerId: 77, firstOffset: 4 }], [1, 2]],
       [1, 0, [{ producerId: 77, firstOffset: 4 }], [1, 2]],
@@ -138,7 +141,7 @@ test('a fetch asks for the partitions of several topics in the order given, and 
       answering(fetchAnswer())(socket)
     },
     async line => {
-      const { partitions } = await line.ask(2000, connection => fetchOn(client, connection, several))
+      const { partitions } = await line.ask(patientMs, connection => fetchOn(client, connection, several))
       expect(partitions.map(({ at }) => at)).toEqual([logPartition(1, 0), logPartition(1, 1)])
       const sent = (await asked.promise).toString('hex')
       const ids = [...sent.matchAll(/0123456789abcdef0123456789abcdef|fedcba9876543210fedcba9876543210/g)].map(([id]) => id)
@@ -151,7 +154,7 @@ test('a fetch that is cut off anywhere fails, and does not end the process', asy
   const answer = fetchAnswer()
   for (let length = 0; length < answer.length; length += 7) {
     await withServer(answering(answer.subarray(0, length)), async line => {
-      await expect(line.ask(2000, connection => fetchOn(client, connection, request))).rejects.toThrow(Error)
+      await expect(line.ask(patientMs, connection => fetchOn(client, connection, request))).rejects.toThrow(Error)
     })
   }
 })

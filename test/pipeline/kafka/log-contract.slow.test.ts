@@ -3,12 +3,12 @@
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { logConformance } from '../../conformance/log.ts'
 import { describeWithOwnKafka } from '../../servers/kafka.ts'
-import { asOutgoing, logSettings, readTopic, silent } from './stored-messages.ts'
+import { asOutgoing, impatient, logSettings, readTopic, silent } from './stored-messages.ts'
 
 describeWithOwnKafka('on Kafka', kafka => {
   logConformance('the log', async () => {
     const topic = await kafka.createTopic({ partitions: 1 })
-    const open = () => openKafkaLog(logSettings(kafka.proxied, topic, { appendTimeoutMs: 2000 }), silent)
+    const open = () => openKafkaLog(logSettings(kafka.proxied, topic, impatient), silent)
     let log = await open()
     return {
       log,

@@ -13,7 +13,7 @@ import { describeTopic } from '../../../pipeline/kafka/topics.ts'
 import { LogUnavailableError, MessageRefusedError, type OutgoingMessage } from '../../../pipeline/log.ts'
 import { describeWithKafka } from '../../servers/kafka.ts'
 import { outgoing } from '../message.ts'
-import { logSettings, readTopic, type StoredMessage, silent } from './stored-messages.ts'
+import { impatient, logSettings, readTopic, type StoredMessage, silent } from './stored-messages.ts'
 
 const text = (payload: string, channel = 'c1'): OutgoingMessage => outgoing({ channel, payload: Buffer.from(payload) })
 
@@ -212,15 +212,15 @@ describeWithKafka('the log on Kafka', kafka => {
         await kafka.deleteTopic(topic)
         const append = (): Promise<unknown> => log.append([text('x'), text('y')]).catch((error: unknown) => error)
         // The broker deletes it a moment after it has agreed to.
-        await expect.poll(append, { timeout: 20_000 }).toBeInstanceOf(LogUnavailableError)
-        for (let at = 0; at < 2; at++) expect(await append()).toBeInstanceOf(LogUnavailableError)
+        await expect.poll(append).toBeInstanceOf(LogUnavailableError)
+        for (const refused of await Promise.all([append(), append()])) expect(refused).toBeInstanceOf(LogUnavailableError)
         expect(lines).toEqual(['log cannot be written'])
         await kafka.createTopic({ name: topic, partitions: 3 })
-        await expect.poll(() => log.append([text('after')]).catch(() => []), { timeout: 20_000 }).toHaveLength(1)
+        await expect.poll(() => log.append([text('after')]).catch(() => [])).toHaveLength(1)
         expect(lines).toEqual(['log cannot be written', 'log is writable again'])
       },
       {},
-      { appendTimeoutMs: 1000 },
+      impatient,
       pino({ level: 'debug' }, stream),
     )
   })
@@ -232,11 +232,10 @@ describeWithKafka('the log on Kafka', kafka => {
         await log.append([text('before')])
         await kafka.deleteTopic(topic)
         await expect.poll(() => log.check().catch((error: unknown) => String(error))).toMatch(/the topic \S+ does not exist/)
-        const startedMs = performance.now()
+        // It is repeated until the append expires: nothing else ends it.
         const refused = await log.append([text('x')]).catch((error: unknown) => error)
         expect(refused).toBeInstanceOf(LogUnavailableError)
         expect((refused as Error).message).toMatch(/does not accept messages .*topic/)
-        expect(performance.now() - startedMs).toBeLessThan(2000)
         await kafka.createTopic({ name: topic, partitions: 3 })
         await expect.poll(() => log.append([text('after')]).catch(() => [])).toHaveLength(1)
         await log.check()
@@ -244,7 +243,7 @@ describeWithKafka('the log on Kafka', kafka => {
         expect((await readTopic(kafka.brokers, topic)).map(({ value }) => value.toString())).toContain('after')
       },
       {},
-      { appendTimeoutMs: 1000 },
+      impatient,
     ))
 
   test('a log whose producer the broker no longer accepts continues with a new one, and duplicates nothing', () =>

@@ -9,21 +9,21 @@ import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { describeWithOwnKafka } from '../../servers/kafka.ts'
 import { outgoing } from '../message.ts'
 import { expectKept, publish } from './publishers.ts'
-import { logSettings, readTopic, silent } from './stored-messages.ts'
+import { impatient, logSettings, readTopic, silent } from './stored-messages.ts'
 
 describeWithOwnKafka('an outage of the broker', kafka => {
   test('killed during an append, it loses nothing that was acknowledged, and messages in flight arrive once it is back', async () => {
     const topic = await kafka.createTopic({ partitions: 3 })
-    const log = await openKafkaLog(logSettings(kafka.brokers, topic, { appendTimeoutMs: 30_000 }), silent)
+    const log = await openKafkaLog(logSettings(kafka.brokers, topic, { appendTimeoutMs: 120_000 }), silent)
     const load = publish(log, 32)
     for (let kill = 0; kill < 3; kill++) {
       const before = load.acknowledged.length
-      await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+      await expect.poll(() => load.acknowledged.length).toBeGreaterThan(before + 500)
       await kafka.kill()
       await kafka.restart()
     }
     const before = load.acknowledged.length
-    await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+    await expect.poll(() => load.acknowledged.length).toBeGreaterThan(before + 500)
     await load.stop()
     await log.close()
     expect(load.refused.size).toBe(0)
@@ -62,22 +62,23 @@ describeWithOwnKafka('an outage of the broker', kafka => {
 
   test('while it is frozen, appends are refused in time; when it is back it duplicates nothing, and later messages keep their order', async () => {
     const topic = await kafka.createTopic({ partitions: 3 })
-    const settings = logSettings(kafka.brokers, topic, { requestTimeoutMs: 700, appendTimeoutMs: 1500 })
-    const log = await openKafkaLog(settings, silent)
+    const log = await openKafkaLog(logSettings(kafka.brokers, topic, impatient), silent)
     const load = publish(log, 32)
     await expect.poll(() => load.acknowledged.length).toBeGreaterThan(500)
     kafka.pause()
     const startedMs = performance.now()
+    // Requests are repeated until the append expires: nothing else ends it. Its limit is a sixth, for a busy machine.
     await expect(log.append([outgoing()])).rejects.toBeInstanceOf(LogUnavailableError)
-    expect(performance.now() - startedMs).toBeLessThan(1900)
+    expect(performance.now() - startedMs).toBeLessThan(6 * impatient.appendTimeoutMs)
     await expect(log.check()).rejects.toBeInstanceOf(LogUnavailableError)
     // Those may have been appended a moment later.
     await expect.poll(() => load.refused.size).toBeGreaterThan(0)
     kafka.resume()
     const before = load.acknowledged.length
-    await expect.poll(() => load.acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(before + 500)
+    await expect.poll(() => load.acknowledged.length).toBeGreaterThan(before + 500)
     await load.stop()
-    await log.check()
+    // It fails for some seconds if one of the last appends has expired.
+    await expect.poll(() => log.check().catch((error: unknown) => error)).toBeUndefined()
     await log.close()
     const stored = await readTopic(kafka.brokers, topic)
     expectKept(
@@ -89,7 +90,7 @@ describeWithOwnKafka('an outage of the broker', kafka => {
 
   test('if it is away at the start, opening can be retried; a log that lost its broker recovers by itself', async () => {
     const topic = await kafka.createTopic()
-    const settings = logSettings(kafka.brokers, topic, { appendTimeoutMs: 1000 })
+    const settings = logSettings(kafka.brokers, topic, impatient)
     await kafka.kill()
     await expect(openKafkaLog(settings, silent)).rejects.toThrow(/cannot be reached .*ECONNREFUSED/)
     await kafka.restart()
@@ -98,14 +99,15 @@ describeWithOwnKafka('an outage of the broker', kafka => {
     await expect(log.append([outgoing()])).rejects.toThrow(/does not accept messages .*ECONNREFUSED/)
     await expect(log.check()).rejects.toBeInstanceOf(LogUnavailableError)
     await kafka.restart()
-    await expect.poll(() => log.append([outgoing()]).catch(() => []), { timeout: 10_000 }).toHaveLength(1)
+    await expect.poll(() => log.append([outgoing()]).catch(() => [])).toHaveLength(1)
     await log.check()
     await log.close()
   })
 
   test.each([
-    { broker: 'there', appendTimeoutMs: 60_000 },
-    { broker: 'away', appendTimeoutMs: 1_000 },
+    // A process that waited for the time limit of its append would outlast the test.
+    { broker: 'there', appendTimeoutMs: 3_600_000 },
+    { broker: 'away', appendTimeoutMs: 5_000 },
   ])('a process ends by itself when its log is closed, with the broker $broker', async ({ broker, appendTimeoutMs }) => {
     const topic = await kafka.createTopic()
     const child = fork(new URL('./log-process.ts', import.meta.url), [kafka.brokers.join(), topic, String(appendTimeoutMs)])
@@ -113,9 +115,7 @@ describeWithOwnKafka('an outage of the broker', kafka => {
     await once(child, 'message')
     if (broker === 'away') await kafka.kill()
     child.send('close')
-    const closedMs = performance.now()
-    expect(await Promise.race([exited, wait(10_000, 'it did not end')])).toEqual([0, null])
-    expect(performance.now() - closedMs).toBeLessThan(5000)
+    expect(await exited).toEqual([0, null])
     if (broker === 'away') await kafka.restart()
   })
 })

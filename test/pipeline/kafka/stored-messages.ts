@@ -20,23 +20,26 @@ export interface StoredMessage {
   readonly producerId: bigint
 }
 
-/** The defaults, with short time-outs and a separate topic. */
+/** The defaults with a separate topic, and with time limits that a busy machine does not reach. */
 export function logSettings(brokers: readonly string[], topic: string, more: Partial<KafkaLogSettings> = {}): KafkaLogSettings {
   return {
     brokers: [...brokers],
     clientId: 'test',
     tls: false,
     saslMechanism: 'none',
-    connectTimeoutMs: 1000,
-    requestTimeoutMs: 1000,
+    connectTimeoutMs: 10_000,
+    requestTimeoutMs: 10_000,
     topic,
     partitions: 3,
     replicationFactor: 0,
     queueBytes: 16 * 1024 * 1024,
-    appendTimeoutMs: 10_000,
+    appendTimeoutMs: 60_000,
     ...more,
   }
 }
+
+/** For a log of which appends are to be refused: not so soon that those before are refused, too. */
+export const impatient = { requestTimeoutMs: 2_000, appendTimeoutMs: 5_000 } as const
 
 /** Every message of a topic, each partition in order. */
 export async function readTopic(brokers: readonly string[], topic: string): Promise<StoredMessage[]> {

@@ -51,7 +51,7 @@ describeWithKafka('a topic on Kafka', kafka => {
   test('a topic that is recreated while it is read is not mistaken for the old one', async () => {
     const topic = await kafka.createTopic()
     const connection = connectionTo(kafka.brokers)
-    const reader = await openKafkaTopicReader({ connection, topic, fetchBytes, patienceMs: 5000 })
+    const reader = await openKafkaTopicReader({ connection, topic, fetchBytes, patienceMs: 60_000 })
     await kafka.deleteTopic(topic)
     await kafka.createTopic({ name: topic })
     const log = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
@@ -71,17 +71,16 @@ describeWithOwnKafka('a broker that goes away', kafka => {
     const log = await openKafkaLog(logSettings(kafka.brokers, topic), silent)
     for (let at = 0; at < 4; at++) await log.append(Array.from({ length: 500 }, () => outgoing({ payload: new Uint8Array(1000) })))
     await log.close()
-    const reader = await openKafkaTopicReader({ connection: connectionTo(kafka.brokers), topic, fetchBytes, patienceMs: 20_000 })
+    const reader = await openKafkaTopicReader({ connection: connectionTo(kafka.brokers), topic, fetchBytes, patienceMs: 240_000 })
     let messages = 0
-    let killed = false
+    let restarted: Promise<void> | undefined
     for await (const chunk of reader.read(0, 0, 2000)) {
       messages += chunk.to - chunk.from
-      if (!killed) {
-        killed = true
-        await kafka.kill()
-        void kafka.restart()
-      }
+      if (restarted !== undefined) continue
+      await kafka.kill()
+      restarted = kafka.restart()
     }
+    await restarted
     expect(messages).toBe(2000)
     await reader.close()
 

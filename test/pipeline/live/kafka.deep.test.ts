@@ -16,14 +16,14 @@ function numbered(channel: string, number: number): OutgoingMessage {
 }
 
 function liveOptions(settings: Omit<KafkaLogSettings, 'topic'> & TopicOptions): Parameters<typeof kafkaLiveTopic>[0] {
-  return { log: { ...settings, encoding: 'raw', registryTimeoutMs: 1000 }, envelope: {}, message: { payloadBytes: 262_144 } }
+  return { log: { ...settings, encoding: 'raw', registryTimeoutMs: 10_000 }, envelope: {}, message: { payloadBytes: 262_144 } }
 }
 
 const names = (to: number): string[] => Array.from({ length: to }, (_, number) => String(number))
 
 describeWithOwnKafka('live messages over Kafka', kafka => {
   function openBoth(topic: string, brokers = kafka.brokers) {
-    const settings = logSettings(brokers, topic, { appendTimeoutMs: 60_000 })
+    const settings = logSettings(brokers, topic, { appendTimeoutMs: 240_000 })
     const live = openLive(kafkaLiveTopic(liveOptions(settings), silent))
     return { live, openLog: () => openKafkaLog(settings, silent) }
   }
@@ -72,7 +72,7 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     expect(followers.map(follower => follower.names)).toEqual([names(60), names(60), names(60)])
     expect(followers.map(follower => follower.lost.times)).toEqual([0, 0, 0])
     await Promise.all([live.close(), log.close()])
-  }, 120_000)
+  })
 
   test('while the broker is silent closing ends immediately, and new followers are refused', async () => {
     const topic = await kafka.createTopic({ partitions: 2 })
@@ -86,7 +86,7 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     } finally {
       kafka.resume()
     }
-  }, 60_000)
+  })
 
   test('several topics are followed as one, a stream resumes in each, and one ends when another topic matches', async () => {
     const topics = [await kafka.createTopic({ name: 'hall.1', partitions: 2 }), await kafka.createTopic({ name: 'hall.2', partitions: 1 })]
@@ -111,7 +111,7 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     await next.until(1)
     expect([next.names, next.lost.times]).toEqual([['6'], 1])
     await Promise.all([live.close(), other.close(), added.close(), ...logs.map(log => log.close())])
-  }, 60_000)
+  })
 
   test('a deleted topic is waited for, and a recreated one is reported as such', async () => {
     const topic = await kafka.createTopic({ partitions: 1 })
@@ -131,5 +131,5 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     await again.until(1)
     expect([again.names, again.lost.times]).toEqual([['1'], 1])
     await Promise.all([live.close(), anew.close()])
-  }, 60_000)
+  })
 })

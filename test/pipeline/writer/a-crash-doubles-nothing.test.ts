@@ -11,7 +11,6 @@ test('after a crash between the write and the commit to the log, the store says 
   await world.log.append([pack(1), pack(2), pack(3)])
   const crashed = await startWriter(world, {
     wrap: source => ({ ...source, handedOut: 0, commit: () => new Promise(() => undefined) }),
-    drainMsMax: 1,
   })
   await expect.poll(() => stored(world.store)).toEqual([1, 2, 3])
   expect(world.log.committed.has('writer')).toBe(false)

@@ -65,7 +65,7 @@ test('after any sequence of messages, failures and restarts every message is sto
         }
         world.deadLetters.failure = undefined
         world.store.failures.length = Math.min(world.store.failures.length, 6)
-        await expect.poll(() => world.log.committed.get('writer') ?? 0, { interval: 1, timeout: 5000 }).toBe(offset)
+        await expect.poll(() => world.log.committed.get('writer') ?? 0, { interval: 1 }).toBe(offset)
         await writer.stop()
 
         expect(stored(world.store)).toEqual(expected)

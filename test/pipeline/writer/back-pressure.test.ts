@@ -16,8 +16,9 @@ test('while a write takes long, at most the batch being written, the next one, a
   world.store.gate = gate.promise
   await world.log.append(Array.from({ length: 1000 }, (_, at) => pack(at)))
   const { writer, source } = await startWriter(world, { batch: { rows: 10, ageMs: 60_000 }, chunkMessagesMax: 4 })
-  await expect.poll(() => source.handedOut).toBeGreaterThanOrEqual(20)
-  await new Promise(resolve => setTimeout(resolve, 50))
+  await expect.poll(() => writer.counts().get(logPartition(0, 0))).toMatchObject({ received: 20, inFlight: 20 })
+  // Reading from memory takes no longer than this.
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
   expect(source.handedOut).toBeLessThanOrEqual(2 * 10 + 4)
   expect(writer.counts().get(logPartition(0, 0))).toMatchObject({ received: 20, inFlight: 20 })
   gate.resolve()
@@ -32,7 +33,8 @@ test('while the store is away nothing is read from the log, however many message
   const { writer, source } = await startWriter(world, { batch: { rows: 10 }, chunkMessagesMax: 10 })
   for (let at = 0; at < 50; at++) await world.log.append(Array.from({ length: 10 }, (_, value) => pack(at * 10 + value)))
   await expect.poll(() => writer.state()).toBe('retrying')
-  await new Promise(resolve => setTimeout(resolve, 50))
+  const { writes } = world.store
+  await expect.poll(() => world.store.writes).toBeGreaterThan(writes + 10)
   expect(source.handedOut).toBeLessThanOrEqual(30)
   world.store.failures.length = 0
   await expect.poll(() => stored(world.store).length).toBe(500)

@@ -1,6 +1,6 @@
 // A dead letter is durable before its batch becomes final; if it cannot be written, the writer does not advance.
 
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { type Header, LogUnavailableError } from '../../../pipeline/log.ts'
 import { SinkError } from '../../../sinks/sink-error.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
@@ -75,10 +75,11 @@ test('when the dead letter arrives, nothing of its batch is stored or committed 
 test('if dead letters cannot be written the writer stops advancing, and continues when they can', async () => {
   const world = makeWorld()
   world.deadLetters.failure = new LogUnavailableError('the dead letters are away')
+  const append = vi.spyOn(world.deadLetters, 'append')
   await world.log.append([pack(1), text('undecodable'), pack(2)])
   const { writer } = await startWriter(world)
-  await expect.poll(() => writer.state()).toBe('retrying')
-  await new Promise(resolve => setTimeout(resolve, 50))
+  await expect.poll(() => append.mock.calls.length).toBeGreaterThan(10)
+  expect(writer.state()).toBe('retrying')
   expect(stored(world.store)).toEqual([])
   expect(world.log.committed.has('writer')).toBe(false)
   world.deadLetters.failure = undefined

@@ -1,6 +1,6 @@
 // Batches end by rows, by bytes, and by age, so that messages on a quiet log are stored too; each covers a contiguous range.
 
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
 import type { RawChunk } from '../../../pipeline/source.ts'
 import { batches, type PendingBatch } from '../../../pipeline/writer/batch.ts'
@@ -12,6 +12,8 @@ import { numbers, pack, text } from './numbers.ts'
 import { defaults, makeWorld, startWriter, stored } from './parts.ts'
 
 const decoder = openDecoder({ transformer: numbers, subscribed: () => true, message: defaults.message, clock: () => 1_700_000_000_000 })
+afterEach(() => void vi.useRealTimers())
+
 const never = { rows: 1_000_000, bytes: 1e9, ageMs: 60_000 }
 
 /** The chunks of a log with these messages, which then ends. */
@@ -44,13 +46,16 @@ test('a message on an idle log is stored when it reaches the age, not when the n
 })
 
 test('the age counts from the first message of a batch: later ones do not delay it', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
   const world = makeWorld()
   const { writer } = await startWriter(world, { batch: { ageMs: 40, rows: 1_000_000 } })
-  // If the age restarted with each message of the trickle, its batch would never be stored.
-  const trickle = setInterval(() => void world.log.append([pack(2)]), 3)
   await world.log.append([pack(1)])
-  await expect.poll(() => stored(world.store).length, { interval: 1 }).toBeGreaterThan(0)
-  clearInterval(trickle)
+  await vi.advanceTimersByTimeAsync(30)
+  await world.log.append([pack(2)])
+  await vi.advanceTimersByTimeAsync(9)
+  expect(stored(world.store)).toEqual([])
+  await vi.advanceTimersByTimeAsync(1)
+  expect(stored(world.store)).toEqual([1, 2])
   await writer.stop()
 })
 
@@ -149,7 +154,7 @@ test('no chunk is requested before a batch is', async () => {
     yield* chunksOf([pack(1)], 1)
   }
   const pending = batches(chunks(), decoder, never)
-  await new Promise(resolve => setTimeout(resolve, 5))
+  await new Promise(setImmediate)
   expect(asked).toBe(0)
   await pending.next()
   expect(asked).toBe(1)

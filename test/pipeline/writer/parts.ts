@@ -91,7 +91,7 @@ export async function startWriter(world: World, settings: Settings = {}): Promis
     outages,
     logger: pino({ level: 'silent' }),
     backOff: { waitMsMin: 1, waitMsMax: 4 },
-    drainMsMax: settings.drainMsMax ?? 1000,
+    drainMsMax: settings.drainMsMax ?? 60_000,
     ...(settings.onStateChange === undefined ? {} : { onStateChange: settings.onStateChange }),
     clock: () => 1_700_000_100_000,
   })

@@ -1,6 +1,6 @@
 // A source of framed messages: it fulfils the contract of a source, and waits for schemas without losing or refusing a message.
 
-import { describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { envelopeHeaders } from '../../../../pipeline/envelope-headers.ts'
 import { encodeFrame, frame } from '../../../../pipeline/kafka/confluent/encode.ts'
 import { unknownSchema } from '../../../../pipeline/kafka/confluent/faults.ts'
@@ -112,6 +112,10 @@ test('messages in separate memory are decoded, too', async () => {
 })
 
 describe('while the registry is away', () => {
+  // How long it is retried before it counts as an outage: no time passes unless a test says so.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+  afterEach(() => void vi.useRealTimers())
+
   test('messages with known schemas continue', async () => {
     const log = openFakeLog()
     const schemas = registry()
@@ -143,6 +147,9 @@ describe('while the registry is away', () => {
     const taking = (async () => {
       for await (const chunk of source.chunks(new AbortController().signal)) handedOut.push(chunk)
     })()
+    const asked = state.asked
+    while (state.asked < asked + 2) await new Promise(setImmediate)
+    vi.advanceTimersByTime(patience.ms + 1)
     await expect(taking).rejects.toThrow(LogUnavailableError)
     expect(handedOut.map(({ from, to }) => [from, to])).toEqual([[0, 1]])
     state.away = false
@@ -158,11 +165,9 @@ describe('while the registry is away', () => {
     await appendFramed(log, ourId)
     const rules = rulesOf(source, 1, ending.signal)
     while (state.asked === 0) await new Promise(setImmediate)
-    const startedMs = performance.now()
     if (what === 'the signal') ending.abort()
     else raw.revoke()
     expect(await rules).toEqual([])
-    expect(performance.now() - startedMs).toBeLessThan(1000)
   })
 })
 

@@ -1,10 +1,15 @@
-// Any bytes give a message or a fault, with work in proportion to their size, and what is decoded equals what avsc decodes. SEED=<seed> repeats a run.
+// Any bytes give a message or a fault, and what is decoded equals what avsc decodes; the work is in proportion to the schema. SEED=<seed> repeats a run.
 
 import { createRequire } from 'node:module'
 import * as fc from 'fast-check'
+import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
-import { avroType, framed, messageOf, ourType, planFor } from './framed-messages.ts'
+import { planOf } from '../../../../pipeline/kafka/confluent/record-plan.ts'
+import { openRegistry } from '../../../../pipeline/kafka/confluent/registry.ts'
+import { countWork } from '../../../work-counter.ts'
+import { serveAnswers } from './fake-registry.ts'
+import { avroType, emptyTree, framed, messageOf, ourType, plainType, planFor } from './framed-messages.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const numRuns = 4000
@@ -135,4 +140,70 @@ describe(`for any bytes (seed ${seed})`, () => {
       { seed, numRuns },
     )
   })
+})
+
+describe('records that take no bytes, nested by name, take work in proportion to the lines of the schema:', () => {
+  // Those of avsc count as well, which parses the schema.
+  const workDone = countWork(url => /\/pipeline\/kafka\/confluent\/|\/avsc\//.test(url))
+
+  /** A walk over all of them takes 2^depth steps. */
+  async function expectProportion(work: (depth: number) => unknown): Promise<void> {
+    const workOf = async (depth: number): Promise<number> => {
+      await workDone()
+      await work(depth)
+      return await workDone()
+    }
+    // Loads and fills what is kept.
+    await workOf(2)
+    const less = await workOf(8)
+    const more = await workOf(16)
+    expect(less, 'it is counted').toBeGreaterThan(100)
+    expect(more).toBeLessThan(2.5 * less)
+  }
+
+  const payload = { name: 'payload', type: 'bytes' }
+  const recordOf = (...fields: readonly object[]): object => ({ type: 'record', name: 'Reading', fields })
+  const x = Buffer.from('x')
+
+  test.each<[string, (tree: object) => unknown, readonly number[]]>([
+    ['as a field', tree => tree, []],
+    ['in a union', tree => ['null', tree], [2]],
+    ['in an array', tree => ({ type: 'array', items: tree }), [20, 0]],
+    ['in a map', tree => ({ type: 'map', values: tree }), [2, 2, 0x61, 0]],
+    [
+      'beside what takes bytes',
+      tree => ({
+        type: 'record',
+        name: 'Site',
+        fields: [
+          { name: 'x', type: tree },
+          { name: 'floor', type: 'int' },
+        ],
+      }),
+      [2],
+    ],
+  ])('%s', (_name, typeOf, bytes) =>
+    expectProportion(depth => {
+      const schema = recordOf({ name: 'other', type: typeOf(emptyTree(depth)) }, payload)
+      const message = messageOf(framed(Buffer.from([...bytes, 2, 0x78])), planFor(schema))
+      expect(message).toMatchObject({ fault: undefined, payload: new Uint8Array(x) })
+    }),
+  )
+
+  test('as the payload, which they cannot be', () =>
+    expectProportion(depth => {
+      const tree = emptyTree(depth)
+      const schema = recordOf({ name: 'payload', type: tree })
+      expect(planOf(plainType(schema), schema)).toMatch(/field payload is a record/)
+      const choice = recordOf({ name: 'payload', type: ['bytes', tree] })
+      expect(messageOf(framed(Buffer.from([2])), planFor(choice)).fault?.rule).toBe('confluent-frame')
+    }))
+
+  test('with defaults', () =>
+    expectProportion(async depth => {
+      const nested = recordOf({ name: 'x', type: emptyTree(depth, { default: {} }), default: {} }, payload)
+      const { url } = await serveAnswers({ '/schemas/ids/7': [200, { schema: JSON.stringify(nested) }] })
+      const { lookUp } = openRegistry({ registry: url, registryTimeoutMs: 60_000, topic: 'messages' }, pino({ level: 'silent' }))
+      expect(await lookUp(7, new AbortController().signal)).toEqual(planFor(recordOf(payload)))
+    }))
 })

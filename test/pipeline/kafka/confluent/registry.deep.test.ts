@@ -18,7 +18,7 @@ import { planFor } from './framed-messages.ts'
 const never = new AbortController().signal
 
 function open(url: string, more: { registryUsername?: string; registryPassword?: string; registryTimeoutMs?: number } = {}): Registry {
-  return openRegistry({ registry: url, registryTimeoutMs: 20_000, topic: 'messages', ...more }, pino({ level: 'silent' }))
+  return openRegistry({ registry: url, registryTimeoutMs: 60_000, topic: 'messages', ...more }, pino({ level: 'silent' }))
 }
 
 function reasonOf(decoding: Decoding | ForNow): string | undefined {
@@ -34,7 +34,7 @@ describeWithRegistry('on a schema registry', registry => {
     return ((await answer.json()) as { compatibilityLevel: string }).compatibilityLevel
   }
 
-  test('our schema is registered once, compatible in both directions, and can be read by its id', { timeout: 60_000 }, async () => {
+  test('our schema is registered once, compatible in both directions, and can be read by its id', async () => {
     const subject = fresh()
     const ids = await Promise.all([1, 2, 3].map(() => open(registry.url).register(subject)))
     expect(new Set(ids).size).toBe(1)
@@ -44,7 +44,7 @@ describeWithRegistry('on a schema registry', registry => {
     expect(await open(registry.url).lookUp(ids[0]!, never)).toEqual(planFor(envelopeSchema))
   })
 
-  test('a subject that has a level keeps it', { timeout: 60_000 }, async () => {
+  test('a subject that has a level keeps it', async () => {
     const subject = fresh()
     const older = { ...envelopeSchema, fields: envelopeSchema.fields.filter(({ name }) => name !== 'protocol') }
     await client().register(older, { subject, compatibility: 'BACKWARD' as never })
@@ -53,7 +53,7 @@ describeWithRegistry('on a schema registry', registry => {
     expect(await levelOf(subject)).toBe('BACKWARD')
   })
 
-  test('a subject with a schema that is incompatible with ours stops the start', { timeout: 60_000 }, async () => {
+  test('a subject with a schema that is incompatible with ours stops the start', async () => {
     const subject = fresh()
     const foreign = { ...envelopeSchema, fields: [{ name: 'reading', type: 'double' }] }
     await client().register(foreign, { subject, compatibility: 'FULL' as never })
@@ -66,7 +66,7 @@ describeWithRegistry('on a schema registry', registry => {
     for (const id of [2 ** 31 - 1, 0]) expect(await open(registry.url).lookUp(id, never)).toEqual({ forNow: unknownSchema(id) })
   })
 
-  test('messages cannot be decoded with a schema of another kind, or without a payload', { timeout: 60_000 }, async () => {
+  test('messages cannot be decoded with a schema of another kind, or without a payload', async () => {
     const lookUp = async (type: SchemaType, schema: string): Promise<string | undefined> => {
       const { id } = await client().register({ type, schema } as never, { subject: fresh() })
       return reasonOf(await open(registry.url).lookUp(id, never))
@@ -77,7 +77,7 @@ describeWithRegistry('on a schema registry', registry => {
     expect(await lookUp(SchemaType.AVRO, '{"type":"record","name":"Reading","namespace":"plants","fields":[]}')).toMatch(/no field payload/)
   })
 
-  test('referenced schemas are found, too', { timeout: 60_000 }, async () => {
+  test('referenced schemas are found, too', async () => {
     const site = { type: 'record', name: 'Site', namespace: 'plants', fields: [{ name: 'floor', type: 'int' }] }
     const reading = {
       type: 'record',
@@ -126,11 +126,11 @@ describe('an outage makes no dead letters', () => {
 
   test('a registry that does not answer fails in time', async () => {
     const url = await serve(() => undefined)
-    const startedMs = performance.now()
     const impatient = open(url, { registryTimeoutMs: 150 })
     await expect(impatient.lookUp(7, never)).rejects.toThrow('no answer within 150 ms')
-    await expect(impatient.register('messages-value')).rejects.toThrow(LogUnavailableError)
-    expect(performance.now() - startedMs).toBeLessThan(3000)
+    const registering = impatient.register('messages-value')
+    await expect(registering).rejects.toThrow(LogUnavailableError)
+    await expect(registering).rejects.toThrow('Timeout (150ms)')
   })
 })
 

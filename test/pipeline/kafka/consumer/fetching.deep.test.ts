@@ -1,7 +1,7 @@
 // Fetching a share while brokers come and go: everything that can be fetched is, and the log is away only if nothing can.
 
 import { type Logger, pino } from 'pino'
-import { afterEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type FetchBounds, type Fetching, type FetchPosition, openFetching } from '../../../../pipeline/kafka/consumer/fetching.ts'
 import { openTopics } from '../../../../pipeline/kafka/consumer/topics.ts'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
@@ -9,7 +9,7 @@ import { positionsOf } from '../../positions.ts'
 import { recordingLogger } from '../../writer/workers/recording-logger.ts'
 import { clusterWith, type FakeTopic, fakeTopic, metadataOf } from '../fake-brokers.ts'
 
-const bounds: FetchBounds = { fetchBytes: 1024, partitionBytes: 1024, queueBytes: 8192, waitMs: 5, patienceMs: 300 }
+const bounds: FetchBounds = { fetchBytes: 1024, partitionBytes: 1024, queueBytes: 8192, waitMs: 5, patienceMs: 10_000 }
 
 interface Reading {
   /** The fetched offsets by partition, from and to. */
@@ -19,18 +19,15 @@ interface Reading {
 }
 
 const ending: AbortController[] = []
+// The patience passes when a test says so.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 afterEach(() => {
   for (const one of ending.splice(0)) one.abort()
   vi.useRealTimers()
 })
 
 /** Takes everything that is fetched of the partitions, from these offsets on. */
-function read(
-  fake: FakeTopic,
-  positions: readonly FetchPosition[],
-  patienceMs = bounds.patienceMs,
-  logger: Logger = pino({ level: 'silent' }),
-): Reading {
+function read(fake: FakeTopic, positions: readonly FetchPosition[], logger: Logger = pino({ level: 'silent' })): Reading {
   const { cluster } = clusterWith(fake)
   const reading = {
     taken: new Map<number, [number, number][]>(),
@@ -45,15 +42,7 @@ function read(
   const end = new AbortController()
   ending.push(end)
   const topics = openTopics(cluster, ['t'], undefined)
-  const fetching = openFetching(
-    cluster,
-    topics,
-    positionsOf(Object.fromEntries(positions.entries())),
-    { ...bounds, patienceMs },
-    relocate,
-    logger,
-    end.signal,
-  )
+  const fetching = openFetching(cluster, topics, positionsOf(Object.fromEntries(positions.entries())), bounds, relocate, logger, end.signal)
   takeAll(fetching, reading.taken).catch((error: Error) => {
     reading.failure = error
   })
@@ -70,13 +59,43 @@ async function takeAll(fetching: Fetching, taken: Reading['taken']): Promise<voi
 }
 
 const at = (offset: number): FetchPosition => ({ from: offset, next: offset })
-const seconds = (count: number): Promise<void> => new Promise(resolve => setTimeout(resolve, 1000 * count))
+
+/** Counts how often the leaders are looked up, which a leader that is missing or away causes again and again. */
+function lookupsOf(fake: FakeTopic): () => number {
+  let lookups = 0
+  fake.metadata = () => {
+    lookups++
+    return metadataOf(fake)
+  }
+  return () => lookups
+}
+
+/** Lets the patience pass between two failures. */
+async function passPatience(lookups: () => number): Promise<void> {
+  const more = async (count: number): Promise<void> => {
+    const before = lookups()
+    await expect.poll(lookups).toBeGreaterThanOrEqual(before + count)
+  }
+  await more(2)
+  vi.advanceTimersByTime(2 * bounds.patienceMs)
+  // A lookup follows a failure: with the second one, the first failure after the patience has been handled.
+  await more(2)
+}
+
+/** Lets the patience pass before each look. */
+const later =
+  <Found>(look: () => Found) =>
+  (): Found => {
+    vi.advanceTimersByTime(bounds.patienceMs)
+    return look()
+  }
 
 test('a partition without a leader does not stop the others, and continues when it has one', async () => {
   const fake = fakeTopic({ leader: 1, start: 0, end: 3 }, { leader: -1, start: 0, end: 4 })
+  const lookups = lookupsOf(fake)
   const reading = read(fake, [at(0), at(2)])
   await expect.poll(() => reading.taken.get(0)).toEqual([[0, 3]])
-  await seconds(2)
+  await passPatience(lookups)
   fake.partitions[0]!.end = 5
   await expect
     .poll(() => reading.taken.get(0))
@@ -91,10 +110,11 @@ test('a partition without a leader does not stop the others, and continues when 
 
 test('a leader that does not answer does not stop the others, and its partitions resume where they stopped', async () => {
   const fake = fakeTopic({ leader: 1, start: 0, end: 3 }, { leader: 2, start: 0, end: 4 })
+  const lookups = lookupsOf(fake)
   const reading = read(fake, [at(0), at(0)])
   await expect.poll(() => reading.taken.get(1)).toEqual([[0, 4]])
   fake.away.add(2)
-  await seconds(2)
+  await passPatience(lookups)
   fake.partitions[0]!.end = 5
   fake.partitions[1]!.end = 6
   await expect.poll(() => reading.taken.get(0)?.at(-1)).toEqual([3, 5])
@@ -137,30 +157,30 @@ test('a refused partition does not keep another of the same answer from continui
 
 test('the log is away when no leader of the share has answered for the patience', async () => {
   const fake = fakeTopic({ leader: 1, start: 0, end: 3 }, { leader: -1, start: 0, end: 4 })
+  const lookups = lookupsOf(fake)
   const reading = read(fake, [at(0), at(0)])
   await expect.poll(() => reading.taken.get(0)).toEqual([[0, 3]])
-  await seconds(1)
+  await passPatience(lookups)
   expect(reading.failure).toBeUndefined()
   fake.away.add(1)
-  await expect.poll(() => reading.failure).toBeInstanceOf(LogUnavailableError)
+  await expect.poll(later(() => reading.failure)).toBeInstanceOf(LogUnavailableError)
 })
 
 test('a broker that is away and no longer leads anything is not reported as back', async () => {
   const { logger, lines } = recordingLogger()
   const sentences = (): string[] => lines().flatMap(({ msg }) => (String(msg).startsWith('broker ') ? [String(msg)] : []))
   const fake = fakeTopic({ leader: 1, start: 0, end: 3 }, { leader: 2, start: 0, end: 4 })
-  const reading = read(fake, [at(0), at(0)], bounds.patienceMs, logger)
+  const reading = read(fake, [at(0), at(0)], logger)
   fake.away.add(2)
-  await expect.poll(sentences, { timeout: 5_000 }).toEqual([expect.stringMatching(/^broker 2 is away /)])
+  await expect.poll(later(sentences)).toEqual([expect.stringMatching(/^broker 2 is away /)])
   fake.partitions[1]!.leader = 1
-  await expect.poll(() => reading.taken.get(1)?.at(-1)?.[1], { timeout: 5_000 }).toBe(4)
+  await expect.poll(() => reading.taken.get(1)?.at(-1)?.[1]).toBe(4)
   expect(sentences()).toHaveLength(1)
 })
 
 test('failures of a leader are forgotten when it leads nothing any more', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
   const fake = fakeTopic({ leader: 1, start: 0, end: 1 })
-  const reading = read(fake, [at(0)], 10_000)
+  const reading = read(fake, [at(0)])
   await expect.poll(() => reading.taken.get(0)?.length).toBe(1)
   async function move(to: number, end: number): Promise<void> {
     fake.partitions[0] = { leader: to, start: 0, end }
@@ -171,7 +191,8 @@ test('failures of a leader are forgotten when it leads nothing any more', async 
   // Back at the first broker, where the next fetch fails once.
   fake.away.add(1)
   fake.partitions[0] = { leader: 1, start: 0, end: 3 }
-  await seconds(0.5)
+  const isAway = vi.spyOn(fake.away, 'has')
+  await expect.poll(() => isAway.mock.results.some(({ value }) => value === true)).toBe(true)
   fake.away.delete(1)
   await expect.poll(() => reading.taken.get(0)!.at(-1)![1]).toBe(3)
   expect(reading.failure).toBeUndefined()

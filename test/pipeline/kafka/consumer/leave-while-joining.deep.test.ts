@@ -2,12 +2,9 @@
 
 import { Kafka, logLevel } from 'kafkajs'
 import { expect, test } from 'vitest'
-import type { Source } from '../../../../pipeline/source.ts'
 import { describeWithKafka } from '../../../servers/kafka.ts'
+import { joinAlone, openBareMember, rebalanceMs, sessionMs } from './bare-member.ts'
 import { quickConsumer, sourcesOf } from './source-parts.ts'
-
-// Otherwise the group would wait for a session. The existing member learns of the new one late, so that the join is still running.
-const tuning = { ...quickConsumer, sessionMs: 20_000, rebalanceMs: 20_000, heartbeatMs: 4000 }
 
 describeWithKafka('a group with a joining member', kafka => {
   test.each([false, true])('does not wait for the new member if that leaves first (named: %s)', async isNamed => {
@@ -20,19 +17,19 @@ describeWithKafka('a group with a joining member', kafka => {
       const { state, members } = (await admin.describeGroups([group])).groups[0]!
       return { state, members: members.length }
     }
-    const ending = new AbortController()
-    const work = (source: Source): void => void source.chunks(ending.signal)[Symbol.asyncIterator]().next()
 
-    work(sources.open({ tuning }))
-    await expect.poll(described, { timeout: 15_000 }).toEqual({ state: 'Stable', members: 1 })
-    // The group waits until the first member learns of the rebalance by its heartbeat, and joins again.
-    const newcomer = sources.open({ tuning })
-    work(newcomer)
-    await expect.poll(described, { interval: 2, timeout: 5000 }).toEqual({ state: 'PreparingRebalance', members: 2 })
+    const first = openBareMember(kafka.brokers, group, topic)
+    const { memberId } = await joinAlone(first)
+    expect(await described()).toEqual({ state: 'Stable', members: 1 })
+    const newcomer = sources.open({ tuning: { ...quickConsumer, sessionMs, rebalanceMs } })
+    void newcomer.chunks(new AbortController().signal)[Symbol.asyncIterator]().next()
+    // The group waits until the first member joins again.
+    await expect.poll(described).toEqual({ state: 'PreparingRebalance', members: 2 })
     await newcomer.close()
-    await expect.poll(described, { timeout: 10_000 }).toEqual({ state: 'Stable', members: 1 })
-    ending.abort()
-    await sources.close()
+    const again = await first.join(memberId)
+    expect(again.members.map(member => member.memberId)).toEqual([memberId])
+    await first.sync(again)
+    expect(await described()).toEqual({ state: 'Stable', members: 1 })
     await admin.disconnect()
   })
 })

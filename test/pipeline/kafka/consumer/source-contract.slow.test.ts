@@ -8,6 +8,9 @@ import { describeWithKafka } from '../../../servers/kafka.ts'
 import { logSettings, silent } from '../stored-messages.ts'
 import { openTools, quickConsumer, sourcesOf } from './source-parts.ts'
 
+/** A test waits for longer than a session. */
+const tuning = { ...quickConsumer, sessionMs: 6_000 }
+
 describeWithKafka('with a broker', kafka => {
   sourceConformance('the source on Kafka', async () => {
     const topic = await kafka.createTopic()
@@ -31,8 +34,9 @@ describeWithKafka('with a broker', kafka => {
       const tools = await openTools(kafka.brokers)
       return {
         append: (at, texts) => tools.appendTexts(topics[logOf(at as LogPartition)]!, texts, partitionOf(at as LogPartition)),
-        open: settings => sources.open(settings),
-        sessionMs: quickConsumer.sessionMs,
+        open: (settings, sessionMs = tuning.sessionMs) =>
+          sources.open({ ...settings, tuning: { ...tuning, sessionMs, rebalanceMs: Math.max(tuning.rebalanceMs, sessionMs) } }),
+        sessionMs: tuning.sessionMs,
         async committed() {
           const found = await Promise.all(topics.map(topic => tools.committed(topic, sources.group())))
           return new Map(found.flatMap((offsets, log) => [...offsets].map(([partition, offset]) => [logPartition(log, partition), offset])))

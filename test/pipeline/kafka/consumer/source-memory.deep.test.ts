@@ -60,9 +60,12 @@ describeWithOwnKafka('the source on Kafka', kafka => {
     const iterator = source.chunks(ending.signal)[Symbol.asyncIterator]()
     const before = heldMebibytes()
     await iterator.next()
-    await wait(1000)
-    const waiting = heldMebibytes() - before
-    expect(waiting).toBeGreaterThan(2)
+    let waiting = 0
+    for (let last = -1; waiting < 2 || waiting > last + 0.5; ) {
+      last = waiting
+      await wait(1000)
+      waiting = heldMebibytes() - before
+    }
     expect(waiting).toBeLessThan(8 + 2 + 2)
     ending.abort()
     await iterator.return?.(undefined)
@@ -82,8 +85,8 @@ describeWithOwnKafka('the source on Kafka', kafka => {
     const before = process.cpuUsage()
     await wait(4000)
     const { user, system } = process.cpuUsage(before)
-    // Measured: 42 ms.
-    expect((user + system) / 1000).toBeLessThan(120)
+    // Measured: 42 ms; on a busy machine the same work takes more.
+    expect((user + system) / 1000).toBeLessThan(250)
     ending.abort()
     await next
     await sources.close()

@@ -10,20 +10,20 @@ import { type KafkaSourceSettings, openKafkaSource } from '../../../../pipeline/
 import type { RawChunk, Source } from '../../../../pipeline/source.ts'
 import type { SourceSettings } from '../../../conformance/source.ts'
 
-/** Short time limits, so that tests need not wait. */
+/** Short waits, so that tests need not wait; but a session and requests that a busy machine does not lose. */
 export const quickConsumer: KafkaConsumerOptions = {
   fetchBytes: 1 << 20,
   partitionBytes: 1 << 20,
   queueBytes: 4 << 20,
   waitMs: 100,
-  sessionMs: 2000,
-  rebalanceMs: 5000,
+  sessionMs: 10_000,
+  rebalanceMs: 10_000,
   heartbeatMs: 100,
   metadataMs: 300,
 }
 
 export function connectionTo(brokers: readonly string[]): KafkaConnection {
-  return { brokers, clientId: 'tests', tls: undefined, sasl: undefined, connectTimeoutMs: 1000, requestTimeoutMs: 2000 }
+  return { brokers, clientId: 'tests', tls: undefined, sasl: undefined, connectTimeoutMs: 10_000, requestTimeoutMs: 10_000 }
 }
 
 /** The sources of one test, closed together; those of a consumer are in one group. */

@@ -92,7 +92,7 @@ describeWithOwnKafka('workers that come and go', kafka => {
         if (workers.length < 2 || (workers.length < 4 && Math.random() < 0.5)) workers.push(startWorker(open(), store))
         else await workers.splice(Math.floor(Math.random() * workers.length), 1)[0]!.stop()
       })
-      await expect.poll(() => store.rows.size, { timeout: 30_000 }).toBe(sent)
+      await expect.poll(() => store.rows.size).toBe(sent)
       expect(store.holes).toEqual([])
       if (keepsPositions) expect([...store.rows.values()].every(times => times === 1)).toBe(true)
       await Promise.all(workers.map(worker => worker.stop()))

@@ -2,6 +2,7 @@
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { SystemicError } from '../../../../pipeline/systemic-error.ts'
+import type { WorkerEnd, WorkerOutage, WorkerReport } from '../../../../pipeline/writer/workers/messages.ts'
 import { serveWorker } from '../../../../pipeline/writer/workers/worker.ts'
 import { pack } from '../numbers.ts'
 import { makeWorld, startWriter } from '../parts.ts'
@@ -25,14 +26,28 @@ export interface ThreadPlan {
     | 'never-stop'
     | 'block'
     | 'pause'
+  /** Until when `pause` blocks the thread: until this is not 0. */
+  readonly gate?: Int32Array
 }
 
-/** Longer than a worker may be silent to be ready, and shorter than it may be before it is terminated. */
-const pauseMs = 4_000
+/** To a test, immediately before the thread blocks: its reports so far have arrived. */
+export const blocking = { kind: 'blocking' } as const
 
-const { messages, fate } = workerData as ThreadPlan
+const { messages, fate, gate } = workerData as ThreadPlan
+const port = parentPort!
+const post = port.postMessage.bind(port)
+const waiting: { reported: (report: WorkerReport) => boolean; resolve: () => void }[] = []
+port.postMessage = (message: WorkerReport | WorkerOutage | WorkerEnd) => {
+  post(message)
+  if (message.kind === 'report') for (const { reported, resolve } of waiting) if (reported(message)) resolve()
+}
 
-await serveWorker(parentPort!, async ({ registry, outages, onStateChange, onWaiting, onFailure }, signal) => {
+/** Resolves after such a report. */
+function untilReported(reported: (report: WorkerReport) => boolean): Promise<void> {
+  return new Promise(resolve => waiting.push({ reported, resolve }))
+}
+
+await serveWorker(port, async ({ registry, outages, onStateChange, onWaiting, onFailure }, signal) => {
   if (fate === 'die-at-open') throw new Error('no parts')
   if (fate === 'systemic-at-open') throw new SystemicError('the schema is of another version')
   if (fate === 'systemic-at-open-and-closing') {
@@ -50,8 +65,8 @@ await serveWorker(parentPort!, async ({ registry, outages, onStateChange, onWait
     signal.addEventListener('abort', () => ended.reject(new Error('gave up waiting')))
     return await ended.promise
   }
-  // After it has reported that it runs, and before it has read anything.
-  const whenReported = (then: () => void): void => void setTimeout(then, 20)
+  /** After it has reported that it runs; it has nothing to read. */
+  const whenReported = (then: () => void): void => void untilReported(({ state }) => state === 'running').then(() => setImmediate(then))
   const world = makeWorld(registry)
   const { writer } = await startWriter(world, { onStateChange })
   await world.log.append(Array.from({ length: messages }, (_, at) => pack(at)))
@@ -65,18 +80,26 @@ await serveWorker(parentPort!, async ({ registry, outages, onStateChange, onWait
   }
   if (fate === 'block') {
     whenReported(() => {
+      post(blocking)
       for (;;);
     })
   }
-  if (fate === 'pause') whenReported(() => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs))
+  if (fate === 'pause') {
+    whenReported(() => {
+      post(blocking)
+      Atomics.wait(gate!, 0, 0)
+    })
+  }
   if (fate === 'die-at-work') {
     const dying = setInterval(() => {
       if (world.store.rows.length < messages) return
       clearInterval(dying)
+      void untilReported(({ counts }) => counts.some(([, { stored }]) => stored >= messages)).then(() =>
+        setImmediate(() => {
+          throw new Error('a fault of the program')
+        }),
+      )
       onStateChange()
-      setImmediate(() => {
-        throw new Error('a fault of the program')
-      })
     }, 1)
   }
   return {
