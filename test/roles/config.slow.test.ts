@@ -111,7 +111,7 @@ test('each option that an error names exists, and so does its variable', async (
     if (!/^(config|control-plane|pipeline|readers|roles|sinks)\/.*\.ts$/.test(path)) continue
     for (const [, option, variable] of text.matchAll(/\bnamed\('([a-z]+\.[a-z_]+)'(?:, '([A-Z_]+)')?\)/g))
       said.set(named(option!, variable), path)
-    for (const [whole] of text.matchAll(/[a-z]+\.[a-z_]+ \(SVC_[A-Z_]+\)/g)) said.set(whole, path)
+    for (const [whole] of text.matchAll(/[a-z]+(?:\.[a-z_]+)+ \(SVC_[A-Z_]+\)/g)) said.set(whole, path)
   }
   expect(said.size).toBeGreaterThan(20)
   expect([...said].filter(([place]) => !known.has(place))).toEqual([])
