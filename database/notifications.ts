@@ -72,6 +72,7 @@ async function keepListening(options: NotificationsOptions, listener: Notificati
 async function listen(options: NotificationsOptions, listener: NotificationListener, signal: AbortSignal): Promise<never> {
   const { url, applicationName, channel, beatMs = 1_000, answerMsMax = 2_000 } = options
   const { default: pg } = await import('pg')
+  signal.throwIfAborted()
   const client = new pg.Client({
     connectionString: url,
     application_name: applicationName,

@@ -24,10 +24,12 @@ export interface RemoteAccess extends AccessControl {
 
 export interface RemoteAccessOptions extends ControlAddress {
   readonly outage: OutageReport
+  /** How long an answer may take. A device is waiting for it, and retries. */
+  readonly answerMsMax?: number
+  /** How long the stream of changes may send nothing. */
+  readonly silenceMsMax?: number
 }
 
-/** How long an answer may take. A device is waiting for it, and retries. */
-const answerMsMax = 2_000
 /** Requests that may wait for an answer. With more, the control plane is slower than its load, and waiting would not help. */
 const requestsMax = 1_000
 
@@ -35,10 +37,10 @@ const requestsMax = 1_000
  * Sends one request for each call, so put `cacheAccess` in front. Connects by itself, also to a control plane that starts later. No error and no
  * log line contains secrets.
  */
-export function openRemoteAccess({ outage, ...address }: RemoteAccessOptions): RemoteAccess {
+export function openRemoteAccess({ outage, answerMsMax = 2_000, silenceMsMax, ...address }: RemoteAccessOptions): RemoteAccess {
   const requests = openControlRequests(address)
   const listeners = new Set<{ call: (change: AccessChange) => void }>()
-  const changes = followChanges(requests, notifyListeners, outage)
+  const changes = followChanges(requests, notifyListeners, outage, silenceMsMax)
   let underWay = 0
 
   function notifyListeners(change: AccessChange): void {

@@ -22,7 +22,12 @@ const reconnectMsMin = 100
 const reconnectMsMax = 1_000
 
 /** Follows until `close`; a stream that breaks is opened again, and begins with the change `unheard`. */
-export function followChanges(requests: ControlRequests, onChange: (change: AccessChange) => void, outage: OutageReport): FollowedChanges {
+export function followChanges(
+  requests: ControlRequests,
+  onChange: (change: AccessChange) => void,
+  outage: OutageReport,
+  silenceMsMax = unansweredMsMax,
+): FollowedChanges {
   const closing = new AbortController()
   let heardMs = -Infinity
   let whole = false
@@ -57,7 +62,7 @@ export function followChanges(requests: ControlRequests, onChange: (change: Acce
   async function keepFollowing(): Promise<void> {
     let waitMs = reconnectMsMin
     while (!closing.signal.aborted) {
-      const lines = openLines(requests, closing.signal)
+      const lines = openLines(requests, closing.signal, silenceMsMax)
       try {
         for await (const line of lines) onLine(line)
       } catch (error) {
@@ -92,14 +97,11 @@ function newAttempt(): PromiseWithResolvers<void> {
 /**
  * The lines of one stream, checked for gaps. Never ends by itself.
  *
- * @throws Error when the stream breaks, sends nothing for 3 s, or skips a number; AccessUnavailableError when it cannot be opened
+ * @throws Error when the stream breaks, sends nothing for `silenceMsMax`, or skips a number; AccessUnavailableError when it cannot be opened
  */
-async function* openLines(requests: ControlRequests, closing: AbortSignal): AsyncGenerator<Line> {
+async function* openLines(requests: ControlRequests, closing: AbortSignal, silenceMsMax: number): AsyncGenerator<Line> {
   const unanswered = new AbortController()
-  const watch = setTimeout(
-    () => unanswered.abort(new Error(`${requests.name} sent nothing for ${unansweredMsMax / 1000} s`)),
-    unansweredMsMax,
-  )
+  const watch = setTimeout(() => unanswered.abort(new Error(`${requests.name} sent nothing for ${silenceMsMax / 1000} s`)), silenceMsMax)
   try {
     const body = await requests.follow(changesPath, AbortSignal.any([closing, unanswered.signal]))
     let sequence: number | undefined

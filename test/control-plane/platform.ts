@@ -15,7 +15,7 @@ import { type ControlPlane, openControlPlane } from '../../control-plane/index.t
 import { migrations } from '../../control-plane/installation.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
-import { argon2id, openPasswords } from '../../control-plane/users/passwords.ts'
+import { argon2id, type Derive, openPasswords, type Passwords } from '../../control-plane/users/passwords.ts'
 import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import type { Database } from '../../database/database.ts'
 import { migrate } from '../../database/migrate.ts'
@@ -51,7 +51,7 @@ export function describeOnDatabases(
     let database: Database | undefined
     beforeAll(async () => {
       database = await open()
-    }, 60_000)
+    })
     afterAll(() => database?.close())
     suite(() => database!)
   }
@@ -119,7 +119,8 @@ export const ownPolicies = { store: 'relational' } as const
 
 export const administrator = { email: 'chief@sluice.example', password: 'the chief of them all' }
 /** Each test registers users and signs them in, which at the recommended cost would be most of its time. */
-const cheapPasswords = openPasswords(argon2id, { memoryKib: 64, passes: 1 })
+export const openCheapPasswords = (derive: Derive = argon2id): Passwords => openPasswords(derive, { memoryKib: 64, passes: 1 })
+const cheapPasswords = openCheapPasswords()
 let serial = 0
 
 export async function openPlatform(
@@ -130,6 +131,7 @@ export async function openPlatform(
     compatibility = 'none',
     certificates = ownCertificates,
     masterKeys = [masterKey],
+    passwords = cheapPasswords,
     provisioning,
     services,
   }: {
@@ -138,6 +140,7 @@ export async function openPlatform(
     compatibility?: Compatibility
     certificates?: CertificatesOptions
     masterKeys?: MasterKeys
+    passwords?: Passwords
   } & Pick<ControlPlaneOptions, 'provisioning' | 'services'> = {},
 ): Promise<Platform> {
   const { logger, logged } = recordingLogger()
@@ -155,7 +158,7 @@ export async function openPlatform(
       ...(services === undefined ? {} : { services }),
     },
     logger,
-    passwords: cheapPasswords,
+    passwords,
   })
   await plane.ensureAdministrator(administrator)
   // So that a test can send from any address.
@@ -196,7 +199,7 @@ export function describePlatform(name: string, suite: (platform: () => Platform)
     let platform: Platform | undefined
     beforeAll(async () => {
       platform = await openPlatform(database())
-    }, 60_000)
+    })
     afterAll(() => platform?.close())
     suite(() => platform!)
   }

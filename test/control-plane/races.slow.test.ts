@@ -20,7 +20,7 @@ describeOnDatabases('races', database => {
     platform = await openPlatform(database(), { compatibility: '0.13' })
     ;[owner, friend, other] = [await platform.user(), await platform.user(), await platform.user()]
     administrator = await platform.administrator()
-  }, 60_000)
+  })
   afterAll(() => platform?.close())
 
   const ask = (method: string, path: string, body?: object, authorization = owner.token, headers = {}): Promise<Answer> =>

@@ -1,6 +1,6 @@
 // Searches that a server cannot answer in a few seconds end, and the error says how to narrow them; lists that only follow an index wait.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { newGroupId, newThingId } from '../../control-plane/ids.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { openPolicies } from '../../control-plane/policies/store.ts'
@@ -68,11 +68,13 @@ describeWithPostgres('long searches', postgres => {
     )
     const slow = {
       ...relational,
-      list: async (...asked: Parameters<typeof relational.list>) => {
-        await database.query('SELECT pg_sleep(0.25)::text')
+      list: (...asked: Parameters<typeof relational.list>) => {
+        vi.advanceTimersByTime(250)
         return relational.list(...asked)
       },
     }
+    vi.useFakeTimers({ toFake: ['Date'] })
+    onTestFinished(() => void vi.useRealTimers())
     expect(await openPolicies(relational, writesOn(database)).path(subject, 'read', thing)).toHaveLength(2)
     expect(await openPolicies(slow, writesOn(database)).path(subject, 'read', thing)).toBeUndefined()
   })

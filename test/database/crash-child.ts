@@ -14,10 +14,13 @@ if (mode === 'copy') {
   for (let batch = 0; ; batch += 1) {
     await database.transaction(async transaction => {
       await transaction.execute(`INSERT INTO batches VALUES (${batch})`)
-      const copying = transaction.copy('rows', rows)
-      say({ copying: batch })
-      await copying
-      await transaction.copy('rows', rows)
+      // The third batch is copied until the parent kills this process, whenever that is.
+      const copies = batch === 2 ? Number.POSITIVE_INFINITY : 2
+      for (let nth = 0; nth < copies; nth += 1) {
+        const copying = transaction.copy('rows', rows)
+        say({ copying: batch, nth })
+        await copying
+      }
     })
     say({ committed: batch })
   }

@@ -30,7 +30,7 @@ beforeAll(async () => {
   )
   files = row!
   await database.close()
-}, 60_000)
+})
 afterEach(async () => {
   await Promise.all(copies.map(copy => copy.remove()))
   copies = []
@@ -84,7 +84,7 @@ describe('a folder that cannot be opened', () => {
       ['the transaction states are missing', folder => rmSync(join(folder, 'pg_xact/0000')), /status of transaction/],
       ['the configuration is missing', folder => rmSync(join(folder, 'postgresql.conf')), /configuration file/],
     ]),
-  )('%s', { timeout: 60_000 }, async (_, damage, finding) => {
+  )('%s', async (_, damage, finding) => {
     const folder = await damagedBy(damage)
     const error = await failureOf(openEmbedded({ folder }))
     expect(error.message).toMatch(finding)
@@ -93,7 +93,7 @@ describe('a folder that cannot be opened', () => {
     expect(error.transient).toBe(false)
   })
 
-  test('files of another version of PostgreSQL do not count as damaged', { timeout: 60_000 }, async () => {
+  test('files of another version of PostgreSQL do not count as damaged', async () => {
     const folder = await damagedBy(folder => writeFileSync(join(folder, 'PG_VERSION'), '17\n'))
     const error = await openEmbedded({ folder }).catch((error: unknown) => error)
     expect(error).not.toBeInstanceOf(DamagedDatabaseError)
@@ -107,7 +107,7 @@ describe('damage that is found in use', () => {
       ['a page of garbage', folder => overwrite(join(folder, files.table), randomBytes(pageBytes), 3 * pageBytes)],
       ['a missing file', folder => rmSync(join(folder, files.table))],
     ]),
-  )('%s', { timeout: 60_000 }, async (_, damage) => {
+  )('%s', async (_, damage) => {
     const database = await openEmbedded({ folder: await damagedBy(damage) })
     const error = await failureOf(database.query('SELECT count(*) FROM plants WHERE name IS NOT NULL'))
     expect(error.message).toContain(files.table)
@@ -116,7 +116,7 @@ describe('damage that is found in use', () => {
 })
 
 describe('the check', () => {
-  test('finds nothing wrong with an intact database, and leaves nothing in it', { timeout: 60_000 }, async () => {
+  test('finds nothing wrong with an intact database, and leaves nothing in it', async () => {
     const folder = await damagedBy(() => undefined)
     const database = await openEmbedded({ folder })
     await checkIntegrity(database)
@@ -137,14 +137,14 @@ describe('the check', () => {
       ['an index that is empty', folder => truncateSync(join(folder, files.key), 0)],
       ['a page of garbage in an index on JSON', folder => overwrite(join(folder, files.json), randomBytes(pageBytes), pageBytes)],
     ]),
-  )('finds %s', { timeout: 60_000 }, async (_, damage) => {
+  )('finds %s', async (_, damage) => {
     const database = await openEmbedded({ folder: await damagedBy(damage), upkeepIntervalMs: 0 })
     expect((await failureOf(checkIntegrity(database))).message).toMatch(ofPlants())
     await database.close()
   })
 
   // As after a power cut: only one of the two reached the disk. The checksums of both are valid.
-  test.each(firstOf(['table', 'key'] as const))('finds an outdated %s', { timeout: 60_000 }, async file => {
+  test.each(firstOf(['table', 'key'] as const))('finds an outdated %s', async file => {
     const folder = await damagedBy(() => undefined)
     const database = await openEmbedded({ folder, upkeepIntervalMs: 0 })
     await database.execute(`INSERT INTO plants SELECT id, 'new', '{}' FROM generate_series(4000, 4200) AS id`)

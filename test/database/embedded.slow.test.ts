@@ -26,7 +26,7 @@ const open = async (): Promise<EmbeddedDatabase> => {
 afterEach(async () => {
   await Promise.all(opened.splice(0).map(database => database.close()))
   await Promise.all(folders.splice(0).map(folder => folder.remove()))
-}, 60_000)
+})
 
 {
   const folder = await embeddedFolder()
@@ -45,7 +45,7 @@ afterEach(async () => {
   })
 }
 
-test('committed rows are there when the folder is opened again', { timeout: 60_000 }, async () => {
+test('committed rows are there when the folder is opened again', async () => {
   const first = await open()
   await first.execute('CREATE TABLE kept (id int4); INSERT INTO kept VALUES (1)')
   await first.close()
@@ -54,7 +54,7 @@ test('committed rows are there when the folder is opened again', { timeout: 60_0
   await second.close()
 })
 
-test('a statement of the database itself inside a transaction is refused, because it would wait forever', { timeout: 60_000 }, async () => {
+test('a statement of the database itself inside a transaction is refused, because it would wait forever', async () => {
   const database = await open()
   await database.transaction(async () => {
     await expect(database.query('SELECT 1')).rejects.toThrow(/inside a transaction/)
@@ -63,7 +63,7 @@ test('a statement of the database itself inside a transaction is refused, becaus
   expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
 })
 
-test('other statements wait for the end of a transaction', { timeout: 60_000 }, async () => {
+test('other statements wait for the end of a transaction', async () => {
   const database = await open()
   await database.execute('CREATE TABLE seen (id int4)')
   const entered = Promise.withResolvers<void>()
@@ -80,7 +80,7 @@ test('other statements wait for the end of a transaction', { timeout: 60_000 }, 
   await writing
 })
 
-test('work that a transaction started without waiting may use the database after its end', { timeout: 60_000 }, async () => {
+test('work that a transaction started without waiting may use the database after its end', async () => {
   const database = await open()
   const later = Promise.withResolvers<void>()
   let reading: Promise<unknown> | undefined
@@ -91,7 +91,7 @@ test('work that a transaction started without waiting may use the database after
   expect(await reading).toEqual([{ one: 1 }])
 })
 
-test('a killed first start leaves nothing that the next one takes for a database', { timeout: 120_000 }, async () => {
+test('a killed first start leaves nothing that the next one takes for a database', async () => {
   const folder = await embeddedFolder()
   folders.push(folder)
   const path = join(dirname(folder.path), 'made', 'deep')
@@ -104,7 +104,7 @@ test('a killed first start leaves nothing that the next one takes for a database
   expect([await modeOf(path), await modeOf(dirname(path))]).toEqual([0o700, 0o755])
 })
 
-test('no other user can enter its folder, although PGlite creates files with mode 0666', { timeout: 60_000 }, async () => {
+test('no other user can enter its folder, although PGlite creates files with mode 0666', async () => {
   const folder = await embeddedFolder()
   folders.push(folder)
   await chmod(folder.path, 0o755)
@@ -112,20 +112,20 @@ test('no other user can enter its folder, although PGlite creates files with mod
   expect(await modeOf(folder.path)).toBe(0o700)
 })
 
-test('an undefined parameter is a bug and not a failed connection', { timeout: 60_000 }, async () => {
+test('an undefined parameter is a bug and not a failed connection', async () => {
   const database = await open()
   const failure = await database.query('SELECT $1::text', [undefined as never]).catch((error: unknown) => error)
   expect(failure).toBeInstanceOf(TypeError)
   expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
 })
 
-test('an unreadable folder is an error with its reason, not damage', { timeout: 60_000 }, async () => {
+test('an unreadable folder is an error with its reason, not damage', async () => {
   const file = join(dirname((await open()).folder), 'file')
   await writeFile(file, 'a file')
   await expect(openEmbedded({ folder: file })).rejects.toThrow(/cannot be read: ENOTDIR/)
 })
 
-test('a closed database leaves no trace in the process', { timeout: 60_000 }, async () => {
+test('a closed database leaves no trace in the process', async () => {
   const database = await open()
   const before = (await readdir('/proc/self/fd').catch(() => [])).length
   await database.close()
@@ -135,7 +135,7 @@ test('a closed database leaves no trace in the process', { timeout: 60_000 }, as
   expect(process.exitCode).toBeUndefined()
 })
 
-test('the event loop of the main thread runs during a statement', { timeout: 60_000 }, async () => {
+test('the event loop of the main thread runs during a statement', async () => {
   const database = await open()
   let turns = 0
   let running = true
@@ -146,11 +146,11 @@ test('the event loop of the main thread runs during a statement', { timeout: 60_
   setImmediate(count)
   await database.query('SELECT count(*) FROM generate_series(1, 2000000)')
   running = false
-  // A statement that blocks the main thread leaves it a few.
-  expect(turns).toBeGreaterThan(1_000)
+  // A statement that blocks the main thread leaves it a few; otherwise these are many thousands, and on a busy machine fewer.
+  expect(turns).toBeGreaterThan(100)
 })
 
-test("a reader's statement waits behind everything else, and leaves the queue when its signal aborts", { timeout: 60_000 }, async () => {
+test("a reader's statement waits behind everything else, and leaves the queue when its signal aborts", async () => {
   const database = await open()
   // A reader that has waited too long comes first, which must not happen on a busy machine.
   vi.useFakeTimers({ toFake: ['performance'] })
@@ -178,9 +178,7 @@ async function nextThread(): Promise<Worker> {
   return ((await once(process, 'worker')) as [Worker])[0]
 }
 
-test("when the database's thread dies, running work is transient, and the folder is opened again", {
-  timeout: 60_000,
-}, async () => {
+test("when the database's thread dies, running work is transient, and the folder is opened again", async () => {
   const starting = nextThread()
   const database = await open()
   const thread = await starting
@@ -200,7 +198,7 @@ test("when the database's thread dies, running work is transient, and the folder
   expect(await database.query('SELECT id FROM plants')).toEqual([{ id: 1 }, { id: 3 }])
 })
 
-test('a transaction that continues after its thread died is not committed by the next one', { timeout: 60_000 }, async () => {
+test('a transaction that continues after its thread died is not committed by the next one', async () => {
   const starting = nextThread()
   const database = await open()
   const thread = await starting
@@ -214,7 +212,7 @@ test('a transaction that continues after its thread died is not committed by the
   expect(await database.query('SELECT id FROM plants')).toEqual([])
 })
 
-test('a closed database leaves no thread, and an idle one keeps no process alive', { timeout: 60_000 }, async () => {
+test('a closed database leaves no thread, and an idle one keeps no process alive', async () => {
   const starting = nextThread()
   const database = await open()
   const thread = await starting

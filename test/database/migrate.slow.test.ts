@@ -32,7 +32,7 @@ function behaviours(open: () => Promise<Database>): void {
   let database: Database
   beforeAll(async () => {
     database = await open()
-  }, 60_000)
+  })
   afterAll(() => database.close())
   beforeEach(() => database.execute(`DROP SCHEMA IF EXISTS "Green house" CASCADE`))
   const columns = async (): Promise<unknown[]> =>

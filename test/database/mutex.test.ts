@@ -1,6 +1,6 @@
 // The queue of the single connection: priorities, order, and aborted waits.
 
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { openQueue, type Queue } from '../../database/mutex.ts'
 
 /** Takes the turn until the returned function is called. */
@@ -23,11 +23,17 @@ test("work other than readers' goes first, and each kind in the order of its req
 })
 
 test('readers are not starved by endless work, which continues between two of them', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
   const queue = openQueue(5)
   const order: string[] = []
+  const grant = async (): Promise<void> => {
+    order.push('grant')
+    vi.advanceTimersByTime(1)
+  }
   // Two that request again immediately, so that one always waits.
   const grants = [1, 2].map(async () => {
-    while (order.filter(name => name === 'page').length < 3) await queue(async () => order.push('grant'))
+    while (order.filter(name => name === 'page').length < 3) await queue(grant)
   })
   const page = (): Promise<unknown> => queue(async () => order.push('page'), { priority: 'reader' })
   await Promise.all([page(), page(), page(), ...grants])

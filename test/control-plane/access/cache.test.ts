@@ -251,13 +251,14 @@ test('the cost of a change depends only on the grants that it ends, however many
   const access = openAccess(({ credential: { secret } }) => ({ allowed: true, publisher: secret, owner: `owner-of-${secret}` }))
   const cached = cacheAccess(access.control, { lifetimeMs: 600_000, entriesMax: 100_000 })
   for (let count = 0; count < 50_000; count++) await cached.authorize(publishWith(`thing-${count}`, `channel-${count}`))
-  const startedMs = performance.now()
+  // Processor time: what the machine does meanwhile does not count.
+  const before = process.threadCpuUsage()
   for (let count = 0; count < 5_000; count++) {
     access.change({ kind: 'disconnected', thing: 'thing-x', channel: `channel-${count}` })
     access.change({ kind: 'user', user: 'nobody' })
   }
   // Walking through all of them takes 0.87 ms each.
-  expect(performance.now() - startedMs).toBeLessThan(2_000)
+  expect(process.threadCpuUsage(before).user / 1000).toBeLessThan(2_000)
   expect(access.asked).toHaveLength(50_000)
   access.change({ kind: 'user', user: 'owner-of-thing-7' })
   await cached.authorize(publishWith('thing-7', 'channel-7'))

@@ -88,7 +88,7 @@ describeOnDatabases('bodies of release 0.13', database => {
     const { layout } = readLayout(configToml, { compatibility: '0.13', environment: {} })
     platform = await openPlatform(database(), { compatibility: '0.13', provisioning: { layout, externalKeyBytesMin: 8 } })
     user = await platform.user()
-  }, 60_000)
+  })
   afterAll(() => platform?.close())
   /** With the content type that the SDK sends on every request. */
   const ask = (method: string, path: string, body?: object, authorization = user.token): Promise<Answer> =>

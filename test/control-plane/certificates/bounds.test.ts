@@ -11,7 +11,7 @@ describeOnDatabases('bound of revoked certificates', database => {
   let thing: string
   beforeAll(async () => {
     platform = await openPlatform(database(), { certificates: { ...ownCertificates, revokedMax: 3 } })
-  }, 60_000)
+  })
   afterAll(() => platform?.close())
   beforeEach(async () => {
     owner = await platform.user()

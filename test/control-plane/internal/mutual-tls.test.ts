@@ -4,7 +4,7 @@
 
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
 import { readTlsFiles } from '../../../http/tls-files.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
@@ -27,6 +27,8 @@ describeWithPostgres('mutual TLS', postgres => {
       url,
       tls: await readTlsFiles('control', shown),
       outage: controlPlaneOutage(recordingLogger().logger),
+      answerMsMax: 60_000,
+      silenceMsMax: 60_000,
     })
     onTestFinished(() => access.close())
     return access
@@ -43,7 +45,7 @@ describeWithPostgres('mutual TLS', postgres => {
 
     const known = await openRemote(internalUrl, { ...authority, ...client })
     expect(await known.authorize(request)).toMatchObject({ allowed: true, publisher: site.thing })
-    await vi.waitFor(() => known.check())
+    await expect.poll(() => known.check().then(() => 'followed', String)).toBe('followed')
     // Without a certificate, with one of another authority, and with a client that does not know the server's authority.
     const unknowns = [
       [authority, /is unavailable/],

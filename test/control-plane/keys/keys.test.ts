@@ -61,10 +61,12 @@ describePlatform('API keys', platform => {
   })
 
   test('an expired key is refused', async () => {
-    const { value } = await issue({ duration: 1 })
+    const { id, value } = await issue({ duration: 3600 })
     const status = async (): Promise<number> => (await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).status
     expect(await status()).toBe(200)
-    await expect.poll(status, { timeout: 5_000, interval: 250 }).toBe(401)
+    const later = `UPDATE control_plane.api_keys SET expires_at = expires_at - interval '3601 seconds' WHERE id = $1`
+    await platform().database.query(later, [id])
+    expect(await status()).toBe(401)
   })
 
   test.each([
@@ -103,7 +105,7 @@ describePlatform('API keys', platform => {
       })
     const granted = (await access('read')) as { endsMs: number }
     expect(granted).toMatchObject({ allowed: true, publisher: null })
-    expect(Math.abs(granted.endsMs - Date.now() - 3_600_000)).toBeLessThan(5_000)
+    expect(Math.abs(granted.endsMs - Date.now() - 3_600_000)).toBeLessThan(300_000)
     expect(await access('publish')).toEqual({ allowed: false, reason: 'forbidden' })
     const ended: unknown[] = []
     const forget = platform().plane.access.onChange(change => ended.push(change))

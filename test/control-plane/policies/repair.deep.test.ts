@@ -33,7 +33,7 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
   beforeAll(async () => {
     platform = await openPlatform(database(), { policies: policiesOptions() })
     store = openStore(database(), policiesOptions())
-  }, 60_000)
+  })
   afterAll(async () => {
     await platform?.close()
     await store?.close?.()
@@ -173,7 +173,7 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
       await deleting.promise
       const repaired = repair()
       const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-      await expect.poll(async () => (await database().query(waiting)).length, { timeout: 10_000 }).toBeGreaterThan(0)
+      await expect.poll(async () => (await database().query(waiting)).length).toBeGreaterThan(0)
       deleted.resolve()
       await transaction
       await repaired

@@ -1,6 +1,6 @@
 // A mapping that fails at any of its steps leaves nothing behind, and the same request then creates it.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Queries } from '../../../database/database.ts'
 import { takeFaults } from '../../described-answers/faults.ts'
 import { type Answer, call } from '../../up/operator.ts'
@@ -34,8 +34,8 @@ describeOnDatabases('a failing mapping', database => {
     await platform?.close()
     await vault?.stop()
   })
-  const map = (external_id: string): Promise<Answer> =>
-    call(platform.url, 'POST', '/mapping', { authorization: token, body: { external_id, external_key: 'external key' } })
+  const map = (external_id: string, on = platform): Promise<Answer> =>
+    call(on.url, 'POST', '/mapping', { authorization: token, body: { external_id, external_key: 'external key' } })
   async function failAt(step: number, failing: Meet, externalId: string): Promise<Answer> {
     meet = failing
     steps.arm(step)
@@ -68,12 +68,15 @@ describeOnDatabases('a failing mapping', database => {
   test('by an error or the loss of the database at any statement, or before the commit', async () => {
     await failEach(refused, 500)
     if (database().kind === 'server') await failEach(lost, 503)
-  }, 120_000)
+  })
 
   test.each(['sealed', 'strange', 'silent'] as const)('by a certificate authority that is %s', async behaviour => {
+    const provisioning = { layout: fullLayout, externalKeyBytesMin: 8 }
+    const impatient = await openPlatform(database(), { provisioning, certificates: certificatesOf(vault, 500) })
+    onTestFinished(() => impatient.close())
     const [before, valid] = [await snapshot(database()), vault.valid()]
     vault.behaves(behaviour)
-    const failed = await map(behaviour)
+    const failed = await map(behaviour, impatient)
     vault.behaves('usual')
     expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, expect.any(String)])
     expect([await snapshot(database()), vault.valid()]).toEqual([before, valid])

@@ -65,7 +65,7 @@ describeWithPostgres('a process with mappings, PostgreSQL server', postgres => {
     expect((await map(platform, `killed-${stepsInAll + 1}`)).status).toBe(200)
     await platform.close()
     await database.close()
-  }, 120_000)
+  })
 })
 
 /** For the embedded database, which runs one transaction at a time and so needs a process for each step. */
@@ -86,4 +86,4 @@ test('a process with a mapping, embedded database: killed at every ninth step, a
     await platform.close()
   }
   await database.close()
-}, 120_000)
+})

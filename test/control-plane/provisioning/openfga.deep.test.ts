@@ -40,14 +40,14 @@ describeWithPostgres('a mapping', postgres => {
       vault = await startVaultStandIn()
       const open = () =>
         openPlatform(database, {
-          policies: { store: 'openfga', openfga: { url, key: openfga.key, timeoutMs: 20_000 } },
+          policies: { store: 'openfga', openfga: { url, key: openfga.key, timeoutMs: 60_000 } },
           provisioning: { layout: fullLayout, externalKeyBytesMin: 8 },
           certificates: certificatesOf(vault),
         })
       platform = await open()
       other = await open()
       token = await platform.administrator()
-    }, 60_000)
+    })
     afterAll(async () => {
       await platform.close()
       await other.close()

@@ -4,6 +4,6 @@ import type { CertificatesOptions } from '../../../control-plane/certificates/op
 import type { VaultStandIn } from '../certificates/authorities/vault-stand-in.ts'
 import { ownCertificates } from '../certificates/certificates-options.ts'
 
-export function certificatesOf({ url, token, mount, role }: VaultStandIn): CertificatesOptions {
-  return { ...ownCertificates, backend: 'vault', vault: { url, token, mount, role, timeoutMs: 5_000 } }
+export function certificatesOf({ url, token, mount, role }: VaultStandIn, timeoutMs = 60_000): CertificatesOptions {
+  return { ...ownCertificates, backend: 'vault', vault: { url, token, mount, role, timeoutMs } }
 }

@@ -1,6 +1,7 @@
 // Access control over HTTP against a real control plane: its answers, its changes, and both during an outage.
 
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
 import { cacheAccess } from '../../../control-plane/access/cache.ts'
 import { type Access, type AccessChange, AccessUnavailableError } from '../../../control-plane/client.ts'
 import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
@@ -18,16 +19,19 @@ interface Remote {
   logged(): string
 }
 
-function openRemote(url: string, shown = token): Remote {
+/** For tests that are not about the time limits. */
+const patient = { answerMsMax: 60_000, silenceMsMax: 60_000 }
+
+function openRemote(url: string, shown = token, limits: Partial<typeof patient> = patient): Remote {
   const { logger, logged } = recordingLogger()
-  const access = openRemoteAccess({ url, token: shown, outage: controlPlaneOutage(logger) })
+  const access = openRemoteAccess({ url, token: shown, outage: controlPlaneOutage(logger), ...limits })
   onTestFinished(() => access.close())
   const heard: AccessChange[] = []
   access.onChange(change => void heard.push(change))
   return { access, heard, logged }
 }
 
-const followed = ({ access }: Remote): Promise<void> => vi.waitFor(() => access.check(), { timeout: 10_000 })
+const followed = ({ access }: Remote): Promise<void> => expect.poll(() => access.check().then(() => 'followed', String)).toBe('followed')
 
 async function proxied(port: number): Promise<{ proxy: Proxy; url: string }> {
   const proxy = await openProxy({ port })
@@ -71,11 +75,9 @@ describeWithPostgres('remote access', postgres => {
             plane.access.authorize({ credential, channel, action }),
             access.authorize({ credential, channel, action }),
           ])
-          const ends = ({ endsMs, ...rest }: Access & { endsMs?: number }) => ({
-            ...rest,
-            endsInS: Math.round(((endsMs ?? 0) - Date.now()) / 10_000),
-          })
-          expect(ends(far)).toEqual(ends(near))
+          const ends = ({ endsMs, ...rest }: Access & { endsMs?: number }) => ({ rest, endsMs: endsMs ?? 0 })
+          expect(ends(far).rest).toEqual(ends(near).rest)
+          expect(Math.abs(ends(far).endsMs - ends(near).endsMs)).toBeLessThan(300_000)
         }
       }
     }
@@ -109,10 +111,11 @@ describeWithPostgres('remote access', postgres => {
     const remote = openRemote(instance.internalUrl)
     await followed(remote)
     const sites = [await makeSite(instance.platform.url), await makeSite(instance.platform.url)]
+    const beforeMs = performance.now()
     for (const site of sites) await disconnect(instance, site)
-    await vi.waitFor(() => expect(remote.heard).toHaveLength(3))
+    await expect.poll(() => remote.heard).toHaveLength(3)
     expect(remote.heard).toEqual([{ kind: 'unheard' }, ...sites.map(({ thing, channel }) => ({ kind: 'disconnected', thing, channel }))])
-    expect(performance.now() - remote.access.heardMs()).toBeLessThan(2_000)
+    expect(remote.access.heardMs()).toBeGreaterThan(beforeMs)
   })
 
   test('a stream that was cut in the middle of a line is opened again, with a change that drops every grant', async () => {
@@ -123,11 +126,11 @@ describeWithPostgres('remote access', postgres => {
     for (const bytes of [1, 10, 35]) {
       const before = remote.heard.length
       await proxy.cutAfter(bytes)
-      await vi.waitFor(() => expect(remote.heard.slice(before)).toEqual([{ kind: 'unheard' }]), { timeout: 5_000 })
+      await expect.poll(() => remote.heard.slice(before)).toEqual([{ kind: 'unheard' }])
     }
     const site = await makeSite(instance.platform.url)
     await disconnect(instance, site)
-    await vi.waitFor(() => expect(remote.heard.at(-1)).toMatchObject({ kind: 'disconnected', thing: site.thing }))
+    await expect.poll(() => remote.heard.at(-1)).toMatchObject({ kind: 'disconnected', thing: site.thing })
   })
 
   test('while no changes arrive `heardMs` stands still, and a grant is used for no longer than allowed', async () => {
@@ -141,9 +144,9 @@ describeWithPostgres('remote access', postgres => {
     expect(await ask()).toMatchObject({ allowed: true })
     proxy.refuse()
     proxy.cut()
-    await vi.waitFor(() => expect(remote.logged()).toContain('the control plane is away'))
+    await expect.poll(() => remote.logged()).toContain('the control plane is away')
     const heardMs = remote.access.heardMs()
-    await vi.waitFor(() => expect(ask()).rejects.toBeInstanceOf(AccessUnavailableError), { timeout: 3_000 })
+    await expect.poll(() => ask().catch((error: unknown) => error)).toBeInstanceOf(AccessUnavailableError)
     expect(remote.access.heardMs()).toBe(heardMs)
     await expect(remote.access.check()).rejects.toThrow(/no changes arrive from the control plane at http:/)
     await proxy.heal()
@@ -172,16 +175,20 @@ describeWithPostgres('remote access', postgres => {
   test('a request to a silent control plane fails after 2 s', async () => {
     const instance = await open()
     const { proxy, url } = await proxied(instance.port)
-    const { access } = openRemote(url)
+    const { access } = openRemote(url, token, {})
     proxy.halfOpen()
     const startedMs = performance.now()
     const request = { credential: { scheme: 'Thing', secret: 'x' }, channel: absentId, action: 'publish' } as const
-    await expect(access.authorize(request)).rejects.toThrow(AccessUnavailableError)
-    expect(performance.now() - startedMs).toBeLessThan(3_000)
+    const failed = access.authorize(request)
+    await expect(failed).rejects.toThrow(AccessUnavailableError)
+    await expect(failed).rejects.toThrow(/no answer came in time|timeout/i)
+    expect(performance.now() - startedMs).toBeGreaterThan(1_900)
+    // Without the limit it would wait for undici's, of five minutes.
+    expect(performance.now() - startedMs).toBeLessThan(30_000)
   })
 })
 
-test('without a control plane it is unavailable immediately, and closing takes no time', async () => {
+test('without a control plane it is unavailable immediately, and closing does not wait for the next attempt', async () => {
   const port = await freePort()
   const remote = openRemote(`http://127.0.0.1:${port}`)
   const request = { credential: { scheme: 'Thing', secret: 'x' }, channel: absentId, action: 'publish' } as const
@@ -191,7 +198,11 @@ test('without a control plane it is unavailable immediately, and closing takes n
   await expect(remote.access.reach()).rejects.toThrow(/is unavailable: connect ECONNREFUSED/)
   expect(remote.access.isAccepted()).toBe(true)
   expect(remote.access.heardMs()).toBe(-Infinity)
-  const startedMs = performance.now()
-  await remote.access.close()
-  expect(performance.now() - startedMs).toBeLessThan(500)
+  // Once some attempts have failed, the next comes half a second later or more.
+  for (let attempt = 0; attempt < 4; attempt++) await expect(remote.access.reach()).rejects.toThrow(/ECONNREFUSED/)
+  const closed = remote.access.close().then(() => true)
+  let isClosed = false
+  // Counted in timers of this process: time in which the whole machine stands still does not count.
+  for (let centisecond = 0; centisecond < 20 && !isClosed; centisecond++) isClosed = await Promise.race([closed, wait(10, false)])
+  expect(isClosed).toBe(true)
 })

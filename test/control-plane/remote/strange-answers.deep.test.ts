@@ -2,17 +2,22 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { streamType } from '../../../control-plane/internal/wire.ts'
 import { openRemoteAccess } from '../../../control-plane/remote/access.ts'
 import { absentId, controlPlaneOutage, recordingLogger } from '../platform.ts'
 
-async function openAgainst(answer: (request: IncomingMessage, response: ServerResponse) => void) {
+/** Patient, because most tests are not about time limits. */
+async function openAgainst(
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+  limits: object = { answerMsMax: 60_000, silenceMsMax: 60_000 },
+) {
   const server = createServer(answer)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { logger, logged } = recordingLogger()
-  const access = openRemoteAccess({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, outage: controlPlaneOutage(logger) })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const access = openRemoteAccess({ url, outage: controlPlaneOutage(logger), ...limits })
   onTestFinished(async () => {
     await access.close()
     server.closeAllConnections()
@@ -101,8 +106,8 @@ test.each([
   access.onChange(({ kind }) => void heard.push(kind))
   // The start reports a first attempt that fails; later ones are in the log.
   const first = await access.reach().then(() => '', String)
-  await vi.waitFor(() => expect(first + logged()).toMatch(reason), { timeout: 5_000 })
-  await vi.waitFor(() => access.check(), { timeout: 5_000 })
+  await expect.poll(() => first + logged()).toMatch(reason)
+  await expect.poll(() => access.check().then(() => 'followed', String)).toBe('followed')
   expect(streams).toBe(2)
   expect(heard.at(-1)).toBe('unheard')
 })
@@ -112,8 +117,8 @@ test('a stream without beats is closed after 3 s', async () => {
   const { access, logged } = await openAgainst((_request, response) => {
     streams++
     response.writeHead(200, { 'content-type': streamType }).write(`${beat(0)}\n`)
-  })
-  await vi.waitFor(() => access.check())
-  await vi.waitFor(() => expect(logged()).toContain('sent nothing for 3 s'), { timeout: 4_500 })
-  await vi.waitFor(() => expect(streams).toBe(2))
+  }, {})
+  await expect.poll(() => access.check().then(() => 'followed', String)).toBe('followed')
+  await expect.poll(logged).toContain('sent nothing for 3 s')
+  await expect.poll(() => streams).toBeGreaterThan(1)
 })

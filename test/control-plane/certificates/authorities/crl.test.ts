@@ -64,10 +64,11 @@ test('a time from 2050 on has a year of four digits (RFC 5280 §5.1.2.4)', async
 
 test('the time to encode 50,000 entries is proportional to their bytes', async () => {
   const revoked = Array.from({ length: 50_000 }, () => ({ serial: serialOf(), at: new Date() }))
-  const startedMs = performance.now()
+  // Processor time: what the machine does meanwhile does not count.
+  const before = process.threadCpuUsage()
   const der = await encode({ revoked })
   // The library takes nine minutes.
-  expect(performance.now() - startedMs).toBeLessThan(5_000)
+  expect(process.threadCpuUsage(before).user / 1000).toBeLessThan(5_000)
   const { ok, output } = await openssl(['crl', '-noout', '-issuer'], crlPem(der))
   expect([ok, output]).toEqual([true, expect.stringContaining('issuer=')])
 })

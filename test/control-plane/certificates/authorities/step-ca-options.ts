@@ -7,6 +7,6 @@ import { ownCertificates } from '../certificates-options.ts'
 type Options = CertificatesOptions['stepCa']
 
 export function stepCaOptions({ url, rootFile, provisioner, key }: StepCa, more: Partial<Options> = {}): CertificatesOptions {
-  const stepCa = { url, caFile: rootFile, provisioner, key: JSON.stringify(key), timeoutMs: 5_000, ...more }
+  const stepCa = { url, caFile: rootFile, provisioner, key: JSON.stringify(key), timeoutMs: 60_000, ...more }
   return { ...ownCertificates, backend: 'step-ca', stepCa }
 }

@@ -20,13 +20,17 @@ import { stepCaOptions } from './step-ca-options.ts'
 
 describeWithStepCa('step-ca', stepCa => {
   let platform: Platform
+  /** On the same database, for requests that the server does not answer. */
+  let impatient: Platform
   let authority: Authority
   beforeAll(async () => {
-    platform = await openPlatform(await openFreshEmbedded(), { certificates: stepCaOptions(stepCa, { timeoutMs: 1_000 }) })
+    platform = await openPlatform(await openFreshEmbedded(), { certificates: stepCaOptions(stepCa) })
+    impatient = await openPlatform(platform.database, { certificates: stepCaOptions(stepCa, { timeoutMs: 1_000 }) })
     authority = await open()
-  }, 60_000)
+  })
   afterAll(async () => {
     await authority?.close()
+    await impatient?.close()
     await platform?.close()
     await platform?.database.close()
   })
@@ -83,8 +87,8 @@ describeWithStepCa('step-ca', stepCa => {
       user = await platform.user()
       thing = await makeThing()
     })
-    const ask = (method: string, path: string, body?: object): Promise<Answer> =>
-      call(platform.url, method, path, { authorization: user.token, ...(body === undefined ? {} : { body }) })
+    const ask = (method: string, path: string, body?: object, on = platform): Promise<Answer> =>
+      call(on.url, method, path, { authorization: user.token, ...(body === undefined ? {} : { body }) })
     const makeThing = async (): Promise<string> =>
       ((await ask('POST', '/things/bulk', [{ name: 'device' }])).json!['things'] as [{ id: string }])[0].id
     const issue = async () =>
@@ -124,7 +128,7 @@ describeWithStepCa('step-ca', stepCa => {
           ['DELETE', `/things/${thing}`],
           ['GET', '/certs/crl'],
         ] as const) {
-          const answer = await ask(method, path, body)
+          const answer = await ask(method, path, body, impatient)
           expect([method, path, answer.status]).toEqual([method, path, 503])
           expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
         }
@@ -134,11 +138,12 @@ describeWithStepCa('step-ca', stepCa => {
       } finally {
         await back()
       }
-      await expect.poll(async () => (await ask('DELETE', `/certs/${thing}`)).status, { timeout: 30_000 }).toBe(200)
+      await expect.poll(async () => (await ask('DELETE', `/certs/${thing}`)).status).toBe(200)
       expect((await readCrl(await crl())).serials).toContain(Serial)
-      expect(platform.logged()).toMatch(/request not served/)
+      expect(impatient.logged()).toMatch(/request not served/)
       // Neither the key nor a token.
-      for (const secret of [String(stepCa.key['d']), 'eyJ']) expect(platform.logged()).not.toContain(secret)
+      for (const secret of [String(stepCa.key['d']), 'eyJ'])
+        for (const one of [platform, impatient]) expect(one.logged()).not.toContain(secret)
     })
   })
 

@@ -11,23 +11,27 @@ import { optionsOf } from './openfga-options.ts'
 describeWithPostgres('OpenFGA away', postgres => {
   describeWithOpenFga('from a control plane', openfga => {
     let platform: Platform
+    /** On the same database, for requests that the server does not answer. */
+    let impatient: Platform
     let user: User
     let other: User
     beforeAll(async () => {
       const database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
       const { store, openfga: options } = optionsOf(openfga)
-      platform = await openPlatform(database, { policies: { store, openfga: { ...options, timeoutMs: 500 } } })
-    }, 60_000)
+      platform = await openPlatform(database, { policies: { store, openfga: options } })
+      impatient = await openPlatform(database, { policies: { store, openfga: { ...options, timeoutMs: 500 } } })
+    })
     beforeEach(async () => {
       user = await platform.user()
       other = await platform.user()
     })
     afterAll(async () => {
+      await impatient.close()
       await platform.close()
       await platform.database.close()
     })
-    const ask = (method: string, path: string, body?: object, authorization = user.token): Promise<Answer> =>
-      call(platform.url, method, path, { authorization, ...(body === undefined ? {} : { body }) })
+    const ask = (method: string, path: string, body?: object, authorization = user.token, on = platform): Promise<Answer> =>
+      call(on.url, method, path, { authorization, ...(body === undefined ? {} : { body }) })
     const idOf = ({ headers }: Answer): string => headers.get('location')!.replace(/^\/\w+\//, '')
     const isAllowed = async (path: string, authorization: string): Promise<number> =>
       (await ask('GET', path, undefined, authorization)).status
@@ -56,7 +60,7 @@ describeWithPostgres('OpenFGA away', postgres => {
           ['DELETE', `/groups/${group}`],
           ['POST', `/groups/${group}/members`, { type: 'users', members: [other.id] }],
         ] as const) {
-          const answer = await ask(method, path, body)
+          const answer = await ask(method, path, body, user.token, impatient)
           expect([method, path, answer.status]).toEqual([method, path, 503])
           expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
         }
@@ -64,14 +68,14 @@ describeWithPostgres('OpenFGA away', postgres => {
         expect((await ask('GET', '/things?limit=100')).json).toMatchObject({ total: 1 })
         expect((await ask('GET', `/channels/${site.channel}`, undefined, site.owner)).status).toBe(200)
         const credential = { scheme: 'Thing', secret: site.device.replace('Thing ', '') } as const
-        expect(await platform.plane.access.authorize({ credential, channel: site.channel, action: 'publish' })).toMatchObject({
+        expect(await impatient.plane.access.authorize({ credential, channel: site.channel, action: 'publish' })).toMatchObject({
           allowed: true,
         })
-        await expect(platform.plane.checkPolicies!()).rejects.toMatchObject({ code: 'unavailable' })
+        await expect(impatient.plane.checkPolicies!()).rejects.toMatchObject({ code: 'unavailable' })
       } finally {
         await back()
       }
-      await expect.poll(() => platform.plane.checkPolicies!().then(() => 'there', String), { timeout: 30_000 }).toBe('there')
+      await expect.poll(() => platform.plane.checkPolicies!().then(() => 'there', String)).toBe('there')
       expect((await ask('GET', '/things?limit=100')).json).toMatchObject({ total: 1 })
       expect((await ask('GET', `/groups`)).json).toMatchObject({ total: 1 })
       expect(await isAllowed(`/things/${thing}`, user.token)).toBe(200)
@@ -91,18 +95,18 @@ describeWithPostgres('OpenFGA away', postgres => {
 
     test('many concurrent changes while it hangs leave database connections to others', async () => {
       const things = await Promise.all(Array.from({ length: 8 }, () => ask('POST', '/things', { name: 'x' }).then(idOf)))
+      const share = { user_ids: [other.id], policies: ['read'] }
+      let ended = 0
       openfga.pause()
+      const changes = things.map(thing => ask('POST', `/things/${thing}/share`, share).finally(() => ended++))
       try {
-        const changes = things.map(thing => ask('POST', `/things/${thing}/share`, { user_ids: [other.id], policies: ['read'] }))
-        const startedMs = performance.now()
-        await Promise.all(Array.from({ length: 20 }, () => ask('GET', '/channels')))
-        const listedMs = performance.now() - startedMs
-        for (const change of changes) expect((await change).status).toBe(503)
-        // Waiting for all of them would have taken 8 times half a second.
-        expect(listedMs).toBeLessThan(performance.now() - startedMs)
+        const lists = await Promise.all(Array.from({ length: 20 }, () => ask('GET', '/channels')))
+        expect(lists.map(({ status }) => status)).toEqual(lists.map(() => 200))
+        expect(ended).toBe(0)
       } finally {
         openfga.resume()
       }
+      for (const change of changes) expect((await change).status).toBe(200)
     })
   })
 })

@@ -3,5 +3,5 @@
 import type { OpenFga } from '../../../servers/openfga.ts'
 
 export function optionsOf({ url, key }: Pick<OpenFga, 'url' | 'key'>) {
-  return { store: 'openfga', openfga: { url, key, timeoutMs: 2_000 } } as const
+  return { store: 'openfga', openfga: { url, key, timeoutMs: 60_000 } } as const
 }

@@ -30,7 +30,7 @@ describeWithPostgres('outbox', postgres => {
       database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
       platform = await openPlatform(database, { policies: optionsOf(openfga) })
       user = await platform.user()
-    }, 60_000)
+    })
     afterEach(async () => {
       await platform.close()
       await database.close()
@@ -86,7 +86,7 @@ describeWithPostgres('outbox', postgres => {
         },
         transaction: (work, signal) => database.transaction(work, signal),
       } as Database
-      return { store: openOpenFgaPolicies({ database: asked, client: dying, timeoutMs: 2_000, onFailure: () => undefined }), reached }
+      return { store: openOpenFgaPolicies({ database: asked, client: dying, timeoutMs: 60_000, onFailure: () => undefined }), reached }
     }
 
     test.each<[Step, boolean]>([
@@ -114,7 +114,7 @@ describeWithPostgres('outbox', postgres => {
       expect((await ask('GET', `/things/${thing}`)).status).toBe(403)
 
       await database.execute(`UPDATE control_plane.policy_outbox SET since = since - interval '1 hour'`)
-      const next = openOpenFgaPolicies({ database, client: openClient(asking), timeoutMs: 2_000, onFailure: () => undefined })
+      const next = openOpenFgaPolicies({ database, client: openClient(asking), timeoutMs: 60_000, onFailure: () => undefined })
       await next.start()
       expect(await database.query('SELECT FROM control_plane.policy_outbox')).toEqual([])
       expect((await ask('GET', '/things')).json).toMatchObject({ total: isMade ? 1 : 0 })
@@ -130,7 +130,7 @@ describeWithPostgres('outbox', postgres => {
       const { store, reached } = dyingAt('before the delivery', openClient(asking))
       void makeThing(store)
       await reached
-      const other = openOpenFgaPolicies({ database, client: openClient(asking), timeoutMs: 2_000, onFailure: () => undefined })
+      const other = openOpenFgaPolicies({ database, client: openClient(asking), timeoutMs: 60_000, onFailure: () => undefined })
       await other.start()
       expect(await database.query('SELECT FROM control_plane.policy_outbox')).toHaveLength(1)
       await other.close()

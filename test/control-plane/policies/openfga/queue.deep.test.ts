@@ -54,7 +54,7 @@ describeWithPostgres('queue', postgres => {
       policies = openOn(database)
       ;({ writes, things } = partsOn(database, policies))
       thing = (await things.create(owner, [{ name: 'x' }]))[0]!.id
-    }, 60_000)
+    })
     afterEach(async () => {
       await policies.close()
       await requests.close()
@@ -76,7 +76,7 @@ describeWithPostgres('queue', postgres => {
           return answer
         },
       })
-      return openOpenFgaPolicies({ database: on, client, timeoutMs: 2_000, onFailure: (_, rows) => void failedRows.push(...rows) })
+      return openOpenFgaPolicies({ database: on, client, timeoutMs: 60_000, onFailure: (_, rows) => void failedRows.push(...rows) })
     }
 
     function partsOn(on: Database, store: OpenFgaPolicies): { writes: Writes; things: Things } {

@@ -24,7 +24,7 @@ describeWithPostgres('OpenFGA store', postgres => {
       database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
       platform = await openPlatform(database, { policies: optionsOf(openfga) })
       store = open()
-    }, 60_000)
+    })
     afterAll(async () => {
       await store.close()
       await platform.close()
@@ -45,7 +45,7 @@ describeWithPostgres('OpenFGA store', postgres => {
       await store.transaction((_, changes) => changes.add(shared))
       const { json } = await call(platform.url, 'GET', '/things?shared=true&limit=100', { authorization: reader.token })
       expect(json!['total']).toBe(1500)
-    }, 60_000)
+    })
 
     test('a stream is read only up to its bound, and its error is one of the policy store', async () => {
       const user = newUserId()
