@@ -59,7 +59,7 @@ async function main(): Promise<void> {
 
   console.log(summaryOf(results, flaky).join('\n'))
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(0)
-  console.log(`\nin ${seconds} s; a fixed loop took ${calibrated.toFixed(2)} s at the start and ${calibrate().toFixed(2)} s at the end`)
+  console.log(`\nin ${seconds} s; a fixed hash took ${calibrated.toFixed(2)} s at the start and ${calibrate().toFixed(2)} s at the end`)
   const incomplete = results.filter(({ skipped }) => skipped > 0).map(({ path }) => path)
   if (unbuilt.length > 0) console.log(`left out for ${unbuilt.join(', ')} (npm test -- --all): ${incomplete.join(' ')}`)
   const { line, ok } = resultOf(results, flaky, isCi)

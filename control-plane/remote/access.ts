@@ -26,8 +26,8 @@ export interface RemoteAccessOptions extends ControlAddress {
   readonly outage: OutageReport
   /** How long an answer may take. A device is waiting for it, and retries. */
   readonly answerMsMax?: number
-  /** How long the stream of changes may send nothing. */
-  readonly silenceMsMax?: number
+  /** How long the stream of changes may send nothing before it is opened again. */
+  readonly streamMsMax?: number
 }
 
 /** Requests that may wait for an answer. With more, the control plane is slower than its load, and waiting would not help. */
@@ -37,10 +37,10 @@ const requestsMax = 1_000
  * Sends one request for each call, so put `cacheAccess` in front. Connects by itself, also to a control plane that starts later. No error and no
  * log line contains secrets.
  */
-export function openRemoteAccess({ outage, answerMsMax = 2_000, silenceMsMax, ...address }: RemoteAccessOptions): RemoteAccess {
+export function openRemoteAccess({ outage, answerMsMax = 2_000, streamMsMax, ...address }: RemoteAccessOptions): RemoteAccess {
   const requests = openControlRequests(address)
   const listeners = new Set<{ call: (change: AccessChange) => void }>()
-  const changes = followChanges(requests, notifyListeners, outage, silenceMsMax)
+  const changes = followChanges(requests, notifyListeners, outage, streamMsMax)
   let underWay = 0
 
   function notifyListeners(change: AccessChange): void {

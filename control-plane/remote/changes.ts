@@ -26,7 +26,7 @@ export function followChanges(
   requests: ControlRequests,
   onChange: (change: AccessChange) => void,
   outage: OutageReport,
-  silenceMsMax = unansweredMsMax,
+  streamMsMax = unansweredMsMax,
 ): FollowedChanges {
   const closing = new AbortController()
   let heardMs = -Infinity
@@ -62,7 +62,7 @@ export function followChanges(
   async function keepFollowing(): Promise<void> {
     let waitMs = reconnectMsMin
     while (!closing.signal.aborted) {
-      const lines = openLines(requests, closing.signal, silenceMsMax)
+      const lines = openLines(requests, closing.signal, streamMsMax)
       try {
         for await (const line of lines) onLine(line)
       } catch (error) {
@@ -97,11 +97,11 @@ function newAttempt(): PromiseWithResolvers<void> {
 /**
  * The lines of one stream, checked for gaps. Never ends by itself.
  *
- * @throws Error when the stream breaks, sends nothing for `silenceMsMax`, or skips a number; AccessUnavailableError when it cannot be opened
+ * @throws Error when the stream breaks, sends nothing for `streamMsMax`, or skips a number; AccessUnavailableError when it cannot be opened
  */
-async function* openLines(requests: ControlRequests, closing: AbortSignal, silenceMsMax: number): AsyncGenerator<Line> {
+async function* openLines(requests: ControlRequests, closing: AbortSignal, streamMsMax: number): AsyncGenerator<Line> {
   const unanswered = new AbortController()
-  const watch = setTimeout(() => unanswered.abort(new Error(`${requests.name} sent nothing for ${silenceMsMax / 1000} s`)), silenceMsMax)
+  const watch = setTimeout(() => unanswered.abort(new Error(`${requests.name} sent nothing for ${streamMsMax / 1000} s`)), streamMsMax)
   try {
     const body = await requests.follow(changesPath, AbortSignal.any([closing, unanswered.signal]))
     let sequence: number | undefined

@@ -28,7 +28,7 @@ describeWithPostgres('mutual TLS', postgres => {
       tls: await readTlsFiles('control', shown),
       outage: controlPlaneOutage(recordingLogger().logger),
       answerMsMax: 60_000,
-      silenceMsMax: 60_000,
+      streamMsMax: 60_000,
     })
     onTestFinished(() => access.close())
     return access

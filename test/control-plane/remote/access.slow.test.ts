@@ -20,7 +20,7 @@ interface Remote {
 }
 
 /** For tests that are not about the time limits. */
-const patient = { answerMsMax: 60_000, silenceMsMax: 60_000 }
+const patient = { answerMsMax: 60_000, streamMsMax: 60_000 }
 
 function openRemote(url: string, shown = token, limits: Partial<typeof patient> = patient): Remote {
   const { logger, logged } = recordingLogger()

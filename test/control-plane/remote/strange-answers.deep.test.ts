@@ -11,7 +11,7 @@ import { absentId, controlPlaneOutage, recordingLogger } from '../platform.ts'
 /** Patient, because most tests are not about time limits. */
 async function openAgainst(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
-  limits: object = { answerMsMax: 60_000, silenceMsMax: 60_000 },
+  limits: object = { answerMsMax: 60_000, streamMsMax: 60_000 },
 ) {
   const server = createServer(answer)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
