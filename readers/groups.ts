@@ -67,12 +67,45 @@ export async function firstOfEach(rows: AsyncIterable<Row>): Promise<Row[]> {
   return [...first.values()]
 }
 
+/**
+ * Sums overflow only where their result does, whatever the order of the numbers: numbers from here on are added up separately, in units of
+ * 2^64 (`large`, beside `small`). Fewer than 2^53 numbers overflow neither of them, and dividing by a power of two loses no digit.
+ */
+export const largeFrom = 2 ** 900
+export const largeUnit = 2 ** 64
+
+export interface Sum {
+  small: number
+  /** In units of `largeUnit`. */
+  large: number
+}
+
+export function addNumber(sum: Sum, value: number): void {
+  if (Math.abs(value) < largeFrom) sum.small += value
+  else sum.large += value / largeUnit
+}
+
+/** @returns infinite if the sum is greater than any double */
+export function totalOf({ small, large }: Sum): number {
+  return large * largeUnit + small
+}
+
+/** @returns a number from `min` to `max`, which rounding alone could leave: ten times 0.1 adds up to 0.9999999999999999 */
+export function meanOf({
+  small,
+  large,
+  count,
+  min,
+  max,
+}: Sum & { readonly count: number; readonly min: number; readonly max: number }): number {
+  return Math.max(min, Math.min(max, (large / count) * largeUnit + small / count))
+}
+
 /** Running sums of one series in one bucket. */
-interface Sums {
+interface Sums extends Sum {
   readonly row: SenmlRow
   readonly timeUs: number
   count: number
-  sum: number
   min: number
   max: number
   newest: number
@@ -91,12 +124,13 @@ export async function aggregateRows(rows: AsyncIterable<Row>, query: AggregateQu
     if (row.kind !== 'senml' || row.value === undefined) continue
     const timeUs = Math.floor(row.timeUs / intervalUs) * intervalUs
     const key = groupKey([timeUs, row.publisher, row.subtopic, row.name, row.unit ?? null])
-    const sums = groups.get(key)
+    let sums = groups.get(key)
     if (sums === undefined) {
       enter(charactersOf([row.publisher, row.subtopic, row.name, row.unit ?? '']))
       const { value } = row
-      groups.set(key, { row, timeUs, count: 1, sum: value, min: value, max: value, newest: value, oldest: value })
-    } else add(sums, row.value)
+      groups.set(key, (sums = { row, timeUs, count: 0, small: 0, large: 0, min: value, max: value, newest: value, oldest: value }))
+    }
+    add(sums, row.value)
   }
   const ordered = [...groups.values()].map(sums => bucketOf(sums, aggregation)).toSorted(bucketOrder(query.direction))
   return { groups: ordered.slice(offset, offset + limit), total: ordered.length }
@@ -104,15 +138,24 @@ export async function aggregateRows(rows: AsyncIterable<Row>, query: AggregateQu
 
 function add(sums: Sums, value: number): void {
   sums.count++
-  sums.sum += value
+  addNumber(sums, value)
   if (value < sums.min) sums.min = value
   if (value > sums.max) sums.max = value
   sums.oldest = value
 }
 
-function bucketOf({ row, timeUs, count, sum, min, max, newest, oldest }: Sums, aggregation: Aggregation): Bucket {
+function bucketOf(sums: Sums, aggregation: Aggregation): Bucket {
+  const { row, timeUs, count, min, max, newest, oldest } = sums
   const { channel, publisher, subtopic, name, unit } = row
-  const values: Readonly<Record<Aggregation, number>> = { min, max, avg: sum / count, sum, count, first: oldest, last: newest }
+  const values: Readonly<Record<Aggregation, number>> = {
+    min,
+    max,
+    avg: meanOf(sums),
+    sum: totalOf(sums),
+    count,
+    first: oldest,
+    last: newest,
+  }
   return { channel, publisher, subtopic, name, unit, timeUs, value: values[aggregation], count }
 }
 

@@ -2,7 +2,7 @@
 
 import { cell, type Row as Line } from '../../sinks/influxdb/connection.ts'
 import { formatsOf } from '../formats.ts'
-import { bucketOrder, groupsMax, openGroupLimit, tooManyGroups } from '../groups.ts'
+import { aggregateRows, bucketOrder, groupsMax, openGroupLimit, tooManyGroups } from '../groups.ts'
 import {
   type AggregateQuery,
   type Aggregation,
@@ -146,27 +146,41 @@ type Sums = Omit<Bucket, 'count' | 'value'> & { count: number; sum: number; min:
 export async function bucketsOf(session: Session, query: AggregateQuery, finder: Finder): Promise<Grouped<Bucket>> {
   const { whole } = boundsOf(query)
   if (isEmpty(whole)) return { groups: [], total: 0 }
-  const { aggregation, intervalUs, offset, limit } = query
+  const { aggregation, offset, limit } = query
+  const sums = await sumsOf(session, query, finder, whole, ['count', ...beside[aggregation]])
+  const ordered = [...sums.values()].map(one => bucketOf(one, aggregation)).sort(bucketOrder(query.direction))
+  let shown = ordered.slice(offset, offset + limit)
+  if (aggregation === 'first' || aggregation === 'last') shown = await withEnds(session, query, finder, whole, shown, aggregation)
+  if (aggregation === 'avg' || aggregation === 'sum') shown = await withoutOverflow(session, query, whole, shown)
+  if (aggregation === 'avg') shown = await withinBounds(session, query, finder, whole, shown)
+  return { groups: shown, total: ordered.length }
+}
+
+/** By `bucketKey`. */
+async function sumsOf(
+  session: Session,
+  query: AggregateQuery,
+  finder: Finder,
+  span: Span,
+  aggregates: readonly StoreAggregate[],
+): Promise<Map<string, Sums>> {
+  const { intervalUs } = query
   const sums = new Map<string, Sums>()
-  const aggregates = ['count', ...beside[aggregation]] as const
-  for await (const lines of session.query(selectBuckets(session.bucket, query, finder, whole, { intervalUs, aggregates }))) {
+  for await (const lines of session.query(selectBuckets(session.bucket, query, finder, span, { intervalUs, aggregates }))) {
     for (const line of lines) add(sums, line, query)
   }
-  const ordered = [...sums.values()].map(one => bucketOf(one, aggregation)).sort(bucketOrder(query.direction))
-  const shown = ordered.slice(offset, offset + limit)
-  const isEnd = aggregation === 'first' || aggregation === 'last'
-  return { groups: isEnd ? await withEnds(session, query, finder, whole, shown, aggregation) : shown, total: ordered.length }
+  return sums
 }
 
 function add(sums: Map<string, Sums>, line: Line, { channel, intervalUs }: AggregateQuery): void {
   const { publisher, subtopic, name, unit } = tagsOfLine(line)
   // The first bucket begins at the start of the range.
   const timeUs = Math.floor(microsecondOfLine(line) / intervalUs) * intervalUs
-  const key = JSON.stringify([timeUs, publisher, subtopic, name, unit])
+  const of = { channel, publisher, subtopic, name, unit: unit === '' ? undefined : unit, timeUs }
+  const key = bucketKey(of)
   let sum = sums.get(key)
   if (sum === undefined) {
     if (sums.size === groupsMax) throw tooManyGroups('buckets')
-    const of = { channel, publisher, subtopic, name, unit: unit === '' ? undefined : unit, timeUs }
     sums.set(key, (sum = { ...of, count: 0, sum: 0, min: Infinity, max: -Infinity }))
   }
   const value = Number(cell(line, '_value'))
@@ -175,9 +189,48 @@ function add(sums: Map<string, Sums>, line: Line, { channel, intervalUs }: Aggre
   else sum[aggregate] = Math[aggregate](sum[aggregate], value)
 }
 
+function bucketKey({ timeUs, publisher, subtopic, name, unit }: Omit<Bucket, 'count' | 'value'>): string {
+  return JSON.stringify([timeUs, publisher, subtopic, name, unit ?? ''])
+}
+
 function bucketOf({ channel, publisher, subtopic, name, unit, timeUs, count, sum, min, max }: Sums, aggregation: Aggregation): Bucket {
   const values: Readonly<Record<Aggregation, number>> = { count, sum, avg: sum / count, min, max, first: Number.NaN, last: Number.NaN }
   return { channel, publisher, subtopic, name, unit, timeUs, value: values[aggregation], count }
+}
+
+/** Means that rounding moved below the least or above the greatest number are that number. Only the time of these buckets is read for it. */
+async function withinBounds(
+  session: Session,
+  query: AggregateQuery,
+  finder: Finder,
+  whole: Span,
+  means: readonly Bucket[],
+): Promise<Bucket[]> {
+  if (means.length === 0) return []
+  const times = means.map(({ timeUs }) => timeUs)
+  const span = within(whole, { startUs: Math.min(...times), endUs: Math.max(...times) + query.intervalUs })
+  const bounds = await sumsOf(session, query, finder, span, ['min', 'max'])
+  return means.map(mean => {
+    const { min = -Infinity, max = Infinity } = bounds.get(bucketKey(mean)) ?? {}
+    return { ...mean, value: Math.max(min, Math.min(max, mean.value)) }
+  })
+}
+
+/** The storage adds up doubles one by one. Where that overflowed, the numbers are added up here. */
+async function withoutOverflow(session: Session, query: AggregateQuery, whole: Span, buckets: readonly Bucket[]): Promise<Bucket[]> {
+  const ranges = buckets.filter(({ value }) => !Number.isFinite(value)).map(bucket => rangeOf(bucket, query, whole))
+  if (ranges.length === 0) return [...buckets]
+  async function* rows(): AsyncGenerator<Row> {
+    for await (const some of rowsIn(session, query, ranges)) yield* some
+  }
+  const { groups } = await aggregateRows(rows(), { ...query, offset: 0, limit: ranges.length })
+  const values = new Map(groups.map(bucket => [bucketKey(bucket), bucket.value]))
+  return buckets.map(bucket => ({ ...bucket, value: values.get(bucketKey(bucket)) ?? bucket.value }))
+}
+
+/** The rows of a bucket. */
+function rangeOf({ publisher, subtopic, name, unit = '', timeUs }: Bucket, { intervalUs }: AggregateQuery, whole: Span): RowRange {
+  return { ...within(whole, { startUs: timeUs, endUs: timeUs + intervalUs }), tags: { publisher, subtopic, name, unit } }
 }
 
 /** Number of ends in one query. */
@@ -197,10 +250,7 @@ async function withEnds(
 ): Promise<Bucket[]> {
   const ranges: RowRange[] = []
   for (let at = 0; at < buckets.length; at += endsMax) {
-    const asked = buckets.slice(at, at + endsMax).map((bucket): RowRange => {
-      const { publisher, subtopic, name, unit = '', timeUs } = bucket
-      return { ...within(whole, { startUs: timeUs, endUs: timeUs + query.intervalUs }), tags: { publisher, subtopic, name, unit } }
-    })
+    const asked = buckets.slice(at, at + endsMax).map(bucket => rangeOf(bucket, query, whole))
     for await (const lines of session.query(selectEnds(session.bucket, query, finder, asked, end))) {
       for (const line of lines) {
         ranges.push({ ...microsecond(microsecondOfLine(line)), tags: asked[Number(cell(line, 'result'))]!.tags! })
@@ -208,21 +258,16 @@ async function withEnds(
     }
   }
   const ends = new Map<string, SenmlRow>()
-  const keyOf = (publisher: string, subtopic: string, name: string, unit: string | undefined, timeUs: number): string =>
-    JSON.stringify([Math.floor(timeUs / query.intervalUs), publisher, subtopic, name, unit ?? ''])
   const order = rowOrder(end === 'first' ? 'asc' : 'desc')
   for await (const rows of rowsIn(session, query, ranges)) {
     for (const row of rows) {
       if (row.kind !== 'senml' || row.value === undefined) continue
-      const key = keyOf(row.publisher, row.subtopic, row.name, row.unit, row.timeUs)
+      const key = bucketKey({ ...row, timeUs: Math.floor(row.timeUs / query.intervalUs) * query.intervalUs })
       const known = ends.get(key)
       if (known === undefined || order(row, known) < 0) ends.set(key, row)
     }
   }
-  return buckets.map(bucket => {
-    const { publisher, subtopic, name, unit, timeUs, value } = bucket
-    return { ...bucket, value: ends.get(keyOf(publisher, subtopic, name, unit, timeUs))?.value ?? value }
-  })
+  return buckets.map(bucket => ({ ...bucket, value: ends.get(bucketKey(bucket))?.value ?? bucket.value }))
 }
 
 /** The formats with rows, and their most recent subtopics. */

@@ -177,10 +177,8 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
 
     async aggregate(query, signal) {
       const buckets = mergeBuckets(query)
-      // A mean cannot be computed from the means of pieces.
-      const aggregation = query.aggregation === 'avg' ? 'sum' : query.aggregation
       const add = async ({ fromNs, toNs }: Filter): Promise<boolean> => {
-        const ofPiece: AggregateQuery = { ...query, aggregation, fromNs, toNs }
+        const ofPiece: AggregateQuery = { ...query, fromNs, toNs }
         buckets.add(await found<BucketColumns>(selectPieceBuckets(ofPiece, groupsMax), signal))
         return true
       }
@@ -207,14 +205,14 @@ function notBefore(query: PageQuery, { timeNs }: RowKey, table: string | undefin
 }
 
 interface MergedBuckets {
-  /** @param found the buckets of a piece, in their order, with sums for an average; pieces come in the query's direction */
+  /** @param found the buckets of a piece, in their order; pieces come in the query's direction */
   add(found: readonly BucketColumns[]): void
   page(): Grouped<Bucket>
 }
 
 /** Merges the buckets of pieces. */
 export function mergeBuckets({ channel, aggregation, direction, limit, offset }: AggregateQuery): MergedBuckets {
-  const merged = new Map<string, Bucket>()
+  const merged = new Map<string, BucketColumns>()
   const enter = openGroupLimit('buckets')
   const isOfLaterPiece = (aggregation === 'last') === (direction === 'asc')
 
@@ -225,25 +223,27 @@ export function mergeBuckets({ channel, aggregation, direction, limit, offset }:
     return before + found
   }
 
+  function merge(before: BucketColumns, found: BucketColumns): BucketColumns {
+    const count = Number(before.count) + Number(found.count)
+    if (before.value !== undefined) return { ...before, count, value: valueOf(before.value, found.value!) }
+    const [small, large] = [before.small! + found.small!, before.large! + found.large!]
+    return { ...before, count, small, large, min: Math.min(before.min!, found.min!), max: Math.max(before.max!, found.max!) }
+  }
+
   return {
     add(found) {
-      for (const columns of found) {
-        const bucket = toBucket(columns, channel)
-        const { timeUs, publisher, subtopic, name, unit } = bucket
-        const key = groupKey([timeUs, publisher, subtopic, name, unit ?? null])
+      for (const bucket of found) {
+        const { time_us: timeUs, publisher, subtopic, name, unit } = bucket
+        const key = groupKey([Number(timeUs), publisher, subtopic, name, unit])
         const before = merged.get(key)
         if (before === undefined) enter(charactersOf([publisher, subtopic, name, unit ?? '']))
-        merged.set(
-          key,
-          before === undefined ? bucket : { ...before, value: valueOf(before.value, bucket.value), count: before.count + bucket.count },
-        )
+        merged.set(key, before === undefined ? bucket : merge(before, bucket))
       }
     },
     page() {
+      const buckets = [...merged.values()].map(columns => toBucket(columns, channel, aggregation))
       // They are nearly sorted, which makes the sort fast.
-      const groups = [...merged.values()].toSorted(bucketOrder(direction)).slice(offset, offset + limit)
-      const isAverage = aggregation === 'avg'
-      return { groups: isAverage ? groups.map(group => ({ ...group, value: group.value / group.count })) : groups, total: merged.size }
+      return { groups: buckets.toSorted(bucketOrder(direction)).slice(offset, offset + limit), total: buckets.length }
     },
   }
 }

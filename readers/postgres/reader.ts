@@ -173,7 +173,7 @@ function serverQueries(run: Run): Queries {
 
     async aggregate(query, signal) {
       const found = await run<BucketColumns & { total: bigint }>(selectBuckets(query, groupsMax), signal)
-      const groups = found.filter(({ time_us: timeUs }) => timeUs !== null).map(row => toBucket(row, query.channel))
+      const groups = found.filter(({ time_us: timeUs }) => timeUs !== null).map(row => toBucket(row, query.channel, query.aggregation))
       return { groups, total: totalOf(found, 'buckets') }
     },
   }

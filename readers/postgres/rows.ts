@@ -1,7 +1,8 @@
 // Converts the columns of select.ts to the rows and buckets of the contract.
 
 import type { SqlRow } from '../../database/database.ts'
-import type { Bucket, DocumentRow, Row, SenmlRow } from '../reader.ts'
+import { meanOf, type Sum, totalOf } from '../groups.ts'
+import type { Aggregation, Bucket, DocumentRow, Row, SenmlRow } from '../reader.ts'
 
 interface RecordColumns extends SqlRow {
   position: bigint
@@ -39,7 +40,12 @@ export interface BucketColumns extends SqlRow {
   /** null if there is no bucket, only the total. */
   time_us: bigint | number | null
   count: bigint | number
-  value: number
+  /** With every aggregation but `sum` and `avg`, which have the four below. */
+  value?: number
+  small?: number
+  large?: number
+  min?: number
+  max?: number
 }
 
 /** From a JSON text. */
@@ -73,8 +79,17 @@ export function toRows(found: readonly SqlRow[], table: string | undefined, chan
 }
 
 /** Converts a bucket of the channel. */
-export function toBucket({ publisher, subtopic, name, unit, time_us: timeUs, count, value }: BucketColumns, channel: string): Bucket {
-  return { channel, publisher, subtopic, name, unit: unit ?? undefined, timeUs: Number(timeUs), value, count: Number(count) }
+export function toBucket(columns: BucketColumns, channel: string, aggregation: Aggregation): Bucket {
+  const { publisher, subtopic, name, unit, time_us: timeUs } = columns
+  const count = Number(columns.count)
+  const value = valueOf({ ...columns, count }, aggregation)
+  return { channel, publisher, subtopic, name, unit: unit ?? undefined, timeUs: Number(timeUs), value, count }
+}
+
+function valueOf(columns: BucketColumns & { count: number }, aggregation: Aggregation): number {
+  if (aggregation === 'sum') return totalOf(columns as Sum)
+  if (aggregation === 'avg') return meanOf(columns as Required<typeof columns>)
+  return columns.value!
 }
 
 function toSenmlRow(row: RecordColumns, channel: string): SenmlRow {

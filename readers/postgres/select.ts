@@ -3,8 +3,10 @@
 // A whole channel is read along the index (channel, time), and one publisher in it along an index of its own (sinks/postgres/schema.ts), which
 // contains no rows of other publishers.
 
+import { largeFrom, largeUnit } from '../groups.ts'
 import {
   type AggregateQuery,
+  type Aggregation,
   type Direction,
   type Filter,
   type FormatsQuery,
@@ -88,15 +90,28 @@ export function selectLatest(query: PageQuery, table: string | undefined, groups
   )
 }
 
-const aggregates: Readonly<Record<AggregateQuery['aggregation'], string>> = {
-  min: 'min(m.value)',
-  max: 'max(m.value)',
-  avg: 'avg(m.value)',
-  sum: 'sum(m.value)',
-  count: 'count(*)::float8',
+/** What `readers/sums.ts` makes a sum or a mean of. PostgreSQL's own `sum` and `avg` fail when an intermediate sum overflows. */
+const sums = `coalesce(sum(m.value) FILTER (WHERE abs(m.value) < ${float8(largeFrom)}), 0) AS small,
+  coalesce(sum(m.value / ${float8(largeUnit)}) FILTER (WHERE abs(m.value) >= ${float8(largeFrom)}), 0) AS large,
+  min(m.value) AS min, max(m.value) AS max`
+
+function float8(number: number): string {
+  return `'${number}'::float8`
+}
+
+const aggregates: Readonly<Record<Aggregation, string>> = {
+  min: 'min(m.value) AS value',
+  max: 'max(m.value) AS value',
+  avg: sums,
+  sum: sums,
+  count: 'count(*)::float8 AS value',
   // For these the time, by which `valued` finds the value.
-  first: 'min(m.time)',
-  last: 'max(m.time)',
+  first: 'min(m.time) AS value',
+  last: 'max(m.time) AS value',
+}
+
+function valueColumns(aggregation: Aggregation): string {
+  return aggregates[aggregation] === sums ? 'g.small, g.large, g.min, g.max' : 'g.value'
 }
 
 /** Earlier than every row, whose time is an int64 of nanoseconds. */
@@ -120,7 +135,7 @@ export function selectBuckets(query: AggregateQuery, groupsMax: number): Stateme
   const [ofPage, groups] = valued === undefined ? ['', page] : [`, page AS MATERIALIZED (${page})`, valued('page')]
   return statement.finish(
     `WITH grouped AS MATERIALIZED (${grouped}), counted AS (SELECT count(*) AS total FROM grouped)${ofPage}
-     SELECT counted.total, ${bucketColumns} FROM counted LEFT JOIN LATERAL (${groups}) AS g ON true ORDER BY ${order}`,
+     SELECT counted.total, ${bucketKeys}, ${valueColumns(query.aggregation)} FROM counted LEFT JOIN LATERAL (${groups}) AS g ON true ORDER BY ${order}`,
   )
 }
 
@@ -132,16 +147,15 @@ export function selectPieceBuckets(query: AggregateQuery, groupsMax: number): St
   const statement = openStatement()
   const { aggregation } = query
   const isOfOneRow = aggregation === 'first' || aggregation === 'last'
-  const found = isOfOneRow ? `${aggregation === 'first' ? 'min' : 'max'}(ROW(m.time, ${keyset}, m.value))` : aggregates[aggregation]
-  const value = isOfOneRow ? `(row_to_json(g.value) ->> 'f4')::float8` : 'g.value'
+  const found = isOfOneRow
+    ? `${aggregation === 'first' ? 'min' : 'max'}(ROW(m.time, ${keyset}, m.value)) AS value`
+    : aggregates[aggregation]
+  const value = isOfOneRow ? `(row_to_json(g.value) ->> 'f4')::float8 AS value` : valueColumns(aggregation)
   const { grouped } = groupedBy(query, groupsMax, statement, found)
-  return statement.finish(
-    `SELECT ${asJson(`SELECT ${bucketKeys}, ${value} AS value FROM (${grouped}) AS g ORDER BY ${bucketOrder(query)}`)}`,
-  )
+  return statement.finish(`SELECT ${asJson(`SELECT ${bucketKeys}, ${value} FROM (${grouped}) AS g ORDER BY ${bucketOrder(query)}`)}`)
 }
 
 const bucketKeys = 'g.publisher, g.subtopic, g.name, g.unit, (extract(epoch FROM g.bucket) * 1000000)::bigint AS time_us, g.count'
-const bucketColumns = `${bucketKeys}, g.value`
 
 function bucketOrder({ direction }: AggregateQuery): string {
   return `g.bucket ${direction}, g.publisher COLLATE "C", g.subtopic COLLATE "C", g.name COLLATE "C", g.unit COLLATE "C" NULLS FIRST`
@@ -164,7 +178,7 @@ function groupedBy(query: AggregateQuery, groupsMax: number, statement: Statemen
   const where = [...conditionsOf(query, source, statement), 'm.value IS NOT NULL'].join(' AND ')
   const origin = microseconds(originUs(intervalUs), statement)
   const bucket = `date_bin(${statement.value(intervalUs)}::bigint * interval '1 microsecond', m.time, ${origin})`
-  const grouped = `SELECT m.publisher, m.subtopic, m.name, m.unit, ${bucket} AS bucket, count(*) AS count, ${value} AS value
+  const grouped = `SELECT m.publisher, m.subtopic, m.name, m.unit, ${bucket} AS bucket, count(*) AS count, ${value}
     FROM ${source.table} AS m WHERE ${where} GROUP BY 1, 2, 3, 4, 5 LIMIT ${statement.value(groupsMax + 1)}`
   if (aggregation !== 'first' && aggregation !== 'last') return { grouped, valued: undefined }
   const direction = aggregation === 'first' ? 'ASC' : 'DESC'

@@ -67,7 +67,7 @@ describe('groups with too many characters in their names are refused', () => {
     const buckets = mergeBuckets(aggregateQuery({ channel: 'c' }))
     const addSeries = (name: string): void => series.add([{ series: ['', '', name], time: '0', position: '0', index: 0 }])
     const addBucket = (name: string): void =>
-      buckets.add([{ publisher: '', subtopic: '', name, unit: null, time_us: 0, count: 1, value: 1 }])
+      buckets.add([{ publisher: '', subtopic: '', name, unit: null, time_us: 0, count: 1, small: 1, large: 0, min: 1, max: 1 }])
     for (const name of names.slice(0, 16)) {
       for (const add of [addSeries, addBucket, addSeries, addBucket]) add(name)
     }

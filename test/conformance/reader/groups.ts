@@ -6,7 +6,7 @@ import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, pageQuery, type ReaderBench } from './bench.ts'
 import { channel, formats, publishers, startUs } from './fixture.ts'
-import { bucketsOf, latestOf, pageOf, type StoredRow, selected } from './oracle.ts'
+import { bucketsOf, exactSum, latestOf, pageOf, type StoredRow, selected } from './oracle.ts'
 
 /** A separate channel: many records of few series, some at the same time, so that groups have several members. */
 const seriesChannel = '1f0c6b5e-7c2e-4a36-9a51-0c3c6c6f2a12'
@@ -63,6 +63,34 @@ function seriesBatch(): RecordBatch {
     batch.endMessage()
   }
   batch.cover(logPartition(0, 7), 0, members.length)
+  return batch
+}
+
+/** A channel of one record a second, whose numbers overflow, cancel out or round when they are added up one by one. */
+const sumsChannel = '5d3b1f60-0c55-4b6c-8f2f-6a0f0a6f7c21'
+const sumsStartUs = 1_700_000_400_000_000
+const greatest = Number.MAX_VALUE
+const numbersOf: Readonly<Record<string, readonly number[]>> = {
+  'two large ones': [1e308, 1e308],
+  'there and back': [1e308, 1e308, -1e308, -1e308, 3],
+  'back and there': [-1e308, -1e308, 1e308, 1e308, 1e308],
+  greatest: [greatest, greatest, -greatest],
+  'only the greatest': [greatest, greatest, greatest],
+  least: [5e-324, 5e-324, 5e-324],
+  'least and greatest': [5e-324, greatest, greatest, -5e-324],
+  tenths: Array.from({ length: 10 }, () => 0.1),
+  'tenths below zero': Array.from({ length: 10 }, () => -0.1),
+}
+
+function sumsBatch(): RecordBatch {
+  const batch = new RecordBatch()
+  const numbers = Object.entries(numbersOf).flatMap(([name, values]) => values.map((value, nth) => ({ name, value, nth })))
+  for (const [offset, { name, value, nth }] of numbers.entries()) {
+    batch.beginMessage({ at: logPartition(0, 9), offset, channel: sumsChannel, subtopic: '', publisher: publishers[0]!, protocol: 'http' })
+    batch.appendRecord(0, name, undefined, sumsStartUs + nth * 1_000_000, 1, value, undefined, Number.NaN, Number.NaN)
+    batch.endMessage()
+  }
+  batch.cover(logPartition(0, 9), 0, numbers.length)
   return batch
 }
 
@@ -144,6 +172,29 @@ export function groupsSuite(bench: ReaderBench): void {
       for (let offset = 0; offset < 40; offset += 7) await expectBuckets({ offset, limit: 7 })
     })
 
+    test('a sum is finite where a double holds it, and a mean lies between the least and the greatest, in any order', async () => {
+      await bench.site.store(sumsBatch())
+      const found = async (aggregation: Aggregation): Promise<[string, number][]> => {
+        const { groups } = await bench.aggregate({ channel: sumsChannel, aggregation, intervalUs: 3_600_000_000, limit: 100 })
+        expect(groups.map(({ count }) => count)).toEqual(groups.map(({ name }) => numbersOf[name]!.length))
+        return groups.map(({ name, value }) => [name, value])
+      }
+      const sums = await found('sum')
+      expect(sums.map(([name]) => name).sort()).toEqual(Object.keys(numbersOf).sort())
+      for (const [name, sum] of sums) {
+        const exact = exactSum(numbersOf[name]!)
+        if (Number.isFinite(exact)) expect(closeTo(sum, exact, numbersOf[name]!), `${name}: ${sum}, ${exact}`).toBe(true)
+        else expect(Number.isFinite(sum), name).toBe(false)
+      }
+      for (const [name, mean] of await found('avg')) {
+        const numbers = numbersOf[name]!
+        expect(mean, name).toBeGreaterThanOrEqual(Math.min(...numbers))
+        expect(mean, name).toBeLessThanOrEqual(Math.max(...numbers))
+        const exact = exactSum(numbers, numbers.length)
+        expect(closeTo(mean, exact, numbers), `${name}: ${mean}, ${exact}`).toBe(true)
+      }
+    })
+
     test('records without a number are in no bucket', async () => {
       await expectBuckets({ channel, aggregation: 'count' }, bench.stored)
       expect((await bench.aggregate({ name: 'text' })).groups).toEqual([])
@@ -157,6 +208,11 @@ function keys(row: Row): string {
 
 function places({ channel: of, publisher, subtopic, name, unit, timeUs, count }: Bucket): unknown[] {
   return [of, publisher, subtopic, name, unit, timeUs, count]
+}
+
+/** Rounding is relative to the greatest of the numbers, which may cancel out. */
+function closeTo(one: number, other: number, numbers: readonly number[]): boolean {
+  return Math.abs(one - other) <= 1e-9 * Math.max(...numbers.map(number => Math.abs(number)))
 }
 
 function close(one: number, other: number): boolean {

@@ -126,6 +126,25 @@ export function bucketsOf(rows: readonly Row[], { aggregation, intervalUs, direc
   })
 }
 
+/** The sum divided by `divisor`, computed without rounding, as the nearest double or one beside it; infinite beyond them. */
+export function exactSum(numbers: readonly number[], divisor = 1): number {
+  const units = numbers.reduce((sum, number) => sum + unitsOf(number), 0n) / BigInt(divisor)
+  const digits = (units < 0n ? -units : units).toString(2).length
+  const dropped = Math.max(0, digits - 64)
+  // In two steps, since 2^-1074 times a great power of two is out of the range of a double.
+  return Number(units >> BigInt(dropped)) * 2 ** Math.floor((dropped - 1074) / 2) * 2 ** Math.ceil((dropped - 1074) / 2)
+}
+
+/** A double as a whole number of 2^-1074, the least of them. */
+function unitsOf(number: number): bigint {
+  const bits = new DataView(new ArrayBuffer(8))
+  bits.setFloat64(0, number)
+  const exponent = (bits.getUint16(0) >> 4) & 0x7ff
+  const fraction = bits.getBigUint64(0) & ((1n << 52n) - 1n)
+  const units = exponent === 0 ? fraction : (fraction | (1n << 52n)) << BigInt(exponent - 1)
+  return number < 0 ? -units : units
+}
+
 export function formatsOf(
   stored: readonly StoredRow[],
   { channel, publisher, fromUs, rowsMax, formatsMax, subtopicsMax }: FormatsQuery,
