@@ -43,6 +43,7 @@ import { provisioningRoutes } from './provisioning/routes.ts'
 import { openMappingRows } from './provisioning/store.ts'
 import { openGivenIds } from './requests/given.ts'
 import { openUnknownKeys } from './requests/unknown-keys.ts'
+import { foldStoredNames } from './stored-names.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
 import { sharingRoutes } from './things/sharing.ts'
@@ -172,6 +173,8 @@ export function prepareControlPlane({
       await elsewhere?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
+      const names = await foldStoredNames(database)
+      if (names > 0) logger.info({ names }, 'names of an earlier version folded')
       await configs.eraseOverdue()
       const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
       if (lost > 0)

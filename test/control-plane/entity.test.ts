@@ -1,7 +1,7 @@
-// The limits of metadata that a schema cannot express.
+// The form in which names are compared, and the limits of metadata that a schema cannot express.
 
 import { expect, test } from 'vitest'
-import { metadataFault as faultOf, type Metadata, parseMetadataFilter } from '../../control-plane/entity.ts'
+import { metadataFault as faultOf, foldedName, type Metadata, parseMetadataFilter } from '../../control-plane/entity.ts'
 
 const metadataFault = (metadata: Metadata): string | undefined => faultOf(metadata, '/body/metadata')?.detail
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`)
@@ -46,4 +46,31 @@ test('whole numbers are accepted up to 2^53 - 1, and the fault gives the place o
 test('a key of the filter that is written with an escape is that key, whatever key came before', () => {
   expect(parseMetadataFilter('{"first":1,"\\\\":2}')).toEqual({ first: 1, '\\': 2 })
   expect(parseMetadataFilter('{"first":1,"\\"":2}')).toEqual({ first: 1, '"': 2 })
+})
+
+test.each([
+  ['ΟΔΟΣ', 'οδοσ'],
+  ['οδος', 'οδοσ'],
+  ['Straße', 'strasse'],
+  ['STRAẞE', 'strasse'],
+  ['ﬁlter ǅ', 'filter ǆ'],
+  ['CAFE\u0301', 'caf\u00e9'],
+  ['\u212bngstr\u00f6m', '\u00e5ngstr\u00f6m'],
+  ['I ı İ I\u0307', 'i i i\u0307 i\u0307'],
+  ['ΐ', '\u0390'],
+])('%s is folded to %s', (name, folded) => expect(foldedName(name)).toBe(folded))
+
+test('every character folds like its capital, its small letter and its parts, to a text that stays the same and is at most three times as long', () => {
+  const wrong: string[] = []
+  for (let code = 1; code <= 0x10ffff; code++) {
+    if (code >= 0xd800 && code <= 0xdfff) continue
+    const character = String.fromCodePoint(code)
+    const spellings = new Set([character, character.toUpperCase(), character.toLowerCase(), character.normalize('NFD')])
+    const folded = foldedName(character)
+    // Nothing to show for the million that have no other spelling.
+    if (spellings.size === 1 && folded === character) continue
+    const isLong = Buffer.byteLength(folded) > 3 * Buffer.byteLength(character)
+    if (isLong || [...spellings, folded].some(spelling => foldedName(spelling) !== folded)) wrong.push(code.toString(16))
+  }
+  expect(wrong).toEqual([])
 })

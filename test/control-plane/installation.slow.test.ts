@@ -3,10 +3,13 @@
 import { cp, readdir, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { deriveKey } from '../../config/secrets.ts'
+import { foldedName } from '../../control-plane/entity.ts'
 import { type ControlPlane, ControlPlaneStartError, isInstalled, openControlPlane } from '../../control-plane/index.ts'
 import { migrations } from '../../control-plane/installation.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
+import type { Queries } from '../../database/database.ts'
 import { migrate } from '../../database/migrate.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { type Answer, call } from '../up/operator.ts'
@@ -56,6 +59,9 @@ describeOnDatabases('start', database => {
 
   test('a database of the first release is migrated with everything in it', async () => {
     await database().execute(await readFile(firstRelease, 'utf8'))
+    const channelSql = `
+      INSERT INTO control_plane.channels (id, owner, name) SELECT gen_random_uuid(), owner, $1 FROM control_plane.channels LIMIT 1`
+    for (const name of ['Οδός Ερμού', 'HAUPTSTRASSE', 'Cafe\u0301']) await database().query(channelSql, [name])
     const platform = await openPlatform(database())
     const { url, plane } = platform
     const signedIn = await call(url, 'POST', '/tokens', { body: { email: firstOwner, password: 'correct horse battery' } })
@@ -69,11 +75,88 @@ describeOnDatabases('start', database => {
       plane.access.authorize({ credential: { scheme: 'Thing', secret }, channel: channel!.id, action: 'publish' })
     expect([await access(sensor!.key), await access(things[0]!.key)]).toMatchObject([{ allowed: true }, { allowed: false }])
     expect((await get(`/things/${sensor!.id}`)).headers.get('etag')).toBe('"1"')
+    for (const [asked, name] of [
+      ['ΟΔΌΣ', 'Οδός Ερμού'],
+      ['straße', 'HAUPTSTRASSE'],
+      ['CAF\u00c9', 'Cafe\u0301'],
+    ])
+      expect((await get(`/channels?name=${asked}`)).json).toMatchObject({ total: 1, channels: [{ name }] })
     // By an instance of the first release that is still running.
-    await database().query(`
-      INSERT INTO control_plane.channels (id, owner, name) SELECT gen_random_uuid(), owner, 'Late Comer' FROM control_plane.channels LIMIT 1`)
+    await database().query(channelSql, ['Late Comer'])
     expect((await get('/channels?name=late')).json).toMatchObject({ channels: [{ name: 'Late Comer' }] })
     await platform.close()
+  })
+
+  describe('names of an earlier version', () => {
+    /** More than two chunks. Two thirds are the same in lower case and folded. */
+    const names = Array.from({ length: 2_100 }, (_, nth) => `${['Sensor', 'ΟΔΟΣ Straße', 'Ünder \u00c5'][nth % 3]} ${nth}`)
+    const idOf = (nth: number): string => `00000000-0000-4000-8000-${String(nth).padStart(12, '0')}`
+    const owner = idOf(0)
+    const columns = {
+      things: ['id, key_ciphertext, key_lookup', `id, ''::bytea, id::text::bytea`],
+      channels: ['id', 'id'],
+      groups: ['id', 'id'],
+      bootstrap_configs: [
+        'thing, external_id, key_lookup, key_id, channels, state',
+        `id, id::text, id::text::bytea, ''::bytea, '{}'::uuid[], 0`,
+      ],
+    }
+    /** What an instance of the earlier version does. */
+    const rename = (queries: Queries, name: string) =>
+      queries.query('UPDATE control_plane.things SET name = $2, name_folded = $3 WHERE id = $1', [idOf(1), name, name.toLowerCase()])
+    const folded = async () =>
+      (await database().query('SELECT name_folded FROM control_plane.things WHERE id = $1', [idOf(1)]))[0]!['name_folded']
+
+    beforeEach(async () => {
+      const folder = `${temporaryFolder()}/migrations`
+      const isEarlier = (path: string): boolean => path === migrations.folder || basename(path) < '0034'
+      await cp(migrations.folder, folder, { recursive: true, filter: isEarlier })
+      await migrate(database(), { ...migrations, folder })
+      await database().query(`INSERT INTO control_plane.users (id, email, password_hash) VALUES ($1, '', '')`, [owner])
+      const check = deriveKey(masterKey, 'control-plane-check')
+      await database().query('INSERT INTO control_plane.installation (key_check) VALUES ($1)', [check])
+      const rows = JSON.stringify(names.map((name, nth) => ({ id: idOf(nth), name, folded: name.toLowerCase() })))
+      for (const [table, [into, values]] of Object.entries(columns))
+        await database().query(
+          `INSERT INTO control_plane.${table} (owner, name, name_folded, ${into}) SELECT $1::uuid, name, folded, ${values}
+           FROM json_to_recordset($2::json) AS row (id uuid, name text, folded text)`,
+          [owner, rows],
+        )
+    })
+
+    test('are folded in every table by the first start, also if three instances start at once, and no version changes', async () => {
+      await Promise.all([open(), open(), open()])
+      for (const table of Object.keys(columns)) {
+        const stored = await database().query(`SELECT name, name_folded, version FROM control_plane.${table} ORDER BY ordinal`)
+        expect(stored).toEqual(names.map(name => ({ name, name_folded: foldedName(name), version: 1 })))
+      }
+    })
+
+    test('that are stored within a day after the migration are folded by the next start, and by one after it', async () => {
+      await open()
+      await rename(database(), 'Straße')
+      await open()
+      expect(await folded()).toBe('strasse')
+      await database().execute(`UPDATE control_plane.installation SET names_to_fold_until = now() - interval '1 second'`)
+      await rename(database(), 'ΟΔΟΣ')
+      await open()
+      expect(await folded()).toBe('οδοσ')
+      await rename(database(), 'Straße')
+      await open()
+      expect(await folded()).toBe('straße')
+    })
+
+    test('do not replace those that are stored while a start folds them', async () => {
+      const { starting } = await database().transaction(async transaction => {
+        await rename(transaction, 'ΟΔΟΣ')
+        const started = { starting: open() }
+        const sql = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+        if (database().kind === 'server') await expect.poll(() => database().query(sql)).toHaveLength(1)
+        return started
+      })
+      await starting
+      expect(await folded()).toMatch(/^οδο[ςσ]$/)
+    })
   })
 
   test('a start of this version keeps the issuer of the certificates of a mapping', async () => {

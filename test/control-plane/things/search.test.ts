@@ -1,6 +1,6 @@
-// POST /things/search: by name and metadata, in the requested order, whatever the body's content type.
+// POST /things/search: by name and metadata, in the requested order, whatever the body's content type. And the filters that all lists share.
 
-import { expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
 import { describePlatform, type User } from '../platform.ts'
 
@@ -73,5 +73,77 @@ describePlatform('search of things', platform => {
     if (status === 422) expect(answers[0]!.json).toMatchObject({ code: 'query_too_large', errors: [{ pointer: '/body/metadata' }] })
     // Stored metadata may be larger.
     expect((await create(user, [{ metadata }])).status).toBe(201)
+  })
+
+  describe('a name filter of every list', () => {
+    const names = [
+      'ΟΔΟΣΑ 7',
+      'οδος',
+      'Straße',
+      'Hauptstrasse',
+      'STRAẞE',
+      'Caf\u00e9',
+      'Cafe\u0301',
+      'IZMIR',
+      'ızmır',
+      'İzmir',
+      'ﬁlter',
+      '100% a_b',
+    ]
+    const lists = ['/things', '/channels', '/groups', '/things/configs']
+    let user: User
+    const ask = (method: string, path: string, body?: object): Promise<Answer> =>
+      call(platform().url, method, path, { authorization: user.token, ...(body === undefined ? {} : { body }) })
+    beforeAll(async () => {
+      user = await platform().user()
+      const entities = names.map(name => ({ name }))
+      for (const path of ['/things/bulk', '/channels/bulk']) await ask('POST', path, entities)
+      for (const entity of entities) await ask('POST', '/groups', entity)
+      const { things } = (await search(user, { limit: 100 })).json as { things: { id: string; name: string }[] }
+      for (const { id, name } of things)
+        await ask('POST', '/things/configs', { thing_id: id, name, external_id: `named ${id}`, external_key: 'external key' })
+    })
+    const found = ({ json }: Answer) =>
+      (Object.values(json!).find(value => Array.isArray(value)) as { name: string }[]).map(({ name }) => name)
+
+    test.each([
+      ['ΟΔΟΣ', ['ΟΔΟΣΑ 7', 'οδος']],
+      ['οδος', ['ΟΔΟΣΑ 7', 'οδος']],
+      ['οδοσα', ['ΟΔΟΣΑ 7']],
+      ['strasse', ['Straße', 'Hauptstrasse', 'STRAẞE']],
+      ['STRASSE', ['Straße', 'Hauptstrasse', 'STRAẞE']],
+      ['straße', ['Straße', 'Hauptstrasse', 'STRAẞE']],
+      ['STRAẞE', ['Straße', 'Hauptstrasse', 'STRAẞE']],
+      ['CAF\u00c9', ['Caf\u00e9', 'Cafe\u0301']],
+      ['cafe\u0301', ['Caf\u00e9', 'Cafe\u0301']],
+      ['cafe', []],
+      ['izmir', ['IZMIR', 'ızmır']],
+      ['İZMIR', ['İzmir']],
+      ['i\u0307zmir', ['İzmir']],
+      ['FILTER', ['ﬁlter']],
+      ['%', ['100% a_b']],
+      ['_', ['100% a_b']],
+      ['\\', []],
+    ])('by %s finds what Unicode case folding says', async (name, expected) => {
+      const answers = await Promise.all(lists.map(path => ask('GET', `${path}?limit=100&name=${encodeURIComponent(name)}`)))
+      answers.push(await search(user, { name, limit: 100 }))
+      expect(answers.map(found)).toEqual(answers.map(() => expected))
+    })
+
+    test('is the same on each page', async () => {
+      for (const path of lists) {
+        const pages = await Promise.all([0, 1, 2, 3].map(offset => ask('GET', `${path}?limit=1&offset=${offset}&name=STRASSE`)))
+        expect(pages.map(found)).toEqual([['Straße'], ['Hauptstrasse'], ['STRAẞE'], []])
+        expect(pages.map(({ json }) => json!['total'])).toEqual([3, 3, 3, 3])
+      }
+    })
+
+    test('finds a name of 1,024 bytes that is three times as long when it is folded', async () => {
+      const name = '\u{1d160}'.repeat(256)
+      for (const path of ['/things', '/channels']) {
+        expect((await ask('POST', path, { name })).status).toBe(201)
+        expect(found(await ask('GET', `${path}?name=${encodeURIComponent(name)}`))).toEqual([name])
+      }
+    })
   })
 })
