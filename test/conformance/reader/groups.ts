@@ -86,7 +86,7 @@ function sumsBatch(): RecordBatch {
   const batch = new RecordBatch()
   const numbers = Object.entries(numbersOf).flatMap(([name, values]) => values.map((value, nth) => ({ name, value, nth })))
   for (const [offset, { name, value, nth }] of numbers.entries()) {
-    batch.beginMessage({ at: logPartition(0, 9), offset, channel: sumsChannel, subtopic: '', publisher: publishers[0]!, protocol: 'http' })
+    batch.beginMessage({ at: logPartition(0, 9), offset, channel: sumsChannel, subtopic: '', publisher: publishers[0], protocol: 'http' })
     batch.appendRecord(0, name, undefined, sumsStartUs + nth * 1_000_000, 1, value, undefined, Number.NaN, Number.NaN)
     batch.endMessage()
   }
