@@ -35,7 +35,7 @@ function environmentFor(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(kept), ...extra }
 }
 
-interface Spawned {
+export interface Spawned {
   readonly child: ChildProcess
   readonly printed: () => string
   /** Resolves with the exit code, or the signal's name, when everything printed has been read. */
@@ -43,7 +43,11 @@ interface Spawned {
 }
 
 export function spawnRole(words: readonly string[], environment: NodeJS.ProcessEnv): Spawned {
-  const child = spawn(process.execPath, words, { cwd: root, env: environmentFor({ ...describedAnswers(), ...environment }) })
+  return spawnProgram(process.execPath, words, environmentFor({ ...describedAnswers(), ...environment }))
+}
+
+export function spawnProgram(program: string, words: readonly string[], environment: NodeJS.ProcessEnv): Spawned {
+  const child = spawn(program, words, { cwd: root, env: environment })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8')
