@@ -7,7 +7,7 @@ import type { Logger } from '../config/logger.ts'
 export const compatibilityOption = Type.Enum(['none', '0.13'], {
   default: 'none',
   description:
-    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys are also accepted as Basic, as Bearer or without a scheme, external keys as Bearer or without a scheme, tokens without a scheme; clients may choose ids and keys; private keys that a device never acknowledges are kept; paths may start with `/http`, and `/configs`, `/state` and `/bootstrap` may omit `/things`; records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals, and the older names of the layout file and its variables.",
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys are also accepted as Basic, as Bearer or without a scheme, external keys as Bearer or without a scheme, tokens without a scheme; clients may choose ids and keys; private keys that a device never acknowledges are kept; paths may start with `/http`; `/configs`, `/state` and `/bootstrap` may omit `/things`, and `DELETE /certs/<thing>` may omit `/certs`; records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals, and the older names of the layout file and its variables.",
 })
 export type Compatibility = 'none' | '0.13'
 
@@ -16,19 +16,25 @@ export function warnOfCompatibility(compatibility: Compatibility, logger: Pick<L
   if (compatibility === 'none') return
   logger.warn(
     { compatibility },
-    'compatibility is 0.13: thing keys are also accepted as Basic, as Bearer and without a scheme, external keys as Bearer and without a scheme; clients may choose ids and keys; private keys that a device does not acknowledge are kept; paths may start with /http, and /configs, /state and /bootstrap may omit /things; the layout file and its variables may have their older names; set SVC_COMPATIBILITY to none once no older client is left',
+    'compatibility is 0.13: thing keys are also accepted as Basic, as Bearer and without a scheme, external keys as Bearer and without a scheme; clients may choose ids and keys; private keys that a device does not acknowledge are kept; paths may start with /http; /configs, /state and /bootstrap may omit /things, and DELETE /certs/<thing> may omit /certs; the layout file and its variables may have their older names; set SVC_COMPATIBILITY to none once no older client is left',
   )
 }
 
 const prefix = '/http/'
 
 const ofThings = /^\/(?:configs|state|bootstrap)(?=[/?]|$)/
+/** A UUID alone. */
+const ofCertificates = /^\/[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}(?=\?|$)/i
 
-/** `/http/channels/…` is `/channels/…`, and `/configs/…` is `/things/configs/…`. */
-export function plainUrl(url: string): string {
+/** `/http/channels/…` is `/channels/…`, `/configs/…` is `/things/configs/…`, and DELETE `/<thing id>` is DELETE `/certs/<thing id>`. */
+export function plainUrl(method: string, url: string): string {
+  if (method === 'DELETE' && ofCertificates.test(url)) return `/certs${url}`
   const plain = url.startsWith(prefix) ? url.slice(prefix.length - 1) : url
   return ofThings.test(plain) ? `/things${plain}` : plain
 }
+
+/** Whether a request omitted `/certs`, like `RemoveCert` of the SDK, which accepts only 204. */
+export const omitsCertificates = ({ originalUrl }: FastifyRequest): boolean => ofCertificates.test(originalUrl)
 
 /** A JWT or an API key. Any other credential without a scheme, or with the wrong one, is a thing key. */
 const token = /^(?:[\w-]+\.[\w-]+\.[\w-]+|sluice_.*)$/

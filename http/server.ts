@@ -85,7 +85,7 @@ export function createServer({
     // Slow clients are checked for every second; the headers must arrive within half of the request's time limit.
     ...protocol(tls, { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000 }),
     routerOptions: { maxParamLength: 1024 },
-    rewriteUrl: ({ url = '' }: IncomingMessage) => (compatibility === 'none' ? url : plainUrl(url)),
+    rewriteUrl: ({ method = '', url = '' }: IncomingMessage) => (compatibility === 'none' ? url : plainUrl(method, url)),
     clientErrorHandler: refuseConnection,
     frameworkErrors: (error, request, reply) => void answerError(error, request, reply),
     ajv: {

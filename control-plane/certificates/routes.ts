@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { HttpError } from '../../http/errors.ts'
-import { hasBareAuthorization } from '../../http/older-clients.ts'
+import { hasBareAuthorization, omitsCertificates } from '../../http/older-clients.ts'
 import type { HttpServer } from '../../http/server.ts'
 import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
@@ -111,9 +111,10 @@ export function certificateRoutes(app: HttpServer, { certificates, things, optio
     reply.send(await revoke(request, toThingId(request.body.thing_id), request.body.serial)),
   )
 
-  app.delete('/certs/:thing', { schema: revokeAllSchema, onRequest }, async (request, reply) =>
-    reply.send(await revoke(request, toThingId(request.params.thing))),
-  )
+  app.delete('/certs/:thing', { schema: revokeAllSchema, onRequest }, async (request, reply) => {
+    const revoked = await revoke(request, toThingId(request.params.thing))
+    return omitsCertificates(request) ? reply.code(204).send() : reply.send(revoked)
+  })
 }
 
 /** Older clients, which send their token without a scheme, accept only 200. */

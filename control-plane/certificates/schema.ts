@@ -165,9 +165,9 @@ export const revokeAllSchema = {
   ...needsToken,
   operationId: 'revokeAllCertificates',
   summary: 'Revoke all certificates of a thing of yours',
-  description: 'As DELETE /certs/revoke.',
+  description: 'As DELETE /certs/revoke. Older clients, which send `DELETE /<thing id>` without `/certs`, get 204.',
   params: Type.Object({ thing }),
-  response: revoked,
+  response: { ...revoked, 204: emptyAnswer('The same, for older clients.') },
 }
 
 export const crlTypes = { der: 'application/pkix-crl', pem: 'application/x-pem-file' } as const

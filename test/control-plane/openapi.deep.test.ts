@@ -62,7 +62,7 @@ describePlatformOnServer('openapi', platform => {
       'GET /certs/crl': '200 304 400 409 431 503',
       'GET /serials/{thing}': '200 400 401 403 404 429 431 503',
       'DELETE /certs/revoke': '200 400 401 403 404 409 413 415 429 431 503',
-      'DELETE /certs/{thing}': '200 400 401 403 404 409 429 431 503',
+      'DELETE /certs/{thing}': '200 204 400 401 403 404 409 429 431 503',
       'POST /policies': '201 400 401 403 404 409 413 415 429 431 503',
       'PUT /policies': '204 400 401 403 404 409 413 415 429 431 503',
       'GET /policies/explain': '200 400 401 403 429 431 503',

@@ -41,8 +41,21 @@ test.each([
   ['/bootstrap/d', '/things/bootstrap/d'],
   ['/bootstraps/d', '/bootstraps/d'],
   ['/things/configs/t', '/things/configs/t'],
+  [`/${key}`, `/${key}`],
 ])('the path %s', (url, plain) => {
-  expect(plainUrl(url)).toBe(plain)
+  expect(plainUrl('GET', url)).toBe(plain)
+})
+
+test.each([
+  [`/${key}`, `/certs/${key}`],
+  [`/${key.toUpperCase()}?a=b`, `/certs/${key.toUpperCase()}?a=b`],
+  [`/${key}/`, `/${key}/`],
+  [`/${key}0`, `/${key}0`],
+  [`/certs/${key}`, `/certs/${key}`],
+  [`/things/${key}`, `/things/${key}`],
+  ['/configs/t', '/things/configs/t'],
+])('DELETE %s', (url, plain) => {
+  expect(plainUrl('DELETE', url)).toBe(plain)
 })
 
 describe.each(['none', '0.13'] as const)('compatibility %s', compatibility => {

@@ -118,6 +118,18 @@ async function runCommands(url: string): Promise<Record<string, number>> {
   await run('provision a device', 'POST', '/mapping', { external_id: 'gateway-2', external_key: '12345678', name: 'gateway' })
   await run('an agent', 'GET', '/things/bootstrap/gateway-2', undefined, { by: 'Thing 12345678' })
 
+  const bare = { by: authorization.replace('Bearer ', '') }
+  const wanted = { thing_id: thing, key_bits: 2048, key_type: 'rsa', encryption: '', valid: '8760' }
+  await run('certs issue', 'POST', '/certs', wanted, bare)
+  // `RemoveCert` of the SDK, whose `-e` is the address without `/certs`. Some clients write ids in capitals.
+  const serials = async (): Promise<unknown[]> =>
+    ((await call(url, 'GET', `/serials/${thing}`, { authorization })).json!['certs'] as Record<string, unknown>[]).map(
+      ({ revocation_time: time }) => typeof time,
+    )
+  const removed = await run('certs remove', 'DELETE', `/${thing.toUpperCase()}`, undefined, bare)
+  if (removed.status === 204) expect([removed.text, await serials()]).toEqual(['', ['string']])
+  await run('certs remove, of no thing of theirs', 'DELETE', `/${randomUUID()}`, undefined, bare)
+
   const given = { id: randomUUID(), key: `burnt-in-${randomUUID()}` }
   await run('a device with a burnt-in key is made', 'POST', '/things', given)
   await run('and found by its id', 'GET', `/things/${given.id}`)
@@ -194,6 +206,9 @@ test.each([
       'bootstrap bootstrap': 200,
       'an agent without a scheme': 200,
       'bootstrap remove': 204,
+      'certs issue': 200,
+      'certs remove': 204,
+      'certs remove, of no thing of theirs': 403,
     },
   ],
   [
@@ -215,6 +230,9 @@ test.each([
       'bootstrap bootstrap': 404,
       'an agent without a scheme': 401,
       'bootstrap remove': 404,
+      'certs issue': 401,
+      'certs remove': 404,
+      'certs remove, of no thing of theirs': 404,
     },
   ],
 ])('with compatibility %s', async (compatibility, differing) => {

@@ -2,6 +2,7 @@
 
 import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { csrBytesMax } from '../../../control-plane/certificates/csr.ts'
 import type { Layout } from '../../../control-plane/provisioning/layout.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { startVaultStandIn } from '../certificates/authorities/vault-stand-in.ts'
@@ -18,6 +19,14 @@ const provisioning = { layout, externalKeyBytesMin: 8 }
 /** Made once, of a key that the device keeps. */
 let made: ReturnType<typeof makeCsr> | undefined
 const request = () => (made ??= makeCsr('/CN=anything'))
+
+const derOf = (pem: string): Buffer<ArrayBuffer> => Buffer.from(pem.replace(/-----.+-----/g, ''), 'base64')
+const pemOf = (der: Buffer): string => `-----BEGIN CERTIFICATE REQUEST-----\n${der.toString('base64')}\n-----END CERTIFICATE REQUEST-----\n`
+/** With another signature. */
+function brokenOf(der: Buffer): Buffer {
+  der[der.length - 1]! ^= 1
+  return der
+}
 
 interface Device {
   readonly id: string
@@ -128,17 +137,38 @@ describeOnDatabases('certificates of devices', database => {
     expect((await serials(device)).map(({ isRevoked }) => isRevoked)).toEqual([false, false])
   })
 
-  test.each<[string, object, string]>([
+  test.each<[string, object | (() => Promise<object>), string]>([
     ['no CSR', { csr: undefined }, '/body/csr'],
     ['an empty one', { csr: '' }, '/body/csr'],
     ['a text that is not one', { csr: 'a request' }, '/body/csr'],
+    ['one that its key did not sign', async () => ({ csr: pemOf(brokenOf(derOf((await request()).csr))) }), '/body/csr'],
+    ['one as DER in Base64', async () => ({ csr: derOf((await request()).csr).toString('base64') }), '/body/csr'],
+    ['one of more than 16384 characters', async () => ({ csr: (await request()).csr.padEnd(csrBytesMax + 1) }), '/body/csr'],
     ['a lifetime that is too long', { ttl: '99999h' }, '/body/ttl'],
   ])('%s is malformed, says where, and changes nothing', async (_name, more, pointer) => {
     const device = await mapped()
     const before = await fetch(device)
-    const answer = await certify(device, more)
+    const answer = await certify(device, typeof more === 'function' ? await more() : more)
     expect([answer.status, answer.json?.['errors']]).toEqual([400, [{ pointer, detail: expect.any(String) }]])
     expect((await fetch(device)).json).toEqual(before.json)
+  })
+
+  test.each<[string, string, () => Promise<string | Buffer<ArrayBuffer>>, number]>([
+    ['a CSR as DER', 'application/pkcs10', async () => derOf((await request()).csr), 415],
+    ['a body of more than 32768 bytes', 'application/json', async () => JSON.stringify({ csr: 'x'.repeat(32_769) }), 413],
+  ])('%s is refused as a whole', async (_name, type, body, status) => {
+    const { id, key, thing } = await mapped()
+    const path = `/things/bootstrap/${id}/csr`
+    expect((await call(platform.url, 'POST', path, { authorization: `Thing ${key}`, type, body: await body() })).status).toBe(status)
+    expect(await serials({ id, key, thing })).toHaveLength(1)
+  })
+
+  test('a thing whose configuration was deleted is like an unknown one', async () => {
+    const device = await mapped()
+    await ask('DELETE', `/things/configs/${device.thing}`)
+    const [deleted, unknown] = [await certify(device), await certify({ ...device, id: 'unknown' })]
+    expect([deleted.status, { ...deleted.json, request_id: '' }]).toEqual([401, { ...unknown.json, request_id: '' }])
+    expect(await serials(device)).toHaveLength(1)
   })
 
   test('a wrong key, an unknown id and no key are a 401 before the body is read; disabled is 403', async () => {

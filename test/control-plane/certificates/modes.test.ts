@@ -5,7 +5,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { watchExpiries } from '../../../control-plane/certificates/metrics.ts'
 import { openControlPlane } from '../../../control-plane/index.ts'
 import { type Answer, call } from '../../up/operator.ts'
-import { describeOnDatabases, masterKey, openPlatform, ownPolicies, type Platform, recordingLogger, type User } from '../platform.ts'
+import {
+  absentId,
+  describeOnDatabases,
+  masterKey,
+  openPlatform,
+  ownPolicies,
+  type Platform,
+  recordingLogger,
+  type User,
+} from '../platform.ts'
 import { ownCertificates } from './certificates-options.ts'
 
 describeOnDatabases('certificates by options', database => {
@@ -60,6 +69,24 @@ describeOnDatabases('certificates by options', database => {
       const renewed = `/certs/${String(bare.json!['cert_serial'])}/renew`
       expect((await ask('POST', renewed, { valid: '1' }, user.token.replace('Bearer ', ''))).status).toBe(200)
       expect((await ask('DELETE', `/certs/${thing}`, undefined, user.token.replace('Bearer ', ''))).json).toHaveProperty('RevocationTime')
+    })
+
+    test('DELETE /<thing id>, which the SDK sends, revokes all certificates of the thing and gets 204; a foreign thing and an absent one are the same 403', async () => {
+      const revoked = async (): Promise<boolean[]> =>
+        ((await ask('GET', `/serials/${thing}`)).json!['certs'] as object[]).map(one => 'revocation_time' in one)
+      await database().execute('DELETE FROM control_plane.certificates')
+      for (let nth = 0; nth < 2; nth++) await ask('POST', '/certs', { thing_id: thing, key_type: 'ec' })
+      const stranger = (await platform.user()).token
+      const refused = [await ask('DELETE', `/${thing}`, undefined, stranger), await ask('DELETE', `/${absentId}`, undefined, stranger)]
+      expect(refused.map(({ status, json }) => ({ ...json, status, request_id: '' }))).toEqual(
+        refused.map(() => ({ ...refused[0]!.json, status: 403, request_id: '' })),
+      )
+      expect((await call(platform.url, 'DELETE', `/${thing}`)).status).toBe(401)
+      expect([(await ask('GET', `/${thing}`)).status, await revoked()]).toEqual([404, [false, false]])
+      const { status, text } = await ask('DELETE', `/${thing.toUpperCase()}`, undefined, user.token.replace('Bearer ', ''))
+      expect([status, text, await revoked()]).toEqual([204, '', [true, true]])
+      // Again.
+      expect((await ask('DELETE', `/${thing}`)).status).toBe(204)
     })
 
     test('the metrics show when the first valid one expires, and how many within 7 and 30 days, and name none', async () => {
