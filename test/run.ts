@@ -13,7 +13,7 @@ const usage = `Usage: npm test [-- [options] [path …]]
 The gate: types, lint, format, the quick tests, then the slow ones, which show each promise once on real servers and processes.
 
   npm test                        the gate: a quarter of an hour on two cores
-  npm test -- --all               also what repeats it in other combinations, under load and for longer: 40 minutes
+  npm test -- --all               also what repeats it in other combinations, under load and for longer: half an hour
   npm test -- --quick             types, lint, format and the quick tests: 3 minutes
   npm test -- sinks/postgres      all tests whose path holds this; no types, lint and format
   npm test -- --quick config      both
