@@ -28,7 +28,6 @@ let recorded: Database
 let offset = 0
 
 beforeAll(async () => {
-  vi.spyOn(Date, 'now').mockReturnValue(startUs / 1000 + 2 * 86_400_000)
   site = await openEmbeddedSite()
   recorded = {
     ...site.database,
@@ -38,10 +37,7 @@ beforeAll(async () => {
     },
   }
 })
-afterAll(async () => {
-  vi.restoreAllMocks()
-  await site.close()
-})
+afterAll(() => site.close())
 
 /** By number of the world's; `nobody` has credentials that are none. */
 type Asker = { readonly thing: number } | { readonly user: number } | 'nobody'
@@ -84,6 +80,8 @@ const askedOnes: fc.Arbitrary<Asked> = fc
   .map(asked => (isAggregation(asked.kind) ? { ...asked, format: 'messages' } : asked))
 
 test('no answer reveals anything that the reader may not see', async () => {
+  // Here, since a mock of `beforeAll` is gone when the test begins. Two answers to one request would name two seconds otherwise.
+  vi.spyOn(Date, 'now').mockReturnValue(startUs / 1000 + 2 * 86_400_000)
   await fc.assert(
     fc.asyncProperty(plans, fc.array(askedOnes, { minLength: 1, maxLength: 12 }), async (plan, requests) => {
       const world = build(plan, offset)
