@@ -1,4 +1,4 @@
-// The table of what a store's errors mean. Each store has one, and its README shows it.
+// The table of what a store's errors mean. Each store has one, in its errors.ts.
 
 import type { ErrorClass } from './sink.ts'
 import { SinkError } from './sink-error.ts'
@@ -35,13 +35,4 @@ export function classOf(error: unknown, meaningOf: (error: Error) => Meaning): E
   if (error.name === 'AbortError') return 'transient'
   // A data error rejects a message only while its row is written. Anywhere else no message caused it.
   return meaningOf(error) === 'transient' ? 'transient' : 'systemic'
-}
-
-/** The table in Markdown, for the store's README. */
-export function shownErrors(rows: readonly ErrorRow[]): string {
-  const lines = rows.map(({ key, name, meaning, advice }) => {
-    const means = advice === undefined ? meaning : `${meaning}: ${advice}`
-    return `| \`${key}\` | ${name} | ${means} |`
-  })
-  return ['| Error | What it is | Means |', '| --- | --- | --- |', ...lines].join('\n')
 }

@@ -250,7 +250,7 @@ export function logToFree<Log extends RegisteredLog>(logs: readonly Log[], numbe
 export function rowsLeft({ number, name, id }: RegisteredLog): SinkError {
   return new SinkError(
     'systemic',
-    `the store still has rows of the log "${name}" (id ${id}), which is number ${number}: delete them first, or wait until the retention does`,
+    `the store still has rows of the log "${name}" (id ${id}), which is number ${number}: delete them first, or wait until the retention deletes them`,
   )
 }
 
@@ -281,7 +281,7 @@ function freed({ logName, writer }: LogIdentity, number: number): SinkError {
 function noNumberLeft({ logName }: LogIdentity): SinkError {
   return new SinkError(
     'systemic',
-    `the store has ${limits.log} logs already, the most it can have, and no number for "${logName}": list them with ./sluice logs <store>, and free the number of one whose rows are gone, or write this log to another store`,
+    `the store already has ${limits.log} logs, the maximum, and no number is left for "${logName}": list them with ./sluice logs <store>, and free the number of one whose rows are gone, or write this log to another store`,
   )
 }
 

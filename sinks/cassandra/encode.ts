@@ -360,7 +360,7 @@ function refuse(table: TableRows, rejected: Map<number, Rejection>, record: numb
 
 const unwritable: Refusal = {
   rule: 'store-refused',
-  reason: 'a text holds half a surrogate pair, which Cassandra cannot store',
+  reason: 'a text contains half a surrogate pair, which Cassandra cannot store',
   hint: 'send text that is valid Unicode',
 }
 
@@ -381,7 +381,7 @@ function tooLarge(bytes: number, most: number): Refusal {
 function longIdentifiers(bytes: number): Refusal {
   return {
     rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's keys hold at most ${identifiersBytesMax}`,
+    reason: `channel, publisher and format have ${bytes} bytes together, and the store's keys allow at most ${identifiersBytesMax}`,
     hint: 'use shorter ids and subtopics',
   }
 }

@@ -1,4 +1,4 @@
-// What the driver's errors mean for a batch. README.md shows this table.
+// What the driver's errors mean for a batch.
 //
 // Errors are recognized by their name and by the code of the native protocol (version 4, §9), so that the driver need not be loaded.
 

@@ -118,7 +118,7 @@ async function acquire(connection: Connection, table: string, holder: string, si
   }
   throw new SinkError(
     'transient',
-    `another process has been changing the schema of the keyspace "${connection.keyspace}" for ${waitMsMax / 1000} s`,
+    `another process has been changing the schema of the keyspace "${connection.keyspace}" for ${waitMsMax / 1000} s: this one retries when it has finished`,
   )
 }
 

@@ -231,7 +231,7 @@ export async function checkTables(connection: Connection): Promise<void> {
     if (wrong !== undefined)
       throw new SinkError(
         'systemic',
-        `${described} is not sluice's: ${wrong}. Use a keyspace of its own in ${named('store.url', 'SVC_WIDECOLUMN_URL')}`,
+        `${described} was not created by sluice: ${wrong}. Use a separate keyspace in ${named('store.url', 'SVC_WIDECOLUMN_URL')}`,
       )
   }
 }

@@ -66,8 +66,8 @@ function sentenceOf(answer: string, { status, code, said }: Pick<ResponseError, 
     return `InfluxDB has no bucket "${named}" that the token may read (${answer}): correct bucket in ${url}; a missing bucket is created when a writer starts, if its token may`
   }
   if (rowOf(status)?.meaning === 'data' && code === '') {
-    const advice = saysHttps(said) ? `use https in ${url}` : 'check the proxy, or whatever is in front of it'
-    return `the answer is not InfluxDB's, but that of something in front of it (${answer}): ${advice}`
+    const advice = saysHttps(said) ? `use https in ${url}` : 'check the proxy or load balancer'
+    return `the answer comes from a server in front of InfluxDB (${answer}): ${advice}`
   }
   const advice = rowOf(status)?.advice
   return `InfluxDB answered ${answer}${advice === undefined ? '' : `; ${advice}`}`

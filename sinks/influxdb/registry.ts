@@ -110,7 +110,7 @@ export function formatAdder(connection: Connection, options: SinkOptions): AddFo
 
 const notText: FormatRefusal = {
   rule: 'store-refused',
-  reason: 'the format holds a NUL or half a surrogate pair, which InfluxDB cannot store',
+  reason: 'the format contains a NUL or half a surrogate pair, which InfluxDB cannot store',
   hint: 'use letters, digits, "-" and "_" in the last part of the subtopic',
 }
 

@@ -76,7 +76,7 @@ export async function prepareSchema(connection: Connection, options: SinkOptions
   if (keptSeconds(registry) !== 0) {
     throw new SinkError(
       'systemic',
-      `the bucket "${registry.name}" deletes what is older than ${days(keptSeconds(registry))}, but it holds the registry of the store, which must stay: set its retention to infinite`,
+      `the bucket "${registry.name}" deletes what is older than ${days(keptSeconds(registry))}, but it contains the registry of the store, which must not expire: set its retention to infinite`,
     )
   }
   const bucket =
@@ -134,7 +134,7 @@ async function settleRetention(
   } catch (error) {
     if (!(error instanceof ResponseError) || ![401, 403, 404].includes(error.status)) throw error
     onNotice?.(
-      `${keeps} is ${retentionDays}, which the token may not set (${error.said}): set it by hand, or give the token the permissions that docs/stores/influxdb.md lists`,
+      `${keeps} is ${retentionDays}, which the token may not set (${error.said}): set it manually, or give the token the permissions that docs/stores/influxdb.md lists`,
     )
     return kept
   }

@@ -9,7 +9,7 @@ const url = named('store.url', 'SVC_DOCUMENT_URL')
 /** Where the user and password are set. */
 export const login = `user, password and authSource in ${url}, or ${named('store.user')} and ${named('store.password')}`
 
-/** By code. A code that is not listed is systemic. README.md shows this table. */
+/** By code. A code that is not listed is systemic. */
 export const errorRows: readonly ErrorRow[] = [
   { key: 1, name: 'InternalError: a fault of the server, which may pass', meaning: 'transient' },
   { key: 6, name: 'HostUnreachable', meaning: 'transient' },
@@ -98,7 +98,7 @@ export const errorRows: readonly ErrorRow[] = [
     key: 166,
     name: 'CommandNotSupportedOnView',
     meaning: 'systemic',
-    advice: 'one of the collections is a view: the store needs a database of its own',
+    advice: 'one of the collections is a view: use a separate database for the store',
   },
 ]
 
@@ -278,7 +278,7 @@ export function halfPair(what: string): Refusal {
 export function longIdentifiers(bytes: number): Refusal {
   return {
     rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes hold at most ${identifiersBytesMax}`,
+    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes allow at most ${identifiersBytesMax}`,
     hint: 'use shorter ids and subtopics',
   }
 }

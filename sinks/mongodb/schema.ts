@@ -61,7 +61,7 @@ async function checkKind({ database }: Connection): Promise<void> {
   if (kind === undefined) return
   throw new SinkError(
     'systemic',
-    `"${senmlFormat}" in the database "${database.databaseName}" is a ${kind}, in which rows cannot be stored: use a database of its own for the store`,
+    `"${senmlFormat}" in the database "${database.databaseName}" is a ${kind}, in which rows cannot be stored: use a separate database for the store`,
   )
 }
 

@@ -241,7 +241,7 @@ function refuseIdentifiers(format: string, messages: MessageColumns, message: nu
   rejected.set(message, {
     message,
     rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes hold at most ${identifiersBytesMax}`,
+    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes allow at most ${identifiersBytesMax}`,
     hint: 'use shorter ids and subtopics',
   })
   return true

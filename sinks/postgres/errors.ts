@@ -1,4 +1,4 @@
-// What PostgreSQL's errors mean for a batch, by SQLSTATE (PostgreSQL manual, "PostgreSQL Error Codes"). README.md shows this table.
+// What PostgreSQL's errors mean for a batch, by SQLSTATE (PostgreSQL manual, "PostgreSQL Error Codes").
 
 import { DatabaseError } from '../../database/database.ts'
 import { classOf, type ErrorRow, errorTable, type Meaning } from '../error-table.ts'

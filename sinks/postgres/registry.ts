@@ -69,7 +69,7 @@ function isText(format: string): boolean {
 
 const unwritable: FormatRefusal = {
   rule: 'store-refused',
-  reason: 'the format holds a NUL or half a surrogate pair, which PostgreSQL cannot store',
+  reason: 'the format contains a NUL or half a surrogate pair, which PostgreSQL cannot store',
   hint: 'use letters, digits, "-" and "_" in the last part of the subtopic',
 }
 

@@ -1,11 +1,11 @@
-// The table of errors of each store: each key is there once, and the error that it stands for means what its row says. That READMEs show it, tidy.test.ts holds.
+// The table of errors of each store: each key is there once, and the error that it stands for means what its row says.
 
 import { errors } from 'cassandra-driver'
 import { MongoServerError } from 'mongodb'
 import { describe, expect, test } from 'vitest'
 import { DatabaseError } from '../../database/database.ts'
 import * as cassandra from '../../sinks/cassandra/errors.ts'
-import { type ErrorRow, shownErrors } from '../../sinks/error-table.ts'
+import type { ErrorRow } from '../../sinks/error-table.ts'
 import * as influxdb from '../../sinks/influxdb/errors.ts'
 import * as mongodb from '../../sinks/mongodb/errors.ts'
 import * as postgres from '../../sinks/postgres/errors.ts'
@@ -51,13 +51,4 @@ describe.each(stores)('%s', (_name, { errorRows, classify }, errorOf) => {
   ])('%s', (_what, error, errorClass) => {
     expect(classify(error)).toBe(errorClass)
   })
-})
-
-test('a table in Markdown says what to do after what an error means', () => {
-  const row: ErrorRow = { key: 18, name: 'AuthenticationFailed', meaning: 'systemic', advice: 'correct the password' }
-  expect(
-    shownErrors([row, { key: '0x1001', name: 'overloaded', meaning: 'transient' }])
-      .split('\n')
-      .slice(2),
-  ).toEqual(['| `18` | AuthenticationFailed | systemic: correct the password |', '| `0x1001` | overloaded | transient |'])
 })

@@ -4,21 +4,8 @@ import type { TObject } from 'typebox'
 import { Type } from 'typebox'
 import { optionTable } from '../../config/options/options.ts'
 import { errors } from '../../http/errors.ts'
-import { errorRows as cassandraErrors } from '../../sinks/cassandra/errors.ts'
-import { type ErrorRow, shownErrors } from '../../sinks/error-table.ts'
-import { errorRows as influxErrors } from '../../sinks/influxdb/errors.ts'
-import { errorRows as mongoErrors } from '../../sinks/mongodb/errors.ts'
-import { errorRows as postgresErrors } from '../../sinks/postgres/errors.ts'
 import type { Finding, SourceFile } from './files.ts'
 import { metricTable } from './metrics.ts'
-
-/** By the folder of the store, the meaning of its errors. */
-export const storeErrors: Readonly<Record<string, readonly ErrorRow[]>> = {
-  cassandra: cassandraErrors,
-  influxdb: influxErrors,
-  mongodb: mongoErrors,
-  postgres: postgresErrors,
-}
 
 /** The roles by name, each with its options. */
 export type Roles = Readonly<Record<string, TObject>>
@@ -33,23 +20,23 @@ export interface TableSources {
 /**
  * Updates the tables in the text. Between `<!-- options:NAME -->` and `<!-- /options -->` is the table of a role (`up`), of one of its sections
  * (`writer document.store`), or of some sections of any role (`http`, `http,logging`); between `<!-- errors -->` and `<!-- /errors -->` that of all errors
- * of the HTTP API, and with `errors:mongodb` that of a store; between `<!-- metrics -->` and `<!-- /metrics -->` that of all metrics, and with `routes`
+ * of the HTTP API; between `<!-- metrics -->` and `<!-- /metrics -->` that of all metrics, and with `routes`
  * those of all routes.
  *
  * @throws Error for a name that is neither role nor section, and for a marker without its end
  */
 export function withTables(text: string, { roles, routes }: TableSources): string {
-  const begins = text.match(/<!-- (options:|(errors(:\w+)?|metrics|routes) -->)/g)?.length ?? 0
+  const begins = text.match(/<!-- (options:|(errors|metrics|routes) -->)/g)?.length ?? 0
   let made = 0
   const result = text.replace(
-    /(<!-- (?:(options):([\w ,.-]+)|(errors)(?::(\w+))?|(metrics)|(routes)) -->\n)[\s\S]*?(<!-- \/(?:\2|\4|\6|\7) -->)/g,
-    (_all, begin: string, _options, name: string | undefined, errors, store: string | undefined, metrics, _routes, end: string) => {
+    /(<!-- (?:(options):([\w ,.-]+)|(errors)|(metrics)|(routes)) -->\n)[\s\S]*?(<!-- \/(?:\2|\4|\5|\6) -->)/g,
+    (_all, begin: string, _options, name: string | undefined, errors, metrics, _routes, end: string) => {
       made++
       const table =
         name !== undefined
           ? optionTable(schemaOf(name, roles))
           : errors !== undefined
-            ? errorTable(store)
+            ? errorTable()
             : metrics !== undefined
               ? metricTable()
               : routes
@@ -78,12 +65,7 @@ function schemaOf(name: string, roles: Roles): TObject {
   return Type.Object(Object.fromEntries(chosen))
 }
 
-function errorTable(store: string | undefined): string {
-  if (store !== undefined) {
-    const rows = storeErrors[store]
-    if (rows === undefined) throw new Error(`there is no store ${store}: known are ${Object.keys(storeErrors).join(', ')}`)
-    return shownErrors(rows)
-  }
+function errorTable(): string {
   const rows = Object.entries(errors).map(([code, { status, title }]) => `| ${status} | \`${code}\` | ${title} |`)
   return ['| Status | Code | Meaning |', '| --- | --- | --- |', ...rows].join('\n')
 }

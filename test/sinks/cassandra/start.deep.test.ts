@@ -197,7 +197,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     [
       'a table that is not ours',
       (name: (table: string) => string) => `CREATE TABLE ${name('messages')} (id int PRIMARY KEY)`,
-      /"messages".*is not sluice's.*no column "channel"/,
+      /"messages".*was not created by sluice.*no column "channel"/,
     ],
     [
       'a column of another type',

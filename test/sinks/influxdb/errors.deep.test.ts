@@ -135,7 +135,7 @@ describeWithOwnInflux('on the real server', influx => {
     const { orgs } = await store.connection.ask<{ orgs: { id: string }[] }>('GET', '/api/v2/orgs', { org: influx.org })
     const body = { orgID: orgs[0]!.id, name: store.connection.registryBucket, retentionRules: [{ type: 'expire', everySeconds: 86_400 }] }
     await store.connection.ask('POST', '/api/v2/buckets', {}, body)
-    await expect(store.open()).rejects.toThrow(/deletes what is older than 1 days, but it holds the registry/)
+    await expect(store.open()).rejects.toThrow(/deletes what is older than 1 days, but it contains the registry/)
     await store.close()
   })
 

@@ -38,15 +38,15 @@ test.each([
 
 test.each([
   [400, 'Client sent an HTTP request to an HTTPS server.', 'systemic', /use https in store\.url \(SVC_TIMESERIES_URL\)$/],
-  [400, plainHttp, 'systemic', /something in front of it .*: use https in store\.url \(SVC_TIMESERIES_URL\)$/],
+  [400, plainHttp, 'systemic', /a server in front of InfluxDB .*: use https in store\.url \(SVC_TIMESERIES_URL\)$/],
   [
     400,
     '<html>bad request',
     'transient',
-    /^the answer is not InfluxDB's, but that of something in front of it \(400 to .*: check the proxy/,
+    /^the answer comes from a server in front of InfluxDB \(400 to .*: check the proxy/,
   ],
-  [422, 'no', 'transient', /something in front of it/],
-  [413, '<html>', 'transient', /something in front of it/],
+  [422, 'no', 'transient', /a server in front of InfluxDB/],
+  [413, '<html>', 'transient', /a server in front of InfluxDB/],
   [
     400,
     json('invalid', 'organization name "plant" not found'),

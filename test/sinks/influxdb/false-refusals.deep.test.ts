@@ -14,8 +14,8 @@ describeWithInflux('a refusal', influx => {
   const page = '<html>400 The plain HTTP request was sent to HTTPS port</html>'
   const isCulprit = (body: string): boolean => body.includes('culprit')
   test.each([
-    ["a proxy's page", () => true, new ResponseError('POST', 400, page), 'systemic', /something in front of it/],
-    ["a proxy's other page", () => true, new ResponseError('POST', 400, '<html>'), 'transient', /something in front of it/],
+    ["a proxy's page", () => true, new ResponseError('POST', 400, page), 'systemic', /a server in front of InfluxDB/],
+    ["a proxy's other page", () => true, new ResponseError('POST', 400, '<html>'), 'transient', /a server in front of InfluxDB/],
     ['no reason, to all', () => true, unreasoned(), 'systemic', /a valid point is refused as well/],
     ['413 to all', () => true, new ResponseError('POST', 413, '<html>'), 'transient', /a valid point is refused as well/],
     ['no reason, to some lines', isCulprit, unreasoned(), 'none', /^it was written$/],
