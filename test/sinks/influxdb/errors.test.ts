@@ -39,12 +39,7 @@ test.each([
 test.each([
   [400, 'Client sent an HTTP request to an HTTPS server.', 'systemic', /use https in store\.url \(SVC_TIMESERIES_URL\)$/],
   [400, plainHttp, 'systemic', /a server in front of InfluxDB .*: use https in store\.url \(SVC_TIMESERIES_URL\)$/],
-  [
-    400,
-    '<html>bad request',
-    'transient',
-    /^the answer comes from a server in front of InfluxDB \(400 to .*: check the proxy/,
-  ],
+  [400, '<html>bad request', 'transient', /^the answer comes from a server in front of InfluxDB \(400 to .*: check the proxy/],
   [422, 'no', 'transient', /a server in front of InfluxDB/],
   [413, '<html>', 'transient', /a server in front of InfluxDB/],
   [
