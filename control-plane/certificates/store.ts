@@ -111,7 +111,7 @@ const isValid = 'revoked_at IS NULL AND expires_at > now()'
 const waitSql = (owner: string): string => `(
   SELECT ceil(extract(epoch FROM expires_at + interval '7 days' - now()))::int4 FROM control_plane.certificates
   WHERE certificates.owner = ${owner} AND authority = $2 AND ${isInCrl} ORDER BY expires_at DESC OFFSET $3 LIMIT 1) AS wait_seconds`
-// Before an authority elsewhere signs: what it signed and the transaction refused would be revoked there, and in its CRL.
+// Before an authority elsewhere signs: what it signed and the transaction refused would be revoked there, without a row that counts.
 const refusalSql = `
   SELECT ${waitSql('$4')}, EXISTS (
     SELECT FROM control_plane.certificates WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid}
@@ -137,15 +137,7 @@ const insertSql = `
 const revokeSql = `
   UPDATE control_plane.certificates SET revoked_at = now()
   WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND ${isValid} RETURNING ${columns}`
-// What an authority elsewhere signed for nothing is in its CRL, so it gets a row, which counts for the owner. The CRL of `builtin` names rows only.
-const discardSql = `
-  WITH signed AS (
-    SELECT * FROM json_to_recordset($1::json) AS signed (serial text, thing uuid, certificate text, "expiresAt" timestamptz)
-  ), discarded AS (
-    UPDATE control_plane.certificates SET revoked_at = now() WHERE serial IN (SELECT serial FROM signed) AND revoked_at IS NULL
-  )
-  INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at, revoked_at)
-  SELECT serial, thing, $2::uuid, $3, certificate, "expiresAt", now() FROM signed WHERE $3 <> 'builtin' ON CONFLICT (serial) DO NOTHING`
+const discardSql = 'UPDATE control_plane.certificates SET revoked_at = now() WHERE serial = ANY($1::text[]) AND revoked_at IS NULL'
 const revokedSql = `
   SELECT ${columns} FROM control_plane.certificates
   WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND revoked_at IS NOT NULL
@@ -170,14 +162,7 @@ export function openCertificates({ database, writes, authority, newCsrs, revoked
     authority,
     newCsrs,
     // In the database, too: a commit of unknown outcome may have stored them.
-    revocations: [
-      (issued, { user }) => database.query(discardSql, [JSON.stringify(issued.map(withoutKey)), user, authority.name]),
-      issued =>
-        authority.revoke(
-          issued.map(({ serial }) => serial),
-          database,
-        ),
-    ],
+    revocations: [serials => database.query(discardSql, [serials]), serials => authority.revoke(serials, database)],
     logger,
   })
 
@@ -230,7 +215,7 @@ export function openCertificates({ database, writes, authority, newCsrs, revoked
       for (const request of requests) issued.push(await signing.sign(by, request))
       return await work(issued, write => store(write, issued))
     } catch (error) {
-      await signing.discard(by, issued)
+      await signing.discard(issued)
       throw error
     }
   }
@@ -299,8 +284,6 @@ export function openCertificates({ database, writes, authority, newCsrs, revoked
     close: () => authority.close(),
   }
 }
-
-const withoutKey = ({ serial, thing, certificate, expiresAt }: IssuedCertificate) => ({ serial, thing, certificate, expiresAt })
 
 const isRevoked = (): HttpError => new HttpError('conflict', 'this certificate is revoked: issue another one with POST /certs')
 const thingIsFull = (): HttpError =>

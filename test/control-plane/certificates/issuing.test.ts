@@ -35,10 +35,10 @@ describeOnDatabases('issuing', database => {
   const builtin = (): Authority =>
     openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
 
-  function open(change: Partial<Authority> = {}, revokedMax = 100): Certificates {
+  function open(change: Partial<Authority> = {}): Certificates {
     const recording = recordingLogger()
     logged = recording.logged
-    const parts = { database: database(), writes: writesOn(database()), newCsrs: openNewCsrs(), revokedMax, logger: recording.logger }
+    const parts = { database: database(), writes: writesOn(database()), newCsrs: openNewCsrs(), revokedMax: 100, logger: recording.logger }
     return openCertificates({ ...parts, authority: { ...builtin(), ...change } })
   }
   const request = (of = thing): IssueRequest => ({ thing: of, key: { type: 'ec' }, ttlSeconds: 3600 })
@@ -81,25 +81,6 @@ describeOnDatabases('issuing', database => {
     })
     await expect(mapping).rejects.toThrow('the mapping failed')
     expect([await isThere(), await kept(), revoked]).toEqual([false, [], serials])
-  })
-
-  test('what an authority elsewhere signs for transactions that fail counts for the owner, so that a loop does not fill its CRL', async () => {
-    const revoked: string[] = []
-    let signed = 0
-    const authority = {
-      name: 'step-ca',
-      sign: asked =>
-        builtin()
-          .sign(asked)
-          .finally(() => signed++),
-      revoke: async serials => void revoked.push(...serials),
-    } satisfies Partial<Authority>
-    certificates = open(authority, 3)
-    const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
-    for (let count = 0; count < 3; count++) await expect(failing()).rejects.toThrow('the mapping failed')
-    expect(await kept()).toEqual(Array.from({ length: 3 }, () => ({ revoked_at: expect.any(String) })))
-    await expect(failing()).rejects.toMatchObject({ code: 'too_many_requests' })
-    expect([signed, revoked.length, new Set(revoked).size]).toEqual([3, 3, 3])
   })
 
   test('if the second of two cannot be signed, the first is revoked, and `work` is not called', async () => {
