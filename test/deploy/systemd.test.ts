@@ -1,12 +1,12 @@
 // The units of deploy/systemd: systemd reads each key of theirs, and rates their exposure as OK.
 
 import { execFile } from 'node:child_process'
-import { cpSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
-import { aptCommand, installPackages } from '../servers/install/apt.ts'
+import { missingPackages } from '../servers/install/apt.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { root } from '../tidy/files.ts'
 
@@ -18,10 +18,9 @@ const units = readdirSync(samples).filter(name => name.endsWith('.service'))
 const exposureMax = 49
 
 function missingSystemd(): string | undefined {
-  const isThere = (): boolean => existsSync('/usr/bin/systemd-analyze')
-  if (isThere()) return undefined
-  installPackages(['systemd'], 'test -e /usr/bin/systemd-analyze')
-  return isThere() ? undefined : `there is no systemd-analyze on this machine; this installs it: ${aptCommand(['systemd'])}`
+  const check = 'test -e /usr/bin/systemd-analyze'
+  const problem = 'there is no systemd-analyze on this machine; this installs it'
+  return missingPackages({ packages: ['systemd'], problem, check })
 }
 
 /** The units as they are installed, with this project in place of /opt/sluice, and `relational` as the store. */

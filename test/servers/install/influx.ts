@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
-import { aptCommand, installPackages } from './apt.ts'
+import { missingPackages } from './apt.ts'
 import { cachePath } from './cache.ts'
 import { buildGoProgram, missingGo } from './go.ts'
 
@@ -15,14 +15,13 @@ const run = promisify(execFile)
 const version = 'v2.7.12'
 /** The minimum version of Rust for the crates of the query language. */
 const rustMinorMin = 72
-const packages = ['clang', 'pkg-config', 'build-essential']
 const programs = ['clang', 'pkg-config', 'gcc']
 
 export const influxProgram = (): string => cachePath('influxdb', version, 'influxd')
 
 /** Why it cannot be built, with what would help. */
 export function missingTools(): string | undefined {
-  return missingGo() ?? missingRust() ?? missingPackages()
+  return missingGo() ?? missingRust() ?? missingCompilers()
 }
 
 function missingRust(): string | undefined {
@@ -30,13 +29,13 @@ function missingRust(): string | undefined {
   return `there is no Rust 1.${rustMinorMin} or newer with cargo on this machine; install the one of rustup.rs, and put it into PATH`
 }
 
-function missingPackages(): string | undefined {
-  const hasAll = (): boolean => programs.every(program => outputOf(program, ['--version']) !== '')
-  if (hasAll()) return undefined
-  const advice = `InfluxDB is built with clang, pkg-config and gcc, which are not all on this machine; this installs them: ${aptCommand(packages)}`
-  const problem = installPackages(packages, programs.map(program => `command -v ${program} >/dev/null`).join(' && '))
-  if (problem === undefined && hasAll()) return undefined
-  return problem === undefined || problem === '' ? advice : `${advice} (it was tried: ${problem})`
+function missingCompilers(): string | undefined {
+  return missingPackages({
+    packages: ['clang', 'pkg-config', 'build-essential'],
+    problem: 'InfluxDB is built with clang, pkg-config and gcc, which are not all on this machine; this installs them',
+    isThere: () => programs.every(program => outputOf(program, ['--version']) !== ''),
+    check: programs.map(program => `command -v ${program} >/dev/null`).join(' && '),
+  })
 }
 
 /** Empty if the program is missing. */

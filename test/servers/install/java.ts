@@ -4,13 +4,12 @@ import { execFile, execFileSync } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { aptCommand, installPackages } from './apt.ts'
+import { missingPackages } from './apt.ts'
 
 const run = promisify(execFile)
 
 /** The minimum for Kafka 4 and the registry. */
 const javaMajorMin = 17
-const packages = ['default-jre-headless', 'maven']
 
 export interface Artifact {
   readonly group: string
@@ -32,11 +31,12 @@ export function javaVersion(): string | undefined {
  * @param needsMaven false if the cache contains everything that Maven would download
  */
 export function missingJava(needsMaven: boolean): string | undefined {
-  if (hasAll(needsMaven)) return undefined
-  const advice = `there is no Java ${javaMajorMin} or newer with Maven on this machine; this installs them: ${aptCommand(packages)}`
-  const problem = installPackages(packages, 'command -v java >/dev/null && command -v mvn >/dev/null')
-  if (problem === undefined && hasAll(needsMaven)) return undefined
-  return problem === undefined || problem === '' ? advice : `${advice} (it was tried: ${problem})`
+  return missingPackages({
+    packages: ['default-jre-headless', 'maven'],
+    problem: `there is no Java ${javaMajorMin} or newer with Maven on this machine; this installs them`,
+    isThere: () => hasAll(needsMaven),
+    check: 'command -v java >/dev/null && command -v mvn >/dev/null',
+  })
 }
 
 function hasAll(needsMaven: boolean): boolean {

@@ -3,10 +3,9 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { aptCommand, installPackages } from './apt.ts'
+import { missingPackages } from './apt.ts'
 
 const debianFolder = '/usr/lib/postgresql'
-const packages = ['postgresql']
 
 /** The folder with `initdb` and `postgres` of the newest version; undefined if there is none. */
 export function postgresPrograms(): string | undefined {
@@ -17,15 +16,17 @@ export function postgresPrograms(): string | undefined {
 
 /** Installs PostgreSQL if it is missing. Returns why it is not available, with the command that would help. */
 export function missingPostgres(): string | undefined {
-  if (postgresPrograms() !== undefined) return undefined
-  const advice = `there is no PostgreSQL on this machine; this installs it: ${aptCommand(packages)}`
   // Debian's package would otherwise create and start its own cluster.
-  const prepare = `
+  const before = `
     mkdir -p /etc/postgresql-common
     grep -qs '^create_main_cluster *= *false' /etc/postgresql-common/createcluster.conf || echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf`
-  const problem = installPackages(packages, `test -d ${debianFolder}`, prepare)
-  if (problem === undefined && postgresPrograms() !== undefined) return undefined
-  return problem === undefined || problem === '' ? advice : `${advice} (it was tried: ${problem})`
+  return missingPackages({
+    packages: ['postgresql'],
+    problem: 'there is no PostgreSQL on this machine; this installs it',
+    isThere: () => postgresPrograms() !== undefined,
+    check: `test -d ${debianFolder}`,
+    before,
+  })
 }
 
 /** Where PostgreSQL was installed without Debian's packages. */

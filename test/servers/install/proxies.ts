@@ -1,7 +1,6 @@
 // Finds nginx with its module njs, and HAProxy, and installs Debian's packages if they are missing and that is possible.
 
-import { existsSync } from 'node:fs'
-import { aptCommand, installPackages } from './apt.ts'
+import { missingPackages } from './apt.ts'
 
 export const njsModule = '/usr/lib/nginx/modules/ngx_http_js_module.so'
 
@@ -20,10 +19,7 @@ export const missingHaproxy = (): string | undefined => missing('haproxy', ['hap
 
 /** Installs the packages if a file is missing. Returns why they are not available, with the command that would help. */
 function missing(service: string, packages: readonly string[], files: readonly string[]): string | undefined {
-  const areThere = (): boolean => files.every(file => existsSync(file))
-  if (areThere()) return undefined
-  const problem = installPackages(packages, files.map(file => `test -e ${file}`).join(' && '), startNothing(service))
-  if (problem === undefined && areThere()) return undefined
-  const advice = `there is no ${packages.join(' with ')} on this machine; this installs it: ${aptCommand(packages)}`
-  return problem === undefined || problem === '' ? advice : `${advice} (it was tried: ${problem})`
+  const check = files.map(file => `test -e ${file}`).join(' && ')
+  const problem = `there is no ${packages.join(' with ')} on this machine; this installs it`
+  return missingPackages({ packages, problem, check, before: startNothing(service) })
 }
