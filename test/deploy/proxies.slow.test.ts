@@ -77,14 +77,7 @@ describe('behind a reverse proxy', () => {
 
       test('a device publishes with its certificate, also in a resumed TLS session, and another one with its key', async () => {
         const device = openDevice(edge.port, site.channel, await issue())
-        const publish = async () => {
-          const { status } = await device.publish()
-          const socket = device.socket()
-          const isResumed = socket.isSessionReused()
-          await once(socket.destroy(), 'close')
-          return [status, isResumed]
-        }
-        expect([await publish(), await publish()]).toEqual([
+        expect([await device.publishAndClose(), await device.publishAndClose()]).toEqual([
           [202, false],
           [202, true],
         ])
@@ -94,8 +87,8 @@ describe('behind a reverse proxy', () => {
       test('a header Client-Cert of a client is dropped: without a certificate, and beside that of another thing', async () => {
         const { header } = await issue()
         const forged = { 'client-cert': header, 'client-cert-chain': header }
-        const nobody = await openDevice(edge.port, site.channel, undefined).publish(forged)
-        expect(nobody).toEqual({ status: 401, detail: expect.not.stringContaining('Client-Cert') })
+        const unknown = await openDevice(edge.port, site.channel, undefined).publish(forged)
+        expect(unknown).toEqual({ status: 401, detail: expect.not.stringContaining('Client-Cert') })
         const other = await issue(await makeSite(platform.url))
         expect((await openDevice(edge.port, site.channel, other).publish(forged)).status).toBe(403)
         // The header is good where it comes from a trusted proxy.

@@ -139,19 +139,12 @@ describePlatform('certificates of devices', platform => {
   test('a resumed session also has its certificate: if it was revoked meanwhile, it is refused', async () => {
     const shown = await issue()
     const device = openDevice(await openTls(), shown)
-    const resume = async (): Promise<[number | undefined, boolean]> => {
-      const { status } = await device.publish()
-      const socket = device.socket()
-      const isResumed = socket.isSessionReused()
-      await once(socket.destroy(), 'close')
-      return [status, isResumed]
-    }
-    expect([await resume(), await resume()]).toEqual([
+    expect([await device.publishAndClose(), await device.publishAndClose()]).toEqual([
       [202, false],
       [202, true],
     ])
     await revoke(shown.serial)
-    expect(await resume()).toEqual([401, true])
+    expect(await device.publishAndClose()).toEqual([401, true])
   })
 
   test('a connection without a TLS handshake is closed', async () => {

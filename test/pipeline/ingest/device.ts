@@ -1,5 +1,6 @@
 // A device over TLS, with or without a certificate, whose connection stays open between messages.
 
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { request } from 'node:http'
 import { Agent, request as requestTls } from 'node:https'
@@ -28,6 +29,8 @@ export interface Published {
 
 export interface Device {
   publish(headers?: Headers, channel?: string): Promise<Published>
+  /** Publishes on a new connection, and closes it. Resolves with the status, and whether the TLS session was resumed. */
+  publishAndClose(): Promise<[status: number | undefined, isResumed: boolean]>
   /** The open, idle connection. */
   socket(): TLSSocket
 }
@@ -36,9 +39,16 @@ export interface Device {
 export function openDevice(port: number, channel: string, shown: Shown | undefined): Device {
   const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: fixture('ca'), ...shown })
   onTestFinished(() => agent.destroy())
+  const socket = (): TLSSocket => Object.values(agent.freeSockets)[0]![0] as TLSSocket
   return {
     publish: (headers = {}, on = channel) => publish(requestTls, { port, agent }, on, headers),
-    socket: () => Object.values(agent.freeSockets)[0]![0] as TLSSocket,
+    async publishAndClose() {
+      const { status } = await publish(requestTls, { port, agent }, channel, {})
+      const isResumed = socket().isSessionReused()
+      await once(socket().destroy(), 'close')
+      return [status, isResumed]
+    },
+    socket,
   }
 }
 
