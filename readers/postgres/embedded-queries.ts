@@ -226,8 +226,9 @@ export function mergeBuckets({ channel, aggregation, direction, limit, offset }:
   function merge(before: BucketColumns, found: BucketColumns): BucketColumns {
     const count = Number(before.count) + Number(found.count)
     if (before.value !== undefined) return { ...before, count, value: valueOf(before.value, found.value!) }
-    const [small, large] = [before.small! + found.small!, before.large! + found.large!]
-    return { ...before, count, small, large, min: Math.min(before.min!, found.min!), max: Math.max(before.max!, found.max!) }
+    const sums = { ...before, count, small: before.small! + found.small!, large: before.large! + found.large! }
+    if (aggregation === 'sum') return sums
+    return { ...sums, min: Math.min(before.min!, found.min!), max: Math.max(before.max!, found.max!) }
   }
 
   return {

@@ -40,10 +40,12 @@ export interface BucketColumns extends SqlRow {
   /** null if there is no bucket, only the total. */
   time_us: bigint | number | null
   count: bigint | number
-  /** With every aggregation but `sum` and `avg`, which have the four below. */
+  /** Of every aggregation but `sum` and `avg`. */
   value?: number
+  /** Of `sum` and `avg`. */
   small?: number
   large?: number
+  /** Of `avg`. */
   min?: number
   max?: number
 }

@@ -90,10 +90,9 @@ export function selectLatest(query: PageQuery, table: string | undefined, groups
   )
 }
 
-/** What `readers/sums.ts` makes a sum or a mean of. PostgreSQL's own `sum` and `avg` fail when an intermediate sum overflows. */
+/** What `totalOf` and `meanOf` (../groups.ts) take. PostgreSQL's own `sum` and `avg` fail when an intermediate sum overflows. */
 const sums = `coalesce(sum(m.value) FILTER (WHERE abs(m.value) < ${float8(largeFrom)}), 0) AS small,
-  coalesce(sum(m.value / ${float8(largeUnit)}) FILTER (WHERE abs(m.value) >= ${float8(largeFrom)}), 0) AS large,
-  min(m.value) AS min, max(m.value) AS max`
+  coalesce(sum(m.value / ${float8(largeUnit)}) FILTER (WHERE abs(m.value) >= ${float8(largeFrom)}), 0) AS large`
 
 function float8(number: number): string {
   return `'${number}'::float8`
@@ -102,7 +101,7 @@ function float8(number: number): string {
 const aggregates: Readonly<Record<Aggregation, string>> = {
   min: 'min(m.value) AS value',
   max: 'max(m.value) AS value',
-  avg: sums,
+  avg: `${sums}, min(m.value) AS min, max(m.value) AS max`,
   sum: sums,
   count: 'count(*)::float8 AS value',
   // For these the time, by which `valued` finds the value.
@@ -111,7 +110,8 @@ const aggregates: Readonly<Record<Aggregation, string>> = {
 }
 
 function valueColumns(aggregation: Aggregation): string {
-  return aggregates[aggregation] === sums ? 'g.small, g.large, g.min, g.max' : 'g.value'
+  if (aggregation === 'sum') return 'g.small, g.large'
+  return aggregation === 'avg' ? 'g.small, g.large, g.min, g.max' : 'g.value'
 }
 
 /** Earlier than every row, whose time is an int64 of nanoseconds. */
