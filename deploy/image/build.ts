@@ -25,7 +25,7 @@ function install(): void {
   for (const path of globSync(unused, { cwd: root })) rmSync(join(root, path), { recursive: true, force: true })
 }
 
-/** Loads everything once, so that the image has the compile cache for a file system that nobody can write to. */
+/** Loads everything once, so that the image brings the compile cache: its file system may be read-only. */
 async function compile(): Promise<void> {
   enableCompileCache(join(root, 'node_modules/.cache/compiled'))
   const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
