@@ -98,7 +98,7 @@ function storeNamed(name: string | undefined): StoreName {
 
 listeningRole('writer', 'stores messages from the log', 9082)
   .argument('[store]', storeNamesText)
-  .option('--accept-new-log <id>', 'accept the recreated log with this id, or a store that lacks what was read from it')
+  .option('--accept-new-log <id>', 'continue with the recreated log with this id, or with a store that lacks messages already read from it')
   .option('--skip-batch', 'skip batches in record formats older than Kafka 0.11, and count them as lost')
   .description('Starts a writer: a pool of workers that read messages from Kafka and store each exactly once.')
   .addHelpText(
@@ -166,7 +166,7 @@ config
   .description('Checks the options: prints warnings and ok, or all faults.')
   .addHelpText(
     'after',
-    '\nExample:\n  ./sluice config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml ./sluice config check writer relational\n  SVC_PROVISION_CONFIG_PATH=layout.toml ./sluice config check api\n',
+    '\nExamples:\n  ./sluice config check up --config sluice.toml\n  SVC_RELATIONAL_WRITER_CONFIG_PATH=writer.toml ./sluice config check writer relational\n  SVC_PROVISION_CONFIG_PATH=layout.toml ./sluice config check api\n',
   )
   .action(async (name: string, store: string | undefined, flags: { config?: string }) => {
     const { schema, load, fileVariable } = await roleOf(name, store)

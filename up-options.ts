@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 import { loggingOptions } from './config/logging-options.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options/options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
-import { builtinCertificatesOptions, certificatesFaults } from './control-plane/certificates/options.ts'
+import { certificatesFaults, certificatesOptions } from './control-plane/certificates/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
 import { policiesOptions } from './control-plane/policies/options.ts'
 import { loadProvisioning, type ProvisionOptions, provisionOptions } from './control-plane/provisioning/options.ts'
@@ -34,7 +34,7 @@ export const upOptions = Type.Object({
   tokens: tokensOptions,
   audit: auditOptions,
   policies: Type.Pick(policiesOptions, ['store']),
-  certificates: builtinCertificatesOptions,
+  certificates: certificatesOptions,
   provision: provisionOptions,
   ingest: ingestOptions,
   log: logOptions,
@@ -52,7 +52,6 @@ export const upOptions = Type.Object({
 export type UpOptions = Static<typeof upOptions> & {
   readonly provisioning: ProvisionOptions
   readonly policies: { readonly store: 'relational' }
-  readonly certificates: { readonly backend: 'builtin' }
 }
 
 /**
@@ -67,24 +66,19 @@ export function loadUpOptions(sources: OptionSources): UpOptions {
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'workers.memory_bytes', () => void assertMemory(options))
   if (options.ingest.payloadBytesMax > options.message.payloadBytes) {
-    const problem = `ingest would acknowledge payloads of ${options.ingest.payloadBytesMax} bytes that the writer refuses above message.payload_bytes of ${options.message.payloadBytes}: raise that one, too`
+    const problem = `ingest would acknowledge payloads of up to ${options.ingest.payloadBytesMax} bytes, but the writer rejects those above message.payload_bytes of ${options.message.payloadBytes}: raise message.payload_bytes too`
     faults.push({ place: 'ingest.payload_bytes_max', problem })
   }
   if (options.policies.store !== 'relational') {
-    const problem = `every request would wait while a change of policies holds the one connection of the embedded database and waits for the OpenFGA server: leave it at relational, or start \`./sluice api\``
+    const problem = `a policy change would block all requests, because it occupies the only connection of the embedded database while it waits for the OpenFGA server: leave it at relational, or start \`./sluice api\``
     faults.push({ place: 'policies.store', problem })
   }
-  const certificates = { ...options.certificates, backend: 'builtin' } as const
-  if (options.certificates.backend !== certificates.backend) {
-    const problem = `every request would wait while a revocation holds the one connection of the embedded database and waits for the server that signs: leave it at builtin, or start \`./sluice api\``
-    faults.push({ place: 'certificates.backend', problem })
-  }
-  faults.push(...adminFaults(options.admin), ...certificatesFaults(certificates))
+  faults.push(...adminFaults(options.admin), ...certificatesFaults(options.certificates))
   faults.push(...knownSecretFaults(options.env, { 'admin.password': options.admin.password }))
-  const { env, compatibility, provision, http } = options
+  const { env, compatibility, provision, http, certificates } = options
   const { environment } = sources
   const provisioning = withFaults(faults, () =>
     loadProvisioning(provision, { env, compatibility, ttlHoursMax: certificates.ttlHoursMax, http, environment }),
   )
-  return { ...options, certificates, policies: { store: 'relational' }, provisioning }
+  return { ...options, policies: { store: 'relational' }, provisioning }
 }

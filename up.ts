@@ -15,6 +15,7 @@ import { type FirstAdministrator, makeFirstAdministrator } from './control-plane
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
 import type { Database } from './database/database.ts'
 import { healthRoutes } from './http/health/health.ts'
+import { homeRoute } from './http/home.ts'
 import { closeServer, listen } from './http/listen.ts'
 import { warnOfCompatibility } from './http/older-clients.ts'
 import { openapiRoutes } from './http/openapi/openapi.ts'
@@ -188,12 +189,14 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     compatibility: options.compatibility,
   })
   openapiRoutes(app, { version })
+  homeRoute(app, { version, services: ['control plane', 'ingest', 'writer', 'reader'], hasMetrics: true })
   healthRoutes(app, {
     version,
     registry,
     ready: () => ready && writer.state() === 'running',
     checks: {
       database: () => controlPlane.check(),
+      ...(controlPlane.checkCertificates === undefined ? {} : { certificates: controlPlane.checkCertificates }),
       log: () => log.check(),
       reader: () => reader.check(),
       writer: async () => {
@@ -257,7 +260,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator)
-  console.log(`ready on ${url}`)
+  console.log(`every endpoint, to read and to try: ${url}/docs\nready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
 }
 
@@ -271,19 +274,14 @@ async function openKeys(path: string, database: Database): Promise<MasterKeys> {
   return openMasterKeys(path)
 }
 
-/** Prints the next steps as commands to paste. A password is shown on a terminal only. */
+/** Prints the administrator and the next command to paste. A password is shown on a terminal only. */
 function printFirstSteps(url: string, { email, generated }: FirstAdministrator): void {
-  const json = `-H 'Content-Type: application/json'`
   if (generated === undefined) console.log(`administrator ${email}, with the given password`)
   else if (process.stdout.isTTY) console.log(`administrator ${email}, password ${generated.password} (also in ${generated.path})`)
   else console.log(`administrator ${email}, password in ${generated.path}`)
   console.log(`
 next, in another terminal: simulated devices that publish, and a reader that follows them
   npm run demo -- --url ${url}
-
-or step by step: a user, a token, and then the tour in README.md
-  curl -X POST ${url}/users ${json} -d '{"email":"ann@example.com","password":"correct horse battery"}'
-  curl -X POST ${url}/tokens ${json} -d '{"email":"ann@example.com","password":"correct horse battery"}'
-  curl ${url}/health
+or step by step: the tour in README.md
 `)
 }

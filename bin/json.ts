@@ -136,6 +136,6 @@ function fieldValue(key: string, value: Exclude<JsonValue, null>): FieldValue {
   if (typeof value === 'bigint') return Number(value)
   if (typeof value !== 'object') return value
   throw new ToolError(
-    `the field ${JSON.stringify(key)} holds ${Array.isArray(value) ? 'an array' : 'an object'}: a field must be a number, a string, true or false`,
+    `the field ${JSON.stringify(key)} is ${Array.isArray(value) ? 'an array' : 'an object'}: a field must be a number, a string, true or false`,
   )
 }

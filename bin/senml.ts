@@ -30,8 +30,8 @@ export function addCommands(senml: Command): void {
     .addHelpText(
       'after',
       `
-Prints a JSON array, a record on each line. A time may lie as far ahead as it wants, but not before 2^28 s (July 1978):
-written into a pack again, it would count from now.
+Prints a JSON array with one record per line. Times before 2^28 s (July 1978) are rejected, because SenML reads them as relative to now.
+Unlike a writer, it accepts times in the future.
 
 Examples:
   ./sluice senml resolve pack.json
@@ -50,7 +50,7 @@ Examples:
     .addHelpText(
       'after',
       `
-Only its size is not looked at: a writer takes 256 KiB by default.
+The size of the payload is not checked: a writer accepts 256 KiB by default.
 
 Examples:
   ./sluice senml validate pack.json

@@ -29,7 +29,7 @@ export async function readInput(file: string | undefined, tool: string): Promise
   for await (const chunk of inputChunks(file, tool)) {
     chunks.push(chunk)
     bytes += chunk.length
-    if (bytes > inputBytesMax) throw new ToolError(`${what} holds more than ${inputBytesMax / mebibyte} MiB: split it`)
+    if (bytes > inputBytesMax) throw new ToolError(`${what} has more than ${inputBytesMax / mebibyte} MiB: split it`)
   }
   if (bytes === 0) throw new ToolError(`${what} is empty: nothing to ${tool.split(' ').at(-1)}`)
   return Buffer.concat(chunks, bytes)

@@ -154,7 +154,7 @@ async function readState(statePath: string): Promise<State | undefined> {
     state = undefined // Reported by the check below, together with JSON that has other fields.
   }
   if (!Value.Check(stateSchema, state)) {
-    throw new DataFolderError(`${statePath} is damaged: restore it from a backup, or remove it if the rest of the folder is whole`)
+    throw new DataFolderError(`${statePath} is damaged: restore it from a backup, or remove it if the rest of the folder is intact`)
   }
   return state
 }
@@ -174,7 +174,7 @@ async function writeState(path: string, statePath: string, state: State): Promis
   } catch (error) {
     await rm(draft, { force: true })
     throw new DataFolderError(
-      `the data folder ${path} cannot be written (${(error as NodeJS.ErrnoException).code}): make room on its disk, or make it writable for this user`,
+      `the data folder ${path} cannot be written (${(error as NodeJS.ErrnoException).code}): free some space on its disk, or make it writable for this user`,
       { cause: error },
     )
   }

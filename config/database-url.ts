@@ -18,7 +18,7 @@ export function databaseUrlFaults(place: string, url: string): OptionFault[] {
   const { username: user, password, pathname: database, search: query } = new URL(url)
   return Object.entries({ user, password, database, query })
     .filter(([, text]) => decoded(text) === undefined)
-    .map(([part]) => ({ place, problem: `its ${part} holds a % that is not an escape: write %25` }))
+    .map(([part]) => ({ place, problem: `its ${part} contains a % that is not an escape: write %25` }))
 }
 
 /** undefined if a % starts no escape, or the escapes are not UTF-8. */

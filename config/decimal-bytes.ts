@@ -43,7 +43,7 @@ export function writeFraction(bytes: Buffer, at: number, value: number, count: n
 
 /** A finite double as JavaScript prints it: at most `doubleBytesMax` bytes. */
 export function writeDouble(bytes: Buffer, at: number, value: number): number {
-  // Most measured values have three decimals or fewer. If dividing gives back the same double, these digits are its shortest text: no two decimals of so
+  // Most measured values have three decimals or fewer. If dividing returns the same double, these digits are its shortest text: no two decimals of so
   // few digits are the same double.
   const thousandths = Math.round(value * 1000)
   if (thousandths / 1000 !== value || thousandths >= billion8 || thousandths <= -billion8) {

@@ -9,7 +9,7 @@ export const loggingOptions = Type.Object({
   }),
   format: Type.Enum(['auto', 'json', 'pretty'], {
     default: 'auto',
-    description: 'Format of the log on standard error; auto is pretty on a terminal and json elsewhere.',
+    description: 'Format of the log on standard error; `auto` is pretty on a terminal.',
   }),
 })
 

@@ -81,7 +81,7 @@ async function closeToOthers(path: string): Promise<void> {
   } catch (error) {
     throw new DataFolderError(`${problem}, and this user cannot change that: ${advice}`, { cause: error })
   }
-  if (!closed) throw new DataFolderError(`${problem}, and it holds other files, which may be shared on purpose: ${advice}`)
+  if (!closed) throw new DataFolderError(`${problem}, and it contains other files, which may be shared on purpose: ${advice}`)
 }
 
 /** A folder with other files is left unchanged: it may be /tmp or a home folder, given by mistake. */

@@ -62,7 +62,7 @@ function parseMasterKey(text: string, place: string): Buffer {
   const key = Buffer.from(text, 'base64url')
   if (!/^[\w-]{43}$/.test(text) || key.length !== keyBytes) {
     throw new SecretError(
-      `${place} does not hold a master key (32 bytes as 43 characters of base64url; several separated by commas or line breaks): restore it from a backup; data encrypted with a lost key cannot be read`,
+      `${place} does not contain a master key (32 bytes as 43 characters of base64url; several separated by commas or line breaks): restore it from a backup; data encrypted with a lost key cannot be read`,
     )
   }
   return key
@@ -113,7 +113,7 @@ export async function replaceSecretFile(path: string, text: string): Promise<voi
     await placeSecretFile(path, text, draft => rename(draft, path))
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    throw new SecretError(`${path} cannot be written (${code}): make room on its disk, or make its folder writable for this user`, {
+    throw new SecretError(`${path} cannot be written (${code}): free some space on its disk, or make its folder writable for this user`, {
       cause,
     })
   }

@@ -91,6 +91,8 @@ export interface ControlPlane {
   check(): Promise<void>
   /** Checks the policy store; undefined if that is the database. @throws HttpError `unavailable` when it does not answer */
   readonly checkPolicies: (() => Promise<void>) | undefined
+  /** Checks an authority elsewhere; undefined if there is nothing to check. @throws if it cannot sign, now or soon */
+  readonly checkCertificates: (() => Promise<void>) | undefined
   /** Removes the listeners to access changes. The HTTP server must have finished its requests before. */
   close(): Promise<void>
 }
@@ -174,13 +176,13 @@ export function prepareControlPlane({
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
       const names = await foldStoredNames(database)
-      if (names > 0) logger.info({ names }, 'names of an earlier version folded')
+      if (names > 0) logger.info({ names }, 'case-folded the names of an earlier version')
       await configs.eraseOverdue()
       const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
       if (lost > 0)
         logger.warn(
           { external_keys: lost },
-          'external keys are encrypted under a master key that is not given, so their devices cannot fetch their configurations: also give that key, after the first, or delete their mappings and create them again',
+          'external keys are encrypted with a master key that is not configured, so their devices cannot fetch their configurations: add that key after the first one, or delete their mappings and create them again',
         )
     },
     async routes(app) {
@@ -224,6 +226,7 @@ export function prepareControlPlane({
     },
     check: async () => void (await database.query('SELECT 1')),
     checkPolicies: elsewhere && (() => elsewhere.check()),
+    checkCertificates: certificates.check,
     async close() {
       changes.close()
       await certificates.close()

@@ -65,7 +65,7 @@ export async function checkedKey(queries: Queries, masterKeys: MasterKeys): Prom
   })
   if (key !== undefined) return key
   throw new ControlPlaneStartError(
-    "the control plane's database is written under another master key: restore the key it was created with, from the file master-key of its data folder or the former SVC_MASTER_KEY; without it no thing key can be read",
+    "the control plane's database is encrypted with another master key: restore the key it was created with, from the file master-key of its data folder or the former SVC_MASTER_KEY; without it no thing key can be read",
   )
 }
 
@@ -82,10 +82,10 @@ export async function setCheckedKey(queries: Queries, masterKey: Uint8Array): Pr
  */
 export async function assertUpToDate(database: Database): Promise<void> {
   if (!(await isInstalled(database)))
-    throw new ControlPlaneStartError('the database has no control plane: start one on it, then run this again')
+    throw new ControlPlaneStartError('the database contains no control plane: start the platform on it first, then run this command again')
   const [pending] = await pendingMigrations(database, migrations)
   if (pending === undefined) return
   throw new ControlPlaneStartError(
-    `the control plane's database has an older version (${pending} is missing): start this version once to migrate it, then run this again`,
+    `the control plane's database has an older version (${pending} is missing): start this version once to migrate it, then run this command again`,
   )
 }

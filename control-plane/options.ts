@@ -4,7 +4,7 @@
 import { type Static, Type } from 'typebox'
 import type { OptionFault } from '../config/options/options.ts'
 import type { Compatibility } from '../http/older-clients.ts'
-import type { BuiltinCertificatesOptions, CertificatesOptions } from './certificates/options.ts'
+import type { CertificatesOptions } from './certificates/options.ts'
 import type { PoliciesOptions } from './policies/options.ts'
 import type { ProvisionOptions } from './provisioning/options.ts'
 import { credentialFaults } from './users/credentials.ts'
@@ -12,7 +12,7 @@ import { credentialFaults } from './users/credentials.ts'
 export const usersOptions = Type.Object({
   allowSelfRegister: Type.Boolean({
     default: true,
-    description: 'Whether anyone may register. If false, only an administrator can create users.',
+    description: 'Whether anyone may register; otherwise only an administrator creates users.',
   }),
 })
 
@@ -21,7 +21,7 @@ export const tokensOptions = Type.Object({
     default: 36_000,
     minimum: 60,
     maximum: 31_536_000,
-    description: 'Seconds until a token expires. A password change ends it earlier.',
+    description: 'Seconds until a token expires.',
   }),
 })
 
@@ -30,7 +30,7 @@ export const auditOptions = Type.Object({
     default: 365,
     minimum: 1,
     maximum: 36_500,
-    description: 'Days for which a line of the audit log is kept.',
+    description: 'Days for which the audit log is kept.',
   }),
 })
 
@@ -41,7 +41,7 @@ export const adminOptions = Type.Object({
       minLength: 8,
       secret: true,
       description:
-        'Password of that administrator. Without one `./sluice up` generates it and writes it to `admin-password` in the data folder, and `./sluice api` creates no administrator.',
+        'Password of that administrator. Without one `up` generates it (`admin-password` in the data folder), and `api` creates no administrator.',
     }),
   ),
 })
@@ -62,7 +62,7 @@ export const servicesOption = Type.Array(Type.Enum([...services]), {
   minItems: 1,
   flag: '--services',
   description:
-    'Whose routes are served: core (users, tokens, keys, things, channels, groups, policies, the audit log), provision (`/mapping`), bootstrap (`/things/configs`, `/things/bootstrap`), certs (`/certs`).',
+    'Whose routes are served: `provision` is `/mapping`, `bootstrap` `/things/configs` and `/things/bootstrap`, `certs` `/certs`, `core` all others.',
 })
 
 export interface ControlPlaneOptions {
@@ -70,7 +70,7 @@ export interface ControlPlaneOptions {
   readonly tokens: Static<typeof tokensOptions>
   readonly audit: Static<typeof auditOptions>
   readonly policies: PoliciesOptions | { readonly store: 'relational' }
-  readonly certificates: CertificatesOptions | BuiltinCertificatesOptions
+  readonly certificates: CertificatesOptions
   readonly compatibility: Compatibility
   /** How devices are provisioned; by default as on a platform without a layout file. */
   readonly provisioning?: Pick<ProvisionOptions, 'layout' | 'credentials' | 'externalKeyBytesMin'>

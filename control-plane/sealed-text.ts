@@ -53,7 +53,7 @@ export function openSealedTexts(masterKeys: MasterKeys, purpose: string, what: s
       const encryptionKey = all.find(({ id }) => id.equals(writtenUnder))?.encryptionKey
       if (encryptionKey === undefined) {
         const ours = masterKeyIds.map(id => id.toString('hex')).join(', ')
-        throw new Error(`the ${what} ${row} is encrypted under the key ${writtenUnder.toString('hex')}, but this process has ${ours}`)
+        throw new Error(`the ${what} ${row} is encrypted with the key ${writtenUnder.toString('hex')}, but this process has ${ours}`)
       }
       try {
         const nonce = bytes.subarray(keyIdBytes, keyIdBytes + nonceBytes)

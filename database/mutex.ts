@@ -97,7 +97,7 @@ export function openGate(where: string): Gate {
   let closed: Promise<void> | undefined
   return {
     pass: work => {
-      if (closed !== undefined) return Promise.reject(new Error(`${where} was closed by this process and takes no more requests`))
+      if (closed !== undefined) return Promise.reject(new Error(`${where} was closed by this process and accepts no more requests`))
       const passing = work()
       inside.add(passing)
       const leave = (): void => void inside.delete(passing)

@@ -51,7 +51,7 @@ function reasonOf(code: string, host: string, port: number, advice: ListenAdvice
     case 'EACCES':
       return `port ${port} needs privileges that this user does not have: set a port above 1023 with ${advice.port}`
     case 'EADDRNOTAVAIL':
-      return `this machine has no address ${host}: set one of its own with ${advice.host}`
+      return `this machine has no address ${host}: set one of its addresses with ${advice.host}`
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return `the host name ${host} cannot be resolved: set an address with ${advice.host}`

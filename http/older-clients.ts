@@ -7,7 +7,7 @@ import type { Logger } from '../config/logger.ts'
 export const compatibilityOption = Type.Enum(['none', '0.13'], {
   default: 'none',
   description:
-    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: thing keys are also accepted as Basic, as Bearer or without a scheme, external keys as Bearer or without a scheme, tokens without a scheme; clients may choose ids and keys; private keys that a device never acknowledges are kept; paths may start with `/http`; `/configs`, `/state` and `/bootstrap` may omit `/things`, and `DELETE /certs/<thing>` may omit `/certs`; records with `update_time`, `string_value`, `bool_value` and `data_value` beside the capitals, and the older names of the layout file and its variables.",
+    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: its schemes, paths, field names and variables are accepted beside ours, and clients may choose ids and keys.",
 })
 export type Compatibility = 'none' | '0.13'
 

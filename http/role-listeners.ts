@@ -6,6 +6,7 @@ import type { ProcessScope } from '../config/run-process.ts'
 import { HttpError } from './errors.ts'
 import type { HealthCheck } from './health/checks.ts'
 import { healthRoutes } from './health/health.ts'
+import { homeRoute } from './home.ts'
 import { closeServer, listen } from './listen.ts'
 import { parseListenAddress } from './listen-address.ts'
 import { type Compatibility, warnOfCompatibility } from './older-clients.ts'
@@ -17,6 +18,8 @@ import { readServerTls } from './tls-files.ts'
 export interface RoleListenersOptions {
   readonly logger: Logger
   readonly version: string
+  /** What the role serves, for its home page: `ingest`. */
+  readonly services: readonly string[]
   readonly http: HttpOptions
   /** Whether clients of the public port are asked for a certificate when they connect with TLS. */
   readonly asksForCertificate?: boolean
@@ -57,6 +60,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
   const {
     logger,
     version,
+    services,
     http,
     asksForCertificate = false,
     compatibility,
@@ -86,6 +90,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
 
   const outside = createServer({ logger, ...http, tls: tls && { ...tls, asksForCertificate }, compatibility })
   openapiRoutes(outside, { version })
+  homeRoute(outside, { version, services, hasMetrics: false })
   healthRoutes(outside, health)
   outside.register(onceStarted(routes))
   closeLater(() => closeServer(outside, requestDrainMsMax))

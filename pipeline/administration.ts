@@ -33,7 +33,7 @@ export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAw
       const is = token === undefined ? undefined : await isAdministrator(token)
       if (is === undefined) {
         reply.header('www-authenticate', 'Bearer realm="sluice"')
-        throw new HttpError('unauthenticated', 'this needs the token of an administrator: send it as Authorization: Bearer <token>')
+        throw new HttpError('unauthenticated', 'an administrator token is required: send it as Authorization: Bearer <token>')
       }
       request.setDecorator<boolean>(decorator, is)
     },
@@ -47,7 +47,7 @@ export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAw
         if (error instanceof SystemicError) throw new HttpError('conflict', error.message, { cause: error })
         if (error instanceof RangeError) throw new HttpError('malformed_request', error.message, { cause: error })
         if (error instanceof LogUnavailableError || isStoreAway(error)) {
-          throw new HttpError('unavailable', 'the log or the store is unavailable: try again', { cause: error })
+          throw new HttpError('unavailable', 'the log or the store is unavailable: retry', { cause: error })
         }
         throw error
       }

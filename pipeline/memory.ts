@@ -40,7 +40,7 @@ export function assertMemory(parts: MemoryParts & { readonly workers: WorkersOpt
   const sum = memoryBytesMax(parts)
   if (sum > parts.workers.memoryBytes) {
     throw new SystemicError(
-      `queues and batches add up to ${inMebibytes(sum)} MiB, above workers.memory_bytes of ${inMebibytes(parts.workers.memoryBytes)} MiB: lower log.queue_bytes, log.fetch_bytes, batch.bytes or batch.rows, or raise the bound`,
+      `queues and batches add up to ${inMebibytes(sum)} MiB, above workers.memory_bytes of ${inMebibytes(parts.workers.memoryBytes)} MiB: lower log.queue_bytes, log.fetch_bytes, batch.bytes or batch.rows, or raise workers.memory_bytes`,
     )
   }
   if (parts.message.payloadBytes > parts.log.queueBytes / 2) {

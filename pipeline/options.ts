@@ -5,18 +5,18 @@ import { type Static, Type } from 'typebox'
 const mebibyte = 1024 * 1024
 
 export const batchOptions = Type.Object({
-  rows: Type.Integer({ default: 2000, minimum: 1, maximum: 100_000, description: 'Rows at which a batch is cut.' }),
+  rows: Type.Integer({ default: 2000, minimum: 1, maximum: 100_000, description: 'Rows at which a batch is written.' }),
   bytes: Type.Integer({
     default: mebibyte,
     minimum: 1024,
     maximum: 64 * mebibyte,
-    description: 'Bytes of messages at which a batch is cut.',
+    description: 'Bytes of messages at which a batch is written.',
   }),
   ageMs: Type.Integer({
     default: 100,
     minimum: 1,
     maximum: 60_000,
-    description: 'Milliseconds after its first message at which a batch is cut, so that a quiet log is stored, too.',
+    description: 'Milliseconds after its first message at which a batch is written.',
   }),
 })
 export type BatchOptions = Static<typeof batchOptions>
@@ -32,13 +32,13 @@ export const messageOptions = Type.Object({
     default: 2 ** 28,
     minimum: -62_135_596_800,
     maximum: 2 ** 32,
-    description: 'Seconds since 1970 of the earliest time that is stored; a message with an earlier one is a dead letter.',
+    description: 'Earliest time that is stored, in seconds since 1970; an earlier one is a dead letter.',
   }),
   aheadDays: Type.Integer({
     default: 366,
     minimum: 0,
     maximum: 36_600,
-    description: 'Days that a time may lie after the message was received; a message with a later one is a dead letter.',
+    description: 'Days that a time may lie after the message was received; a later one is a dead letter.',
   }),
 })
 export type MessageOptions = Static<typeof messageOptions>
@@ -58,19 +58,19 @@ export const logOptions = Type.Object({
     default: 24,
     minimum: 1,
     maximum: 87_600,
-    description: 'Hours for which a message is kept after every consumer has passed it.',
+    description: 'Hours for which a message is kept after all consumers have passed it.',
   }),
   queueBytes: Type.Integer({
     default: 16 * mebibyte,
     minimum: 2 * mebibyte,
     maximum: 1024 * mebibyte,
-    description: 'Bytes of messages that may wait to be written; beyond it publishers are answered 503.',
+    description: 'Bytes of messages that may wait to be written; beyond it publishers get 503.',
   }),
   fileBytes: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 2 ** 44,
-    description: 'Bytes at which the file of a topic takes no further message; 0 is the size of the disk.',
+    description: 'Most bytes in the file of a topic; 0 is no limit.',
   }),
   fetchBytes: Type.Integer({
     default: mebibyte,
@@ -91,13 +91,12 @@ export const logOptions = Type.Object({
       allowed: 'the id of the log to accept, which the error of the start gives',
       flag: '--accept-new-log',
       examples: ['2b1f9f6e-5a0c-4d3e-9b7a-6c8d5e4f3a21'],
-      description:
-        'The id of a recreated log: continue with it, beside the rows of the log before it; or with a store that lacks what was read from it before. The id of any other log has no effect.',
+      description: 'Go on with this recreated log, or with a store that lacks what was read before. An id of another log has no effect.',
     }),
   ),
   acceptLost: Type.Boolean({
     default: false,
-    description: 'Go on where the log deleted messages that a writer had not stored; they are counted.',
+    description: 'Go on where the log deleted messages that were not stored; they are counted as lost.',
   }),
 })
 export type LogOptions = Static<typeof logOptions>
@@ -108,7 +107,7 @@ export const workersOptions = Type.Object({
     default: 512 * mebibyte,
     minimum: 16 * mebibyte,
     maximum: 2 ** 40,
-    description: 'Bytes of memory that queues and batches may add up to; larger sums stop the start.',
+    description: 'Bytes that queues and batches may add up to; the start refuses larger sums.',
   }),
 })
 export type WorkersOptions = Static<typeof workersOptions>

@@ -21,14 +21,12 @@ const timeField = Type.Object({
 export const transformerOptions = Type.Object({
   format: Type.Enum(['auto', 'senml', 'json'], {
     default: 'auto',
-    description:
-      'How messages are read: as `senml`; as `json`, whatever their content type; with `auto` as their content type says, and without one by the root of the payload.',
+    description: 'How messages are read; `auto` goes by their content type, or else by the root of the payload.',
   }),
   contentType: Type.Optional(
     Type.Enum(['application/senml+json', 'application/senml+cbor'], {
       examples: ['application/senml+cbor'],
-      description:
-        'What a message without a content type counts as, unless the format is `json`. If it is not set, `senml` reads SenML JSON, and `auto` goes by the root.',
+      description: 'Content type of messages that carry none.',
     }),
   ),
   defaultFormat: Type.Optional(
@@ -37,8 +35,7 @@ export const transformerOptions = Type.Object({
       pattern: `^(?!${senmlFormat}$)[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`,
       allowed: `up to 100 letters, digits, _ and -, beginning with a letter or digit, but not ${senmlFormat}, which holds SenML`,
       examples: ['events'],
-      description:
-        'The format of JSON documents without a subtopic. If it is not set, they are dead letters. Over HTTP, JSON without a subtopic is always refused.',
+      description: 'Format of JSON documents without a subtopic; without it they are dead letters. Over HTTP they are refused.',
     }),
   ),
   contentTypes: Type.Optional(
@@ -47,14 +44,13 @@ export const transformerOptions = Type.Object({
       maxItems: 4,
       examples: [['application/json']],
       description:
-        'Media types of the messages that this writer takes; the others are counted as filtered. Several writers of one topic share a store if no type is in two lists. `other` is every further type. With this list a message without a content type is a dead letter. Default: all.',
+        'Media types that this writer takes, so that several writers can share a topic; default: all. With it a message without a content type is a dead letter.',
     }),
   ),
   timeFields: Type.Array(timeField, {
     default: [],
     examples: [[{ fieldName: 'measured_at', fieldFormat: 'unix_ms', location: 'UTC' }]],
-    description:
-      'Where JSON documents hold their time. Of several, the first that a document has counts; with none, its time is when it was received.',
+    description: 'Where JSON documents hold their time; the first that a document has counts, else the time of receipt.',
   }),
 })
 export type TransformerOptions = Static<typeof transformerOptions>

@@ -26,7 +26,7 @@ export function openGroupLimit(what: string): (characters: number) => void {
     left -= characters
     if (left >= 0) return
     throw new QueryTooLargeError(
-      `the names of the ${what} have more than ${groupCharactersMax} characters in total: narrow it with name, publisher, from or to`,
+      `the names of the ${what} have more than ${groupCharactersMax} characters in total: narrow the query with name, publisher, from or to`,
     )
   }
 }

@@ -14,14 +14,13 @@ export const readerOptions = Type.Object({
     default: 100_000,
     minimum: 0,
     maximum: 10_000_000,
-    description:
-      'Largest offset. The store must skip every record before it: use a cursor to go further, which costs the same at any depth.',
+    description: 'Largest offset; a cursor goes further at the same cost for each page.',
   }),
   countMax: Type.Integer({
     default: 10_000,
     minimum: 0,
     maximum: 10_000_000,
-    description: 'Totals are exact up to this; beyond it the response has a lower bound, marked as such.',
+    description: 'Totals are exact up to this; beyond it they are a lower bound.',
   }),
   queriesMax: Type.Integer({
     default: 256,
@@ -33,7 +32,7 @@ export const readerOptions = Type.Object({
     default: 16,
     minimum: 1,
     maximum: 10_000,
-    description: 'Concurrent queries of one user with all their tokens and things; further ones get 429.',
+    description: 'Concurrent queries of one user with all their things; further ones get 429.',
   }),
   exportsMax: Type.Integer({
     default: 64,

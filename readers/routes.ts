@@ -170,7 +170,7 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
         operationId: 'readMessages',
         summary: 'Read the messages of a channel',
         description:
-          'With the key of a connected thing: only messages of this thing. With the token of the owner: the whole channel; a channel of no user, whose id another producer chose, is read by administrators. The newest come first. ' +
+          'With the key of a connected thing: only messages of this thing. With the token of the owner: the whole channel; a channel without an owner, whose id another producer chose, can be read by administrators. The newest come first. ' +
           'A page has `limit` messages, or fewer if they are large: `next_cursor` and `Link` lead to the next page. ' +
           'As JSON, NDJSON or CSV, by `Accept`. A parameter `payload.<path>=<text>` selects JSON documents whose scalar at this dotted path has this text.',
         security: [{ thing: [] }, { user: [] }],
@@ -194,7 +194,7 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
         summary: 'List the formats and subtopics of a channel',
         description:
           'The formats with messages in the last days, and their subtopics: values for the parameters `format` and `subtopic` of a page. ' +
-          'With the key of a connected thing: only messages of this thing. With the token of the owner: the whole channel; a channel of no user, whose id another producer chose, is read by administrators. The 10,000 newest messages ' +
+          'With the key of a connected thing: only messages of this thing. With the token of the owner: the whole channel; a channel without an owner, whose id another producer chose, can be read by administrators. The 10,000 newest messages ' +
           'of each format are examined, and at most 100 formats with 100 subtopics each are listed.',
         security: [{ thing: [] }, { user: [] }],
         params: Type.Object({ channel: storedChannelParameter }),

@@ -8,14 +8,13 @@ export const formatOptions: { readonly formatsMax: TInteger; readonly formatsPer
     default: 1000,
     minimum: 1,
     maximum: 100_000,
-    description:
-      'Most JSON formats in the whole store, each a table. A message with another format becomes a dead letter (rule `format-limit`).',
+    description: 'Most JSON formats in the store, each a table; a further one is a dead letter (`format-limit`).',
   }),
   formatsPerChannelMax: Type.Integer({
     default: 32,
     minimum: 1,
     maximum: 100_000,
-    description: 'Most JSON formats that one channel may add to the store.',
+    description: 'Most JSON formats that one channel may add.',
   }),
 }
 

@@ -53,7 +53,7 @@ export type ErrorClass = 'transient' | 'systemic' | 'fenced'
  *
  * The caller guarantees: batches come in the order of the log, their ranges contiguous in each partition; one `write` at a time; after a transient
  * error it writes the same encoded batch again, or drops it; no call after `close`. The batch does not change until the write of its encoded form has
- * resolved; then the caller reuses it, and the sink must not read it any more.
+ * resolved; then the caller reuses it, and the sink must no longer read it.
  *
  * Opening a sink checks that the writer may write each log: no other writer takes its content types, and it is the log that was written before. It
  * gives no log a number, unless an operator accepts the log by its id: a log whose messages are all filtered needs none.
@@ -95,7 +95,7 @@ export interface Sink<Encoded = unknown> {
    * transactions, if the server stored them before it refused another: the rejection then says `partial`. Throws if the outcome of the batch is
    * unknown; writing it a second time leaves the same rows as writing it once. Data that the store refuses is rejected, never thrown.
    *
-   * @param signal aborts when nothing waits for the batch any more: the write ends soon, whatever its outcome, and nothing is committed after it has
+   * @param signal aborts when nothing waits for the batch any longer: the write ends soon, whatever its outcome, and nothing is committed after it has
    * thrown. In a store without transactions rows that were already sent may still be stored; the next write has the same rows
    */
   write(encoded: Encoded, reject: Reject, signal: AbortSignal): Promise<readonly MessageCounts[]>

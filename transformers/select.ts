@@ -100,9 +100,13 @@ export function configuredTransformer({
 }
 
 /** Two writers may read such a message differently: it must be stored by one of them, and not by both or by none. */
-const withoutType = new DecodeError('unsupported-content-type', 'the message has no content type, and this writer takes only some', {
-  hint: 'send its content type, or set envelope.content_type, such as const:application/json, and replay the message',
-})
+const withoutType = new DecodeError(
+  'unsupported-content-type',
+  'the message has no content type, and this writer accepts only some types',
+  {
+    hint: 'send its content type, or set envelope.content_type, such as const:application/json, and replay the message',
+  },
+)
 
 function unsupported(type: string, read: string): DecodeError {
   return new DecodeError('unsupported-content-type', `the content type ${excerpt(type)} is not supported; supported: ${read}`, {

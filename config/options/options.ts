@@ -11,7 +11,7 @@ import { listOptions, type OptionSpec, variablesOfSpecs } from './schema.ts'
 import { valueOfText } from './value.ts'
 
 export { noteFault, type OptionFault, OptionsError, withFaults } from './faults.ts'
-export { optionTable, printOptions, sampleFile } from './table.ts'
+export { markdownTable, optionHead, optionRows, optionTable, printOptions, sampleFile } from './table.ts'
 
 export interface OptionSources {
   /** Path of a TOML file. */
@@ -110,7 +110,7 @@ function fromEnvironment(spec: OptionSpec, environment: OptionSources['environme
     const { code } = error as NodeJS.ErrnoException
     faults.push({
       place: fileVariable,
-      problem: `the file ${JSON.stringify(path)} cannot be read (${code}): give the path of a file that holds ${spec.name}`,
+      problem: `the file ${JSON.stringify(path)} cannot be read (${code}): give the path of a file that contains ${spec.name}`,
     })
     return undefined
   }

@@ -120,7 +120,7 @@ function specOf(schema: OptionKeywords, path: readonly string[], optional: boole
 function columnsOf(name: string, { items }: OptionKeywords): OptionSpec[] {
   return Object.entries((items as OptionKeywords).properties!).map(([property, schema]) => {
     const column = { ...specOf(schema, [property], IsOptional(schema), []), variable: undefined }
-    if (column.secret) throw new Error(`${name} holds a secret, ${column.name}: make it an option of its own`)
+    if (column.secret) throw new Error(`${name} contains a secret, ${column.name}: make it a separate option`)
     return column
   })
 }

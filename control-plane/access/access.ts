@@ -84,9 +84,9 @@ export function openAccess({ database, keys, apiKeys, certificates, tokens, chan
       return await work()
     } catch (error) {
       if (error instanceof DatabaseError)
-        throw new AccessUnavailableError('the database of the control plane is unavailable: try again', { cause: error })
+        throw new AccessUnavailableError('the database of the control plane is unavailable: retry', { cause: error })
       if (error instanceof HttpError && error.code === 'unavailable')
-        throw new AccessUnavailableError('the policy store of the control plane is unavailable: try again', { cause: error })
+        throw new AccessUnavailableError('the policy store of the control plane is unavailable: retry', { cause: error })
       throw error
     }
   }

@@ -54,7 +54,7 @@ export function actorOf(request: FastifyRequest): Actor {
 /** @throws HttpError `forbidden` for a request with an API key: what it creates would outlive the key's revocation */
 export function demandToken(request: FastifyRequest): void {
   if (request.getDecorator<boolean>(apiKeyDecorator))
-    throw new HttpError('forbidden', 'an API key may not do this: get a token with POST /tokens and send that')
+    throw new HttpError('forbidden', 'an API key is not accepted here: get a token with POST /tokens and send it instead')
 }
 
 /** The user behind a request that passed `optional`. */
@@ -123,7 +123,7 @@ export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Part
 }
 
 function missing(reply: FastifyReply): HttpError {
-  return challenge(reply, 'this needs a token: get one with POST /tokens and send it as Authorization: Bearer <token>')
+  return challenge(reply, 'a token is required: get one with POST /tokens and send it as Authorization: Bearer <token>')
 }
 
 /** The 401, with the challenge that it must carry (RFC 9110 §15.5.2, RFC 6750 §3). */

@@ -43,14 +43,14 @@ export const listAuditSchema = {
   operationId: 'listAudit',
   security: tokenRequired,
   summary: 'Show who changed what, when and from where',
-  description: `Newest first. Only for the administrator. The option \`audit.retention_days\` sets how long lines are kept.`,
+  description: `Newest first. Only for the administrator. The option \`audit.retention_days\` sets how long entries are kept.`,
   querystring: Type.Object({
     ...pageQuery,
     offset: Type.Integer({
       minimum: 0,
       maximum: countedMax,
       default: 0,
-      description: 'How many to skip; to go further, narrow by time.',
+      description: 'Number of entries to skip; to go further, narrow by time.',
     }),
     user_id: Type.Optional(
       Type.String({ pattern: uuidPattern, allowed: 'the id of a user', description: 'The user who did it.', examples: [exampleIds.user] }),

@@ -81,7 +81,7 @@ export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): Exte
   function keyFault(key: string): string | undefined {
     const bytes = Buffer.byteLength(key)
     if (bytes < bytesMin) return `has ${bytes} bytes in UTF-8: give at least ${bytesMin}`
-    if (key !== key.trim()) return 'begins or ends with a space, which a header cannot carry: remove it'
+    if (key !== key.trim()) return 'begins or ends with a space, which a header cannot contain: remove it'
     return lineFault(key) ?? textFault(key, externalKeyBytesMax)
   }
 
@@ -117,12 +117,12 @@ export function checkExternalId(externalId: string, pointer: string): void {
 }
 
 function externalIdFault(externalId: string): string | undefined {
-  if (externalId === '') return 'is empty: give the id that the device has'
+  if (externalId === '') return 'is empty: give the id of the device'
   return lineFault(externalId) ?? textFault(externalId, externalIdBytesMax)
 }
 
 function lineFault(text: string): string | undefined {
-  return /\p{Cc}/u.test(text) ? 'holds a control character: remove it' : undefined
+  return /\p{Cc}/u.test(text) ? 'contains a control character: remove it' : undefined
 }
 
 export interface FailedFetches {

@@ -72,7 +72,7 @@ export const createConfigSchema = {
   ...needsToken,
   operationId: 'createConfiguration',
   summary: 'Create a bootstrap configuration',
-  description: 'For a thing of yours; without one, a thing is created. You must own the channels.',
+  description: 'For one of your things; if none is given, a thing is created. You must own the channels.',
   body: Type.Object(
     {
       external_id: externalId,
@@ -128,7 +128,7 @@ export const updateConfigSchema = {
   operationId: 'updateConfiguration',
   summary: 'Change name and content, or enable and disable',
   description:
-    'Only for its owner. Fields that are left out stay as they are. While it is disabled, a fetch returns 403 and the thing is connected to none of its channels.',
+    'Only for its owner. Omitted fields stay unchanged. While it is disabled, a fetch returns 403 and the thing is connected to none of its channels.',
   params,
   headers: ifMatchHeaders,
   body: Type.Object(
@@ -142,7 +142,7 @@ export const updateCertificatesSchema = {
   ...needsToken,
   operationId: 'updateConfigurationCertificates',
   summary: 'Change the certificates that the device gets',
-  description: 'Only for its owner. Fields that are left out stay as they are; an empty text removes one.',
+  description: 'Only for its owner. Omitted fields stay unchanged; an empty text removes one.',
   params,
   headers: ifMatchHeaders,
   body: Type.Object(certificates, { title: 'ConfigurationCertificates' }),

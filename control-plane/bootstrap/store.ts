@@ -457,11 +457,11 @@ export function openConfigs(parts: Parts): Configs {
 const tooManyReplaced = (): HttpError =>
   new HttpError(
     'too_many_requests',
-    `the CRL names ${replacedMax} certificates of this device: keep the current one, and ask again a week after the first of them expires`,
+    `the CRL already lists ${replacedMax} certificates of this device: keep the current certificate, and retry a week after the first of them expires`,
     { retryAfterSeconds: 86_400 },
   )
 const owned = (): HttpError =>
-  new HttpError('conflict', 'you already have a bootstrap configuration for this external id or thing: change that one')
+  new HttpError('conflict', 'you already have a bootstrap configuration for this external id or thing: change it instead')
 
 /** @throws the refusal if another request created such a configuration at the same time, otherwise `error` */
 function refuseTaken(error: unknown): never {

@@ -7,7 +7,7 @@ const timeoutMs = Type.Integer({
   default: 5_000,
   minimum: 10,
   maximum: 60_000,
-  description: 'Milliseconds to wait for each of its answers; after that the request gets 503, and nothing is stored.',
+  description: 'Milliseconds that one of its answers may take; after that the request gets 503.',
 })
 const caFile = (whose: string) =>
   Type.Optional(
@@ -17,44 +17,49 @@ const caFile = (whose: string) =>
 export const certificatesOptions = Type.Object({
   mode: Type.Enum(['pki', 'development'], {
     default: 'pki',
-    description: 'With `development` the authority `builtin` issues certificates, and none can be renewed or revoked.',
+    description: 'With `development` no certificate can be renewed or revoked.',
   }),
   backend: Type.Enum(['builtin', 'step-ca', 'vault'], {
     default: 'builtin',
     description:
-      'Which authority signs: one of its own in the database, or, by `./sluice api` alone, a step-ca server or the PKI of a HashiCorp Vault or OpenBao server. Used only in mode `pki`. Certificates of another authority are neither listed nor revoked.',
+      'Which authority signs: one in the database, a step-ca server, or the PKI of a HashiCorp Vault or OpenBao server. Certificates of another one are neither listed nor revoked.',
   }),
   ttlHours: Type.Integer({
     default: 2_400,
     minimum: 1,
     maximum: 87_600,
-    description: 'Lifetime in hours, unless the request gives one.',
+    description: 'Lifetime in hours if the request gives none.',
   }),
   ttlHoursMax: Type.Integer({
     default: 8_760,
     minimum: 1,
     maximum: 87_600,
-    description: 'Longest lifetime in hours that a request may ask for.',
+    description: 'Longest lifetime in hours that a request may give.',
+  }),
+  validMax: Type.Integer({
+    default: 100_000,
+    minimum: 1,
+    maximum: 10_000_000,
+    description: 'Most valid certificates of one owner. At this limit the owner gets no new ones until some expire or are revoked.',
   }),
   revokedMax: Type.Integer({
     default: 10_000,
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'How many revoked certificates of one owner the CRL may list. At this limit the owner gets no new ones until some leave the CRL, a week after they expire; revoking always works.',
+      'Most revoked certificates of one owner in the CRL. At this limit the owner gets no new ones until some leave it, a week after they expire.',
   }),
   subject: Type.String({
     default: 'Sluice',
     minLength: 1,
     maxLength: 64,
-    description: 'Common name of the authority `builtin`. The first certificate fixes it.',
+    description: 'Common name of the authority `builtin`; fixed by the first certificate.',
   }),
   crlUrl: Type.Optional(
     Type.String({
       minLength: 1,
       allowed: 'a URL such as https://sluice.example/certs/crl',
-      description:
-        'Address at which other servers reach `/certs/crl`. Certificates of `builtin` carry it as their CRL distribution point; without it they carry none.',
+      description: 'Address at which other servers reach `/certs/crl`: the CRL distribution point in certificates of `builtin`.',
     }),
   ),
   stepCa: Type.Object({
@@ -69,9 +74,7 @@ export const certificatesOptions = Type.Object({
     key: Type.Optional(
       Type.String({ minLength: 1, secret: true, description: "The provisioner's private key (EC P-256), as JWK or as PEM." }),
     ),
-    keyId: Type.Optional(
-      Type.String({ minLength: 1, description: "The key's id at the server, if it is neither in the JWK nor the key's thumbprint." }),
-    ),
+    keyId: Type.Optional(Type.String({ minLength: 1, description: "The key's id, if it is neither in the JWK nor the key's thumbprint." })),
     timeoutMs,
   }),
   vault: Type.Object({
@@ -92,20 +95,16 @@ export const certificatesOptions = Type.Object({
       Type.String({
         minLength: 1,
         allowed: 'the path of a file',
-        description: 'Instead of `token`: a file that contains it. It is read before each request, so Vault Agent can replace it.',
+        description: 'Instead of `token`: a file that contains it, read before each request.',
       }),
     ),
     timeoutMs,
   }),
 })
-/** For `./sluice up`: without authorities elsewhere. */
-export const builtinCertificatesOptions = Type.Omit(certificatesOptions, ['stepCa', 'vault'])
 export type CertificatesOptions = Static<typeof certificatesOptions>
-/** The same with the authority `builtin`. */
-export type BuiltinCertificatesOptions = Static<typeof builtinCertificatesOptions> & { readonly backend: 'builtin' }
 
 /** Faults that a schema cannot express. */
-export function certificatesFaults(options: CertificatesOptions | BuiltinCertificatesOptions): OptionFault[] {
+export function certificatesFaults(options: CertificatesOptions): OptionFault[] {
   const { mode, ttlHours, ttlHoursMax, crlUrl } = options
   const faults: OptionFault[] = []
   const note = (place: string, problem: string): void => void faults.push({ place: `certificates.${place}`, problem })

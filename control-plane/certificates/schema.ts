@@ -29,13 +29,23 @@ export const ttlSchema = Type.Optional(
   Type.String({ maxLength: 64, description: 'How long it is valid: `2400h`, `90m`, or seconds as digits.', examples: ['2400h'] }),
 )
 const valid = Type.Optional(Type.String({ maxLength: 64, description: 'The same, with hours as digits.' }))
-export const csrSchema = Type.String({
+const csrOptions = {
   maxLength: csrBytesMax,
   description:
     "A signing request (PKCS #10) as PEM, for a key that the device keeps. Its signature is checked, and its names are ignored: the subject is the thing's id.",
-  examples: ['-----BEGIN CERTIFICATE REQUEST-----\n…'],
-})
-const csr = Type.Optional(csrSchema)
+}
+/** Of a P-256 key that was thrown away: the request can be sent as it stands. */
+export const csrExample = `-----BEGIN CERTIFICATE REQUEST-----
+MIHOMHYCAQAwFDESMBAGA1UEAwwJZ2F0ZXdheS03MFkwEwYHKoZIzj0CAQYIKoZI
+zj0DAQcDQgAEQl1uPV0wN1srMVrn0Hw/QT6Ha3ZZH/26/ayL1zG2giVc+KtNVxC0
+BHaSvKd7/TQZ7+fTdtwk16PG3C0EW7Lmk6AAMAoGCCqGSM49BAMCA0gAMEUCIGjV
+qSODJWOLsrK9CEFHEv+jwEIZ4R7dC7z5iLzp0lWlAiEArtK2Ju8WaT16QM94RVE5
+6Xo6g9dgr0YMZ1/GQJfYyZU=
+-----END CERTIFICATE REQUEST-----
+`
+export const csrSchema = Type.String({ ...csrOptions, examples: [csrExample] })
+/** Without an example, so that the one of the body asks for a new key. */
+const csr = Type.Optional(Type.String(csrOptions))
 const bits = (description: string, examples?: [number]) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: 65_536, description, ...(examples && { examples }) }))
 

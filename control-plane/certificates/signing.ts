@@ -20,26 +20,26 @@ export interface IssueRequest {
 export interface Signing {
   /** @throws HttpError of the authority and of the queue for keys; `unavailable` for a certificate that differs from the request */
   sign(by: Caller, request: IssueRequest): Promise<IssuedCertificate>
-  /** Revokes certificates that are not handed out. Never rejects: failures are logged. */
-  discard(issued: readonly IssuedCertificate[]): Promise<void>
+  /** Revokes certificates that are not handed out to the caller. Never rejects: failures are logged. @param reserved ids of `Bounds.reserve` */
+  discard(by: Caller, issued: readonly IssuedCertificate[], reserved?: readonly string[]): Promise<void>
 }
 
 interface Parts {
   readonly authority: Pick<Authority, 'name' | 'sign'>
   readonly newCsrs: NewCsrs
   /** Revoke in one place each: in the database, then at the authority. */
-  readonly revocations: readonly ((serials: readonly string[]) => Promise<unknown>)[]
+  readonly revocations: readonly ((issued: readonly IssuedCertificate[], by: Caller, reserved: readonly string[]) => Promise<unknown>)[]
   readonly logger: Logger
 }
 
 export function openSigning({ authority, newCsrs, revocations, logger }: Parts): Signing {
-  async function discard(issued: readonly IssuedCertificate[]): Promise<void> {
-    if (issued.length === 0) return
-    const serials = issued.map(({ serial }) => serial)
+  const discard: Signing['discard'] = async (by, issued, reserved = []) => {
+    if (issued.length + reserved.length === 0) return
     for (const revoke of revocations) {
       try {
-        await revoke(serials)
+        await revoke(issued, by, reserved)
       } catch (error) {
+        const serials = issued.map(({ serial }) => serial)
         logger.warn({ serials, reason: factOf(error) }, 'certificates that were not handed out could not be revoked everywhere')
         // The authority must not revoke what the database may still call valid.
         return
@@ -55,7 +55,7 @@ export function openSigning({ authority, newCsrs, revocations, logger }: Parts):
       const issued = readSigned(signed, parsed, thing, csr)
       const difference = differenceOf(parsed, thing, csr)
       if (difference === undefined) return issued
-      await discard([issued])
+      await discard(by, [issued])
       const cause = new Error(`${authority.name} signed certificate ${issued.serial}, which is not what it was asked for: ${difference}`)
       throw new HttpError(
         'unavailable',

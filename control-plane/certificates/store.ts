@@ -2,17 +2,19 @@
 //
 // Longer than most files: every statement on certificates is here.
 
+import { randomUUID } from 'node:crypto'
 import type { Logger } from '../../config/logger.ts'
+import { factOf } from '../../config/outage.ts'
 import type { Database, SqlRow } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
 import { networkOf } from '../../http/requests/client-address.ts'
-import type { ThingId } from '../ids.ts'
+import type { ThingId, UserId } from '../ids.ts'
 import { openNextRun } from '../next-run.ts'
 import { openFairQueue } from '../outside/fair-queue.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { Authority } from './authorities/authority.ts'
-import { isInCrl } from './authorities/builtin-store.ts'
+import { isValid, type OwnerBounds, openBounds } from './bounds.ts'
 import type { NewCsrs } from './csr.ts'
 import type { IssuedCertificate } from './record.ts'
 import { type IssueRequest, openSigning } from './signing.ts'
@@ -47,7 +49,7 @@ export interface Certificates {
    * certificates are revoked.
    *
    * @throws HttpError of the authority and of the queue for keys; `conflict` for a thing with too many certificates, and `too_many_requests` for an
-   * owner with too many revoked ones, both before `work` or from `store`; whatever `work` throws
+   * owner with too many, both before an authority elsewhere is asked or from `store`; whatever `work` throws
    */
   issuing<Result>(
     by: Caller,
@@ -70,78 +72,74 @@ export interface Certificates {
    */
   revoke(by: Actor, thing: ThingId, serial?: string): Promise<string | undefined>
   /**
-   * Runs work whose transaction revokes the valid certificates of these things with the function that it gets. The transaction waits for an authority
-   * elsewhere before it commits, so at most two run at once: others find a free connection while the authority hangs. Things without a valid
-   * certificate do not wait.
+   * Runs work whose transaction revokes the valid certificates of these things, or one of them, with the function that it gets.
    *
-   * @throws HttpError `too_many_requests` or `unavailable` when too many wait
+   * No transaction waits for an authority elsewhere: the one that would revoke is rolled back, the authority revokes, and the work runs again. So its only
+   * effects may be its transaction and its result. Things without a valid certificate do not wait.
+   *
+   * @throws HttpError `unavailable` without the authority; `too_many_requests` or `unavailable` when too many wait for it; whatever `work` throws
    */
   revoking<Result>(by: Actor, things: readonly ThingId[], work: (revoke: RevokeIn) => Promise<Result>): Promise<Result>
-  /** DER, made after the call: every revocation that was answered before is in it. */
+  /** DER: every revocation that was answered before the call is in it. */
   crl(): Promise<Buffer>
   expiries(signal: AbortSignal): Promise<Expiries>
+  /** As `Authority.check`; logs the first of several failures. */
+  readonly check: (() => Promise<void>) | undefined
   /** @throws SecretError for files and keys of the options that cannot be read */
   start(): Promise<void>
   close(): Promise<void>
 }
 
-interface Parts {
+interface Parts extends OwnerBounds {
   readonly database: Database
   readonly writes: Writes
   readonly authority: Authority
   readonly newCsrs: NewCsrs
-  /** How many of one owner the CRL may name. */
-  readonly revokedMax: number
   readonly logger: Logger
 }
 
-/** Valid certificates of one thing, so that a transaction that revokes them all is short. */
-const validMax = 100
 const revocationWork = { what: ['revocations', 'sent'], concurrentMax: 2, jobsMax: 100, addressJobsMax: 50, accountJobsMax: 10 } as const
+
+/** Attempts of a transaction that revokes: each but the first found certificates that were issued since the one before. */
+const attemptsMax = 5
 
 const columns = `serial, thing, certificate, to_char(expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS expires_at,
   to_char(revoked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS revoked_at`
-const isValid = 'revoked_at IS NULL AND expires_at > now()'
 
-/**
- * Seconds until the owner may be issued another certificate; null for now. Of the revoked certificates in the CRL, counted from the last to end, it is the
- * one of number `revokedMax` whose end counts. An owner may exceed the bound by the certificates that are valid or being issued when it is reached,
- * because revoking is never refused.
- */
-const waitSql = (owner: string): string => `(
-  SELECT ceil(extract(epoch FROM expires_at + interval '7 days' - now()))::int4 FROM control_plane.certificates
-  WHERE certificates.owner = ${owner} AND authority = $2 AND ${isInCrl} ORDER BY expires_at DESC OFFSET $3 LIMIT 1) AS wait_seconds`
-// Before an authority elsewhere signs: what it signed and the transaction refused would be revoked there, without a row that counts.
-const refusalSql = `
-  SELECT ${waitSql('$4')}, EXISTS (
-    SELECT FROM control_plane.certificates WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid}
-    GROUP BY thing HAVING count(*) >= ${validMax}
-  ) AS is_full`
 // Another issue for the thing waits for this lock and then counts this certificate, and a deletion waits and then revokes it. Policies and connections
 // lock the thing FOR KEY SHARE, and do not wait.
-const lockSql = `SELECT ${waitSql('things.owner')} FROM control_plane.things WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+const lockSql = 'SELECT FROM control_plane.things WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE'
+const storedSql = 'DELETE FROM control_plane.certificates_in_signing WHERE id = ANY($1::uuid[])'
 // One statement, because statements run one at a time on the embedded database. Each insert removes two rows that expired long ago, so that the table
 // shrinks by itself, and skips rows that another insert is removing.
 const insertSql = `
-  WITH counted AS (
-    SELECT count(*) AS valid FROM control_plane.certificates WHERE thing = $2 AND authority = $3 AND ${isValid}
-  ), old AS (
+  WITH old AS (
     SELECT serial FROM control_plane.certificates WHERE authority = $3 AND expires_at < now() - interval '30 days'
     ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED
   ), removed AS (
     DELETE FROM control_plane.certificates USING old WHERE certificates.serial = old.serial
   )
   INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at)
-  SELECT $1, id, owner, $3, $4, $5::timestamptz FROM control_plane.things, counted WHERE id = $2 AND valid < ${validMax}
-  RETURNING serial`
+  SELECT $1, id, owner, $3, $4, $5::timestamptz FROM control_plane.things WHERE id = $2`
 const revokeSql = `
   UPDATE control_plane.certificates SET revoked_at = now()
   WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND ${isValid} RETURNING ${columns}`
-const discardSql = 'UPDATE control_plane.certificates SET revoked_at = now() WHERE serial = ANY($1::text[]) AND revoked_at IS NULL'
+// What an authority elsewhere signed for nothing is in its CRL, so it gets a row, which counts for the owner. The CRL of `builtin` names rows only.
+const discardSql = `
+  WITH signed AS (
+    SELECT * FROM json_to_recordset($1::json) AS signed (serial text, thing uuid, certificate text, "expiresAt" timestamptz)
+  ), discarded AS (
+    UPDATE control_plane.certificates SET revoked_at = now() WHERE serial IN (SELECT serial FROM signed) AND revoked_at IS NULL
+  ), released AS (
+    DELETE FROM control_plane.certificates_in_signing WHERE id = ANY($4::uuid[])
+  )
+  INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at, revoked_at)
+  SELECT serial, thing, $2::uuid, $3, certificate, "expiresAt", now() FROM signed WHERE $3 <> 'builtin' ON CONFLICT (serial) DO NOTHING`
 const revokedSql = `
   SELECT ${columns} FROM control_plane.certificates
   WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND revoked_at IS NOT NULL
   ORDER BY certificates.revoked_at DESC LIMIT 1`
+const validSql = `SELECT serial FROM control_plane.certificates WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid}`
 const currentSql = `SELECT DISTINCT ON (thing) ${columns} FROM control_plane.certificates
   WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid} ORDER BY thing, ordinal DESC`
 const countSql = (within: string): string => `(SELECT count(*) FROM valid WHERE expires_at < now() + interval '${within}')`
@@ -153,69 +151,87 @@ const expiriesSql = `
     SELECT extract(epoch FROM min(expires_at)) * 1000 FROM control_plane.certificates WHERE authority = $1 AND ${isValid}
   )::float8 AS earliest`
 
-type CertificateRow = SqlRow & { serial: string; thing: ThingId; certificate: string; expires_at: string; revoked_at: string | null }
-type Refusal = SqlRow & { readonly wait_seconds: number | null }
+/** A transaction would revoke certificates that an authority elsewhere has not revoked yet: one of this serial, or all of its things. */
+class StillValid extends Error {
+  readonly serial: string | undefined
 
-export function openCertificates({ database, writes, authority, newCsrs, revokedMax, logger }: Parts): Certificates {
+  constructor(serial: string | undefined) {
+    super('the authority has not revoked them yet')
+    this.serial = serial
+  }
+}
+
+type CertificateRow = SqlRow & { serial: string; thing: ThingId; certificate: string; expires_at: string; revoked_at: string | null }
+
+export function openCertificates({ database, writes, authority, newCsrs, validMax, revokedMax, logger }: Parts): Certificates {
+  const isElsewhere = authority.name !== 'builtin'
   const queue = openFairQueue(revocationWork)
+  const bounds = openBounds({ database, authority: authority.name, validMax, revokedMax })
   const signing = openSigning({
     authority,
     newCsrs,
     // In the database, too: a commit of unknown outcome may have stored them.
-    revocations: [serials => database.query(discardSql, [serials]), serials => authority.revoke(serials, database)],
+    revocations: [
+      (issued, { user }, reserved) => database.query(discardSql, [JSON.stringify(issued.map(withoutKey)), user, authority.name, reserved]),
+      async issued => {
+        if (issued.length > 0) await authority.revoke(serialsOf(issued), database)
+      },
+    ],
     logger,
   })
 
-  function refuseOwner(rows: readonly Refusal[]): void {
-    const retryAfterSeconds = rows.find(row => row.wait_seconds !== null)?.wait_seconds ?? undefined
-    if (retryAfterSeconds === undefined) return
-    const detail = `the CRL lists ${revokedMax} revoked certificates of yours, which is the limit: wait until some leave it, a week after they expire, or ask the administrator to raise certificates.revoked_max`
-    throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
-  }
-
-  async function refuseUnsigned({ user }: Caller, requests: readonly IssueRequest[]): Promise<void> {
-    const values = [requests.map(({ thing }) => thing), authority.name, revokedMax - 1, user]
-    const rows = await database.query<Refusal & { readonly is_full: boolean }>(refusalSql, values)
-    if (rows[0]!.is_full) throw thingIsFull()
-    refuseOwner(rows)
-  }
-
-  async function store(write: Write, issued: readonly IssuedCertificate[]): Promise<void> {
-    const things = new Set(issued.map(({ thing }) => thing))
-    const locked = await write.query<Refusal>(lockSql, [[...things], authority.name, revokedMax - 1])
-    if (locked.length < things.size) throw new HttpError('forbidden')
-    refuseOwner(locked)
+  async function store(write: Write, owner: UserId, issued: readonly IssuedCertificate[], reserved: readonly string[]): Promise<void> {
+    const things = issued.map(({ thing }) => thing)
+    const locked = await write.query(lockSql, [[...new Set(things)]])
+    if (locked.length < new Set(things).size) throw new HttpError('forbidden')
+    // What is reserved was within the bounds, and counts until it is stored.
+    if (isElsewhere) await write.query(storedSql, [reserved])
+    else await bounds.demandRoom(write, owner, things)
     for (const { serial, thing, certificate, expiresAt } of issued) {
-      const inserted = await write.query(insertSql, [serial, thing, authority.name, certificate, expiresAt.toISOString()])
-      if (inserted.length === 0) throw thingIsFull()
+      await write.query(insertSql, [serial, thing, authority.name, certificate, expiresAt.toISOString()])
       write.note('certificate.issue', [thing, serial])
     }
   }
 
-  const revokeIn: RevokeIn = async (write, thing, serial) => {
+  /** @param revoked at the authority @throws StillValid unless those that it revokes are among them */
+  async function revokeIn(revoked: ReadonlySet<string>, write: Write, thing: ThingId, serial?: string): Promise<string | undefined> {
     const rows = await write.query<CertificateRow>(revokeSql, [thing, authority.name, serial ?? null])
     if (rows.length === 0) return undefined
-    const serials = rows.map(row => row.serial)
-    await authority.revoke(serials, write)
+    const serials = serialsOf(rows)
+    if (!isElsewhere) await authority.revoke(serials, write)
+    else if (!serials.every(one => revoked.has(one))) throw new StillValid(serial)
     write.note('certificate.revoke', [thing, ...serials])
     write.ends({ kind: 'thing', thing })
     return rows[0]!.revoked_at!
   }
 
   const revoking: Certificates['revoking'] = async ({ user = 'program', address = '' }, things, work) => {
-    const sql = `SELECT FROM control_plane.certificates WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid} LIMIT 1`
-    const asks = authority.name !== 'builtin' && (await database.query(sql, [things, authority.name])).length > 0
-    return asks ? queue.run({ account: user, address: networkOf(address) }, () => work(revokeIn)) : work(revokeIn)
+    const revoked = new Set<string>()
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work((write, thing, serial) => revokeIn(revoked, write, thing, serial))
+      } catch (error) {
+        if (!(error instanceof StillValid)) throw error
+        if (attempt === attemptsMax)
+          throw new HttpError('unavailable', 'more certificates of the thing are being issued: retry', { cause: error })
+        const { serial } = error
+        const serials =
+          serial === undefined ? serialsOf(await database.query<{ serial: string }>(validSql, [things, authority.name])) : [serial]
+        await queue.run({ account: user, address: networkOf(address) }, () => authority.revoke(serials, database))
+        for (const one of serials) revoked.add(one)
+      }
+    }
   }
 
   const issuing: Certificates['issuing'] = async (by, requests, work) => {
     const issued: IssuedCertificate[] = []
-    if (authority.name !== 'builtin' && requests.length > 0) await refuseUnsigned(by, requests)
+    const reserved = isElsewhere ? requests.map(() => randomUUID()) : []
     try {
+      if (isElsewhere) await bounds.reserve(by.user, requests, reserved)
       for (const request of requests) issued.push(await signing.sign(by, request))
-      return await work(issued, write => store(write, issued))
+      return await work(issued, write => store(write, by.user, issued, reserved))
     } catch (error) {
-      await signing.discard(issued)
+      await signing.discard(by, issued, reserved)
       throw error
     }
   }
@@ -280,14 +296,30 @@ export function openCertificates({ database, writes, authority, newCsrs, revoked
       return { earliestMs: row!.earliest ?? undefined, within7: Number(row!.within7), within30: Number(row!.within30) }
     },
 
+    check: authority.check && openCheck(authority.check, logger),
     start: () => authority.start(),
     close: () => authority.close(),
   }
 }
 
+function openCheck(check: () => Promise<void>, logger: Logger): () => Promise<void> {
+  let isLogged = false
+  return async () => {
+    try {
+      await check()
+      isLogged = false
+    } catch (error) {
+      if (!isLogged) logger.warn({ reason: factOf(error) }, 'no certificates can be issued or revoked, now or soon')
+      isLogged = true
+      throw error
+    }
+  }
+}
+
+const serialsOf = (rows: readonly { readonly serial: string }[]): string[] => rows.map(({ serial }) => serial)
+const withoutKey = ({ serial, thing, certificate, expiresAt }: IssuedCertificate) => ({ serial, thing, certificate, expiresAt })
+
 const isRevoked = (): HttpError => new HttpError('conflict', 'this certificate is revoked: issue another one with POST /certs')
-const thingIsFull = (): HttpError =>
-  new HttpError('conflict', `the thing has ${validMax} valid certificates: revoke those that it does not use, or wait until they expire`)
 
 function toCertificate({ serial, thing, certificate, expires_at: expiresAt, revoked_at: revokedAt }: CertificateRow): Certificate {
   return { serial, thing, certificate, expiresAt, revokedAt: revokedAt ?? undefined }

@@ -11,7 +11,7 @@ import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
 const id = idSchema('channel', "The channel's id.")
 export const channelSchema = Type.Object(
   { id, name: Type.String({ examples: ['greenhouse'] }), metadata: Type.Optional(metadataSchema) },
-  { title: 'Channel', description: 'The channel; without metadata where none was given.' },
+  { title: 'Channel', description: 'The channel; without metadata if none was given.' },
 )
 
 const newChannel = newEntitySchema('NewChannel', 'greenhouse')
@@ -36,7 +36,7 @@ export const createChannelsSchema = {
   ...needsToken,
   operationId: 'createChannels',
   summary: 'Create channels',
-  description: 'All of them, or none if one is refused.',
+  description: 'Creates all of them, or none if one is refused.',
   body: Type.Array(newChannel, { minItems: 1, maxItems: bulkItemsMax }),
   response: {
     201: Type.Object(
@@ -77,7 +77,7 @@ export const updateChannelSchema = {
   ...needsToken,
   operationId: 'updateChannel',
   summary: 'Replace name and metadata of a channel',
-  description: 'Only for its owner. Fields that are left out become empty.',
+  description: 'Only for its owner. Omitted fields become empty.',
   params,
   headers: ifMatchHeaders,
   body: newChannel,
@@ -89,7 +89,7 @@ export const removeChannelSchema = {
   operationId: 'removeChannel',
   summary: 'Delete a channel',
   description:
-    'Only for its owner. Once this is answered, publishing to it and reading it are refused, and live streams have ended; its messages stay until retention or `sluice erase` removes them.',
+    'Only for its owner. Once this is answered, publishing to it and reading it are refused, and live streams have ended; its messages stay in the stores until their retention ends.',
   params,
   headers: ifMatchHeaders,
   response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },

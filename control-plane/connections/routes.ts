@@ -96,7 +96,7 @@ function pairsOf(body: { readonly channel_ids: readonly string[]; readonly thing
   const pairs = channels.length * things.length
   if (pairs > pairsMax) {
     const channelsMax = Math.floor(pairsMax / things.length)
-    const detail = `makes ${pairs} pairs, and one request takes at most ${pairsMax}: split it, with at most ${channelsMax} of the channels for these ${things.length} things in each request`
+    const detail = `makes ${pairs} pairs, and one request accepts at most ${pairsMax}: split it, with at most ${channelsMax} of the channels for these ${things.length} things in each request`
     refuseFaults([{ pointer: '/body', detail }])
   }
   return [channels, things]

@@ -61,7 +61,7 @@ const connectedQuery = {
   ...pageQuery,
   ...orderQuery,
   connected: Type.Optional(
-    Type.Boolean({ description: 'false lists those of yours that are not connected. The default is true.', examples: [true] }),
+    Type.Boolean({ description: 'false lists your other ones, which are not connected. The default is true.', examples: [true] }),
   ),
   disconnected: Type.Optional(Type.Boolean({ description: 'The opposite of `connected`, as older clients send it.', examples: [false] })),
   metadata_as: Type.Optional(Type.Enum(['object', 'string'], { default: 'object', description: 'string returns metadata as JSON text.' })),

@@ -223,7 +223,7 @@ function checkGroup(group: NewGroup & { readonly parent_id?: unknown }): void {
     { pointer: '/body/description', detail: textFault(group.description ?? '', descriptionBytesMax) },
     {
       pointer: '/body/parent_id',
-      detail: (group.parent_id ?? '') === '' ? undefined : 'is refused: a group contains users or things, not groups; leave it out',
+      detail: (group.parent_id ?? '') === '' ? undefined : 'is refused: a group contains users or things, not groups; omit it',
     },
   ]
   refuseFaults(faults.flatMap(({ pointer, detail }) => (detail === undefined ? [] : [{ pointer, detail }])))

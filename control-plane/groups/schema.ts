@@ -93,7 +93,7 @@ export const updateGroupSchema = {
   ...needsToken,
   operationId: 'updateGroup',
   summary: 'Replace name, description and metadata of a group',
-  description: 'For its creator and the administrator. Fields that are left out become empty.',
+  description: 'For its creator and the administrator. Omitted fields become empty.',
   params,
   headers: ifMatchHeaders,
   body: newGroup,

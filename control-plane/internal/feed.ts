@@ -66,7 +66,7 @@ export function openFeed({ openNotifications, outage, logger }: FeedParts): Feed
       return sendLine({ type: 'change', sequence, change })
     }
     // A newer instance may know kinds of changes that this one does not, and ignoring one would leave an access open.
-    logger.warn('another instance announced a change of an unknown kind: closing the change streams, so that clients ask again')
+    logger.warn('another instance announced a change of an unknown kind: closing the change streams, so that clients reconnect')
     endAll()
   }
 

@@ -17,13 +17,12 @@ export const serviceTokenOption = {
 export const internalOptions = Type.Object({
   listen: listenAddressOption(
     '127.0.0.1:9080',
-    'Address that the other processes of the platform connect to; it also serves /metrics. Beyond loopback it needs a token or mutual TLS.',
+    'Address for other processes of the platform, and for metrics. Beyond loopback it needs a token or mutual TLS.',
   ),
   token: Type.Optional(
     Type.String({
       ...serviceTokenOption,
-      description:
-        'Token that the other processes send; of several, any is accepted. The same on both sides. Without it no token is required.',
+      description: 'Token that the other processes send (their `control.token`); of several, any is accepted.',
     }),
   ),
   certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate of this listener, as PEM: makes it HTTPS.' })),
@@ -31,7 +30,7 @@ export const internalOptions = Type.Object({
   caFile: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Certificate authority, as PEM, that must have signed the certificate of a client (mutual TLS).',
+      description: "Authority, as PEM, that must have signed a client's certificate (mutual TLS).",
     }),
   ),
 })
@@ -53,12 +52,12 @@ export function internalFaults({ listen, token, certFile, keyFile, caFile }: Int
     })
   }
   if ((certFile === undefined) !== (keyFile === undefined)) {
-    faults.push({ place: 'internal.cert_file', problem: 'a certificate needs its key, and a key its certificate: give both or none' })
+    faults.push({ place: 'internal.cert_file', problem: 'internal.cert_file and internal.key_file belong together: set both or neither' })
   }
   if (caFile !== undefined && certFile === undefined) {
     faults.push({
       place: 'internal.ca_file',
-      problem: 'client certificates need TLS: give internal.cert_file and internal.key_file too',
+      problem: 'client certificates need TLS: also set internal.cert_file and internal.key_file',
     })
   }
   return faults

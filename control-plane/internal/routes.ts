@@ -62,7 +62,7 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
       schema: {
         ...described,
         summary: 'Follow the changes that may end an access',
-        description: 'An endless stream with one JSON object on each line: numbered changes, and a beat each second.',
+        description: 'An endless stream with one JSON object per line: numbered changes, and a heartbeat every second.',
         produces: [streamType],
         response: { 200: Type.String(), ...errorAnswers('unauthenticated') },
       },
@@ -71,7 +71,7 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
           throw new HttpError('unavailable', `${followersMax} processes already follow the changes: stop some of them`)
         const response = reply.raw
         const following = feed.follow(followerOf(response))
-        if (following === undefined) throw new HttpError('unavailable', 'changes are unavailable: try again')
+        if (following === undefined) throw new HttpError('unavailable', 'changes are unavailable: retry')
         reply.hijack()
         followers++
         response.once('close', () => {

@@ -42,7 +42,7 @@ export const answerSchema = Type.Object({
     }),
   ),
   left_ms: Type.Optional(Type.Integer({ minimum: 0, description: 'For the reason limited: milliseconds until the next attempt.' })),
-  reason: Type.Optional(Type.Enum(['unauthenticated', 'forbidden', 'limited'], { description: 'Why not.' })),
+  reason: Type.Optional(Type.Enum(['unauthenticated', 'forbidden', 'limited'], { description: 'Why access is refused.' })),
 })
 export type Answer = Static<typeof answerSchema>
 

@@ -39,7 +39,7 @@ export const issueKeySchema = {
   operationId: 'issueKey',
   summary: 'Issue an API key',
   description:
-    'Send it as `Authorization: Bearer <value>` in place of a token. It can do what you can, except issue keys and change passwords. It stays valid after a password change, until it is revoked; while you are disabled it is refused.',
+    'Send it as `Authorization: Bearer <value>` instead of a token. It can do what you can, except issue keys and change passwords. It stays valid after a password change, until it is revoked; while you are disabled it is refused.',
   body: Type.Object(
     {
       name: Type.String({ default: '', description: `At most ${keyNameBytesMax} bytes in UTF-8.`, examples: ['nightly export'] }),
@@ -54,7 +54,7 @@ export const issueKeySchema = {
         Type.Integer({
           minimum: 0,
           maximum: Number.MAX_SAFE_INTEGER,
-          description: 'In place of `expires_at`: seconds, or from 10⁹ on nanoseconds; with 0 the key does not expire.',
+          description: 'Instead of `expires_at`: seconds, or from 10⁹ on nanoseconds; with 0 the key does not expire.',
         }),
       ),
     },
@@ -88,7 +88,7 @@ export const listKeysSchema = {
 export const viewKeySchema = {
   ...needsToken,
   operationId: 'viewKey',
-  summary: 'View an API key of yours',
+  summary: 'View one of your API keys',
   params,
   response: { 200: keySchema, ...errorAnswers('unauthenticated', 'forbidden', 'not_found') },
 }
@@ -96,10 +96,10 @@ export const viewKeySchema = {
 export const revokeKeySchema = {
   ...needsToken,
   operationId: 'revokeKey',
-  summary: 'Revoke an API key of yours',
+  summary: 'Revoke one of your API keys',
   description: 'The answer comes once the key is refused everywhere. Revoking a key that you do not have succeeds.',
   params,
-  response: { 204: emptyAnswer('You do not have the key any more.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
+  response: { 204: emptyAnswer('You no longer have this key.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
 }
 
 export const listUserKeysSchema = {
@@ -120,7 +120,7 @@ export const revokeUserKeySchema = {
     'Only for the administrator. The answer comes once the key is refused everywhere. Revoking a key that the user does not have succeeds.',
   params: Type.Object({ user, key: id }),
   response: {
-    204: emptyAnswer('The user does not have the key any more.'),
+    204: emptyAnswer('The user no longer has this key.'),
     ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'not_found'),
   },
 }

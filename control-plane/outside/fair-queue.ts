@@ -45,7 +45,7 @@ interface Job extends Required<Requester> {
 
 export function openFairQueue({ what, concurrentMax, jobsMax, addressJobsMax, accountJobsMax }: FairQueueOptions): FairQueue {
   const [things, done] = what
-  const tooMany = (of: string): string => `too many ${things}${of} are being ${done} right now: try again`
+  const tooMany = (of: string): string => `too many ${things}${of} are being ${done} right now: retry`
   const tooManyOfAccount = (): HttpError => new HttpError('too_many_requests', tooMany(' of this account'))
   const tooManyOfAddress = (): HttpError => new HttpError('too_many_requests', tooMany(' from this address'))
 

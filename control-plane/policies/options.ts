@@ -7,22 +7,21 @@ export const policiesOptions = Type.Object({
   store: Type.Enum(['relational', 'openfga'], {
     default: 'relational',
     description:
-      "Where policies are kept: in the control plane's own database, or, by `./sluice api` alone, in an OpenFGA server. Existing policies are not copied from one to the other; `./sluice policies repair` creates those that users, things and groups start with.",
+      "Where policies are kept: in the control plane's database, or (only `api`) in an OpenFGA server. After a change run `./sluice policies repair`: policies are not copied.",
   }),
   openfga: Type.Object({
     url: Type.String({
       default: 'http://127.0.0.1:8080',
       minLength: 1,
       allowed: 'a URL such as http://openfga:8080',
-      description: 'The HTTP address of the OpenFGA server. Used if `policies.store` is `openfga`.',
+      description: 'HTTP address of the OpenFGA server.',
     }),
     key: Type.Optional(Type.String({ minLength: 1, secret: true, description: 'Its preshared key, if it requires one.' })),
     timeoutMs: Type.Integer({
       default: 2_000,
       minimum: 10,
       maximum: 60_000,
-      description:
-        'Milliseconds that one of its answers may take; without an answer a request is refused with 503, and nothing is allowed.',
+      description: 'Milliseconds that one of its answers may take; after that the request gets 503.',
     }),
   }),
 })
@@ -35,6 +34,6 @@ export function policiesFaults({ openfga: { url } }: PoliciesOptions): OptionFau
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol) || parsed.search !== '' || parsed.hash !== '')
     return note('is not the address of an HTTP server: give a URL such as http://openfga:8080')
   if (parsed.username !== '' || parsed.password !== '')
-    return note('holds a user or a password: give the preshared key in SVC_POLICIES_OPENFGA_KEY instead')
+    return note('contains a user or a password: set the preshared key in SVC_POLICIES_OPENFGA_KEY instead')
   return []
 }

@@ -24,7 +24,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     const { subjects, object, policies: relations } = request.body
     demandTokenForAuthorities(request, object)
     if (toObject(object) === 'authorities' && subjects.includes('*'))
-      refuseFaults([{ pointer: '/body/subjects', detail: 'holds *, which would make everyone an administrator: name users' }])
+      refuseFaults([{ pointer: '/body/subjects', detail: 'contains *, which would make everyone an administrator: list the ids of users' }])
     if (!(await policies.add(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
       throw new HttpError('not_found', 'a subject or the object does not exist: no policy is added')
     return reply.code(201).send({})

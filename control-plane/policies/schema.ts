@@ -38,7 +38,7 @@ export const addPoliciesSchema = {
   summary: 'Add policies',
   description: 'Each subject gets each relation on the object. Only for the administrator.',
   body,
-  response: { 201: emptyObject('They hold.'), ...errorAnswers(...toChange) },
+  response: { 201: emptyObject('The policies are added.'), ...errorAnswers(...toChange) },
 }
 
 export const removePoliciesSchema = {
@@ -67,7 +67,7 @@ export const explainPolicySchema = {
         allowed: Type.Boolean({ examples: [true] }),
         because: Type.Array(policy, {
           description:
-            'The policies that lead from the subject to the object, in this order; empty if there are none, or if there are too many groups in between: the explanation says which.',
+            'The chain of policies from the subject to the object; empty if there is none, or if there are too many groups in between: the explanation says which.',
         }),
         explanation: Type.String({
           description: 'The same in words.',

@@ -46,13 +46,13 @@ export function contentFaults(content: ContentTree, layout: Pick<Layout, 'channe
   const known = placeholdersOf({ externalId: '', thing: blank, channels: layout.channels.map(channel => ({ ...blank, ...channel })) })
   return treeFaults(content, name => {
     if (name.startsWith('certificate.') && known.has(name) && !layout.bootstrap.hasCertificates) {
-      return 'no certificates are issued: set bootstrap.x509_provision = true, or leave it out'
+      return 'no certificates are issued: set bootstrap.x509_provision = true, or remove it'
     }
     if (known.has(name)) return undefined
     const channel = /^channel\.(.*)\.(?:id|name)$/s.exec(name)?.[1]
     if (channel !== undefined) return channelProblem(channel, layout)
     const near = nearest(name, [...known.keys()])
-    return `there is no such placeholder${near === undefined ? '' : `, did you mean {{${near}}}?`}: known are ${knownWords}`
+    return `unknown placeholder${near === undefined ? '' : ` (did you mean {{${near}}}?)`}: known are ${knownWords}`
   })
 }
 
@@ -75,7 +75,7 @@ function treeFaults(tree: ContentTree, problemOf: (name: string) => string | und
       }
       if (value.replaceAll(placeholder, '').includes('{{')) note('has {{ without }}: write a placeholder such as {{thing.id}}')
     } else if (Number.isNaN(value)) {
-      note('is nan, which JSON does not have: leave it out, or give it as text')
+      note('is nan, which JSON does not have: remove it, or give it as text')
     } else if (value instanceof Date) {
       note('is a date, which JSON does not have: give it as text in quotes')
     } else if (typeof value === 'object' && value !== null) {
@@ -94,7 +94,7 @@ function channelProblem(channel: string, { channels }: Pick<Layout, 'channels'>)
   if (types.includes(channel)) return `several channels have the type ${channel}: name one by its number, from 0 to ${channels.length - 1}`
   if (channels.length === 0) return 'the layout has no channels'
   const known = [...new Set(types)].map(type => `${type}, `).join('')
-  return `the layout has no such channel: it has ${known}and by number 0 to ${channels.length - 1}`
+  return `the layout has no such channel: use ${known}or a number from 0 to ${channels.length - 1}`
 }
 
 /** The values by placeholder; a channel by its number from 0, and by its type if no other channel has it. */

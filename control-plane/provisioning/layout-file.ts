@@ -135,7 +135,7 @@ function layoutOf({ things, channels, bootstrap, cert }: LayoutOptions, placeOf:
   }
   const external = [...things.keys()].filter(index => Object.hasOwn(things[index]!.metadata, 'external_id'))
   if (external.length > 1) {
-    note(['things', String(external[1])], `holds external_id, but things.${external[0]} does too: only one thing can have it`)
+    note(['things', String(external[1])], `contains external_id, but things.${external[0]} does too: only one thing can have it`)
   } else if (external.length === 0 && bootstrap.provision) {
     note(['things'], 'has no thing with external_id in its metadata: give it to one, or set bootstrap.provision = false')
   }

@@ -89,7 +89,7 @@ export function openMappings(parts: Parts): Mappings {
       const detail = 'you already have a mapping for this external id with another external key: use that key, or delete the mapping first'
       throw new HttpError('conflict', detail)
     }
-    if (!found.isDelivered) throw new HttpError('unavailable', 'the mapping is being created: try again')
+    if (!found.isDelivered) throw new HttpError('unavailable', 'the mapping is being created: retry')
   }
 
   /** Whether it has to be created; otherwise the owner has it. Throws like `make`. */
@@ -175,7 +175,7 @@ export function openMappings(parts: Parts): Mappings {
   async function makeCertified(by: Caller, request: MappingRequest, ids: readonly ThingId[]): Promise<Mapping | undefined> {
     // A mapping that exists, or cannot be created, needs no certificates.
     if (!(await isFree(by.user, request))) return undefined
-    const found = new Error('another instance has made the mapping')
+    const found = new Error('another instance has created the mapping')
     return certificates
       .issuing(by, requestsFor(ids, layout.certificate), async (issued, store) => {
         const made = await makeWith(by, request, { ids, issued, store })
@@ -197,7 +197,7 @@ export function openMappings(parts: Parts): Mappings {
         : await makeWith(by, request, { ids, issued: [], store: async () => undefined })
       if (made !== undefined) return { mapping: made, isNew: true }
       const found = await rows.find(by.user, request.externalId)
-      if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted meanwhile: try again')
+      if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted in the meantime: retry')
       await writes(by, write => externalKeys.renew(write, request, found))
       const shown = found.issuer && answerOf(issuedBy(found.issuer, await certificates.current(found.things)))
       const ofMapping = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...shown }
@@ -236,7 +236,7 @@ function requesterOf({ user, address = '' }: Caller, { externalId }: MappingRequ
   return { account: JSON.stringify([user, externalId]), address: networkOf(address) }
 }
 
-const notFound = (): Error => new Error('a transaction does not find what it made')
+const notFound = (): Error => new Error('a transaction does not find what it created')
 
 function whitelist(things: readonly ThingId[], isWhitelisted: boolean): Record<string, boolean> {
   return Object.fromEntries(things.map(id => [id, isWhitelisted]))

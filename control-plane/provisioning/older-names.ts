@@ -86,7 +86,7 @@ export function fileOfToday(path: string, file: OptionFile, compatibility: Compa
     const today = renamedKeys[key] ?? key
     if (ended !== undefined || today !== key) noteOlder(notes, compatibility, place, keys.join('.'), today, ended)
     if (ended !== undefined || (value === '' && credentialKeys.has(today))) return
-    if (Object.hasOwn(values, today)) notes.faults.push({ place, problem: `${today} is given twice: leave one out` })
+    if (Object.hasOwn(values, today)) notes.faults.push({ place, problem: `${today} is given twice: remove one` })
     values[today] = value
     places.set(today, keys)
   }
@@ -114,7 +114,7 @@ export function olderVariables(
     const ended = endedVariables[name]
     if (key === undefined && ended === undefined) {
       const near = nearest(name, [...Object.keys(renamedVariables), ...Object.keys(endedVariables)])
-      notes.faults.push({ place: name, problem: `there is no such variable: ${near === undefined ? 'unset it' : `did you mean ${near}?`}` })
+      notes.faults.push({ place: name, problem: `unknown variable: ${near === undefined ? 'unset it' : `did you mean ${near}?`}` })
       continue
     }
     if (compatibility === '0.13' && value === '') continue
@@ -131,7 +131,7 @@ function noteOlder(notes: Notes, compatibility: Compatibility, place: string, na
     notes.warnings.push(`${place}: ${name} ${ended === undefined ? `is a name of release 0.13: write ${today}` : `is ignored: ${ended}`}`)
     return
   }
-  const advice = ended === undefined ? `write ${today}` : `leave it out (${ended})`
+  const advice = ended === undefined ? `write ${today}` : `remove it (${ended})`
   notes.faults.push({ place, problem: `${name} is a name of release 0.13: ${advice}, or set SVC_COMPATIBILITY=0.13` })
 }
 

@@ -19,7 +19,7 @@ export const provisionOptions = Type.Object({
     Type.String({
       allowed: 'the path of a TOML file',
       description:
-        'The layout file: what a mapping creates. Without one, or if it is empty: one thing and the channels control and data. It can also hold the options below, as `svc_user`, `svc_pass`, `api_key`, `open` and `external_key_bytes_min`.',
+        'The layout file: what a mapping creates. Without one: one thing and the channels control and data. It may also hold the options below.',
     }),
   ),
   user: Type.Optional(
@@ -29,19 +29,19 @@ export const provisionOptions = Type.Object({
     }),
   ),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
-  pass: Type.Optional(Type.String({ minLength: 1, secret: true, description: 'The same under its older name.' })),
+  pass: Type.Optional(Type.String({ minLength: 1, secret: true, description: 'Its older name.' })),
   apiKey: Type.Optional(
     Type.String({
       minLength: 1,
       secret: true,
-      description: 'In place of user and password: the API key of a user. If both are given, the key is used.',
+      description: "A user's API key, instead of user and password.",
     }),
   ),
   open: Type.Optional(
     Type.Boolean({
       defaultText: '`false`',
       description:
-        'If true, other machines may also request mappings without `Authorization`. Otherwise credentials need `http.host` to be loopback.',
+        'Whether other machines may request mappings without `Authorization`; otherwise these credentials need `http.host` to be loopback.',
     }),
   ),
   externalKeyBytesMin: Type.Optional(
@@ -49,7 +49,7 @@ export const provisionOptions = Type.Object({
       minimum: 1,
       maximum: 256,
       defaultText: `\`${externalKeyBytesDefault}\``,
-      description: `Least number of bytes in an external key; below ${externalKeyBytesAdvised} the start warns, and below ${externalKeyBytesDefault} it needs \`compatibility\`.`,
+      description: `Fewest bytes in an external key; below ${externalKeyBytesAdvised} the start warns, below ${externalKeyBytesDefault} it needs \`compatibility\`.`,
     }),
   ),
 })
@@ -102,22 +102,22 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
   const password = given.password ?? given.pass ?? settings.svcPass
   const apiKey = given.apiKey ?? settings.apiKey
   if (given.password !== undefined && given.pass !== undefined && given.password !== given.pass) {
-    faults.push({ place: 'provision.pass', problem: 'differs from provision.password: give one of them' })
+    faults.push({ place: 'provision.pass', problem: 'differs from provision.password: set only one of them' })
   }
   if ((user === undefined) !== (password === undefined)) {
     const [missing, there] = user === undefined ? ['user', 'password'] : ['password', 'user']
-    const instead = apiKey === undefined ? 'give both, or an API key in their place' : 'leave it out, since an API key is given'
+    const instead = apiKey === undefined ? 'set both, or an API key instead' : 'unset it, because an API key is set'
     faults.push({ place: `provision.${missing}`, problem: `is missing beside ${named(`provision.${there}`)}: ${instead}` })
   }
   if (apiKey !== undefined && user !== undefined) {
-    warnings.push('provision has an API key as well as a user with a password: the API key is used; leave the others out')
+    warnings.push('provision has an API key as well as a user with a password: the API key is used; unset the others')
   }
   const credentials = credentialsOf(user, password, apiKey)
   const isOpen = given.open ?? settings.open ?? false
   if (credentials !== undefined && !isOpen && (!isLoopback(host) || trustedProxies.length > 0)) {
     faults.push({
       place: 'provision.open',
-      problem: `other machines reach ${isLoopback(host) ? named('http.trusted_proxies') : `${named('http.host')} ${host}`}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, leave the credentials out, or set SVC_PROVISION_OPEN=true if something in front decides who may connect`,
+      problem: `other machines reach ${isLoopback(host) ? named('http.trusted_proxies') : `${named('http.host')} ${host}`}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, unset the credentials, or set SVC_PROVISION_OPEN=true if a proxy in front decides who may connect`,
     })
   }
   const externalKeyBytesMin = given.externalKeyBytesMin ?? settings.externalKeyBytesMin ?? externalKeyBytesDefault
@@ -131,11 +131,11 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
   const isSetUp = credentials !== undefined || Object.keys(given).length > 0
   if (externalKeyBytesMin < externalKeyBytesAdvised && isSetUp) {
     warnings.push(
-      `external keys of ${externalKeyBytesMin} bytes are taken: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN to ${externalKeyBytesAdvised} or more once all devices have longer ones`,
+      `external keys of ${externalKeyBytesMin} bytes are accepted: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN to ${externalKeyBytesAdvised} or more once all devices have longer ones`,
     )
   }
   if (layout.bootstrap.hasCertificates && layout.certificate.ttlSeconds > ttlHoursMax * 3_600) {
-    const problem = `is ${ttlHoursMax}, and the layout asks for certificates of ${layout.certificate.ttlSeconds / 3_600} hours: raise it, or lower cert.ttl there`
+    const problem = `is ${ttlHoursMax}, and the layout requests certificates of ${layout.certificate.ttlSeconds / 3_600} hours: raise it, or lower cert.ttl there`
     faults.push({ place: 'certificates.ttl_hours_max', problem })
   }
   faults.push(...knownSecretFaults(env, { 'provision.password': password, 'provision.api_key': apiKey }))

@@ -49,7 +49,7 @@ const mapping = Type.Object(
     ca_cert: Type.Optional(pemSchema('CERTIFICATE', 'PEM.')),
     keys_shown_once: Type.Optional(
       Type.Array(Type.String(), {
-        description: 'In a dry run: names of the things whose private keys only the first answer will contain, if any.',
+        description: 'In a dry run: names of the things whose private keys are returned only when the mapping is created, if any.',
         examples: [['pump']],
       }),
     ),
@@ -71,7 +71,7 @@ export const makeMappingSchema = {
       external_id: externalId,
       external_key: externalKey,
       name: Type.Optional(
-        Type.String({ description: "Name of the thing with the external id, in place of the layout's.", examples: ['gateway 7'] }),
+        Type.String({ description: "Name of the thing with the external id, instead of the layout's.", examples: ['gateway 7'] }),
       ),
     },
     { title: 'NewMapping' },

@@ -93,7 +93,7 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
     if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG')
       return new ControlPlaneRefusalError(`${name} does not speak TLS: write control.url (SVC_CONTROL_URL) with http://`, { cause })
     if (isTlsFault(code)) {
-      const sentence = `${name}: its certificate is not trusted (${code}): give its certificate authority as control.ca_file (SVC_CONTROL_CA_FILE), and in control.url (SVC_CONTROL_URL) the name that the certificate is for; or it refuses the certificate of control.cert_file (SVC_CONTROL_CERT_FILE)`
+      const sentence = `${name}: its certificate is not trusted (${code}): set control.ca_file (SVC_CONTROL_CA_FILE) to its certificate authority, and use in control.url (SVC_CONTROL_URL) the name in the certificate; or it refuses the certificate of control.cert_file (SVC_CONTROL_CERT_FILE)`
       return new ControlPlaneRefusalError(sentence, { cause })
     }
     return undefined
@@ -134,7 +134,7 @@ export function openControlRequests({ url, token, tls }: ControlAddress): Contro
 }
 
 function tokenFault(token: string | undefined): string {
-  const remedy = 'set control.token (SVC_CONTROL_TOKEN) to what `./sluice api` has as internal.token (the same variable there)'
+  const remedy = 'set control.token (SVC_CONTROL_TOKEN) to the internal.token of `./sluice api` (the same variable there)'
   return token === undefined ? `requires a token, and none is set: ${remedy}` : `refuses the token of this process: ${remedy}`
 }
 

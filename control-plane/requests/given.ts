@@ -38,7 +38,7 @@ export interface GivenIds {
 
 /** A credential after its scheme contains no blanks and commas (RFC 9110 §11.4, §5.6.1). */
 const keyForm = /^[!-+\--~]{16,256}$/
-const keyRule = 'is not a key: give 16 to 256 visible ASCII characters without a comma, or leave it out'
+const keyRule = 'is not a key: give 16 to 256 visible ASCII characters without a comma, or omit it'
 
 export function openGivenIds(failedAttempts: FailedAttempts, isServed: boolean): GivenIds {
   function attemptOf(request: FastifyRequest): string {
@@ -56,7 +56,7 @@ export function openGivenIds(failedAttempts: FailedAttempts, isServed: boolean):
       const attempt = attemptOf(request)
       const [failures] = await failedAttempts.count([attempt])
       if (failures! < failuresMax) return given
-      const detail = 'too many given ids or keys were in use: leave them out to have them generated'
+      const detail = 'too many given ids or keys were in use: omit them to have them generated'
       throw new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(failedAttempts.limitedMs(attempt) / 1000) })
     },
 
@@ -71,15 +71,14 @@ function givenOf(body: object, pointer: string, emptyIsAbsent: boolean, faults: 
   const isAbsent = (value: unknown): boolean => value === undefined || value === null || (emptyIsAbsent && value === '')
   const { id, key } = body as { readonly id?: unknown; readonly key?: unknown }
   const given = { id: isAbsent(id) ? undefined : String(id), key: isAbsent(key) ? undefined : String(key) }
-  if (given.id !== undefined && !isId(given.id))
-    faults.push({ pointer: `${pointer}/id`, detail: 'is not a UUID: give one, or leave it out' })
+  if (given.id !== undefined && !isId(given.id)) faults.push({ pointer: `${pointer}/id`, detail: 'is not a UUID: give one, or omit it' })
   // A key in the form of an API key would be taken for one when it is used, so it is refused.
   if (given.key !== undefined && (!keyForm.test(given.key) || isApiKey(given.key)))
     faults.push({ pointer: `${pointer}/key`, detail: keyRule })
   return given
 }
 
-export const inUse = (): HttpError => new HttpError('conflict', 'a given id or key is in use: leave it out to have one generated')
+export const inUse = (): HttpError => new HttpError('conflict', 'a given id or key is in use: omit it to have one generated')
 
 /** @throws HttpError `conflict` if a given id or key belongs to another entity */
 export function refuseUsed(error: unknown): never {

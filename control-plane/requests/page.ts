@@ -4,18 +4,18 @@ import { Type } from 'typebox'
 import { type Database, DatabaseError, queryCanceled, type SqlRow, type SqlValue } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
 
-const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'How many to skip.' })
-const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'How many to return at most.' })
+const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Number of items to skip.' })
+const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum number of items to return.' })
 
 export const pageQuery = { offset: { ...offset, default: 0 }, limit: { ...limit, default: 10 } }
 
 export const orderQuery = {
-  order: Type.Optional(Type.Enum(['name', 'id'], { description: 'What to order by; the default is the order of creation.' })),
+  order: Type.Optional(Type.Enum(['name', 'id'], { description: 'Field to sort by; the default is the order of creation.' })),
   dir: Type.Optional(Type.Enum(['asc', 'desc'], { default: 'asc' })),
 }
 
 export const pageAnswer = {
-  total: Type.Integer({ description: 'How many there are in all.', examples: [1] }),
+  total: Type.Integer({ description: 'Number of items on all pages.', examples: [1] }),
   offset: Type.Integer({ examples: [0] }),
   limit: Type.Integer({ examples: [10] }),
 }

@@ -77,7 +77,7 @@ export async function rewriteBatch(transaction: Queries, keys: ThingKeys, after:
 }
 
 function opened(keys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): string {
-  const remedy = `also give that master key, or give the thing a new key (PATCH /things/${thing}/key), then run this again`
+  const remedy = `also give that master key, or give the thing a new key (PATCH /things/${thing}/key), then run this command again`
   return orRefuse(() => keys.decrypt(thing, ciphertext), remedy)
 }
 
@@ -105,7 +105,7 @@ export async function rewriteAuthority(transaction: Queries, sealed: SealedTexts
   type Row = SqlRow & { id: string; key_ciphertext: Uint8Array }
   const [row] = await transaction.query<Row>(`${authoritySql} FOR UPDATE`, [sealed.masterKeyIds[0]])
   if (row === undefined) return false
-  const key = orRefuse(() => sealed.open(row.id, row.key_ciphertext), 'also give that master key, then run this again')
+  const key = orRefuse(() => sealed.open(row.id, row.key_ciphertext), 'also give that master key, then run this command again')
   await transaction.query('UPDATE control_plane.certificate_authority SET key_ciphertext = $2 WHERE id = $1', [
     row.id,
     sealed.seal(row.id, key),
@@ -158,7 +158,7 @@ export async function rewriteConfigs(transaction: Queries, sealed: SealedTexts):
 
 function resealed(sealed: SealedTexts, row: string, ciphertext: Uint8Array | null): string | null {
   if (ciphertext === null) return null
-  const remedy = 'also give that master key, or delete this bootstrap configuration, then run this again'
+  const remedy = 'also give that master key, or delete this bootstrap configuration, then run this command again'
   return sealed
     .seal(
       row,

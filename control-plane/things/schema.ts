@@ -17,7 +17,7 @@ const key = Type.String({
 
 export const thingSchema = Type.Object(
   { id, name, key, metadata: Type.Optional(metadataSchema) },
-  { title: 'Thing', description: 'The thing; without metadata where none was given.' },
+  { title: 'Thing', description: 'The thing; without metadata if none was given.' },
 )
 
 const newThing = newEntitySchema('NewThing', 'weather station')
@@ -44,7 +44,7 @@ export const createThingsSchema = {
   ...needsToken,
   operationId: 'createThings',
   summary: 'Create things',
-  description: 'All of them, or none if one is refused.',
+  description: 'Creates all of them, or none if one is refused.',
   body: Type.Array(newThing, { minItems: 1, maxItems: bulkItemsMax }),
   response: {
     201: Type.Object(
@@ -108,7 +108,7 @@ export const updateThingSchema = {
   ...needsToken,
   operationId: 'updateThing',
   summary: 'Replace name and metadata of a thing',
-  description: 'Needs the relation write on the thing. Fields that are left out become empty.',
+  description: 'Needs the relation write on the thing. Omitted fields become empty.',
   params,
   headers: ifMatchHeaders,
   body: newThing,

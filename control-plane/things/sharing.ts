@@ -44,7 +44,7 @@ export function sharingRoutes(app: HttpServer, { things, authentication, authori
     const users = request.body.user_ids.map(toUserId)
     const owner = await demandShare(caller, thing, policies)
     if (owner !== undefined && users.includes(owner))
-      throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: name only other users')
+      throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: list only other users')
     await things.unshare(changerOf(request), thing, users, policies)
     return reply.code(204).send()
   })

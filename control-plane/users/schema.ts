@@ -28,7 +28,7 @@ export const credentialsSchema = Type.Object(
   {
     email: Type.String({
       maxLength: emailCharactersMax,
-      description: `At most ${emailBytesMax} bytes; case and outer spaces do not matter.`,
+      description: `At most ${emailBytesMax} bytes; case and surrounding spaces are ignored.`,
       examples: ['user@example.com'],
     }),
     password: passwordSchema('correct horse battery staple'),
@@ -52,7 +52,7 @@ export const createUserSchema = {
 const id = idSchema('user', "The user's id.")
 const userSchema = Type.Object(
   { id, email: Type.String({ examples: ['user@example.com'] }), metadata: Type.Optional(metadataSchema) },
-  { title: 'User', description: 'The user; without metadata where none was given.' },
+  { title: 'User', description: 'The user; without metadata if none was given.' },
 )
 const needsToken = { tags: ['users'], security: tokenRequired }
 const params = Type.Object({ user: id })
@@ -141,5 +141,5 @@ export const disableUserSchema = {
     'Only for the administrator, and not on themselves. Once this is answered, a disabled user cannot sign in, their tokens are refused, and their things can neither publish nor read.',
   params,
   body: Type.Object({ disabled: Type.Boolean({ examples: [true] }) }, { title: 'UserState' }),
-  response: { 204: emptyAnswer('They are.'), ...errorAnswers(...bodyCodes, ...ofUser, 'conflict') },
+  response: { 204: emptyAnswer('The user is disabled or enabled.'), ...errorAnswers(...bodyCodes, ...ofUser, 'conflict') },
 }

@@ -35,7 +35,7 @@ export function startFailure(folder: string, lines: readonly string[], cause: un
   const version = /initialized by PostgreSQL version (\d+), which is not compatible with this version ([\d.]+)/.exec(lines.join('\n'))
   if (version !== null) {
     return new DatabaseStartError(
-      `the embedded database in ${folder} was made by PostgreSQL ${version[1]}, and this release contains ${version[2]}: start the release that created it`,
+      `the embedded database in ${folder} was created by PostgreSQL ${version[1]}, and this release contains ${version[2]}: start the release that created it`,
       { cause },
     )
   }

@@ -40,7 +40,7 @@ export async function startInstance(folder: string): Promise<Instance> {
   // PGlite creates files with mode 0666, so the folder must keep other users out.
   await chmod(folder, 0o700).catch((error: NodeJS.ErrnoException) => {
     throw new DatabaseStartError(
-      `the folder ${folder} of the embedded database cannot be closed to other users (${error.code}): start as the user that owns it, or give this user the folder and its files`,
+      `the folder ${folder} of the embedded database cannot be made private (${error.code}): start as the user that owns it, or make this user the owner of the folder and its files`,
       { cause: error },
     )
   })

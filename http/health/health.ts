@@ -72,7 +72,7 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
         ...operation,
         operationId: 'getLiveness',
         summary: 'Whether the process responds',
-        response: { ...errorAnswers(), 200: { ...Live, description: 'It does.' } },
+        response: { ...errorAnswers(), 200: { ...Live, description: 'The process responds.' } },
       }
       app.get('/livez', { schema: alive }, async () => ({ status: 'pass' as const }))
 
@@ -82,8 +82,12 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
         summary: 'Whether the process accepts work',
         response: {
           ...errorAnswers(),
-          200: { ...Live, description: 'It does.' },
-          503: { ...unavailable, description: 'Not ready.', content: { ...unavailable.content, 'application/json': { schema: failing } } },
+          200: { ...Live, description: 'The process accepts work.' },
+          503: {
+            ...unavailable,
+            description: 'The process does not accept work.',
+            content: { ...unavailable.content, 'application/json': { schema: failing } },
+          },
         },
       }
       app.get('/readyz', { schema: takesWork }, async (_request, reply) => {

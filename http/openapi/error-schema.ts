@@ -47,8 +47,8 @@ const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   too_large: 'the body is limited to 1048576 bytes: split the request',
   unsupported_media_type: 'send application/json, and set the header content-type accordingly',
   headers_too_large: 'the path and the headers are limited to 16384 bytes together: send fewer or shorter ones',
-  query_too_large: 'the store took longer than one query may: give a shorter time with from and to',
-  too_many_requests: 'too many failed logins: wait as long as Retry-After says',
+  query_too_large: 'the query exceeded the time limit of the store: narrow it with name, publisher, from or to',
+  too_many_requests: 'too many failed logins: wait for the seconds in Retry-After',
 }
 
 /** The response of one code, also as problem details for clients that accept them. */

@@ -27,6 +27,9 @@ const tags = [
   { name: 'operation', description: 'Health and metrics, for monitoring.' },
 ]
 
+/** Of the document, and of the page in the browser. */
+const title = 'Sluice API'
+
 /** A wildcard at the end of a path has no name in a route, but needs one in OpenAPI. */
 const restOfPath = 'subtopic'
 
@@ -40,7 +43,7 @@ export function openapiRoutes(app: HttpServer, { version }: { version: string })
     openapi: {
       openapi: '3.1.0',
       info: {
-        title: 'Sluice',
+        title,
         version,
         description: 'Manages users, things, channels and their connections; stores and serves messages of devices.',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } as { name: string },
@@ -65,6 +68,7 @@ export function openapiRoutes(app: HttpServer, { version }: { version: string })
   })
   app.register(swaggerUi, {
     routePrefix: '/docs',
+    theme: { title },
     uiConfig: { docExpansion: 'list', deepLinking: true, tryItOutEnabled: true },
     // Allows the page's own files and inline styles only. No upgrade to HTTPS, because the server may be reached over plain HTTP.
     staticCSP:

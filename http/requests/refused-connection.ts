@@ -58,6 +58,6 @@ function faultOf({ code, reason }: ConnectionError): { code: ErrorCode; detail: 
   const why = reason === undefined ? '' : ` (${reason})`
   return {
     code: 'malformed_request',
-    detail: `this is not a valid HTTP/1.1 request${why}: send one as RFC 9112 has it, without TLS or HTTP/2`,
+    detail: `this is not a valid HTTP/1.1 request${why}: send one as RFC 9112 specifies, without TLS or HTTP/2`,
   }
 }

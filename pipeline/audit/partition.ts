@@ -162,7 +162,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
         if (deadLetter === 'open') recount.open++
         const isNothing = outcome === Outcome.empty || outcome === Outcome.filtered
         if (rows === 0 && deadLetter === 'replayed' && !isNothing) {
-          fault('replay missing', offset, 'its letter says that it was replayed, but the store has none of its rows')
+          fault('replay missing', offset, 'its dead letter is marked as replayed, but the store has none of its rows')
         }
       } else if (outcome === Outcome.stored) fault('missing', offset, `none of its ${expected} rows is stored, and it has no dead letter`)
       else if (outcome === Outcome.empty) recount.empty++

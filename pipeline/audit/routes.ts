@@ -109,13 +109,14 @@ export function auditRoutes({ verify, trace }: AuditParts, administration: Admin
       schema: {
         ...common,
         operationId: 'verifyStore',
-        summary: 'Compare the store with the log: each message is stored once, or a dead letter',
-        description: 'Reads everything that the log still has and all its rows, so it may take long. Only one runs at a time.',
+        summary: 'Verify that each message of the log is stored exactly once or is a dead letter',
+        description:
+          'Reads all messages that are still in the log, and their rows, so it can take long. Only one verification runs at a time.',
         response: { 200: verifyReport, ...refusals },
       },
       handler: async request => {
         await demand(request)
-        if (verifying) throw new HttpError('conflict', 'a verification is running: retry when it has ended')
+        if (verifying) throw new HttpError('conflict', 'a verification is running: retry when it has finished')
         verifying = true
         try {
           return await failures(verify)

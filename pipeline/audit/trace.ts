@@ -126,7 +126,7 @@ function checkLog({ log }: MessageId, known: AuditedLog): void {
 }
 
 function absence(offset: number, { start, end }: { start: number; end: number }): string {
-  if (offset >= end) return `the partition ends at offset ${end}: there is no such message yet`
+  if (offset >= end) return `the partition ends at offset ${end}: this message does not exist yet`
   if (offset < start) return `the log has deleted it: the partition starts at offset ${start}`
   return 'the log has no message at this offset: it was compacted, or is a transaction marker'
 }

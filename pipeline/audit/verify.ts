@@ -106,13 +106,13 @@ export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicRe
       .sort()
       .join(', ')
     throw new SystemicError(
-      `the store has no messages of the log "${name}" from the writer ${writer}: name another one with --writer (${writers})`,
+      `the store has no messages of the log "${name}" from the writer ${writer}: choose another with --writer (${writers})`,
     )
   }
   throw new SystemicError(
     named.length === 0
       ? `the store does not know the log "${name}": no writer has stored messages from it yet`
-      : `the log "${name}" (id ${id}) is not the one that the store was filled from (id ${named[0]!.id}): there is nothing to compare`,
+      : `the log "${name}" (id ${id}) is not the one that the store was filled from (id ${named[0]!.id}): they cannot be compared`,
   )
 }
 

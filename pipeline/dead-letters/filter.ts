@@ -97,7 +97,7 @@ function checkOneLog(text: string, id: MessageId, index: DeadLetterIndex): void 
   const logs = index.logsOf(id)
   if (logs.length < 2) return
   const each = logs.map(log => `${log}-${id.partition}-${id.offset}`).join(' or ')
-  throw new SystemicError(`the id ${text} matches letters of several logs: give ${each}`)
+  throw new SystemicError(`the id ${text} matches dead letters of several logs: use ${each}`)
 }
 
 function wantedBy({ rule, channel, all = false }: DeadLetterFilter, ids: ReadonlyMap<string, MessageId> | undefined): IsWanted {

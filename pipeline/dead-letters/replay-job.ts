@@ -48,7 +48,7 @@ export function openReplayJob(replay: Replay, logger: Logger): ReplayJob {
 
   return {
     start(filter, { dryRun }) {
-      if (status.state === 'running') throw new SystemicError('a replay is running: retry when it has ended')
+      if (status.state === 'running') throw new SystemicError('a replay is running: retry when it has finished')
       status = { state: 'running', job: status.job + 1, done: 0, total: 0 }
       underWay = run(status.job, filter, dryRun)
       return status

@@ -127,7 +127,7 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
     const stored: OutgoingMessage[] = []
     for (const { id, message, rows, resolution } of candidates) {
       const rejection = refused.get(message)
-      if (notPassed.has(message)) leave(id, 'the writer has not passed this message yet and may still store it: replay it afterwards')
+      if (notPassed.has(message)) leave(id, 'the writer has not processed this message yet and may still store it: replay it later')
       else if (rejection !== undefined) leave(id, reasonOf(rejection))
       else {
         const found = counts.get(message)
@@ -145,7 +145,7 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
     const { original } = deadLetter
     const id = idOf(deadLetter)
     if (deadLetter.shortenedBytes !== undefined) {
-      leave(id, 'the message was too large for its letter: read it from its topic at this position')
+      leave(id, 'the message was too large to be kept in its dead letter: read it from its topic at this position')
       return
     }
     const { batch } = piece
@@ -156,7 +156,7 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
     piece.deadLetters++
     piece.bytes += cursor.message.payload.byteLength
     if (rejection !== undefined) leave(id, reasonOf(rejection))
-    else if (outcome === Outcome.filtered) leave(id, 'the writer leaves out its subject or its content type')
+    else if (outcome === Outcome.filtered) leave(id, 'the filters of the writer exclude its subject or its content type')
     else if (outcome === Outcome.empty) leave(id, 'it contains no records, so there is nothing to store')
     else {
       const resolution = resolutionMessage(found, 'replayed', clock() * 1000)
@@ -184,7 +184,7 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
     else if (!isOwn(known.get(log), logId, parts)) {
       leave(
         idOf(found.deadLetter),
-        `the store has no log ${log} of the topic ${parts.topic} with the id ${logId} and the writer ${parts.writer}: its number was freed, or the letter belongs to another store; check --writer, select the store with --store or --config, or drop it`,
+        `the store has no log ${log} of the topic ${parts.topic} with the id ${logId} and the writer ${parts.writer}: its number was freed, or the dead letter belongs to another store; check --writer, select the store with --store or --config, or drop the dead letter`,
       )
       continue
     }

@@ -45,7 +45,7 @@ const deadLetterSchema = Type.Object(
     content_type: Type.String({ examples: ['application/senml+json'] }),
     created: Type.String({ description: 'Nanoseconds since 1970.', examples: ['1793491199250000000'] }),
     payload_bytes: Type.Integer({ examples: [31] }),
-    shortened_bytes: Type.Optional(Type.Integer({ description: 'Size of a message that was too large for its letter.' })),
+    shortened_bytes: Type.Optional(Type.Integer({ description: 'Size of a message that was too large for its dead letter.' })),
     partial: Type.Optional(Type.Boolean({ description: 'The store may have some, but not all, rows of the message.' })),
   },
   { title: 'DeadLetter', description: 'A dead letter.' },
@@ -70,7 +70,7 @@ const filterSchema = Type.Object(
     ids: Type.Optional(Type.Array(idSchema, { minItems: 1, maxItems: 1000 })),
     rule: Type.Optional(rule),
     channel: Type.Optional(channel),
-    all: Type.Optional(Type.Literal(true, { description: 'All open letters; only without other filters.' })),
+    all: Type.Optional(Type.Literal(true, { description: 'All open dead letters; not allowed with other filters.' })),
   },
   { title: 'DeadLetterSelection', additionalProperties: false },
 )
@@ -78,19 +78,19 @@ const filterSchema = Type.Object(
 const pageSchema = Type.Unsafe<{ readonly total: number; readonly letters: readonly DeadLetterSummary[] }>(
   Type.Object(
     { total: Type.Integer({ examples: [1] }), letters: Type.Array(deadLetterSchema) },
-    { title: 'DeadLetters', description: 'The newest letters, and the total number.' },
+    { title: 'DeadLetters', description: 'The newest dead letters, and the total number.' },
   ),
 )
 const fullDeadLettersSchema = Type.Unsafe<{ readonly letters: readonly FullDeadLetter[] }>(
-  Type.Object({ letters: Type.Array(fullDeadLetterSchema) }, { title: 'FullDeadLetters', description: 'The letters of the message.' }),
+  Type.Object({ letters: Type.Array(fullDeadLetterSchema) }, { title: 'FullDeadLetters', description: 'The dead letters of the message.' }),
 )
 const dropSchema = Type.Unsafe<DropReport>(
   Type.Object(
     {
-      dropped: Type.Integer({ description: 'Number of dropped letters.', examples: [1] }),
-      missing: Type.Array(Type.String(), { description: 'Ids without a letter.', examples: [[]] }),
+      dropped: Type.Integer({ description: 'Number of dropped dead letters.', examples: [1] }),
+      missing: Type.Array(Type.String(), { description: 'Ids without a dead letter.', examples: [[]] }),
       partial: Type.Array(Type.String(), {
-        description: 'Ids of dropped letters whose messages may have rows in the store, which stay there.',
+        description: 'Ids of dropped dead letters whose messages may have rows in the store, which stay there.',
         examples: [[]],
       }),
     },
@@ -107,8 +107,8 @@ const statusSchema = Type.Unsafe<ReplayStatus>(
       report: Type.Optional(
         Type.Object(
           {
-            replayed: Type.Integer({ description: 'Letters stored; of a dry run, letters that would be tried.', examples: [3] }),
-            left: Type.Integer({ description: 'Letters that stay open.', examples: [1] }),
+            replayed: Type.Integer({ description: 'Dead letters stored; in a dry run, those that would be tried.', examples: [3] }),
+            left: Type.Integer({ description: 'Dead letters that stay open.', examples: [1] }),
             reasons: Type.Array(
               Type.Object(
                 {
@@ -119,12 +119,12 @@ const statusSchema = Type.Unsafe<ReplayStatus>(
               ),
               { description: 'Why, for the first of those.' },
             ),
-            missing: Type.Array(Type.String(), { description: 'Ids without a letter.', examples: [[]] }),
+            missing: Type.Array(Type.String(), { description: 'Ids without a dead letter.', examples: [[]] }),
           },
           { title: 'ReplayReport' },
         ),
       ),
-      error: Type.Optional(Type.String({ description: 'Why it failed. Letters stored before are resolved.' })),
+      error: Type.Optional(Type.String({ description: 'Why it failed. Dead letters stored before the failure are resolved.' })),
     },
     { title: 'ReplayStatus', description: 'State and progress of a replay.' },
   ),
@@ -171,7 +171,7 @@ export function deadLetterRoutes(
         summary: 'All dead letters, newest last: one JSON object per line',
         querystring: Type.Object(which, { additionalProperties: false }),
         response: {
-          200: { description: 'The letters.', content: { [lines]: { schema: Type.Unsafe<Readable>(deadLetterSchema) } } },
+          200: { description: 'The dead letters.', content: { [lines]: { schema: Type.Unsafe<Readable>(deadLetterSchema) } } },
           ...refusals,
         },
       },
@@ -208,11 +208,11 @@ export function deadLetterRoutes(
         ...common,
         operationId: 'replayDeadLetters',
         summary: 'Start a replay of dead letters',
-        description: 'Only one runs at a time; GET returns its progress. Letters that cannot be stored stay open.',
+        description: 'Only one replay runs at a time; GET returns its progress. Dead letters that cannot be stored stay open.',
         body: Type.Object(
           {
             ...filterSchema.properties,
-            dry_run: Type.Optional(Type.Boolean({ default: false, description: 'Only decode; change nothing.' })),
+            dry_run: Type.Optional(Type.Boolean({ default: false, description: 'Only decode the messages, and change nothing.' })),
           },
           { title: 'DeadLetterReplay', additionalProperties: false },
         ),

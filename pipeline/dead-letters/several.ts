@@ -61,7 +61,5 @@ function missingInAll([first, ...others]: readonly { readonly missing: readonly 
 function checkNamed({ ids = [] }: DeadLetterFilter): void {
   const unnamed = ids.find(id => parseMessageId(id)?.log === '')
   if (unnamed !== undefined)
-    throw new SystemicError(
-      `the id ${unnamed} does not say which topic it is of: give <topic>-${unnamed}, or the id as ./sluice dlq ls prints it`,
-    )
+    throw new SystemicError(`the id ${unnamed} does not name its topic: give <topic>-${unnamed}, or the id as ./sluice dlq ls prints it`)
 }

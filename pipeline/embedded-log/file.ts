@@ -133,7 +133,7 @@ function contents(database: DatabaseSync, path: string, name: string): Pick<LogF
   const last = database.prepare('SELECT max(offset) AS last FROM messages').get() as { last: number | null }
   const end = last.last === null ? row.start : last.last + 1
   if (end > limits.offset) {
-    throw new SystemicError(`${path} has used its ${limits.offset} offsets: let its readers finish, then move it away`)
+    throw new SystemicError(`${path} has used its ${limits.offset} offsets: wait until its readers have finished, then move it away`)
   }
   return { id: row.id, name: row.name, start: row.start, end }
 }

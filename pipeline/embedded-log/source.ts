@@ -104,7 +104,7 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
     },
 
     async bounds(at) {
-      if (at !== only) throw new RangeError(`the log ${log.name} has the partition ${partition} only, not ${partitionName(at)}`)
+      if (at !== only) throw new RangeError(`the log ${log.name} has only the partition ${partition}, not ${partitionName(at)}`)
       return { start: file.start, end: file.end }
     },
 

@@ -21,7 +21,7 @@ export function openEmbeddedTopicReader(log: EmbeddedLog, damaged: 'error' | 'de
     partitions: 1,
     bounds: async () => new Map([[partition, { start: file.start, end: file.end }]]),
     async *read(asked, from, to) {
-      if (asked !== partition) throw new RangeError(`the log ${log.name} has the partition ${partition} only, not ${asked}`)
+      if (asked !== partition) throw new RangeError(`the log ${log.name} has only the partition ${partition}, not ${asked}`)
       let next = from
       while (next < to) {
         // Lets publishes to the same process run between chunks.

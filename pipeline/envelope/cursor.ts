@@ -140,8 +140,8 @@ function unitOf(digits: number): number {
 function noChannel(sources: readonly EnvelopeSource[]): MessageFault {
   return {
     rule: 'no-channel',
-    reason: `the message has no channel: there is nothing in ${sourcesText(sources)}`,
-    hint: 'send it there, or add a place or a default such as const:plant to envelope.channel and replay the message',
+    reason: `the message has no channel: none was found in ${sourcesText(sources)}`,
+    hint: 'send it there, or add another source or a default such as const:plant to envelope.channel and replay the message',
   }
 }
 

@@ -9,27 +9,19 @@ function sources(part: string, without: string, example: readonly string[]) {
       minItems: 1,
       maxItems: 8,
       examples: [example],
-      description: `Where ${part} comes from: of \`key\`, \`topic\`, \`header:<name>\`, \`field:<dotted path>\` (of a JSON object) and \`const:<text>\`, the first that the message has. ${without}`,
+      description: `Where ${part} comes from: the first of these that the message has. ${without}`,
     }),
   )
 }
 
 export const envelopeOptions = Type.Object({
-  channel: sources('the channel', 'Default: `key`. A message with none of them is a dead letter.', [
-    'field:device.id',
-    'key',
-    'const:plant',
-  ]),
+  channel: sources('the channel', 'Default: `key`. A message with none is a dead letter.', ['field:device.id', 'key', 'const:plant']),
   publisher: sources('the publisher', 'Default: `header:publisher`; without one it is empty.', ['header:device', 'key']),
   subtopic: sources('the subtopic', 'Default: `header:subtopic`; without one it is empty.', ['field:type', 'const:measurements']),
-  contentType: sources(
-    'the content type',
-    'Default: `header:content-type`; without one `transformer.content_type` counts, or else the root of the payload.',
-    ['const:application/json'],
-  ),
+  contentType: sources('the content type', 'Default: `header:content-type`.', ['const:application/json']),
   created: sources(
     'the time of a message',
-    "Default: `header:created` in nanoseconds. Elsewhere digits are seconds, milliseconds, microseconds or nanoseconds since 1970, by their number, and other text is RFC 3339. Without one it is the record's timestamp.",
+    "Default: `header:created` in nanoseconds. Elsewhere RFC 3339, or digits since 1970 whose number says the unit. Without one it is the record's timestamp.",
     ['field:ts', 'header:event-time'],
   ),
 })

@@ -16,16 +16,15 @@ export const ingestOptions = Type.Object({
   clientCertificates: Type.Enum(['none', 'tls', 'header'], {
     default: 'none',
     description:
-      'Whether devices may authenticate with a certificate of `POST /certs` instead of a thing key: `tls` over TLS to this server (`http.cert_file`), `header` through a proxy in `http.trusted_proxies` that sends it as `Client-Cert` (RFC 9440) and removes that header from client requests.',
+      'Whether devices may authenticate with a certificate of `POST /certs`: `tls` over TLS to this server, `header` through a proxy in `http.trusted_proxies` that sets `Client-Cert` (RFC 9440) and removes it from client requests.',
   }),
   thingMessagesPerMinute: Type.Integer({
     ...quota,
-    description:
-      'Messages that one thing may publish per minute; further ones get 429. 0 means no quota. Each ingest process counts separately: behind a load balancer over three of them a thing may publish three times as many.',
+    description: 'Messages that one thing may publish per minute and ingest process; further ones get 429. 0 is no quota.',
   }),
   channelMessagesPerMinute: Type.Integer({
     ...quota,
-    description: 'Messages per minute that all things together may publish to one channel; otherwise the same.',
+    description: 'The same for all things together in one channel.',
   }),
 })
 

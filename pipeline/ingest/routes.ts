@@ -173,7 +173,7 @@ function readContentType(request: FastifyRequest): MediaType {
 function checkFormat(subtopic: string): void {
   if (subtopic === '') {
     throw malformedSubtopic(
-      'a JSON document needs a subtopic, whose last part names its format: publish to /channels/<channel>/messages/<format>, or send SenML, an array of records, as application/senml+json',
+      'a JSON document needs a subtopic, whose last part is its format: publish to /channels/<channel>/messages/<format>, or send SenML, an array of records, as application/senml+json',
     )
   }
   if (subtopic === senmlFormat || subtopic.endsWith(`.${senmlFormat}`)) {

@@ -118,7 +118,7 @@ function remedyOf(error: unknown): string | undefined {
   if (has(code.topicAuthorization, code.clusterAuthorization, code.groupAuthorization)) {
     return `this user is not authorized: grant it the rights, or set another user in ${named('log.sasl_username')}`
   }
-  if (has(code.invalidTopic)) return `correct ${named('log.topic')} and ${named('log.group')}, from which the names of topics are made`
+  if (has(code.invalidTopic)) return `correct ${named('log.topic')} and ${named('log.group')}, from which the names of topics are built`
   if (has(code.invalidReplicationFactor)) return `set ${named('log.replication_factor')} to at most the number of brokers`
   if (has(code.invalidPartitions, code.invalidConfig, code.policyViolation))
     return 'create the topic manually with settings that the cluster allows'

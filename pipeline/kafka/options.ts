@@ -14,13 +14,13 @@ const topicProperties = {
     default: 12,
     minimum: 1,
     maximum: partitionsMax,
-    description: 'Number of partitions when a missing topic is created. An existing topic keeps its own.',
+    description: 'Partitions of a topic that is created.',
   }),
   replicationFactor: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 100,
-    description: "Replication factor when a missing topic is created; 0 is the broker's default.",
+    description: "Replication factor of a topic that is created; 0 is the broker's default.",
   }),
 }
 
@@ -29,12 +29,12 @@ const connectionProperties = {
   brokers: Type.Array(Type.String({ pattern: '^([^\\s:,/@\\[\\]]+|\\[[0-9a-fA-F:.]+\\]):\\d{1,5}$', allowed: 'host:port' }), {
     default: ['127.0.0.1:9092'],
     minItems: 1,
-    description: 'Initial Kafka brokers, from which the others are discovered.',
+    description: 'Kafka brokers to connect to first.',
   }),
   clientId: Type.String({
     default: 'sluice',
     pattern: '^[a-zA-Z0-9._-]{1,100}$',
-    description: 'Client id of this process, for the logs and quotas of brokers.',
+    description: 'Client id for the logs and quotas of brokers.',
   }),
   tls: Type.Boolean({ default: false, description: "Encrypt connections, and verify the brokers' certificates." }),
   caFile: Type.Optional(Type.String({ minLength: 1, description: "CA of the brokers' certificates, as PEM, instead of the system's." })),
@@ -50,13 +50,13 @@ const connectionProperties = {
     default: 3_000,
     minimum: 100,
     maximum: 120_000,
-    description: 'Milliseconds to wait for a connection to a broker before the next one is tried.',
+    description: 'Milliseconds after which the next broker is tried.',
   }),
   requestTimeoutMs: Type.Integer({
     default: 5_000,
     minimum: 500,
     maximum: 300_000,
-    description: 'Milliseconds after which an unanswered request fails and its connection is closed.',
+    description: 'Milliseconds after which a request fails and its connection is closed.',
   }),
 }
 
@@ -67,7 +67,7 @@ const appendProperties = {
     default: 10_000,
     minimum: 1_000,
     maximum: 600_000,
-    description: 'Milliseconds after which a message without acknowledgement is rejected; publishers get 503.',
+    description: 'Milliseconds after which an unacknowledged message is rejected; publishers get 503.',
   }),
 }
 
@@ -82,7 +82,7 @@ export const kafkaLogOptions = Type.Object({
   ...topicProperties,
   encoding: Type.Enum(['raw', 'confluent'], {
     default: 'raw',
-    description: 'Encoding of messages in the topic: `raw` is the payload with the envelope in headers, `confluent` an Avro envelope.',
+    description: 'Encoding in the topic: `raw` is the payload with the envelope in headers, `confluent` an Avro envelope.',
   }),
   registry: Type.Optional(
     Type.String({
@@ -91,13 +91,13 @@ export const kafkaLogOptions = Type.Object({
       description: 'Schema registry for the encoding `confluent`.',
     }),
   ),
-  registryUsername: Type.Optional(Type.String({ minLength: 1, description: 'User of the schema registry, if it requires one.' })),
+  registryUsername: Type.Optional(Type.String({ minLength: 1, description: 'Its user, if it requires one.' })),
   registryPassword: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
   registryTimeoutMs: Type.Integer({
     default: 5_000,
     minimum: 100,
     maximum: 300_000,
-    description: 'Milliseconds after which a request to the schema registry is aborted and retried.',
+    description: 'Milliseconds after which a request to it is retried.',
   }),
   ...appendProperties,
 })
@@ -118,7 +118,7 @@ export const topicsProperties = {
         minItems: 1,
         maxItems: logsMax,
         examples: [['hall', '^plant\\.']],
-        description: `Topics of the messages, instead of \`log.topic\`: names, and regular expressions that begin with \`^\`, which also select topics that are created later. At most ${logsMax} topics. In the variable, separated by commas.`,
+        description: `Topics instead of \`log.topic\`, at most ${logsMax}. A regular expression also selects topics that are created later.`,
       },
     ),
   ),
@@ -132,23 +132,23 @@ export const kafkaSourceOptions = Type.Object({
     default: 60_000,
     minimum: 100,
     maximum: 3_600_000,
-    description: 'Milliseconds between checks for new topics that match a pattern of `log.topics`; the workers restart to read them.',
+    description: 'Milliseconds between looks for new topics that match; the workers restart to read them.',
   }),
   create: Type.Boolean({
     default: false,
-    description: 'Create missing topics of messages. The topics of dead letters are created in any case.',
+    description: 'Whether missing topics of messages are created; those of dead letters always are.',
   }),
   // Part of the dead-letter topic's name, which may have at most 249 characters.
   group: Type.Optional(
     Type.String({
       pattern: '^[a-zA-Z0-9._-]{1,80}$',
       allowed: '1 to 80 of the characters a-z A-Z 0-9 . _ -',
-      description: "Consumer group, which is also the writer's name; default: the store's name.",
+      description: "Consumer group and name of the writer; default: the store's name.",
     }),
   ),
   client: Type.Optional(
     Type.Enum(['kafkajs', 'platformatic'], {
-      description: 'Has no effect: there is only one Kafka client. If it is set, the start logs a warning; the next release rejects it.',
+      description: 'Has no effect; the next release rejects it.',
     }),
   ),
   instance: Type.Optional(
@@ -156,13 +156,13 @@ export const kafkaSourceOptions = Type.Object({
       pattern: '^[a-zA-Z0-9._-]{1,100}$',
       allowed: '1 to 100 of the characters a-z A-Z 0-9 . _ -',
       description:
-        'Name of this process in the consumer group, in which each worker is the member `<instance>-<worker>` (static membership, Kafka 3.2). A worker that is back within `consumer.session_ms` after a crash keeps its partitions, without a rebalance. The name must be unique per process. Without it the group assigns ids to members.',
+        'Name of this process in the consumer group (static membership), unique per process: a worker that is back within `consumer.session_ms` after a crash keeps its partitions.',
     }),
   ),
   skipBatch: Type.Boolean({
     default: false,
     flag: '--skip-batch',
-    description: 'Skip batches in record formats older than Kafka 0.11, which are not supported; their offsets are counted as lost.',
+    description: 'Skip batches of Kafka before 0.11, which cannot be read; they are counted as lost.',
   }),
   acceptNew: logOptions.properties.acceptNew,
   acceptLost: logOptions.properties.acceptLost,

@@ -149,7 +149,7 @@ export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts):
     },
 
     async close() {
-      closing.abort(new Error('this process stops'))
+      closing.abort(new Error('this process is stopping'))
       watches.forEach(end)
       await Promise.race([Promise.all([...watches].map(close)), wait(closeMsMax)])
     },

@@ -190,7 +190,7 @@ export function* deadLettersOf(
 
 function unknownMessage({ message, rule }: Rejection): SystemicError {
   return new SystemicError(
-    `a rejection (${rule}) names message ${message}, which its batch does not hold: this is a fault of the sink, report it`,
+    `a rejection (${rule}) names message ${message}, which is not in its batch: this is a bug in the sink, report it`,
   )
 }
 

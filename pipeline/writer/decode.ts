@@ -88,9 +88,13 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
     checkText(message.publisher, 'publisher')
     checkText(message.protocol, 'protocol')
     if (!(message.createdUs >= earliestUs && message.createdUs <= clock() * 1000 + aheadUs)) {
-      throw new DecodeError('time-range', `the message was created at ${message.createdUs / usPerSecond} s since 1970`, {
-        hint: 'set the clock of its producer',
-      })
+      throw new DecodeError(
+        'time-range',
+        `the message was created at ${message.createdUs / usPerSecond} s since 1970, outside the allowed times`,
+        {
+          hint: 'correct the clock of its producer',
+        },
+      )
     }
   }
 }
@@ -120,5 +124,5 @@ function rejection(message: number, error: unknown): Rejection {
   }
   // A transformer should throw nothing else; if it does, the message becomes a dead letter.
   const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-  return { message, rule: 'transformer-fault', reason, hint: 'this is a fault of the transformer, not of the sender: report it' }
+  return { message, rule: 'transformer-fault', reason, hint: 'this is a bug in the transformer, not a mistake of the sender: report it' }
 }

@@ -81,7 +81,7 @@ export function openLagWatch(
       }
     } catch (error) {
       // The source has the same outage, and logs it.
-      logger.debug({ reason: factOf(error) }, 'the end of the log is not known')
+      logger.debug({ reason: factOf(error) }, 'the end of the log is unknown')
     } finally {
       askedMs = performance.now()
     }

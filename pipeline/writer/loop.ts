@@ -260,10 +260,9 @@ function encode<Encoded>(sink: Sink<Encoded>, { batch }: PendingBatch): Encoded 
     // Encoding reads only the batch, so it would fail the same way every time.
     const range = batch.ranges[0]
     const where = range === undefined ? 'without messages' : `from ${partitionName(range.at)} offset ${range.from}`
-    throw new SystemicError(
-      `a batch ${where} cannot be encoded for the store (${messageOf(error)}): this is a fault of the program, report it`,
-      { cause: error },
-    )
+    throw new SystemicError(`a batch ${where} cannot be encoded for the store (${messageOf(error)}): this is a bug in sluice, report it`, {
+      cause: error,
+    })
   }
 }
 

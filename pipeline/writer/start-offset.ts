@@ -40,14 +40,14 @@ export function startOffset({ log, partition, stored, committed, start, end, acc
   const where = `partition ${partition} of the log ${log}`
   if (end < from) {
     throw new SystemicError(
-      `${where} ends at offset ${end}, but ${asker} goes on at ${from}: the log was truncated or recreated. Restore the log that belongs to this store, or use an empty store`,
+      `${where} ends at offset ${end}, but ${asker} continues at ${from}: the log was truncated or recreated. Restore the log that belongs to this store, or use an empty store`,
     )
   }
   if (start <= from) return { from, next: from, lost: 0 }
   const lost = start - from
   if (!acceptLost) {
     throw new SystemicError(
-      `${where} starts at offset ${start}, but ${asker} goes on at ${from}: ${lost} messages were deleted unread. Restore them, or continue without them by ${named('log.accept_lost')}`,
+      `${where} starts at offset ${start}, but ${asker} continues at ${from}: ${lost} messages were deleted unread. Restore them, or continue without them with ${named('log.accept_lost')}`,
     )
   }
   return { from, next: start, lost }

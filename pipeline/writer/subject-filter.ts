@@ -25,12 +25,12 @@ function compile(pattern: string): string[] {
 }
 
 function faultOf(parts: readonly string[]): string | undefined {
-  if (parts[0] !== 'channels') return 'does not begin with "channels": channels.> is everything'
-  if (parts.length < 2) return 'names no channel: channels.> is everything'
+  if (parts[0] !== 'channels') return 'does not begin with "channels": use channels.> for everything'
+  if (parts.length < 2) return 'names no channel: use channels.> for everything'
   for (const [at, part] of parts.entries()) {
     if (part === '') return 'has an empty part: put exactly one dot between parts'
     if (part === '>' && at < parts.length - 1) return 'has a ">" before its end: only the last part may be ">"'
-    if (part.length > 1 && /[*>]/.test(part)) return `has a part "${part}": "*" and ">" stand alone for whole parts`
+    if (part.length > 1 && /[*>]/.test(part)) return `has the part "${part}": "*" and ">" can only replace whole parts`
   }
   return undefined
 }

@@ -3,6 +3,7 @@
 import { pipeline, type Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { constants, createGzip, gzip, gzipSync } from 'node:zlib'
+import { mediaRanges, preferencesOf, weightOf } from '../../http/requests/accept.ts'
 
 /** The media type of each form, as Accept names it. */
 export const mediaTypes = { json: 'application/json', ndjson: 'application/x-ndjson', csv: 'text/csv' } as const
@@ -17,26 +18,6 @@ export const contentTypes: Readonly<Record<Form, string>> = {
 }
 
 const forms = Object.keys(mediaTypes) as Form[]
-
-/** A value of such a header, in lower case and without its parameters. */
-interface Preference {
-  readonly value: string
-  /** From 0, not acceptable, to 1; 1 also if it is missing or invalid. */
-  readonly weight: number
-}
-
-/** Limits the cost of a long header. */
-const valuesMax = 20
-
-/** The values of a header with a weight each (RFC 9110 §12.4.2). */
-function preferencesOf(header: string): Preference[] {
-  return header.split(',', valuesMax).map(text => {
-    const [value = '', ...parameters] = text.split(';').map(part => part.trim().toLowerCase())
-    const given = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
-    const weight = given === undefined || given === '' ? 1 : Number(given)
-    return { value, weight: weight >= 0 && weight <= 1 ? weight : 1 }
-  })
-}
 
 /**
  * The form with the greatest weight, of equal ones the first of JSON, NDJSON and CSV; undefined if none is acceptable. JSON if the header is missing
@@ -63,19 +44,6 @@ export function formOf(accept: string | undefined, offered: readonly Form[] = fo
 export function takesType(accept: string | undefined, mediaType: string): boolean {
   const ranges = mediaRanges(accept)
   return ranges.length === 0 ? (accept ?? '').trim() === '' : weightOf(mediaType, ranges) > 0
-}
-
-function mediaRanges(accept = ''): Preference[] {
-  return preferencesOf(accept).filter(({ value }) => /^[^/\s]+\/[^/\s]+$/.test(value))
-}
-
-/** The most specific matching range counts: `text/csv` before `text/*` before all types. */
-function weightOf(mediaType: string, ranges: readonly Preference[]): number {
-  for (const type of [mediaType, `${mediaType.split('/')[0]}/*`, '*/*']) {
-    const range = ranges.find(({ value }) => value === type)
-    if (range !== undefined) return range.weight
-  }
-  return 0
 }
 
 /** True if gzip is preferred at least as much as no coding; a star matches codings that are not listed. */

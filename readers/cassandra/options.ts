@@ -30,7 +30,7 @@ export const readerStoreOptions = Type.Object({
     default: 12_000,
     minimum: 500,
     maximum: 600_000,
-    description: 'Milliseconds after which an unanswered request fails and its connection is closed.',
+    description: 'Milliseconds after which a request fails and its connection is closed.',
   }),
   queryTimeoutMs: Type.Integer({
     default: 30_000,

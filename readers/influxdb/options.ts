@@ -16,7 +16,7 @@ export const readerStoreOptions = Type.Object({
     default: 30_000,
     minimum: 100,
     maximum: 600_000,
-    description: 'Milliseconds that one query may take in the store; a longer one is answered with 422.',
+    description: 'Milliseconds that one query may take; a longer one gets 422.',
   }),
   requestsInFlight: Type.Integer({
     ...requestsInFlight,

@@ -8,8 +8,7 @@ export const liveOptions = Type.Object({
     default: 1000,
     minimum: 1,
     maximum: 100_000,
-    description:
-      'Concurrent live streams; further ones get 503. One user with all their things may have at most half of them; further ones get 429.',
+    description: 'Concurrent live streams; further ones get 503. One user may have half of them.',
   }),
   streamsEachMax: Type.Integer({
     default: 100,
@@ -21,14 +20,13 @@ export const liveOptions = Type.Object({
     default: 256 * 1024,
     minimum: 16 * 1024,
     maximum: 64 * 1024 * 1024,
-    description: 'Bytes that may be buffered for a client. If it reads more slowly, the rest is read from the log later.',
+    description: 'Bytes that are buffered for a client; beyond it messages are read from the log again.',
   }),
   heartbeatSeconds: Type.Integer({
     default: 15,
     minimum: 1,
     maximum: 3_600,
-    description:
-      'Seconds between heartbeats, which keep proxies from closing a quiet stream. A client that reads nothing for this long is disconnected.',
+    description: 'Seconds between heartbeats on a quiet stream. A client that reads nothing for this long is disconnected.',
   }),
 })
 /** The options as live streams get them. */

@@ -177,7 +177,7 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
         summary: 'Follow new messages of a channel',
         description:
           'Server-sent events, each with one record as `data`, in the same form as in a page. With the key of a connected thing: only messages of ' +
-          'this thing. With the token of the owner: the whole channel; a channel of no user, whose id another producer chose, is read by administrators. `Last-Event-ID` continues after that event. In addition to records there are ' +
+          'this thing. With the token of the owner: the whole channel; a channel without an owner, whose id another producer chose, can be read by administrators. `Last-Event-ID` continues after that event. In addition to records there are ' +
           'the events `lost` (records are no longer in the log) and `end` (with the reason; the connection is closed after it).',
         security: [{ thing: [] }, { user: [] }],
         params: Type.Object({ channel: storedChannelParameter }),

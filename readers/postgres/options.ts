@@ -8,13 +8,13 @@ export const readerStoreOptions = Type.Object({
     default: 30_000,
     minimum: 100,
     maximum: 600_000,
-    description: 'Milliseconds that one query may take in the store; a longer one is answered with 422.',
+    description: 'Milliseconds that one query may take; a longer one gets 422.',
   }),
   connectionsMax: Type.Integer({
     default: 10,
     minimum: 1,
     maximum: 1_000,
-    description: 'Most connections of this process to the store: as many queries run at once, and others wait.',
+    description: 'Most connections of this process to the store; further queries wait.',
   }),
 })
 /** The options of a reader. */

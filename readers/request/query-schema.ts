@@ -33,7 +33,7 @@ const filters = {
       description: 'How `v` is compared: equal (the default), less, less or equal, greater, greater or equal.',
     }),
   ),
-  vb: Type.Optional(Type.Enum(['true', 'false'], { description: 'SenML: only records with this truth value.' })),
+  vb: Type.Optional(Type.Enum(['true', 'false'], { description: 'SenML: only records with this boolean value.' })),
   vs: text('SenML: only records with this text.', 'open', { maxLength: 65_536 }),
   vd: text('SenML: only records with these bytes, in base64url without padding.', '3q2-7w', {
     maxLength: 131_072,

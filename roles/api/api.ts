@@ -60,7 +60,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
     // The feed's own connection reports the outage.
     onConnectionLost: error => logger.debug({ reason: factOf(error) }, 'lost an idle connection to the database'),
   })
-  // No request is waiting any more, and an unresponsive database would delay the stop.
+  // No request is waiting now, and an unresponsive database would delay the stop.
   closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
   const masterKeys = parseMasterKeys(options.masterKey, 'SVC_MASTER_KEY')
   const controlPlane = prepareControlPlane({ database, masterKeys, options, logger, registry })
@@ -76,6 +76,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
     {
       logger,
       version,
+      services: ['control plane'],
       http: options.http,
       compatibility: options.compatibility,
       routes: controlPlane.routes,
@@ -89,6 +90,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
         database: () => controlPlane.check(),
         changes: () => feed.check(),
         ...(controlPlane.checkPolicies === undefined ? {} : { policies: controlPlane.checkPolicies }),
+        ...(controlPlane.checkCertificates === undefined ? {} : { certificates: controlPlane.checkCertificates }),
       },
     },
     closeLater,

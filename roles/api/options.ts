@@ -19,13 +19,13 @@ const databaseOptions = Type.Object({
     pattern: '^postgres(ql)?://.',
     secret: true,
     allowed: 'a URL such as postgres://user:password@host:5432/database',
-    description: "The control plane's PostgreSQL database. Use the server's own address: a pooler in transaction mode drops notifications.",
+    description: "The control plane's PostgreSQL database, without a pooler in transaction mode (it drops notifications).",
   }),
   connectionsMax: Type.Integer({
     default: 10,
     minimum: 1,
     maximum: 1_000,
-    description: 'Maximum connections of this process, in addition to the one for notifications.',
+    description: 'Most connections of this process, besides one for notifications.',
   }),
 })
 
@@ -36,8 +36,7 @@ export const apiOptions = Type.Object({
     minLength: 1,
     secret: true,
     allowed: '32 random bytes as 43 characters of base64url; several separated by commas, to rotate the key',
-    description:
-      'Encrypts all secrets in the database. Of several, the first encrypts and all decrypt. Must be the same for every instance.',
+    description: 'Encrypts all secrets in the database; the same for every instance. Of several, the first encrypts and all decrypt.',
   }),
   http: httpOptions,
   compatibility: compatibilityOption,

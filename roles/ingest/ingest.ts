@@ -54,6 +54,7 @@ async function serve(
     {
       logger,
       version,
+      services: ['ingest'],
       http: options.http,
       asksForCertificate: options.ingest.clientCertificates === 'tls',
       compatibility: options.compatibility,

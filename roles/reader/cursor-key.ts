@@ -12,7 +12,7 @@ export const cursorKeyOption = Type.Optional(
     pattern: '^[A-Za-z0-9_-]{43}$',
     secret: true,
     allowed: '32 random bytes as 43 characters of base64url',
-    description: 'Signs cursors; must be the same for every reader. The default is derived from control.token (from the first of several).',
+    description: 'Signs cursors; the same for every reader. The default is derived from the first `control.token`.',
   }),
 )
 

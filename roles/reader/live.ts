@@ -33,7 +33,7 @@ export const readerLiveSections = {
   live: Type.Object({
     enabled: Type.Boolean({
       default: false,
-      description: 'Serve live streams (`GET /channels/<channel>/messages/stream`) from the log of the section `log`.',
+      description: 'Serve live streams, from the log of the section `log`.',
     }),
     ...liveOptions.properties,
   }),

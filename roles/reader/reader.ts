@@ -55,7 +55,7 @@ async function serve(
   const control = await openRoleAccess(options.control, outages.report('control_plane'), closeLater)
   const { access } = control
   const store = await kind.openReader(options.store)
-  // No request is waiting any more, and an unresponsive store would delay the stop.
+  // No request is waiting now, and an unresponsive store would delay the stop.
   closeLater(() => Promise.race([store.close(), wait(storeCloseMsMax)]))
   const { key, isShared } = cursorKeyOf({ cursorKey: options.reader.cursorKey, token: options.control.token })
   if (!isShared) {
@@ -71,6 +71,7 @@ async function serve(
     {
       logger,
       version,
+      services: [`reader of ${databaseNames[kind.name]}`],
       http: options.http,
       compatibility: options.compatibility,
       routes: async app => {

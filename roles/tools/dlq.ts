@@ -42,10 +42,10 @@ export function addCommands(dlq: Command, sources: Sources): void {
 
   addDlqCommand(dlq, 'ls')
     .description('Lists the open dead letters (neither replayed nor dropped), newest last.')
-    .option('--rule <rule>', 'only those that violate this rule')
-    .option('--channel <id>', 'only those of this channel')
-    .option('--limit <n>', `only the newest n (default: ${listedMax}; all with --json)`, parseLimit)
-    .option('--all', 'include replayed and dropped ones')
+    .option('--rule <rule>', 'only dead letters that violate this rule')
+    .option('--channel <id>', 'only dead letters of this channel')
+    .option('--limit <n>', `only the newest n dead letters (default: ${listedMax}; all with --json)`, parseLimit)
+    .option('--all', 'include replayed and dropped dead letters')
     .option('--json', 'print one JSON object per line')
     .addHelpText(
       'after',
@@ -70,10 +70,10 @@ Examples:
   addDlqCommand(dlq, 'show')
     .argument('<id>', 'id of the message: <log>-<partition>-<offset>, or <partition>-<offset>', parseId)
     .description('Prints a dead letter in full: reason, headers and payload.')
-    .option('--json', 'print a JSON object, with bytes as base64')
+    .option('--json', 'print one JSON object per line, with bytes as base64')
     .addHelpText(
       'after',
-      '\nControl sequences are escaped, so that the terminal does not execute them.\n\nExamples:\n  ./sluice dlq show 1-3-1234\n  ./sluice dlq show 3-1234 --json | jq -r .payload | base64 -d\n',
+      '\nControl characters are escaped, so that the terminal does not interpret them.\n\nExamples:\n  ./sluice dlq show 1-3-1234\n  ./sluice dlq show 3-1234 --json | jq -r .payload | base64 -d\n',
     )
     .action(async (id: string, { json = false, ...flags }: DlqFlags & { json?: boolean }) => {
       const deadLetters = await withDeadLetters(flags, sources, deadLetters => deadLetters.show(id))
@@ -82,16 +82,19 @@ Examples:
     })
 
   addResolvingCommand(dlq, 'replay', 'replayed')
-    .description("Decodes and stores the messages again, with the writer's current options.")
-    .option('--dry-run', 'decode them and print which would stay open; change nothing')
+    .description("Decodes and stores the messages of dead letters again, with the writer's current options.")
+    .option('--dry-run', 'decode the messages and print which dead letters would stay open; change nothing')
     .addHelpText(
       'after',
       `
-A replayed message is stored at its own position, with its own time, and once, however often it is replayed. One that still cannot be
-decoded or stored stays open, and the reason is printed. The writer may run; it needs the store of the writer, and the right to write to it.
-A replay that is stopped goes on where it was when it is started again.
+First remove the cause: correct an option of the writer, raise a limit, grant a permission. A message is stored at its original position,
+with its original time, and only once, however often it is replayed. If it still cannot be decoded or stored, its dead letter stays open
+and the reason is printed.
 
-Exit code 0: all are stored. 1: some stay open.
+The writer can keep running. The replay writes to the store, so it needs the permissions of the writer. If it is interrupted, start it
+again: it resumes.
+
+Exit code 0: all messages are stored. 1: some dead letters stay open.
 
 Examples:
   ./sluice dlq replay 1-3-1234 1-3-1240
@@ -102,7 +105,7 @@ Examples:
     .action(async (ids: string[], flags: ReplayFlags) => replay(ids, flags, sources))
 
   addResolvingCommand(dlq, 'drop', 'dropped')
-    .description('Drops dead letters: they are kept, but no longer listed as open.')
+    .description('Drops dead letters: they stay in the dead-letter topic, but are no longer open.')
     .addHelpText('after', '\nExamples:\n  ./sluice dlq drop 1-3-1234\n  ./sluice dlq drop --rule one-value --channel "$CHANNEL"\n')
     .action(async (ids: string[], flags: FilterFlags) => drop(ids, flags, sources))
 }
@@ -119,9 +122,9 @@ function addResolvingCommand(dlq: Command, name: string, participle: string): Co
       (text: string, before: readonly string[]) => [...before, parseId(text)],
       [],
     )
-    .option('--rule <rule>', 'all that violate this rule')
-    .option('--channel <id>', 'all of this channel')
-    .option('--all', 'all open ones')
+    .option('--rule <rule>', 'all open dead letters that violate this rule')
+    .option('--channel <id>', 'all open dead letters of this channel')
+    .option('--all', 'all open dead letters')
     .option('--yes', 'do not ask for confirmation')
 }
 
@@ -155,7 +158,7 @@ async function replay(ids: readonly string[], flags: ReplayFlags, sources: Sourc
   if (words.length > 0) throw new ToolError(words.join('\n'))
 }
 
-const nothingMeant = 'nothing was done: no open dead letter matches (list them with dlq ls)\n'
+const nothingMeant = 'nothing was done: no open dead letter matches (list them with ./sluice dlq ls)\n'
 
 function countOf(deadLetters: number): string {
   return `${deadLetters} dead ${deadLetters === 1 ? 'letter' : 'letters'}`

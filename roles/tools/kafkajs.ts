@@ -110,7 +110,7 @@ function expanded(codec: number, bytes: Buffer, topic: string): Buffer {
     return decompress(codec, bytes, { topic, partition: -1, offset: -1 })
   } catch (cause) {
     throw new SystemicError(
-      `a batch of the topic ${topic} cannot be decompressed, or expands beyond 64 MiB: ./sluice verify says which one it is`,
+      `a batch of the topic ${topic} cannot be decompressed, or expands to more than 64 MiB: run ./sluice verify to find it`,
       { cause },
     )
   }

@@ -21,20 +21,23 @@ export function addCommands(command: Command, sources: Sources): void {
   command
     .argument('<store>', storeNamesText)
     .option('--config <file>', "the writer's TOML file (default: the path in SVC_<STORE>_WRITER_CONFIG_PATH)")
-    .option('--free <number>', 'free this number, if the store has no row of its log', logNumber)
-    .option('--json', 'as JSON objects, one a line')
-    .description('Lists the logs that a store has numbers for: each topic, of each id that it had, of each writer.')
+    .option('--free <number>', 'free this number; refused while the store has rows of its log', logNumber)
+    .option('--json', 'print one JSON object per line')
+    .description('Lists the logs of a store. Each topic of each writer is a log with a number, and a recreated topic is another log.')
     .addHelpText(
       'after',
       `
-A store has ${limits.log} numbers. Of the logs with the same name and writer the current one is written from. A number can be freed once its rows are gone, by
-the retention of the store or deleted by hand; that of a current log only while no process of its writer runs, which then begins again
-with the oldest message.
---free reads the store for rows of the log, needs Kafka for the writer's group and its dead letters, and deletes its registration, offsets
-and notes of replays.
+A store has ${limits.log} numbers. When they are used up, free the number of a log whose rows are gone: expired, or deleted manually.
+
+Of the logs with the same name and writer, the current one is the one that the writer reads. To free its number, first stop all processes
+of that writer; when started again, the writer begins with the oldest message.
+
+--free checks that the store has no rows of the log, then deletes its registration, offsets and records of replays. It also needs access
+to Kafka, for the writer's consumer group and dead letters.
 
 Examples:
   SVC_RELATIONAL_URL=postgres://… ./sluice logs relational
+  ./sluice logs relational --config writer.toml --json | jq -r .log
   ./sluice logs relational --config writer.toml --free 3
 `,
     )
@@ -60,7 +63,7 @@ Examples:
 function logNumber(text: string): number {
   const number = Number(text)
   if (Number.isInteger(number) && number >= 1 && number <= limits.log) return number
-  throw new InvalidArgumentError(`Give the number of a log, from 1 to ${limits.log}`)
+  throw new InvalidArgumentError(`Give the number of a log, from 1 to ${limits.log}.`)
 }
 
 /** Of each log, by number. Times are in ISO 8601. */

@@ -18,24 +18,30 @@ interface RepairFlags extends DatabaseFlags {
 
 /** Adds the commands to `./sluice policies`. */
 export function addCommands(policies: Command, sources: typeof readSources): void {
-  policies.description('Repairs the policies of the control plane.')
+  policies.description('Repairs the access policies of the control plane.')
 
   addDatabaseOptions(policies.command('repair'))
     .description('Adds missing automatic policies.')
-    .option('--before <instant>', 'only users, things and groups created before (RFC 3339)', parseTimestamp)
+    .option('--before <time>', 'only for users, things and groups created before this time (RFC 3339)', parseTimestamp)
     .option('--dry-run', 'print what would be added; change nothing')
     .addHelpText(
       'after',
       `
-Users, things and groups from a release without policies have none: such users can neither create things nor see their own. This
-adds the policies that each would get today: to users member of \`users\`, to the owner of a thing read, write and delete on it, to the owner of a group member
-of it, and to the members of a group read, write and delete on the things in it. It cannot restore what users shared by hand.
+Users, things and groups created by a release without policies have none: their users can neither create things nor see existing ones.
+This command adds the policies that they would get today:
 
-A policy that an administrator removed looks like one that never existed. Give --before the time at which this release first
-started: entities made since then got their policies, so that those they lack were removed on purpose and stay removed.
+  users               member of \`users\`
+  owner of a thing    read, write and delete on it
+  owner of a group    member of it
+  members of a group  read, write and delete on the things in it
 
-It can be interrupted and repeated, and instances can keep running. A policy store in OpenFGA cannot list what it lacks: every
-policy is written there, existing ones stay unchanged, and the counts are of the policies written.
+It cannot restore things that users shared with each other.
+
+A policy that an administrator removed looks like one that never existed. To keep it removed, set --before to the time at which this
+release was first started: users, things and groups created later got their policies automatically.
+
+The command can be interrupted and repeated, and instances can keep running. OpenFGA cannot list missing policies: all policies are written
+there, existing ones stay unchanged, and the counts include them.
 
 Examples:
   SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key ./sluice policies repair --dry-run

@@ -112,7 +112,7 @@ export function openRemote(url: string, token: string | undefined): Remote {
       onProgress?.(status.done, status.total)
     }
     if (status.report !== undefined) return status.report
-    throw new ToolError(`the replay failed (${status.error}): stored letters are resolved; start it again to resume`)
+    throw new ToolError(`the replay failed (${status.error}): the dead letters stored so far are resolved; start it again to resume`)
   }
 
   return {

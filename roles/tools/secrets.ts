@@ -29,21 +29,21 @@ export function addCommands(secrets: Command, sources: typeof readSources): void
     .action(() => writeOutput(`${generateSecret()}\n`))
 
   addDatabaseOptions(secrets.command('rotate'))
-    .description('Re-encrypts with the first master key everything that is encrypted with another.')
+    .description('Re-encrypts with the first master key all data that is encrypted with other master keys.')
     .option('--dry-run', 'print how many thing keys each master key encrypts; change nothing')
     .addHelpText(
       'after',
       `
-On a server, while the instances run, in these steps:
-  1. make a key (./sluice secrets generate), give every instance SVC_MASTER_KEY=old,new, and restart one after the other
-  2. give every instance SVC_MASTER_KEY=new,old, and restart one after the other
-  3. ./sluice secrets rotate, with new,old
-  4. give every instance SVC_MASTER_KEY=new, and restart one after the other, when the old key is no longer needed: step 3 says when
+To rotate the master key of running \`./sluice api\` instances:
+  1. generate a key with ./sluice secrets generate, set SVC_MASTER_KEY=old,new on every instance, and restart them one by one
+  2. set SVC_MASTER_KEY=new,old on every instance, and restart them one by one
+  3. run ./sluice secrets rotate with SVC_MASTER_KEY=new,old; it prints when the old key is no longer needed
+  4. then set SVC_MASTER_KEY=new on every instance, and restart them one by one
 
-With --data, in the folder of a \`./sluice up\` that is stopped, it makes the new key and takes away the old one. An interrupted run,
-or one that left the old key where previous keys of things still need it, is finished by the next one.
+With --data, for a stopped \`./sluice up\`, the command does all of this: it generates the new key and removes the old one. If it is
+interrupted, or the old key is still needed for previous keys of things, run it again later.
 
-Tokens signed under the old key end with it. If you keep older backups of the database, keep the old key with them.
+Tokens signed with the old key become invalid when it is removed. If you keep older backups of the database, keep the old key with them.
 
 Examples:
   SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key ./sluice secrets rotate --dry-run
@@ -124,11 +124,11 @@ export async function rotateInFolder(target: ControlPlaneTarget, path: string, t
   const { previous, externalKeysLeft } = rotated.state
   const { things, until } = previous
   if (externalKeysLeft > 0) {
-    await tell(`the old key is kept for ${externalKeyWords(externalKeysLeft)}: run this again afterwards to remove it\n`)
+    await tell(`the old key is kept for ${externalKeyWords(externalKeysLeft)}: run this command again afterwards to remove it\n`)
     return
   }
   if (until !== undefined) {
-    await tell(`the old key is kept until ${until} for ${previousWords(things)}: run this again afterwards to remove it\n`)
+    await tell(`the old key is kept until ${until} for ${previousWords(things)}: run this command again afterwards to remove it\n`)
     return
   }
   await replaceSecretFile(path, fileText([masterKeys[0]]))

@@ -49,25 +49,25 @@ export function addCommands(command: Command, sources: Sources): void {
   answering(addConnectionOptions(command))
     .option('--channel <id>', 'only messages of this channel')
     .option('--subtopic <pattern>', 'only subtopics that match; * is one part, a final > one or more')
-    .option('--name <name>', 'only SenML records of this name, resolved, a line for each')
-    .option('--from-beginning', 'begin with the oldest message (default: messages from now on)')
+    .option('--name <name>', 'only resolved SenML records with this name, one per line')
+    .option('--from-beginning', 'start at the oldest message (default: only new messages)')
     .addOption(
-      new Option('--last <n>', 'begin with the last n messages of each partition').argParser(parseCount).conflicts('fromBeginning'),
+      new Option('--last <n>', 'start with the last n messages of each partition').argParser(parseCount).conflicts('fromBeginning'),
     )
-    .option('--count <n>', 'end after n lines', parseCount)
+    .option('--count <n>', 'exit after n lines', parseCount)
     .option('--json', 'print one JSON object per line')
     .description('Prints the messages of the topic that writers read, as they arrive: time, channel, subtopic, publisher, payload.')
     .addHelpText(
       'after',
       `
-Brokers and topic are the options of a writer (SVC_LOG_BROKERS, SVC_LOG_TOPIC …). It disturbs no writer: it reads in a consumer group of
-its own, sluice-tail-<random>, commits nothing, and deletes the group at its end. It needs the rights Describe and Read on the topic, and
-Read (to delete it at once, also Delete) on groups with that prefix. The coordinator delays the first message by about three seconds.
+Brokers and topic are set by the options of a writer (SVC_LOG_BROKERS, SVC_LOG_TOPIC …). Writers are not affected: tail reads in a separate
+consumer group, sluice-tail-<random>, commits no offsets, and deletes the group on exit. The Kafka user needs Describe and Read on the
+topic, and Read on groups with that prefix; with Delete on them the group is deleted immediately. The first message takes about three seconds.
 
-Texts of devices are shortened, and escaped so that the terminal does not execute them; a payload that is not UTF-8 is shown in
-hexadecimal. With --json nothing is shortened, and such a payload is base64, in payload_base64. The id is the one for ./sluice trace.
-Messages that cannot be decoded have no records and are left out with --name. Channel, subtopic and publisher are those that the writer
-reads, also by its section envelope.
+Long texts are shortened, and control characters are escaped so that the terminal does not interpret them. A payload that is not UTF-8 is
+printed in hexadecimal. With --json texts are complete, and a payload that is not UTF-8 is in payload_base64. Use the id with ./sluice trace.
+Channel, subtopic and publisher are determined as by the writer, including its options in the section envelope. With --name, messages
+that cannot be decoded are skipped.
 
 Exit code 0: ended by --count, by Ctrl-C, or because its output was closed. 2: the topic cannot be read.
 
@@ -107,7 +107,7 @@ async function tail(flags: TailFlags, sources: Sources): Promise<void> {
   followPositions(consumer, topic, positions)
   consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
     const failure = kafkajsFailure(error, `the topic ${topic} cannot be read`)
-    if (restart) console.error(`${failure.message}; trying again`)
+    if (restart) console.error(`${failure.message}; retrying`)
     else done.reject(failure)
   })
   const stop = stopOnSignals({ onStop: () => done.resolve(), onDeadline: () => process.exit(0) })

@@ -26,12 +26,12 @@ export function addCommands(command: Command, sources: Sources): void {
       'id of the message, as returned by ingest: <log>-<partition>-<offset>; the log is a topic, or its number in the store',
     )
     .addArgument(new Argument('[store]', storeNamesText).default('relational'))
-    .option('--reader <url>', 'address of the reader, for the last line: http://127.0.0.1:9092')
-    .option('--json', 'as a JSON object')
-    .description('Prints what happened to a message: received, matched, decoded, stored or dead-lettered, and where it can be read.')
+    .option('--reader <url>', 'address of a reader, for the link in the last line: http://127.0.0.1:9092')
+    .option('--json', 'print a JSON object')
+    .description('Prints what happened to a message: received, filtered, decoded, stored or dead-lettered, and where to read it.')
     .addHelpText(
       'after',
-      '\nExit code 0: traced. 1: the message is missing. 2: the trace failed.\n\nExamples:\n  ./sluice trace messages-3-1234\n  SVC_DOCUMENT_URL=mongodb://… ./sluice trace messages-3-1234 document\n  ./sluice trace 1-3-1234 relational --config writer.toml --reader http://reader:9092\n  ./sluice trace 1-0-17 --url http://127.0.0.1:8080 --token "$TOKEN"\n',
+      '\nRun it with the options of the writer. It only reads, so the writer can keep running.\n\nExit code 0: the message is accounted for. 1: it is missing. 2: the trace failed, for example because the store is unavailable.\n\nExamples:\n  ./sluice trace messages-3-1234\n  SVC_DOCUMENT_URL=mongodb://… ./sluice trace messages-3-1234 document\n  ./sluice trace 1-3-1234 relational --config writer.toml --reader http://reader:9092\n  ./sluice trace 1-0-17 --url http://127.0.0.1:8080 --token "$TOKEN"\n',
     )
     .action((id: string, store: string, { json = false, ...flags }: TraceFlags) =>
       answered(async () => {
@@ -106,7 +106,7 @@ function words(report: TraceReport, readerUrl: string | undefined): string {
     ])
     lines.push([
       'matched',
-      matched === true ? `the writer ${writer}` : `no: the writer ${writer} leaves out this subject or this content type`,
+      matched === true ? `the writer ${writer}` : `no: the filters of the writer ${writer} exclude this subject or content type`,
     ])
     if (decoded !== undefined)
       lines.push(['decoded', `${decoded.records} ${decoded.records === 1 ? 'record' : 'records'} of the format ${plain(decoded.format)}`])
@@ -138,7 +138,7 @@ function stateWords(report: TraceReport): [string, string] {
     case 'dead-lettered':
       return ['dead letter', `${deadLetter!.state}: ${refusedWords(deadLetter!)}`]
     case 'filtered':
-      return ['stored', 'no: it is filtered']
+      return ['stored', 'no: filtered']
     case 'empty':
       return ['stored', 'no: nothing to store']
     case 'missing':

@@ -20,23 +20,23 @@ interface VerifyFlags extends TargetFlags {
 export function addCommands(command: Command, sources: Sources): void {
   answering(addTargetOptions(command))
     .argument('<store>', storeNamesText)
-    .option('--json', 'as a JSON object')
-    .description('Compares a store with its log, message by message: each must be stored exactly once, or be a dead letter.')
+    .option('--json', 'print a JSON object')
+    .description('Compares a store with its log, message by message: each must be stored exactly once or be a dead letter.')
     .addHelpText(
       'after',
       `
-Reads all that the log still holds below where the writer goes on, decodes it as the writer does, and holds the store's rows and the
-dead letters against it. Prints for each partition
+Reads the messages that are still in the log, up to the position of the writer, decodes them as the writer does, and compares them with
+the rows in the store and with the dead letters. Prints for each partition the offsets that were compared, the counts
 
   received = stored + empty + filtered + dead-lettered
 
-beside the books that a relational store keeps itself, the offsets that could be compared, and the first messages that are not as they
-should be. It needs the options that the messages were written with, the right to read, and memory for the dead letters only. The
-writer may run.
+the same counts as a relational store keeps them (ledger), and the first faults: messages that are missing, stored twice or stored wrongly.
 
-With log.topics there is one report for each topic; with --json they are in {"holds": …, "topics": […]}.
+Run it with the options of the writer. It only reads, so the writer can keep running. It keeps only the dead letters in memory.
 
-Exit code 0: it holds. 1: it does not. 2: it could not be asked.
+If the writer reads several topics (log.topics), there is a report for each; with --json they are in {"holds": …, "topics": […]}.
+
+Exit code 0: no faults. 1: faults. 2: the comparison failed, for example because the store is unavailable.
 
 Examples:
   SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://… ./sluice verify relational
@@ -109,7 +109,7 @@ async function unreadTopic(reader: TopicReader): Promise<UnreadTopic> {
 
 function reportWords(report: VerifyReport | UnreadTopic): string {
   if ('partitions' in report) return verifyWords(report)
-  return `log ${report.topic}: the store has nothing of it yet, ${report.in_flight} in flight\n`
+  return `log ${report.topic}: the store has no messages of it yet, ${report.in_flight} in flight\n`
 }
 
 /** The report as text. */
@@ -119,14 +119,14 @@ export function verifyWords(report: VerifyReport): string {
   for (const partition of partitions) lines.push(...partitionWords(partition), '')
   if (lost !== undefined) {
     lines.push(
-      'the start of the dead-letter topic was deleted: a message that is neither stored nor dead-lettered is assumed to have had its letter there',
+      'the start of the dead-letter topic was deleted: a message that is neither stored nor dead-lettered is assumed to have had its dead letter there',
       '',
     )
   }
   const received = partitions.reduce((sum, { recount }) => sum + recount.received, 0)
   const inFlight = partitions.reduce((sum, partition) => sum + partition.in_flight, 0)
   const unread = partitions.reduce((sum, { ledger }) => sum + (ledger?.lost ?? 0), 0)
-  const lostWords = unread > 0 ? `; lost ${unread}, which were deleted from the log unread or skipped by the writer` : ''
+  const lostWords = unread > 0 ? `; ${unread} lost: deleted from the log unread, or skipped by the writer` : ''
   const wrong = partitions.filter(partition => !partition.holds).length
   lines.push(
     holds
@@ -165,7 +165,7 @@ function partitionWords(report: PartitionReport): string[] {
   if (partial > 0) lines.push(`           of the dead-lettered, ${partial} have some rows in the store, which rejected others`)
   if (ledger !== undefined) {
     lines.push(
-      `  books    received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; includes messages that could not be compared' : ''}`,
+      `  ledger   received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; includes messages that could not be compared' : ''}`,
     )
   }
   if (!holds) {

@@ -40,6 +40,6 @@ export function assertWriterMemory(options: SizedWriter, leaders: number): void 
   if (sum <= memoryBytes) return
   const [needed, given] = [sum, memoryBytes].map(bytes => Math.ceil(bytes / 2 ** 20))
   throw new Error(
-    `queues and batches of ${count} workers add up to ${needed} MiB, above ${given} MiB: lower workers.count, consumer.queue_bytes, batch.bytes or batch.rows, or raise the bound`,
+    `queues and batches of ${count} workers add up to ${needed} MiB, above workers.memory_bytes of ${given} MiB: lower workers.count, consumer.queue_bytes, batch.bytes or batch.rows, or raise workers.memory_bytes`,
   )
 }

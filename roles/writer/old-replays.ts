@@ -73,7 +73,7 @@ async function reopenOf(topic: string, admin: Admin, { connection, options, writ
       await admin.alterConsumerGroupOffsets({ groupId: group, topics: [{ name, partitionOffsets }] })
     } catch (error) {
       logger.warn(
-        `cannot commit the end of the topic ${name} for the group ${group} (${reasonOf(error)}): stop the writers of the earlier release, and delete the topic when no dead letter is open; otherwise each start reopens its letters`,
+        `cannot commit the end of the topic ${name} for the group ${group} (${reasonOf(error)}): stop the writers of the earlier release, and delete the topic when no dead letter is open; otherwise each start reopens its dead letters`,
       )
     }
   } finally {

@@ -267,7 +267,7 @@ export function openRowWriter(connection: Connection, client: Client, inFlight: 
     } catch (error) {
       if (!isDataError(error)) throw error
       const { message } = error as Error
-      throw new SinkError('systemic', `Cassandra refuses every row, whatever its content: ${message}. Raise this limit of the nodes`, {
+      throw new SinkError('systemic', `Cassandra refuses every row because of a limit: ${message}. Raise this limit of the nodes`, {
         cause: error,
       })
     }

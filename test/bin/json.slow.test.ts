@@ -106,7 +106,7 @@ describe.concurrent('sluice json flatten and unflatten', () => {
     expect(await faultOf(['json', 'unflatten'], '{"a":1,"a/b":2}')).toMatch(
       /^the key "a" is both a value and the parent of other keys \(rule unflatten-conflict\)/,
     )
-    expect(await faultOf(['json', 'unflatten'], '{"a":[1]}')).toMatch(/^the field "a" holds an array/)
+    expect(await faultOf(['json', 'unflatten'], '{"a":[1]}')).toMatch(/^the field "a" is an array/)
     expect(await faultOf(['json', 'unflatten'], '"text"')).toMatch(/^the input must be an object of fields/)
     expect(await faultOf(['json', 'flatten'], '{"a":1}}')).toMatch(/\(rule json-syntax\)/)
   })

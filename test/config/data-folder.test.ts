@@ -143,7 +143,7 @@ test('a folder with other files that others can enter is refused with what to do
   mkdirSync(join(path, 'photos'), { recursive: true })
   chmodSync(path, 0o755)
   await expect(openDataFolder(path)).rejects.toThrow(
-    `the data folder ${path} has mode 0755, so others can enter it, and it holds other files, which may be shared on purpose: run chmod 700 ${path} as its owner, or use a new folder inside it with --data`,
+    `the data folder ${path} has mode 0755, so others can enter it, and it contains other files, which may be shared on purpose: run chmod 700 ${path} as its owner, or use a new folder inside it with --data`,
   )
   expect(modeOf(path)).toBe(0o755)
   const inner = await openDataFolder(join(path, 'data'))
@@ -186,7 +186,7 @@ test('a state file that cannot be read, and one that cannot be written, are clea
   const folder = await openDataFolder(path)
   rmSync(join(path, 'state.json'))
   mkdirSync(join(path, 'state.json'))
-  await expect(folder.markClean()).rejects.toThrow(`the data folder ${path} cannot be written (EISDIR): make room on its disk`)
+  await expect(folder.markClean()).rejects.toThrow(`the data folder ${path} cannot be written (EISDIR): free some space on its disk`)
   expect(readdirSync(path).filter(name => name.endsWith('.draft'))).toEqual([])
   await folder.close()
 })

@@ -21,11 +21,11 @@ test('a password with a % that starts no escape does not throw', () => {
 })
 
 test.each([
-  ['postgres://user:100%@host/db', 'its password holds a % that is not an escape: write %25'],
-  ['postgres://user:%ff@host/db', 'its password holds a % that is not an escape: write %25'],
-  ['postgres://us%er:word@host/db', 'its user holds a % that is not an escape: write %25'],
-  ['postgres://user:word@host/d%b', 'its database holds a % that is not an escape: write %25'],
-  ['postgres://host/db?password=100%', 'its query holds a % that is not an escape: write %25'],
+  ['postgres://user:100%@host/db', 'its password contains a % that is not an escape: write %25'],
+  ['postgres://user:%ff@host/db', 'its password contains a % that is not an escape: write %25'],
+  ['postgres://us%er:word@host/db', 'its user contains a % that is not an escape: write %25'],
+  ['postgres://user:word@host/d%b', 'its database contains a % that is not an escape: write %25'],
+  ['postgres://host/db?password=100%', 'its query contains a % that is not an escape: write %25'],
   ['postgres://user:word@[/db', 'cannot be read: give a URL such as postgres://user:password@host:5432/database'],
 ])('%s is a fault', (url, problem) => {
   expect(databaseUrlFaults('database.url', url)).toEqual([{ place: 'database.url', problem }])

@@ -40,12 +40,12 @@ test('a file that others can read is refused with what to do', async () => {
 test.each(['', 'short', `${'A'.repeat(42)}!`, 'A'.repeat(44)])('a file with %j is refused, and not replaced', async text => {
   const path = join(temporaryFolder(), 'master-key')
   writeFileSync(path, text, { mode: 0o600 })
-  await expect(openMasterKeys(path)).rejects.toThrow('does not hold a master key')
+  await expect(openMasterKeys(path)).rejects.toThrow('does not contain a master key')
   expect(readFileSync(path, 'utf8')).toBe(text)
 })
 
 test('the refusal does not show the invalid text', () => {
-  expect(() => parseMasterKeys('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not hold a master key((?!hidden).)*$/)
+  expect(() => parseMasterKeys('hidden', 'SVC_MASTER_KEY')).toThrow(/^SVC_MASTER_KEY does not contain a master key((?!hidden).)*$/)
 })
 
 test('several are separated by commas or line ends, in the given order', () => {
@@ -53,7 +53,7 @@ test('several are separated by commas or line ends, in the given order', () => {
   const keys = [first, second].map(text => Buffer.from(text, 'base64url'))
   for (const divider of [',', ', ', '\n', '\r\n', ',\n']) expect(parseMasterKeys(`${first}${divider}${second}\n`, 'it')).toEqual(keys)
   for (const text of [`${first},`, `,${first}`, `${first},,${second}`, `${first} ${second}`])
-    expect(() => parseMasterKeys(text, 'it')).toThrow('it does not hold a master key')
+    expect(() => parseMasterKeys(text, 'it')).toThrow('it does not contain a master key')
   expect(() => parseMasterKeys(`${first},${second},${first}`, 'it')).toThrow('it contains a master key twice: list each once')
 })
 

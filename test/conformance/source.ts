@@ -255,7 +255,7 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         await under.append(five.map(message))
         const failing = take(under.open({ startAt: asked(9) }), 1)
         await expect(failing).rejects.toBeInstanceOf(SystemicError)
-        await expect(failing).rejects.toThrow(/ends at offset 5, but the store goes on at 9/)
+        await expect(failing).rejects.toThrow(/ends at offset 5, but the store continues at 9/)
       }))
 
     test('messages deleted unread stop the source, and the error says how many', () =>

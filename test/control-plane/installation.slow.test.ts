@@ -52,7 +52,7 @@ describeOnDatabases('start', database => {
     const wrong = open(Buffer.alloc(32, 8))
     await expect(wrong).rejects.toBeInstanceOf(ControlPlaneStartError)
     await expect(wrong).rejects.toThrow(
-      /written under another master key: restore the key it was created with, from the file master-key of its data folder/,
+      /encrypted with another master key: restore the key it was created with, from the file master-key of its data folder/,
     )
     await (await open()).check()
   })

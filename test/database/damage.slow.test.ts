@@ -97,7 +97,7 @@ describe('a folder that cannot be opened', () => {
     const folder = await damagedBy(folder => writeFileSync(join(folder, 'PG_VERSION'), '17\n'))
     const error = await openEmbedded({ folder }).catch((error: unknown) => error)
     expect(error).not.toBeInstanceOf(DamagedDatabaseError)
-    expect(String(error)).toMatch(/was made by PostgreSQL 17/)
+    expect(String(error)).toMatch(/was created by PostgreSQL 17/)
   })
 })
 

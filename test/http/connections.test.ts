@@ -52,7 +52,7 @@ test.each([
   expect(answer).toMatch(/^HTTP\/1\.1 400 /)
   expect(bodyOf(answer)).toMatchObject({
     code: 'malformed_request',
-    detail: `this is not a valid HTTP/1.1 request (${reason}): send one as RFC 9112 has it, without TLS or HTTP/2`,
+    detail: `this is not a valid HTTP/1.1 request (${reason}): send one as RFC 9112 specifies, without TLS or HTTP/2`,
   })
 })
 

@@ -124,7 +124,17 @@ test('a role that waits for its dependencies answers pages too, and its internal
   const http = { ...loadOptions(Type.Object({ http: httpOptions }), { environment: {} }).http, port: 0, allowedOrigins: [app] }
   const routes = async (): Promise<void> => undefined
   const internal = { address: '127.0.0.1:0' }
-  const parts = { logger, version: '1', http, compatibility: 'none', routes, internal, registry: new Registry(), checks: {} } as const
+  const parts = {
+    logger,
+    version: '1',
+    services: ['ingest'],
+    http,
+    compatibility: 'none',
+    routes,
+    internal,
+    registry: new Registry(),
+    checks: {},
+  } as const
   await openRoleListeners(parts, close => void cleanups.push(close))
   onTestFinished(async () => {
     for (const close of cleanups.toReversed()) await close()
@@ -140,6 +150,14 @@ test('a role that waits for its dependencies answers pages too, and its internal
   ] as const) {
     expect((await fetch(`${url}/readyz`, { headers: { origin: app } })).headers.get('access-control-allow-origin')).toBe(allowed)
   }
+  // Before anything else is served, and without a link to the metrics, which the internal port has.
+  expect(await (await fetch(urls.url)).json()).toEqual({
+    name: 'Sluice',
+    version: '1',
+    services: ['ingest'],
+    links: { docs: '/docs', openapi: '/openapi.json', health: '/health' },
+  })
+  expect((await fetch(urls.internal)).status).toBe(404)
 })
 
 test.each<[string[], RegExp | undefined]>([

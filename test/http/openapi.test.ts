@@ -30,7 +30,7 @@ test('the document is OpenAPI 3.1 with the routes and their schemas', async () =
   const description = (await (await fetch(`${url}/openapi.json`)).json()) as Record<string, unknown>
   expect(description).toMatchObject({
     openapi: '3.1.0',
-    info: { title: 'Sluice', version: '1.2.3' },
+    info: { title: 'Sluice API', version: '1.2.3' },
     paths: {
       '/things/{id}': {
         get: {
@@ -59,6 +59,7 @@ test('the page and all its files are served here, with a policy that allows only
     const served = await fetch(new URL(file, `${url}/docs/`))
     expect([file, served.status, (await served.arrayBuffer()).byteLength > 0]).toEqual([file, 200, true])
   }
+  expect(page).toContain('<title>Sluice API</title>')
   expect(page).not.toMatch(/<script>|<script [^>]*>\s*[^<\s]|\son\w+=/)
 })
 

@@ -46,7 +46,7 @@ describe('groups with too many characters in their names are refused', () => {
   const names = Array.from({ length: 17 }, (_, nth) => String(nth).padEnd(nameCharacters, 'x'))
   const refused = (what: string): QueryTooLargeError =>
     new QueryTooLargeError(
-      `the names of the ${what} have more than 16777216 characters in total: narrow it with name, publisher, from or to`,
+      `the names of the ${what} have more than 16777216 characters in total: narrow the query with name, publisher, from or to`,
     )
   async function* rows(): AsyncGenerator<SenmlRow> {
     for (const name of names) {

@@ -121,7 +121,7 @@ test.each([
     { SVC_INGEST_CLIENT_CERTIFICATES: 'header' },
     /ingest\.client_certificates: .*list them in http\.trusted_proxies/,
   ],
-  ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: a certificate needs its key/],
+  ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: .* belong together/],
   ['of an authority without a certificate', api, { SVC_INTERNAL_CA_FILE: 'c.pem' }, /internal\.ca_file: client certificates need TLS/],
   [
     'of another kind of database',
@@ -134,14 +134,14 @@ test.each([
     'of a database password with a bare %',
     api,
     { SVC_DATABASE_URL: 'postgres://x:hidden%@db/z' },
-    /database\.url: its password holds a % that is not an escape: write %25/,
+    /database\.url: its password contains a % that is not an escape: write %25/,
   ],
-  ['of an invalid master key', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not hold a master key/],
+  ['of an invalid master key', api, { SVC_MASTER_KEY: 'x'.repeat(42) }, /master_key: SVC_MASTER_KEY does not contain a master key/],
   [
     'of an invalid second master key',
     api,
     { SVC_MASTER_KEY: `${right.SVC_MASTER_KEY},${'x'.repeat(42)}` },
-    /master_key: SVC_MASTER_KEY does not hold a master key/,
+    /master_key: SVC_MASTER_KEY does not contain a master key/,
   ],
   [
     'of a master key that is given twice',
@@ -156,14 +156,19 @@ test.each([
     'of a password in the URL',
     ingest,
     { SVC_CONTROL_URL: 'http://me:hidden@api' },
-    /control\.url: holds a user or a password: give the token/,
+    /control\.url: contains a user or a password: set the token/,
   ],
-  ['of certificates without TLS', ingest, { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' }, /control\.url: has no TLS/],
+  [
+    'of certificates without TLS',
+    ingest,
+    { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' },
+    /control\.url: does not use TLS/,
+  ],
   [
     'of a key without its certificate',
     ingest,
     { SVC_CONTROL_URL: 'https://api', SVC_CONTROL_KEY_FILE: 'k' },
-    /control\.cert_file: a certificate needs its key/,
+    /control\.cert_file: .* belong together/,
   ],
   [
     'of a trusted proxy that is not an address',
@@ -193,8 +198,8 @@ test.each([
 
 test('a key alone is for TLS, too', () => {
   expect(ingest({ SVC_CONTROL_URL: 'http://api', SVC_CONTROL_KEY_FILE: 'k.pem' })).toEqual([
-    expect.stringMatching(/control\.url: has no TLS, .*leave control\.cert_file, control\.key_file and control\.ca_file out/),
-    expect.stringMatching(/control\.cert_file: a certificate needs its key/),
+    expect.stringMatching(/control\.url: does not use TLS, .*unset control\.cert_file, control\.key_file and control\.ca_file/),
+    expect.stringMatching(/control\.cert_file: .* belong together/),
   ])
 })
 

@@ -57,7 +57,7 @@ describeWithPostgres('start of the roles', postgres => {
     await (await startApi(database)).stop()
     const wrong = Buffer.alloc(32, 8).fill(1, 4).toString('base64url')
     const said = await failedStart(apiWords, apiEnvironment(database, { SVC_MASTER_KEY: wrong }))
-    expect(said).toMatch(/written under another master key/)
+    expect(said).toMatch(/encrypted with another master key/)
     expect(said).not.toContain(wrong)
   })
 
@@ -67,7 +67,7 @@ describeWithPostgres('start of the roles', postgres => {
       expect(said).toMatch(/SVC_MASTER_KEY/)
       expect(said).toMatch(/SVC_DATABASE_URL/)
       expect(await failedStart(apiWords, apiEnvironment('postgres://127.0.0.1/x', { SVC_MASTER_KEY: 'no-key' }))).toMatch(
-        /SVC_MASTER_KEY does not hold a master key/,
+        /SVC_MASTER_KEY does not contain a master key/,
       )
     })
   })

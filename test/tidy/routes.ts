@@ -2,8 +2,10 @@
 
 import { Registry } from 'prom-client'
 import { createLogger } from '../../config/logger.ts'
+import { markdownTable } from '../../config/options/options.ts'
 import { prepareControlPlane } from '../../control-plane/index.ts'
 import { healthRoutes } from '../../http/health/health.ts'
+import { homeRoute } from '../../http/home.ts'
 import { openapiRoutes } from '../../http/openapi/openapi.ts'
 import { createServer } from '../../http/server.ts'
 import { auditRoutes } from '../../pipeline/audit/routes.ts'
@@ -33,6 +35,7 @@ async function describe(): Promise<Document> {
   const options = loadUpOptions({ environment: {} })
   const app = createServer({ logger })
   openapiRoutes(app, { version: '0' })
+  homeRoute(app, { version: '0', services: [], hasMetrics: true })
   healthRoutes(app, { version: '0', checks: {}, ready: () => true, registry: new Registry() })
   app.register(prepareControlPlane({ database: nothing, masterKeys: [Buffer.alloc(32)], options, logger }).routes)
   app.register(ingestRoutes({ log: nothing, logLabel: nothing, access: nothing, metrics: nothing, options: options.ingest }))
@@ -52,30 +55,42 @@ function callersOf({ security = [] }: Operation): string {
   return security.map(one => callers[Object.keys(one)[0] ?? ''] ?? 'anyone').join(', ')
 }
 
-/** A table for each tag of the API, in order, below a heading and the tag's description. */
+/** Answers of every route that takes a body. */
+const bodyAnswers = ['413', '415']
+
+/** A table for each tag of the API, in order, below a heading and the tag's description. Answers that many routes share stand once, above. */
 export async function routeTables(): Promise<string> {
   const { tags, paths } = await describe()
   const all = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
   )
-  const statuses = all.map(({ operation }) => Object.keys(operation.responses))
-  const common = statuses[0]!.filter(status => statuses.every(some => some.includes(status)))
+  const common = sharedAnswers(all.map(({ operation }) => operation))
+  const secured = sharedAnswers(all.map(({ operation }) => operation).filter(operation => callersOf(operation) !== 'anyone'))
+  const implied = [...common, ...secured, ...bodyAnswers]
   const sections = tags.map(({ name, description }) => {
-    const rows = all
-      .filter(({ operation }) => operation.tags[0] === name)
-      .map(({ route, operation }) => {
-        const answers = Object.keys(operation.responses).filter(status => !common.includes(status))
-        return `| \`${route}\` | ${callersOf(operation)} | ${answers.join(' ')} | ${operation.summary} |`
-      })
-    return [
-      `### Routes: ${name}`,
-      '',
-      description,
-      '',
-      '| Route | Caller | Answers | Meaning |',
-      '| --- | --- | --- | --- |',
-      ...rows,
-    ].join('\n')
+    const routes = all.filter(({ operation }) => operation.tags[0] === name)
+    const callers = [...new Set(routes.map(({ operation }) => callersOf(operation)))]
+    const rows = routes.map(({ route, operation }) => {
+      const answers = Object.keys(operation.responses).filter(status => !implied.includes(status))
+      return [`\`${route}\``, callersOf(operation), answers.join(' '), operation.summary]
+    })
+    const table =
+      callers.length === 1
+        ? `Caller: ${callers[0]}.\n\n${markdownTable(
+            ['Route', 'Answers', 'Meaning'],
+            rows.map(row => row.toSpliced(1, 1)),
+          )}`
+        : markdownTable(['Route', 'Caller', 'Answers', 'Meaning'], rows)
+    return `### Routes: ${name}\n\n${description}${callers.length === 1 ? ' ' : '\n\n'}${table}`
   })
-  return [`Every route may also answer ${common.join(', ')}.`, ...sections].join('\n\n')
+  const rest = secured.filter(status => !common.includes(status))
+  return [
+    `The tables leave out what many routes may answer: ${common.join(', ')} every route; ${rest.join(', ')} those with credentials; ${bodyAnswers.join(', ')} those with a body.`,
+    ...sections,
+  ].join('\n\n')
+}
+
+/** The statuses that all of the operations may answer. */
+function sharedAnswers(operations: readonly Operation[]): string[] {
+  return Object.keys(operations[0]!.responses).filter(status => operations.every(({ responses }) => status in responses))
 }

@@ -2,7 +2,7 @@
 
 import type { TObject } from 'typebox'
 import { Type } from 'typebox'
-import { optionTable } from '../../config/options/options.ts'
+import { markdownTable, optionHead, optionRows, optionTable } from '../../config/options/options.ts'
 import { errors } from '../../http/errors.ts'
 import type { Finding, SourceFile } from './files.ts'
 import { metricTable } from './metrics.ts'
@@ -19,7 +19,8 @@ export interface TableSources {
 
 /**
  * Updates the tables in the text. Between `<!-- options:NAME -->` and `<!-- /options -->` is the table of a role (`up`), of one of its sections
- * (`writer document.store`), or of some sections of any role (`http`, `http,logging`); between `<!-- errors -->` and `<!-- /errors -->` that of all errors
+ * (`writer document.store`), or of some sections of any role (`http`, `http,logging`); with `*`, a table for each section of all roles,
+ * where an option that several roles share stands once; between `<!-- errors -->` and `<!-- /errors -->` that of all errors
  * of the HTTP API; between `<!-- metrics -->` and `<!-- /metrics -->` that of all metrics, and with `routes`
  * those of all routes.
  *
@@ -29,12 +30,14 @@ export function withTables(text: string, { roles, routes }: TableSources): strin
   const begins = text.match(/<!-- (options:|(errors|metrics|routes) -->)/g)?.length ?? 0
   let made = 0
   const result = text.replace(
-    /(<!-- (?:(options):([\w ,.-]+)|(errors)|(metrics)|(routes)) -->\n)[\s\S]*?(<!-- \/(?:\2|\4|\5|\6) -->)/g,
+    /(<!-- (?:(options):([\w ,.*-]+)|(errors)|(metrics)|(routes)) -->\n)[\s\S]*?(<!-- \/(?:\2|\4|\5|\6) -->)/g,
     (_all, begin: string, _options, name: string | undefined, errors, metrics, _routes, end: string) => {
       made++
       const table =
         name !== undefined
-          ? optionTable(schemaOf(name, roles))
+          ? name === '*'
+            ? sectionTables(roles)
+            : optionTable(schemaOf(name, roles))
           : errors !== undefined
             ? errorTable()
             : metrics !== undefined
@@ -65,9 +68,49 @@ function schemaOf(name: string, roles: Roles): TObject {
   return Type.Object(Object.fromEntries(chosen))
 }
 
+/** The roles of the documents; the sections `store` of other stores are on the stores' pages. */
+const documented = ['up', 'api', 'ingest', 'writer relational', 'reader relational']
+
+/** The row of an option, and the roles that have it with the same cells. */
+interface SharedRow {
+  readonly cells: readonly string[]
+  readonly roles: string[]
+}
+
+/** A heading and a table for each section; options without a section come first. */
+function sectionTables(roles: Roles): string {
+  const rows = new Map<string, SharedRow>()
+  for (const name of documented) {
+    for (const cells of optionRows(roles[name]!)) {
+      const row = rows.get(cells.join()) ?? { cells, roles: [] }
+      row.roles.push(name.split(' ')[0]!)
+      rows.set(cells.join(), row)
+    }
+  }
+  const sections = Map.groupBy(rows.values(), ({ cells }) => /^`(\w+)\./.exec(cells[0]!)?.[1] ?? '')
+  return [...sections]
+    .sort(([left], [right]) => Number(left !== '') - Number(right !== ''))
+    .map(([section, rows]) => `### ${section === '' ? 'Without a section' : `\`${section}\``}\n\n${sectionTable(rows)}`)
+    .join('\n\n')
+}
+
+/** The roles stand above the table if they are the same for all rows, else in a column. */
+function sectionTable(rows: readonly SharedRow[]): string {
+  const rolesOf = ({ roles }: SharedRow): string => (roles.length === documented.length ? 'all' : roles.join(', '))
+  if (new Set(rows.map(rolesOf)).size === 1)
+    return `Roles: ${rolesOf(rows[0]!)}.\n\n${markdownTable(
+      optionHead,
+      rows.map(({ cells }) => cells),
+    )}`
+  return markdownTable(
+    optionHead.toSpliced(4, 0, 'Roles'),
+    rows.map(row => row.cells.toSpliced(4, 0, rolesOf(row))),
+  )
+}
+
 function errorTable(): string {
-  const rows = Object.entries(errors).map(([code, { status, title }]) => `| ${status} | \`${code}\` | ${title} |`)
-  return ['| Status | Code | Meaning |', '| --- | --- | --- |', ...rows].join('\n')
+  const rows = Object.entries(errors).map(([code, { status, title }]) => [String(status), `\`${code}\``, title])
+  return markdownTable(['Status', 'Code', 'Meaning'], rows)
 }
 
 /** Documents whose tables are outdated. */

@@ -23,6 +23,7 @@ test.each([
   'registry.npmjs.org',
   'run `sluice up` first',
   'SVC_HTTP_PORT=9000 sluice config print up',
+  'sluice logs relational',
 ])('%j is found', text => {
   expect(found(`first\n${text}\n`)).toEqual([expect.stringMatching(/^sinks\/sink\.ts:2: ".+" (is|names|promises|cites|speaks)/)])
 })
@@ -43,6 +44,28 @@ test.each([
 ])('%j passes', text => {
   expect(found(text)).toEqual([])
 })
+
+test.each([
+  ['// nobody reads it', 'nobody', 'no client, no caller'],
+  ["throw new Error('read it anew')", 'anew', 'again'],
+  ['// the caller is told', 'is told', 'gets, is notified'],
+  ["const hint = 'do not read it any more'", 'any more', 'no longer'],
+  ["const reason = 'this is no key of a thing'", 'is no', 'is not a'],
+  ['const help = `\nIt\ntries again where it goes on`', 'goes on', 'continues'],
+  ["const hint = `${'a'} and lies behind ${1}`", 'lies behind', 'is behind'],
+])('%j is not plain', (text, found, say) => {
+  const line = text.split('\n').findIndex(part => part.includes(found)) + 1
+  expect(words([{ path: 'sinks/sink.ts', text }])).toEqual([`sinks/sink.ts:${line}: "${found}" is not plain English: say ${say}`])
+  expect(words([{ path: 'test/sinks/sink.test.ts', text }])).toEqual([])
+  expect(words([{ path: 'sinks/README.md', text }])).toEqual([])
+})
+
+test.each([
+  '// where it goes on',
+  "const one = 'there is no key, and 0 is no limit'",
+  "const two = 'it is no longer there'",
+  "const four = 'if any more arrive'",
+])('%j is plain', text => expect(words([{ path: 'sinks/sink.ts', text }])).toEqual([]))
 
 test('the rules may contain what they ban', () => {
   expect(words([{ path: 'test/tidy/words.ts', text: 'TODO' }])).toEqual([])

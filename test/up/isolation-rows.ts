@@ -155,6 +155,7 @@ const open = { takes: 'tokens', allowed: callers, status: 200, request: () => ({
 const passes = () => expect.objectContaining({ status: 'pass' }) as unknown
 
 export const openRows: readonly Row[] = [
+  { ...open, route: 'GET /', answer: () => expect.objectContaining({ links: expect.objectContaining({ docs: '/docs' }) as unknown }) },
   { ...open, route: 'GET /health', answer: passes },
   { ...open, route: 'GET /livez', answer: passes },
   { ...open, route: 'GET /readyz', answer: passes },

@@ -91,7 +91,7 @@ inDepth(() => {
     const { child, printed } = spawnPlatform({ data: folder.path })
     expect(await new Promise(resolve => child.once('close', resolve))).toBe(1)
     const last = JSON.parse(printed().trimEnd().split('\n').at(-1)!) as unknown
-    expect(last).toMatchObject({ level: 'fatal', msg: expect.stringMatching(/ends at offset 0, but the store goes on at 3/) as unknown })
+    expect(last).toMatchObject({ level: 'fatal', msg: expect.stringMatching(/ends at offset 0, but the store continues at 3/) as unknown })
     expect(printed()).not.toMatch(/^ready on |"msg":"(listening|ready)"/m)
   })
 })

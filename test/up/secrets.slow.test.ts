@@ -138,7 +138,7 @@ inDepth(() => {
     expect(await run('secrets', 'rotate', '--data', data)).toEqual({
       code: 0,
       printed: expect.stringMatching(
-        /the old key is kept until \S+Z for the previous key of a thing in its grace period: run this again afterwards/,
+        /the old key is kept until \S+Z for the previous key of a thing in its grace period: run this command again afterwards/,
       ),
     })
     expect((await masterKeys()).slice(1)).toEqual([old])
@@ -180,7 +180,7 @@ inDepth(() => {
     await writeFile(join(data, 'master-key'), text)
     expect(await run('secrets', 'rotate', '--data', data)).toEqual({
       code: 1,
-      printed: expect.stringMatching(/written under another master key/),
+      printed: expect.stringMatching(/encrypted with another master key/),
     })
     expect(await readFile(join(data, 'master-key'), 'utf8')).toBe(text)
   })

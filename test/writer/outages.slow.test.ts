@@ -228,7 +228,7 @@ inDepth(() => {
       while (site.writers[0] !== undefined) answers.add(await writer.ready().catch(() => 503))
       expect([...answers]).toEqual([503])
       expect(await writer.ended).toBe(1)
-      expect(lastLine(writer.printed()).msg).toMatch(/ends at offset \d+, but the store goes on at 1\d+: the log was truncated/)
+      expect(lastLine(writer.printed()).msg).toMatch(/ends at offset \d+, but the store continues at 1\d+: the log was truncated/)
       expect(writer.printed()).not.toMatch(/"msg":"ready"/)
       expect(first.printed()).toMatch(/"msg":"ready"/)
     })

@@ -39,6 +39,8 @@ export interface Authority {
    * @throws HttpError `unavailable`
    */
   crl(): Promise<Buffer>
+  /** For an authority that can be lost without a fault of its own. @throws if it is, or will be soon: with what to do */
+  check?(): Promise<void>
   close(): Promise<void>
 }
 

@@ -1,7 +1,7 @@
 // The authority is the PKI engine of a HashiCorp Vault or OpenBao server, over the HTTP API that both have.
 //
-// Documentation: "PKI secrets engine (API)", sections "Sign certificate", "Revoke certificate" and "Read issuer CRL"; "HTTP API", section "HTTP status
-// codes".
+// Documentation: "PKI secrets engine (API)", sections "Sign certificate", "Revoke certificate" and "Read issuer CRL"; "Token auth method (API)", section
+// "Lookup a token (self)"; "HTTP API", section "HTTP status codes".
 
 import { readFile } from 'node:fs/promises'
 import { SecretError } from '../../../config/secrets.ts'
@@ -15,6 +15,16 @@ interface SignAnswer {
   readonly errors?: readonly string[]
   readonly data?: { readonly certificate?: string; readonly issuing_ca?: string; readonly ca_chain?: readonly string[] | null }
 }
+
+interface TokenAnswer {
+  /** Both in seconds, and 0 for a token that does not end. */
+  readonly data?: { readonly ttl?: number; readonly creation_ttl?: number }
+}
+
+/** Of the life of a token: agents renew or replace theirs before. */
+const lastPart = 0.1
+const tokenAdvice =
+  'renew or replace the token (an agent does, in certificates.vault.token_file), and let it read auth/token/lookup-self, as the policy `default` does'
 
 /** An operator's fault, though Vault answers it with 400 like a fault of the request. */
 const unknownRole = /^unknown role:/i
@@ -33,11 +43,11 @@ export function openVault(options: CertificatesOptions['vault']): Authority {
     return text
   }
 
-  async function post(path: string, body: object): Promise<OutsideAnswer> {
+  async function ask(method: 'GET' | 'POST', path: string, body?: object): Promise<OutsideAnswer> {
     const current = await readToken().catch((cause: unknown) => {
       throw new HttpError('unavailable', authorityAway, { cause })
     })
-    return requests!.send('POST', pki + path, body, { 'x-vault-token': current })
+    return requests!.send(method, path, body, { 'x-vault-token': current })
   }
 
   return {
@@ -66,7 +76,7 @@ export function openVault(options: CertificatesOptions['vault']): Authority {
 
     async sign({ thing, csr, ttlSeconds }) {
       const body = { csr: await csr(), common_name: thing, exclude_cn_from_sans: true, ttl: `${ttlSeconds}s`, format: 'pem' }
-      const answer = await post(`/sign/${role}`, body)
+      const answer = await ask('POST', `${pki}/sign/${role}`, body)
       const { errors = [], data = {} } = requests!.jsonOf(answer, [400]) as SignAnswer
       if (errors.some(error => unknownRole.test(error))) throw requests!.unusable(answer, roleAdvice)
       // "Invalid request": the errors say what the role does not allow.
@@ -77,7 +87,7 @@ export function openVault(options: CertificatesOptions['vault']): Authority {
     async revoke(serials) {
       await Promise.all(
         serials.map(async serial => {
-          const answer = await post('/revoke', { serial_number: serial.match(/../g)!.join(':') })
+          const answer = await ask('POST', `${pki}/revoke`, { serial_number: serial.match(/../g)!.join(':') })
           if (answer.status !== 200 && answer.status !== 204) throw requests!.unusable(answer)
         }),
       )
@@ -88,6 +98,13 @@ export function openVault(options: CertificatesOptions['vault']): Authority {
       const answer = await requests!.send('GET', `${pki}/crl`)
       if (answer.status !== 200) throw requests!.unusable(answer)
       return answer.body
+    },
+
+    async check() {
+      const answer = await ask('GET', '/v1/auth/token/lookup-self')
+      if (answer.status === 403) throw requests!.unusable(answer, tokenAdvice)
+      const { data: { ttl = 0, creation_ttl: life = 0 } = {} } = requests!.jsonOf(answer) as TokenAnswer
+      if (ttl < life * lastPart) throw new Error(`the token of Vault ends in ${ttl} s, of ${life}: ${tokenAdvice}`)
     },
 
     close: async () => requests?.close(),

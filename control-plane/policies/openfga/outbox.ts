@@ -87,7 +87,7 @@ export function openOutbox({ database, client, store, alone, onFailure }: Parts)
         const endsMs = performance.now() + deliveryMs
         await client.write(await store(), { add }, () => {
           if (performance.now() < endsMs) return
-          throw new HttpError('unavailable', 'the policy store is too slow for so many: create fewer at once')
+          throw new HttpError('unavailable', 'the policy store is too slow for so many: create fewer in one request')
         })
       } catch (error) {
         await database.query(undoSql, [entities])

@@ -141,7 +141,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 
   async function refusePending(queries: Queries, names: readonly string[], seconds: number): Promise<void> {
     if ((await queries.query(pendingSql, [names, seconds])).length === 0) return
-    throw new HttpError('unavailable', 'an earlier change of the same policies is still being stored: try again later')
+    throw new HttpError('unavailable', 'an earlier change of the same policies is still being stored: retry later')
   }
 
   return {
@@ -157,7 +157,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
       const ended = round().then(() => undefined, errorOf)
       const error = await Promise.race([delivered, ended]).finally(() => undelivered.delete(number))
       if ((await database.query(isLeftSql, [number])).length === 0) return
-      const detail = 'the policy store has not accepted the change yet: it is kept, and takes effect once the store accepts it'
+      const detail = 'the policy store has not accepted the change yet: it is queued, and takes effect when the store accepts it'
       throw new HttpError('unavailable', detail, { cause: new Error(`change ${number} of policies is not delivered`, { cause: error }) })
     },
 

@@ -30,7 +30,7 @@ export interface OpenFgaRequests {
 /** Connects when first used. */
 export function openRequests({ url, key, timeoutMs }: OpenFgaAddress): OpenFgaRequests {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
-  const sentence = 'the policy store is unavailable: try again'
+  const sentence = 'the policy store is unavailable: retry'
   const requests = openOutsideRequests({ name: 'OpenFGA', sentence, url, headers, timeoutMs })
   return {
     post: async (path, body) => requests.jsonOf(await requests.send('POST', path, body)),

@@ -9,7 +9,7 @@ export const kafkaConsumerOptions = Type.Object({
     default: 2 * mebibyte,
     minimum: 1024,
     maximum: 64 * mebibyte,
-    description: 'Bytes of messages in one answer of a broker. A larger batch is still returned completely.',
+    description: 'Bytes of messages in one answer of a broker.',
   }),
   partitionBytes: Type.Integer({
     default: mebibyte,
@@ -21,19 +21,19 @@ export const kafkaConsumerOptions = Type.Object({
     default: 8 * mebibyte,
     minimum: 1024,
     maximum: 1024 * mebibyte,
-    description: 'Bytes of fetched messages that may wait for a worker, including running fetches.',
+    description: 'Bytes of fetched messages that may wait for a worker.',
   }),
   waitMs: Type.Integer({
     default: 500,
     minimum: 1,
     maximum: 60_000,
-    description: 'Milliseconds that a broker waits for a first message before it answers without any.',
+    description: 'Milliseconds that a broker waits for a message before it answers without one.',
   }),
   sessionMs: Type.Integer({
     default: 10_000,
     minimum: 500,
     maximum: 1_800_000,
-    description: 'Milliseconds without contact after which the group reassigns the partitions of a worker.',
+    description: 'Milliseconds without contact after which a worker loses its partitions.',
   }),
   rebalanceMs: Type.Integer({
     default: 30_000,
@@ -45,7 +45,7 @@ export const kafkaConsumerOptions = Type.Object({
     default: 1_000,
     minimum: 50,
     maximum: 600_000,
-    description: 'Milliseconds between the heartbeats of a worker, which determine how soon it notices a rebalance.',
+    description: 'Milliseconds between the heartbeats of a worker.',
   }),
   metadataMs: Type.Integer({
     default: 30_000,

@@ -60,7 +60,7 @@ export function int64At(view: DataView, at: number): number {
  * @throws SystemicError if the checksum differs, or a field is invalid
  */
 export function readBatchHeader(set: Uint8Array, view: DataView, at: number, end: number, where: BatchLocation): BatchHeader {
-  if (end - at < recordsAt) throw corruptBatch(where, `it has ${end - at} bytes, but its head alone takes ${recordsAt}`)
+  if (end - at < recordsAt) throw corruptBatch(where, `it has ${end - at} bytes, but its header alone takes ${recordsAt}`)
   const expected = view.getUint32(at + crcAt)
   const found = crc32c(set.subarray(at + attributesAt, end))
   if (found !== expected) throw corruptBatch(where, `its checksum is ${hex(found)} instead of ${hex(expected)}`)
@@ -70,7 +70,7 @@ export function readBatchHeader(set: Uint8Array, view: DataView, at: number, end
   const baseOffset = int64At(view, at)
   const lastOffsetDelta = view.getInt32(at + 23)
   const count = view.getInt32(at + 57)
-  if (lastOffsetDelta < 0) throw corruptBatch(where, `its last offset is ${lastOffsetDelta} beyond its first`)
+  if (lastOffsetDelta < 0) throw corruptBatch(where, `its last offset is ${lastOffsetDelta} after its first`)
   if (count < 0 || count > lastOffsetDelta + 1) throw corruptBatch(where, `it has ${count} records on ${lastOffsetDelta + 1} offsets`)
   const lastOffset = baseOffset + lastOffsetDelta
   checkOffset(lastOffset, where)
@@ -92,8 +92,7 @@ export function readBatchHeader(set: Uint8Array, view: DataView, at: number, end
 /** @throws SystemicError for an offset that does not fit into a position */
 export function checkOffset(offset: number, where: BatchLocation): void {
   if (offset < 0) throw corruptBatch(where, `it has the offset ${offset}`)
-  if (offset > limits.offset)
-    throw refusedBatch(where, `offsets beyond ${limits.offset} do not fit into a stored position: use a new topic`)
+  if (offset > limits.offset) throw refusedBatch(where, `offsets above ${limits.offset} do not fit into a stored position: use a new topic`)
 }
 
 function hex(crc: number): string {

@@ -170,7 +170,7 @@ function* recordsOf(set: Uint8Array, fetched: Fetched, next: number): Generator<
   /** A broker sends the first batch completely, however large. So its size is wrong, or the set was truncated in transit. */
   function tooLarge(): Error {
     const length = set.length >= lengthBytes ? lengthBytes + view.getInt32(fieldAt.length) : undefined
-    const fault = length === undefined ? 'its head is incomplete' : `its declared size is ${length} bytes`
+    const fault = length === undefined ? 'its header is incomplete' : `its declared size is ${length} bytes`
     return corruptBatch({ topic, partition, offset: next }, `${fault}, but ${set.length} were fetched`)
   }
 }

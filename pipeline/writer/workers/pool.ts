@@ -177,7 +177,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
   }
 
   function unansweredOf({ silentMs, number }: Slot): Error | undefined {
-    return silentMs > liveness.readyMsMax ? new Error(`worker ${number} has said nothing for ${Math.round(silentMs / 1000)} s`) : undefined
+    return silentMs > liveness.readyMsMax ? new Error(`worker ${number} has not reported for ${Math.round(silentMs / 1000)} s`) : undefined
   }
 
   /** The thread is gone; its counts are kept. */

@@ -29,34 +29,35 @@ const namesCharactersMax = 200
 export function addCommands(command: Command): void {
   command
     .argument('<fleet>', 'a .csv, .json, .yaml or .yml file with external_id, external_key and optionally name')
-    .option('--url <url>', 'the platform', 'http://127.0.0.1:8080')
+    .option('--url <url>', 'address of the platform', 'http://127.0.0.1:8080')
     .addOption(
-      new Option('--token <token>', 'token of a user, or an API key; not needed if the platform has its own credentials for mappings').env(
-        'SVC_TOKEN',
-      ),
+      new Option(
+        '--token <token>',
+        'token of a user, or an API key; not needed if the platform is configured with credentials for mappings',
+      ).env('SVC_TOKEN'),
     )
-    .option('--concurrency <n>', 'parallel mappings', parseConcurrency, concurrencyDefault)
-    .option('--report <file>', 'report with a line per device (default: <fleet>.report.csv next to the fleet)')
+    .option('--concurrency <n>', 'number of parallel requests', parseConcurrency, concurrencyDefault)
+    .option('--report <file>', 'report with one line per device (default: <fleet>.report.csv next to the fleet file)')
     .option('--with-keys', 'include thing keys, certificates and private keys in the report', false)
-    .option('--dry-run', 'let the platform check each mapping, without creating any', false)
+    .option('--dry-run', 'let the platform check each mapping; create nothing', false)
     .description(
       'Provisions a fleet of devices: things, channels, connections and bootstrap configurations, according to the layout of the platform.',
     )
     .addHelpText(
       'after',
       `
-A fleet as CSV begins with a line of names; as JSON or YAML it is a list of objects with the same names:
+A CSV file begins with a line of column names; a JSON or YAML file is a list of objects with the same names:
 
   external_id,external_key,name
   gw-0001,2f1c0f5e8a7d4b69,gateway of the roof
 
-Every row is checked before the first is sent. The report has a line for each: created, present (the same mapping was there), valid (a
-dry run), conflict, refused or failed. It is written device by device: give the same command again after an interruption, and devices
-that it calls created or present are not sent again.
+All rows are checked before the first is sent. The report has one line per device: created, present (the mapping already existed), valid
+(in a dry run), conflict, refused or failed. It is written as devices are provisioned: after an interruption run the same command again,
+and devices that are created or present in the report are skipped.
 
-Private keys of things without a bootstrap configuration are answered once, when a mapping is made: give --with-keys to keep them.
+Private keys of things without a bootstrap configuration are returned only once, when a mapping is created: use --with-keys to keep them.
 
-Exit code 0: every device is mapped. 1: some are not, and the report says why, or nothing could be done.
+Exit code 0: all devices are provisioned. 1: some are not, for the reasons in the report, or the file or the platform could not be used.
 
 Examples:
   ./sluice provision fleet.csv --token "$TOKEN"

@@ -30,11 +30,11 @@ const stopMsMax = 30_000
 /** Makes `./sluice send`. */
 export function addCommands(command: Command, sources: Sources): void {
   answering(addConnectionOptions(command))
-    .argument('[file...]', 'files, each of which is one message; none or -: standard input')
-    .option('--channel <id>', 'channel of the messages')
-    .option('--subtopic <subtopic>', 'their subtopic, its parts separated by / or .')
-    .option('--publisher <id>', 'id of the thing that they are from (default: none)')
-    .option('--content-type <type>', 'their content type (default: by the name of the file, else application/senml+json)')
+    .argument('[file...]', 'files, each one message; omitted or -: standard input')
+    .option('--channel <id>', 'id of the channel')
+    .option('--subtopic <subtopic>', 'subtopic, its parts separated by / or .')
+    .option('--publisher <id>', 'id of the publishing thing (default: none)')
+    .option('--content-type <type>', 'content type (default: from the file name, else application/senml+json)')
     .option('--lines', 'each line is a message, as in NDJSON')
     .option('--csv', 'each row is a message; the first row names the columns')
     .option('--rate <n>', 'messages per second (default: as fast as they are acknowledged)', parseRate)
@@ -42,17 +42,19 @@ export function addCommands(command: Command, sources: Sources): void {
     .addHelpText(
       'after',
       `
-The topic must exist; brokers and topic are the options of a writer (SVC_LOG_BROKERS, SVC_LOG_TOPIC …). It needs the rights Describe and
-Write on the topic, and checks no right of the control plane. A running \`./sluice up\` has no topic: publish to it over HTTP.
+Brokers and topic are set by the options of a writer (SVC_LOG_BROKERS, SVC_LOG_TOPIC …). The topic must exist, and the Kafka user needs
+Describe and Write on it. Messages go directly into the topic: the permissions of the control plane are not checked. A running
+\`./sluice up\` has no Kafka topic: publish to it over HTTP.
 
-In CSV the columns channel, subtopic, publisher and content_type stand for the options of the same name. A column payload is the payload;
-without one, the other columns are the fields of a JSON document. A cell that is a number in JSON is a number there; an empty one is left out.
+In a CSV file the columns channel, subtopic, publisher and content_type replace the options of the same name. A column payload contains
+the whole payload; without it, the other columns are the fields of a JSON document: cells that are JSON numbers become numbers, and empty
+cells are omitted.
 
-A message counts as sent once all in-sync replicas have it, and is sent once, however often that is retried. If the brokers are away for
-longer than twenty seconds, it stops and says how many were acknowledged, and how many may or may not be in the topic. It stops at the
-first invalid line, and on Ctrl-C.
+A message counts as sent when all in-sync replicas have acknowledged it; retries never duplicate it. If the brokers do not answer for
+twenty seconds, sending stops and prints how many messages were acknowledged and how many may or may not be in the topic. It also stops
+at the first invalid line and on Ctrl-C.
 
-Exit code 0: all are sent. 1: some are not. 2: nothing was sent, because of the options, a missing file or the topic.
+Exit code 0: all messages were sent. 1: some were not. 2: none was sent, because of an option, a file or the topic.
 
 Examples:
   ./sluice send pack.senml --channel "$CHANNEL"

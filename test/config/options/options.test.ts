@@ -146,7 +146,7 @@ test('a secret that is given twice, and its unreadable file, are faults', () => 
     'SVC_CONTROL_TOKEN_FILE: SVC_CONTROL_TOKEN is set too: unset one of them',
   ])
   expect(faultsOf({ environment: { SVC_CONTROL_TOKEN_FILE: '/nowhere' } })).toEqual([
-    'SVC_CONTROL_TOKEN_FILE: the file "/nowhere" cannot be read (ENOENT): give the path of a file that holds control.token',
+    'SVC_CONTROL_TOKEN_FILE: the file "/nowhere" cannot be read (ENOENT): give the path of a file that contains control.token',
   ])
 })
 
@@ -272,7 +272,7 @@ test('elements of a list of tables that are not tables, or have a prototype key,
 
 test('a secret in a list of tables is a bug in the schema', () => {
   const wrong = Type.Object({ a: Type.Array(Type.Object({ b: Type.String({ secret: true }) }), { default: [] }) })
-  expect(() => loadOptions(wrong, { environment: {} })).toThrow('a holds a secret, b: make it an option of its own')
+  expect(() => loadOptions(wrong, { environment: {} })).toThrow('a contains a secret, b: make it a separate option')
 })
 
 test('structures are accepted from a file only, and their faults name the place', () => {

@@ -54,7 +54,7 @@ const listOfTables =
 test('the table has a row for each option in a list of tables', () => {
   expect(optionTable(tables).split('\n').slice(2)).toEqual([
     `| \`transformer.time_fields\` | \`SVC_TRANSFORMER_TIME_FIELDS\` | ${listOfTables} | \`[{ field_name = "at", unit = "s" }]\` | Where the time is. |`,
-    '| `transformer.time_fields[].field_name` |  | text that is not empty | required | The key. |',
+    '| `transformer.time_fields[].field_name` |  | text | required | The key. |',
     '| `transformer.time_fields[].unit` |  | one of s, ms | `"s"` |  |',
     '| `transformer.time_fields[].location` |  | text | none |  |',
   ])

@@ -156,7 +156,7 @@ export function replaysSuite(bench: Bench, transactional: boolean): void {
         const { replayed, reasons } = await run()
         expect([replayed, reasons]).toEqual([
           0,
-          [{ id: `${bench.sink.logNumbers[0]!}-${partition}-100`, reason: expect.stringContaining('has not passed this message yet') }],
+          [{ id: `${bench.sink.logNumbers[0]!}-${partition}-100`, reason: expect.stringContaining('has not processed this message yet') }],
         ])
         expect(await bench.values()).toEqual([])
         // The writer is restarted with options with which the message is valid.

@@ -1,16 +1,16 @@
-// How many revoked certificates one owner may have.
+// How many certificates one owner may have: valid ones, and revoked ones.
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
 import { ownCertificates } from './certificates-options.ts'
 
-describeOnDatabases('bound of revoked certificates', database => {
+describeOnDatabases('bounds of an owner', database => {
   let platform: Platform
   let owner: User
   let thing: string
   beforeAll(async () => {
-    platform = await openPlatform(database(), { certificates: { ...ownCertificates, revokedMax: 3 } })
+    platform = await openPlatform(database(), { certificates: { ...ownCertificates, validMax: 4, revokedMax: 3 } })
   })
   afterAll(() => platform?.close())
   beforeEach(async () => {
@@ -51,5 +51,20 @@ describeOnDatabases('bound of revoked certificates', database => {
     expect((await issue()).status).toBe(429)
     await database().query(sql, [owner.id, '8 days'])
     expect((await issue()).status).toBe(201)
+  })
+
+  test('an owner with as many valid certificates as allowed gets no new ones until some expire or are revoked', async () => {
+    const second = await makeThing(owner)
+    const [first] = [await issue(), await issue({ ttl: '3h' }), await issue({ thing_id: second, ttl: '2h' }), await issue({ ttl: '4h' })]
+    const refused = await issue({ thing_id: second })
+    expect([refused.status, refused.json!['detail']]).toEqual([429, expect.stringMatching(/you have 4 valid .*certificates\.valid_max/)])
+    // When the first of them ends.
+    expect(Math.abs(Number(refused.headers.get('retry-after')) - 3_600)).toBeLessThan(60)
+    expect((await ask(owner, 'POST', `/certs/${String(first.json!['Serial'])}/renew`, {})).status).toBe(429)
+    expect((await ask(owner, 'DELETE', '/certs/revoke', { thing_id: thing, serial: first.json!['Serial'] })).status).toBe(200)
+    expect((await issue()).status).toBe(201)
+    await database().query('UPDATE control_plane.certificates SET expires_at = now() WHERE thing = $1', [second])
+    expect((await issue()).status).toBe(201)
+    expect((await issue()).status).toBe(429)
   })
 })

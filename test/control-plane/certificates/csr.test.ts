@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { assert, asyncProperty, nat, oneof, string, uint8Array } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { checkCsr, csrBytesMax, openNewCsrs } from '../../../control-plane/certificates/csr.ts'
+import { csrExample } from '../../../control-plane/certificates/schema.ts'
 import { newThingId, newUserId } from '../../../control-plane/ids.ts'
 import { itself } from '../../../control-plane/writes.ts'
 import { makeCsr, openssl } from './openssl.ts'
@@ -140,4 +141,8 @@ describe('made here', () => {
       )
     },
   )
+})
+
+test('the example of the description is accepted as it stands', async () => {
+  expect(await outcomeOf(csrExample)).toBe('ec')
 })

@@ -13,6 +13,7 @@ import { openRelationalPolicies } from '../../../control-plane/policies/relation
 import { openThingKeys } from '../../../control-plane/things/keys.ts'
 import { openThings } from '../../../control-plane/things/store.ts'
 import { itself, type Write } from '../../../control-plane/writes.ts'
+import type { Database } from '../../../database/database.ts'
 import { describeOnDatabases, masterKey, openPlatform, recordingLogger, writesOn } from '../platform.ts'
 import { readCrl } from './openssl.ts'
 
@@ -35,11 +36,27 @@ describeOnDatabases('issuing', database => {
   const builtin = (): Authority =>
     openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
 
-  function open(change: Partial<Authority> = {}): Certificates {
+  const open = (change: Partial<Authority> = {}, revokedMax = 100): Certificates => openOn(database(), change, revokedMax)
+
+  function openOn(own: Database, change: Partial<Authority>, revokedMax = 100): Certificates {
     const recording = recordingLogger()
     logged = recording.logged
-    const parts = { database: database(), writes: writesOn(database()), newCsrs: openNewCsrs(), revokedMax: 100, logger: recording.logger }
-    return openCertificates({ ...parts, authority: { ...builtin(), ...change } })
+    const bounds = { validMax: 1_000, revokedMax }
+    const parts = { database: own, writes: writesOn(own), newCsrs: openNewCsrs(), logger: recording.logger }
+    return openCertificates({ ...parts, ...bounds, authority: { ...builtin(), ...change } })
+  }
+  /** Signs like `builtin`, and counts. */
+  function elsewhere() {
+    const counted = { signed: 0, revoked: [] as string[] }
+    const authority = {
+      name: 'step-ca',
+      async sign(asked) {
+        counted.signed++
+        return builtin().sign(asked)
+      },
+      revoke: async serials => void counted.revoked.push(...serials),
+    } satisfies Partial<Authority>
+    return { authority, counted }
   }
   const request = (of = thing): IssueRequest => ({ thing: of, key: { type: 'ec' }, ttlSeconds: 3600 })
   const makeThing = async (write: Write): Promise<void> => {
@@ -81,6 +98,53 @@ describeOnDatabases('issuing', database => {
     })
     await expect(mapping).rejects.toThrow('the mapping failed')
     expect([await isThere(), await kept(), revoked]).toEqual([false, [], serials])
+  })
+
+  test('what an authority elsewhere signs for transactions that fail counts for the owner, so that a loop does not fill its CRL', async () => {
+    const { authority, counted } = elsewhere()
+    certificates = open(authority, 3)
+    const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
+    for (let count = 0; count < 3; count++) await expect(failing()).rejects.toThrow('the mapping failed')
+    expect(await kept()).toEqual(Array.from({ length: 3 }, () => ({ revoked_at: expect.any(String) })))
+    await expect(failing()).rejects.toMatchObject({ code: 'too_many_requests' })
+    expect([counted.signed, counted.revoked.length, new Set(counted.revoked).size]).toEqual([3, 3, 3])
+    await database().query('DELETE FROM control_plane.certificates WHERE owner = $1', [owner])
+  })
+
+  test('what an authority elsewhere signs for concurrent requests counts before it is asked', async () => {
+    const { authority, counted } = elsewhere()
+    certificates = open(authority, 3)
+    const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
+    const outcomes = await Promise.allSettled(Array.from({ length: 8 }, failing))
+    expect(outcomes.map(one => (one as PromiseRejectedResult).reason.code ?? 'failed').sort()).toEqual([
+      ...Array<string>(3).fill('failed'),
+      ...Array<string>(5).fill('too_many_requests'),
+    ])
+    expect([counted.signed, counted.revoked.length]).toEqual([3, 3])
+    await database().query('DELETE FROM control_plane.certificates WHERE owner = $1', [owner])
+  })
+
+  test('what an authority elsewhere signs while the database fails counts until it expires, and what it does not sign does not count', async () => {
+    const { authority, counted } = elsewhere()
+    let fails = true
+    const failing: Database = {
+      ...database(),
+      query: (sql, values, asking) =>
+        fails && sql.includes('certificates_in_signing')
+          ? Promise.reject(new Error('the database is away'))
+          : database().query(sql, values, asking),
+    }
+    certificates = openOn(failing, authority, 3)
+    const issue = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
+    for (let count = 0; count < 3; count++) await expect(issue()).rejects.toThrow('the mapping failed')
+    fails = false
+    await expect(issue()).rejects.toMatchObject({ code: 'too_many_requests', retryAfterSeconds: 1 })
+    // It must not revoke what the database may call valid.
+    expect(counted).toEqual({ signed: 3, revoked: [] })
+    await database().query(`UPDATE control_plane.certificates_in_signing SET expires_at = now() WHERE owner = $1`, [owner])
+    certificates = open({ ...authority, sign: () => Promise.reject(new Error('away')) }, 3)
+    for (let count = 0; count < 4; count++) await expect(issue()).rejects.toThrow('away')
+    expect(await database().query('SELECT FROM control_plane.certificates_in_signing')).toEqual([])
   })
 
   test('if the second of two cannot be signed, the first is revoked, and `work` is not called', async () => {
@@ -139,12 +203,12 @@ describeOnDatabases('issuing', database => {
   test('an authority elsewhere is not asked to sign a certificate that would be refused afterwards', async () => {
     await makeCertificates(100)
     await database().query(`UPDATE control_plane.certificates SET owner = $1, authority = 'vault' WHERE thing = $2`, [owner, thing])
-    const elsewhere = open({ name: 'vault', sign: () => Promise.reject(new Error('it was asked')) })
-    await expect(elsewhere.issue(by(), request())).rejects.toMatchObject({ code: 'conflict' })
+    const vault = open({ name: 'vault', sign: () => Promise.reject(new Error('it was asked')) })
+    await expect(vault.issue(by(), request())).rejects.toMatchObject({ code: 'conflict' })
     await database().query('UPDATE control_plane.certificates SET revoked_at = now() WHERE thing = $1', [thing])
-    await expect(elsewhere.issue(by(), request(newThingId()))).rejects.toMatchObject({ code: 'too_many_requests' })
+    await expect(vault.issue(by(), request(newThingId()))).rejects.toMatchObject({ code: 'too_many_requests' })
     await database().query('DELETE FROM control_plane.certificates WHERE serial = md5($1 || 7)', [thing])
-    await expect(elsewhere.issue(by(), request())).rejects.toThrow('it was asked')
+    await expect(vault.issue(by(), request())).rejects.toThrow('it was asked')
   })
 
   test('concurrent requests for one thing store at most as many as make a hundred valid', async () => {
@@ -168,6 +232,17 @@ describeOnDatabases('issuing', database => {
     expect(await kept()).toHaveLength(100)
   })
 
+  test('an authority elsewhere signs for concurrent requests at most as many as make a hundred valid', async () => {
+    await makeCertificates(97)
+    await database().query(`UPDATE control_plane.certificates SET authority = 'step-ca' WHERE thing = $1`, [thing])
+    const { authority, counted } = elsewhere()
+    certificates = open(authority)
+    const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => certificates.issue(by(), request())))
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
+    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
+    expect([(await kept()).length, counted]).toEqual([100, { signed: 3, revoked: [] }])
+  })
+
   test('no certificate issued while the thing is being deleted stays valid', async () => {
     const parts = {
       database: database(),
@@ -184,6 +259,70 @@ describeOnDatabases('issuing', database => {
       expect(outcomes[3]).toMatchObject({ status: 'fulfilled', value: { version: 1 } })
       for (const row of await kept()) expect(row).toEqual({ revoked_at: expect.any(String) })
     }
+  })
+
+  test('no transaction is open while an authority elsewhere signs or revokes, also when its thing is deleted or its certificate renewed', async () => {
+    let [open, asked] = [0, 0]
+    const counting: Database = {
+      ...database(),
+      async transaction(work, signal) {
+        open++
+        return database()
+          .transaction(work, signal)
+          .finally(() => open--)
+      },
+    }
+    const outside = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+      asked++
+      expect(open).toBe(0)
+      return work()
+    }
+    const { authority, counted } = elsewhere()
+    certificates = openOn(counting, {
+      ...authority,
+      sign: one => outside(() => authority.sign(one)),
+      revoke: of => outside(() => authority.revoke(of)),
+    })
+    await writesOn(database())(by(), makeThing)
+    const first = await certificates.issue(by(), request())
+    const renewed = await certificates.renew(by(), (await certificates.find(first.serial))!, request(), true)
+    expect(counted.revoked).toEqual([first.serial])
+    const things = openThings({
+      database: counting,
+      policies: openRelationalPolicies(counting),
+      writes: writesOn(counting),
+      keys: openThingKeys([masterKey]),
+      certificates,
+    })
+    // A deletion that is refused revokes nothing.
+    expect(await things.remove(by(), thing, [9])).not.toHaveProperty('version')
+    expect(counted.revoked).toHaveLength(1)
+    expect(await things.remove(by(), thing, undefined)).toHaveProperty('version')
+    expect(counted.revoked).toEqual([first.serial, renewed.serial])
+    expect([asked, await isThere(), await kept()]).toEqual([
+      4,
+      false,
+      [{ revoked_at: expect.any(String) }, { revoked_at: expect.any(String) }],
+    ])
+  })
+
+  test('a certificate that is issued while an authority elsewhere revokes the others is revoked too', async () => {
+    const { authority, counted } = elsewhere()
+    let serial = ''
+    certificates = open({
+      ...authority,
+      async revoke(serials) {
+        if (serial === '') serial = (await certificates.issue(by(), request())).serial
+        return authority.revoke(serials)
+      },
+    })
+    await writesOn(database())(by(), makeThing)
+    const first = await certificates.issue(by(), request())
+    await certificates.revoke(by(), thing)
+    expect([counted.revoked, await kept()]).toEqual([
+      [first.serial, first.serial, serial],
+      [{ revoked_at: expect.any(String) }, { revoked_at: expect.any(String) }],
+    ])
   })
 
   test('each issue removes two certificates that expired a month ago', async () => {

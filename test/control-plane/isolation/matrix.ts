@@ -95,7 +95,7 @@ const bodyOf = ({ json, text }: Answer): unknown => json ?? text
 function refusalOf(status: number, got: unknown): unknown {
   const { detail, request_id: request } = got as { detail?: string; request_id?: unknown }
   if (status === 401) return { error: 'missing or invalid credentials', code: 'unauthenticated', status, detail, request_id: request }
-  const isOfKey = detail?.startsWith('an API key may not do this') === true
+  const isOfKey = detail?.startsWith('an API key is not accepted here') === true
   return { error: forbidden, code: 'forbidden', status, ...(isOfKey ? { detail } : {}), request_id: request }
 }
 

@@ -89,17 +89,13 @@ test('a layout with one channel fills what it can', () => {
 const known = 'known are external_id, thing.id, thing.key, thing.name, channel.<type or number from 0>.id'
 
 test.each([
-  ['an unknown one', '{{thing.secret}}', expect.stringContaining(`content.a {{thing.secret}}: there is no such placeholder: ${known}`)],
-  [
-    'one with a typing error',
-    '{{thing.ky}}',
-    expect.stringContaining('there is no such placeholder, did you mean {{thing.key}}?: known are'),
-  ],
-  ['an empty one', '{{}}', expect.stringContaining('there is no such placeholder')],
+  ['an unknown one', '{{thing.secret}}', expect.stringContaining(`content.a {{thing.secret}}: unknown placeholder: ${known}`)],
+  ['one with a typing error', '{{thing.ky}}', expect.stringContaining('unknown placeholder (did you mean {{thing.key}}?): known are')],
+  ['an empty one', '{{}}', expect.stringContaining('unknown placeholder')],
   [
     'a channel that is not there',
     '{{channel.export.id}}',
-    expect.stringMatching(/the layout has no such channel: it has control, data, and by number 0 to 1$/),
+    expect.stringMatching(/the layout has no such channel: use control, data, or a number from 0 to 1$/),
   ],
   ['the number of no channel', '{{channel.2.id}}', expect.stringMatching(/the layout has no such channel/)],
   [
@@ -108,7 +104,7 @@ test.each([
     expect.stringMatching(/no certificates are issued: set bootstrap\.x509_provision/),
   ],
   ['one that does not end', 'a {{thing.id', expect.stringMatching(/has \{\{ without \}\}/)],
-  ['one in three braces', '{{{thing.id}}}', expect.stringContaining('there is no such placeholder')],
+  ['one in three braces', '{{{thing.id}}}', expect.stringContaining('unknown placeholder')],
 ])('a placeholder for %s stops the start', (_name, text, fault) => {
   expect(faultsOf(() => layoutOf(`[bootstrap.content]\na = "${text}"`))).toEqual([fault])
 })
@@ -130,7 +126,7 @@ test.each([
     'a = 2024-01-01T00:00:00Z',
     'config.toml:2: bootstrap.content.a is a date, which JSON does not have: give it as text in quotes',
   ],
-  ['nan', 'a = nan', 'config.toml:2: bootstrap.content.a is nan, which JSON does not have: leave it out, or give it as text'],
+  ['nan', 'a = nan', 'config.toml:2: bootstrap.content.a is nan, which JSON does not have: remove it, or give it as text'],
   ['inf', 'a = inf', /^config\.toml:2: bootstrap\.content\.a is a number beyond/],
   ['a placeholder in a key', '"{{thing.id}}" = 1', /has a placeholder in the name of its key "\{\{thing\.id\}\}"/],
   ['17 levels', `${'a.'.repeat(17)}b = 1`, /is nested deeper than 16 levels/],

@@ -71,11 +71,7 @@ test.each([
   ['an unknown key of a thing', `${thing}nmae = "a"`, 'config.toml:3: unknown option things[0].nmae: did you mean things[0].name?'],
   ['an unknown key below [server]', '[server]\nopne = true', 'config.toml:2: unknown option opne: did you mean open?'],
   ['a server that is not a section', 'server = 1', 'config.toml:1: server is a section: write it as [server]'],
-  [
-    'what is given at the top and below [server]',
-    'open = true\n[server]\nopen = true',
-    'config.toml:3: open is given twice: leave one out',
-  ],
+  ['what is given at the top and below [server]', 'open = true\n[server]\nopen = true', 'config.toml:3: open is given twice: remove one'],
   ['a wrong type', '[bootstrap]\nprovision = "yes"', 'config.toml:2: bootstrap.provision is "yes": give true or false'],
   [
     'content that is not a table',
@@ -89,7 +85,7 @@ test.each([
   [
     'two things with external_id',
     thing + thing,
-    'config.toml:3: things.1 holds external_id, but things.0 does too: only one thing can have it',
+    'config.toml:3: things.1 contains external_id, but things.0 does too: only one thing can have it',
   ],
   [
     'no thing with external_id',

@@ -243,7 +243,7 @@ describeOnDatabases('layouts', database => {
       if (answer.status === 429) refused.resolve(answer)
       return answer.status
     })
-    expect((await refused.promise).json?.['detail']).toBe('too many mappings of this account are being created right now: try again')
+    expect((await refused.promise).json?.['detail']).toBe('too many mappings of this account are being created right now: retry')
     signing.release()
     const statuses = (await Promise.all(asked)).sort((one, other) => one - other)
     expect(statuses).toEqual([...Array.from({ length: 59 }, () => 200), 201, 429])

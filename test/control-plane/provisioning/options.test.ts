@@ -65,7 +65,7 @@ test('if an API key and a user with a password are given, the key is used, with 
 
 test('there is a warning about external keys below 16 bytes once provisioning is set up, and the file can set the minimum', () => {
   expect(load(user).warnings).toEqual([
-    expect.stringMatching(/^external keys of 8 bytes are taken: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN/),
+    expect.stringMatching(/^external keys of 8 bytes are accepted: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN/),
   ])
   expect(load({}, 'external_key_bytes_min = 16')).toMatchObject({ externalKeyBytesMin: 16, warnings: [] })
   expect(load({ SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN: '32' }, '[server]\nexternal_key_bytes_min = 16').externalKeyBytesMin).toBe(32)
@@ -213,7 +213,7 @@ test('without compatibility every older name stops the start, and says what to w
   expect(ofFile).toHaveLength(20)
   expect(ofFile).toContain('config.toml:16: server.mf_user is a name of release 0.13: write svc_user, or set SVC_COMPATIBILITY=0.13')
   expect(ofFile).toContain(
-    'config.toml:11: server.http_port is a name of release 0.13: leave it out (set SVC_HTTP_PORT), or set SVC_COMPATIBILITY=0.13',
+    'config.toml:11: server.http_port is a name of release 0.13: remove it (set SVC_HTTP_PORT), or set SVC_COMPATIBILITY=0.13',
   )
   expect(ofFile.join()).not.toContain('x7kq2m3p')
   const ofVariables = faultsOf(() => load(olderVariables))
@@ -222,7 +222,7 @@ test('without compatibility every older name stops the start, and says what to w
 })
 
 test.each([
-  ['MF_PROVISION_USR', 'x', /^MF_PROVISION_USR: there is no such variable: did you mean MF_PROVISION_USER\?$/],
+  ['MF_PROVISION_USR', 'x', /^MF_PROVISION_USR: unknown variable: did you mean MF_PROVISION_USER\?$/],
   ['MF_PROVISION_CERTS_RSA_BITS', 'many', /^MF_PROVISION_CERTS_RSA_BITS: cert\.key_bits is "many": give a whole number/],
   ['MF_PROVISION_BS_CONTENT', '{hidden', /^MF_PROVISION_BS_CONTENT: is not JSON: give an object$/],
   ['MF_PROVISION_BS_CONTENT', '["hidden"]', /^MF_PROVISION_BS_CONTENT: bootstrap\.content is set \(value not shown\)/],

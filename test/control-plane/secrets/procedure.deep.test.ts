@@ -52,7 +52,7 @@ describeWithPostgres('a new master key', postgres => {
       try {
         return await openPlatform(database, { masterKeys }).then(
           platform => platform.close().then(() => false),
-          (error: Error) => /written under another master key/.test(error.message),
+          (error: Error) => /encrypted with another master key/.test(error.message),
         )
       } finally {
         await database.close()

@@ -128,12 +128,12 @@ describeOnDatabases('rotation of the master key', database => {
     })
     await expect(rotate(on)).rejects.toThrow('cut off')
     for (const { id, key } of [things[0]!, things.at(-1)!]) expect([await shownKey(id), await isKnown(key)]).toEqual([key, true])
-    await expect(open([newKey])).rejects.toThrow(/written under another master key/)
+    await expect(open([newKey])).rejects.toThrow(/encrypted with another master key/)
     await open([oldKey, newKey])
     expect([await rotate(), await linesOfAudit()]).toEqual([500, 1])
     const after = await open([newKey])
     expect([await shownKey(things[0]!.id, after), await isKnown(things.at(-1)!.key, after)]).toEqual([things[0]!.key, true])
-    await expect(open([oldKey])).rejects.toThrow(/written under another master key/)
+    await expect(open([oldKey])).rejects.toThrow(/encrypted with another master key/)
     expect([await rotate(), await linesOfAudit()]).toEqual([0, 1])
   })
 
@@ -181,8 +181,8 @@ describeOnDatabases('rotation of the master key', database => {
   test('a key of the certificate authority that no master key decrypts is named, and the database stays under the old key', async () => {
     await ask('POST', '/certs', { thing_id: things[0]!.id, key_type: 'ec' })
     await database().execute(`UPDATE control_plane.certificate_authority SET key_ciphertext = '\\x00010203'`)
-    await expect(rotate()).rejects.toThrow(/the key of certificate authority .* is encrypted under the key 00010203.*give that master key/)
-    await expect(open([newKey])).rejects.toThrow(/written under another master key/)
+    await expect(rotate()).rejects.toThrow(/the key of certificate authority .* is encrypted with the key 00010203.*give that master key/)
+    await expect(open([newKey])).rejects.toThrow(/encrypted with another master key/)
   })
 
   test('a given key that a thing has under the other master key is in use', async () => {
@@ -207,10 +207,8 @@ describeOnDatabases('rotation of the master key', database => {
   test('a thing key that no master key decrypts is named with what to do, and the database stays under the old key', async () => {
     const { id } = things[7]!
     await database().query(`UPDATE control_plane.things SET key_ciphertext = '\\x00010203' WHERE id = $1`, [id])
-    await expect(rotate()).rejects.toThrow(
-      new RegExp(`the key of thing ${id} is encrypted under the key 00010203.*PATCH /things/${id}/key`),
-    )
-    await expect(open([newKey])).rejects.toThrow(/written under another master key/)
+    await expect(rotate()).rejects.toThrow(new RegExp(`the key of thing ${id} is encrypted with the key 00010203.*PATCH /things/${id}/key`))
+    await expect(open([newKey])).rejects.toThrow(/encrypted with another master key/)
     await replaceKey(id)
     await rotate()
     expect(await shownKey(things[8]!.id, await open([newKey]))).toBe(things[8]!.key)
@@ -253,7 +251,7 @@ describeOnDatabases('rotation of the master key', database => {
       expect(await left()).toBe(2)
       const without = await open([newKey])
       expect((await fetchOn(without)).status).toBe(401)
-      expect(without.logged()).toMatch(/"external_keys":2,.*encrypted under a master key that is not given/)
+      expect(without.logged()).toMatch(/"external_keys":2,.*encrypted with a master key that is not configured/)
       expect((await fetchOn(platform)).status).toBe(200)
       expect(await left()).toBe(1)
       expect((await fetchOn(platform, { external_id: 'other', external_key: 'external key' })).status).toBe(200)
@@ -306,7 +304,7 @@ describeOnDatabases('rotation of the master key', database => {
 
   test('with the old key alone, or with other keys, nothing is written', async () => {
     expect(await rotate(database(), [oldKey])).toBe(0)
-    await expect(rotate(database(), [newKey, Buffer.alloc(32, 9)])).rejects.toThrow(/written under another master key/)
+    await expect(rotate(database(), [newKey, Buffer.alloc(32, 9)])).rejects.toThrow(/encrypted with another master key/)
     expect(await linesOfAudit()).toBe(0)
   })
 })

@@ -44,7 +44,7 @@ test('a ciphertext with any byte changed, or cut short, cannot be decrypted', ()
 
 test('the error for a ciphertext written under another master key says so', () => {
   const { ciphertext } = openThingKeys([Buffer.alloc(32, 8)]).issue(thing)
-  expect(() => keys.decrypt(thing, ciphertext)).toThrow(/is encrypted under the key [0-9a-f]{8}, but this process has [0-9a-f]{8}/)
+  expect(() => keys.decrypt(thing, ciphertext)).toThrow(/is encrypted with the key [0-9a-f]{8}, but this process has [0-9a-f]{8}/)
 })
 
 describePlatform('thing keys at rest', platform => {

@@ -328,7 +328,7 @@ test('of several writers of a topic the one that is named is compared, with its 
   world.store.logs.push({ ...world.store.logs[0]!, number: 2, writer: 'other' })
   expect(await verify({ writer: 'writer-1' })).toMatchObject({ writer: 'writer-1', log: 1, holds: true })
   expect(await verify({ writer: 'other' })).toMatchObject({ writer: 'other', log: 2, holds: true, partitions: [{ checked: { to: 0 } }] })
-  await expect(verify({ writer: 'nobody' })).rejects.toThrow(/from the writer nobody: name another one with --writer \(other, writer-1\)/)
+  await expect(verify({ writer: 'nobody' })).rejects.toThrow(/from the writer nobody: choose another with --writer \(other, writer-1\)/)
 })
 
 test('letters of an earlier topic, whose number the log has now, do not count', async () => {

@@ -211,7 +211,9 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
   test('an id that matches letters of several logs drops none, and the error lists them', async () => {
     const { tool } = await withDeadLetters([deadLetter(1)], [deadLetter(1, 'time-range'), deadLetter(2, 'time-range')])
     for (const id of ['3-1', 'messages-3-1']) {
-      await expect(tool().drop({ ids: ['3-2', id] })).rejects.toThrow(`the id ${id} matches letters of several logs: give 1-3-1 or 2-3-1`)
+      await expect(tool().drop({ ids: ['3-2', id] })).rejects.toThrow(
+        `the id ${id} matches dead letters of several logs: use 1-3-1 or 2-3-1`,
+      )
       await expect(tool().drop({ ids: [id] })).rejects.toThrow(SystemicError)
     }
     expect(await ids(tool())).toEqual(['1-3-1', '2-3-1', '2-3-2'])

@@ -75,7 +75,7 @@ test('letters that are still undecodable, filtered or empty stay open, each with
   expect([replayed, left]).toEqual([1, 4])
   expect(reasons).toEqual([
     { id: '1-0-1', reason: 'numbers: the root is no array (send an array of numbers)' },
-    { id: '1-0-2', reason: 'the writer leaves out its subject or its content type' },
+    { id: '1-0-2', reason: 'the filters of the writer exclude its subject or its content type' },
     { id: '1-0-3', reason: 'it contains no records, so there is nothing to store' },
     { id: '1-0-4', reason: expect.stringMatching(/^payload-size: /) },
   ])
@@ -143,7 +143,7 @@ test("a letter without its message's content stays open", async () => {
     return append(messages)
   }
   await put([{ ...pack(1), payload: new Uint8Array(5000) }])
-  expect((await run()).reasons).toEqual([{ id: '1-0-0', reason: expect.stringContaining('was too large for its letter') }])
+  expect((await run()).reasons).toEqual([{ id: '1-0-0', reason: expect.stringContaining('was too large to be kept in its dead letter') }])
 })
 
 test('a letter of a topic whose number another log has now stays open; one of an earlier release, which does not name its topic, is stored', async () => {

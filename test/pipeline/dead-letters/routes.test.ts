@@ -202,7 +202,7 @@ test('a replay runs after its answer, one at a time: its status reports progress
   expect((await ask('GET', path)).json).toEqual({ state: 'running', job: 1, done: 3, total: 7 })
   expect(await ask('POST', path, { body: { all: true } })).toMatchObject({
     status: 409,
-    json: { detail: 'a replay is running: retry when it has ended' },
+    json: { detail: 'a replay is running: retry when it has finished' },
   })
   resolve()
   await expect.poll(async () => (await ask('GET', path)).json).toEqual({ state: 'done', job: 1, done: 3, total: 7, report })

@@ -53,7 +53,7 @@ test('a drop finds each letter in its topic, and an id that does not say the top
     [1, 2, 30],
   ])
   await expect(queue.drop({ ids: ['2-0-2', '0-1'] })).rejects.toThrow(SystemicError)
-  await expect(queue.drop({ ids: ['2-0-2', '0-1'] })).rejects.toThrow('the id 0-1 does not say which topic it is of: give <topic>-0-1')
+  await expect(queue.drop({ ids: ['2-0-2', '0-1'] })).rejects.toThrow('the id 0-1 does not name its topic: give <topic>-0-1')
   expect((await queue.list({}, 0)).total).toBe(3)
   expect(await queue.drop({ ids: ['1-0-1', 'plant-0-2', '2-0-9'] })).toEqual({ dropped: 2, missing: ['2-0-9'], partial: [] })
   expect((await queue.list({}, 9)).letters.map(({ id }) => id)).toEqual(['2-0-1'])

@@ -121,7 +121,7 @@ test.each<[string, EnvelopeOptions, RecordFields, string, RegExp]>([
     { channel: ['header:d', 'field:x.y', 'key'] },
     {},
     'no-channel',
-    /nothing in the header d, the field x\.y or the key$/,
+    /none was found in the header d, the field x\.y or the key$/,
   ],
   ['a key that is not UTF-8', { channel: ['key'], subtopic: ['topic'] }, { key: Uint8Array.of(0xff) }, 'key-text', /not UTF-8/],
   [

@@ -123,7 +123,7 @@ test('a rejection of a message that is in no chunk is an error, after the letter
     for (const { offset } of deadLettersOf(pending, rejections, 'store')) offsets.push(offset)
   }
   expect(put).toThrow(
-    new SystemicError('a rejection (store-refused) names message 2, which its batch does not hold: this is a fault of the sink, report it'),
+    new SystemicError('a rejection (store-refused) names message 2, which is not in its batch: this is a bug in the sink, report it'),
   )
   expect(offsets).toEqual([1])
 })

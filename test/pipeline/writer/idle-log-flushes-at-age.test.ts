@@ -142,7 +142,7 @@ test('an undecodable message leaves no row, and removes none of its neighbours',
       message: 3,
       rule: 'transformer-fault',
       reason: 'TypeError: cannot read properties of undefined',
-      hint: 'this is a fault of the transformer, not of the sender: report it',
+      hint: 'this is a bug in the transformer, not a mistake of the sender: report it',
     },
   ])
 })

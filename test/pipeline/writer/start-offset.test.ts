@@ -33,7 +33,7 @@ test('a log that ends below the position was truncated or recreated: an error, a
   for (const acceptLost of [false, true]) {
     expect(() => start({ stored: 101, acceptLost })).toThrow(SystemicError)
     expect(() => start({ committed: 101, acceptLost })).toThrow(
-      /^partition 3 of the log messages ends at offset 100, but the committed offset goes on at 101/,
+      /^partition 3 of the log messages ends at offset 100, but the committed offset continues at 101/,
     )
   }
 })

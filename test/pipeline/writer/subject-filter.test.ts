@@ -32,8 +32,8 @@ test.each([
   ['channels', /names no channel/],
   ['channels..a', /empty part/],
   ['channels.>.a', /only the last part may be ">"/],
-  ['channels.c1.temp*', /stand alone/],
-  ['channels.c1.>>', /stand alone/],
+  ['channels.c1.temp*', /can only replace whole parts/],
+  ['channels.c1.>>', /can only replace whole parts/],
 ])('%s can never match and is refused', (pattern, reason) => {
   expect(() => subjectFilter(['channels.>', pattern])).toThrow(reason)
 })

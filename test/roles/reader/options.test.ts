@@ -54,7 +54,7 @@ test.each(['document', 'widecolumn'] as const)('a user without password or the r
 test.each([
   ['of an invalid internal port', { SVC_INTERNAL_LISTEN: '127.0.0.1:70000' }, /internal\.listen: .*give host:port/],
   ['of a control plane that is not a URL', { SVC_CONTROL_URL: 'api:9080' }, /control\.url: is not the address of an HTTP server/],
-  ['of certificates without TLS', { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' }, /control\.url: has no TLS/],
+  ['of certificates without TLS', { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' }, /control\.url: does not use TLS/],
   ['of a short key of cursors', { SVC_READER_CURSOR_KEY: 'hidden' }, /reader\.cursor_key is set \(value not shown\): give 32 random/],
   [
     'of a key of cursors with another letter',
@@ -62,7 +62,7 @@ test.each([
     /reader\.cursor_key is set \(value not shown\)/,
   ],
   ['of a store of another kind', { SVC_RELATIONAL_URL: 'mongodb://x:hidden@db/z' }, /store\.url is set \(value not shown\)/],
-  ['of a password with a bare %', { SVC_RELATIONAL_URL: 'postgres://x:hidden%@db/z' }, /store\.url: its password holds a % that is not/],
+  ['of a password with a bare %', { SVC_RELATIONAL_URL: 'postgres://x:hidden%@db/z' }, /store\.url: its password contains a % that is not/],
   ['of an invalid time', { SVC_STORE_QUERY_TIMEOUT_MS: '0' }, /store\.query_timeout_ms is 0: give a whole number from 100/],
   [
     'of a known key of cursors in production',

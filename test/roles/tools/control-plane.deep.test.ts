@@ -108,7 +108,7 @@ things in groups  2        0${' '.repeat(done.length + 1)}read, write and delete
     const withOld = await run('secrets rotate', textOf(oldKey))
     expect([withOld.code, withOld.printed]).toEqual([
       1,
-      expect.stringMatching(/^the control plane's database is written under another master key.*\n$/),
+      expect.stringMatching(/^the control plane's database is encrypted with another master key.*\n$/),
     ])
     printed.push(withOld.printed)
     for (const secret of [textOf(oldKey), textOf(newKey), sensor!.key, other!.key]) expect(printed.join()).not.toContain(secret)

@@ -39,7 +39,7 @@ test('messages that the log deleted unread are lost: the ledger and the last lin
   expect(words).toContain('duplicate 0; skipped 5, lost 2; includes messages')
   expect(words).toContain('duplicate 0; skipped 5; includes messages')
   expect(words).toMatch(
-    /\nok: 12 messages in 3 partitions, 0 more in flight; lost 7, which were deleted from the log unread or skipped by the writer\n$/,
+    /\nok: 12 messages in 3 partitions, 0 more in flight; 7 lost: deleted from the log unread, or skipped by the writer\n$/,
   )
 })
 
@@ -58,7 +58,7 @@ test('they are mentioned beside faults, too', () => {
   const first = [{ kind: 'replay missing', id: '1-0-7', detail: 'it was replayed' }] as const
   const words = verifyWords(report([partition(0, 5, { faults: { 'replay missing': 1 }, first, holds: false })]))
   expect(words).toContain('  WRONG    replay missing 1\n           1-0-7 replay missing: it was replayed\n')
-  expect(words).toMatch(/\nfaults in 1 of 1 partitions; lost 5, which were deleted from the log unread or skipped by the writer\n$/)
+  expect(words).toMatch(/\nfaults in 1 of 1 partitions; 5 lost: deleted from the log unread, or skipped by the writer\n$/)
 })
 
 afterEach(() => {

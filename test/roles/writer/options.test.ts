@@ -35,17 +35,17 @@ test.each([
   [
     'of memory that does not hold the queues',
     { SVC_WORKERS_MEMORY_BYTES: String(32 * mebibyte) },
-    /workers\.memory_bytes: queues and batches of 2 workers add up to \d+ MiB, above 32 MiB: lower workers\.count/,
+    /workers\.memory_bytes: queues and batches of 2 workers add up to \d+ MiB, above workers\.memory_bytes of 32 MiB: lower workers\.count/,
   ],
   [
     'of memory that holds the queues of fewer workers',
     { SVC_WORKERS_COUNT: '200' },
-    /workers\.memory_bytes: queues and batches of 200 workers add up to \d+ MiB, above \d+ MiB: lower workers\.count/,
+    /workers\.memory_bytes: queues and batches of 200 workers add up to \d+ MiB, above workers\.memory_bytes of \d+ MiB: lower workers\.count/,
   ],
   ['of a queue below an answer', { SVC_CONSUMER_QUEUE_BYTES: '1048576' }, /consumer: .*queue_bytes of 1048576 is below .*fetch_bytes/],
   ['of rare heartbeats', { SVC_CONSUMER_HEARTBEAT_MS: '5000' }, /consumer: .*fewer than three heartbeats/],
   ['of a store that cannot be read', { SVC_RELATIONAL_URL: 'postgres://x:hidden@[/z' }, /store\.url: cannot be read: give a URL such as/],
-  ['of a password with a bare %', { SVC_RELATIONAL_URL: 'postgres://x:hidden%@db/z' }, /store\.url: its password holds a % that is not/],
+  ['of a password with a bare %', { SVC_RELATIONAL_URL: 'postgres://x:hidden%@db/z' }, /store\.url: its password contains a % that is not/],
   ['of a store of another kind', { SVC_RELATIONAL_URL: 'mysql://x:hidden@db/z' }, /store\.url is set \(value not shown\): give a URL/],
   [
     'of content types that the format does not read',

@@ -85,7 +85,7 @@ describeUnlessMissing('a writer of several topics', missingKafka() ?? missingPos
 
     const [first] = letters
     const unnamed = await runSluice(['dlq', 'drop', first!.id.replace(/^\d+-/, '')], site.direct)
-    expect([unnamed.code, unnamed.printed]).toEqual([1, expect.stringMatching(/does not say which topic it is of/)])
+    expect([unnamed.code, unnamed.printed]).toEqual([1, expect.stringMatching(/does not name its topic/)])
     expect((await runSluice(['dlq', 'drop', first!.id], site.direct)).printed).toBe('1 dead letter dropped\n')
     const replayed = await runSluice(['dlq', 'replay', '--all'], site.direct)
     expect([replayed.code, replayed.printed]).toEqual([1, expect.stringMatching(/stays open/)])

@@ -2,7 +2,7 @@
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { type CrlContent, encodeCrl } from '../../../../control-plane/certificates/authorities/crl.ts'
+import { type CrlContent, encodeCrl, nextUpdateOf } from '../../../../control-plane/certificates/authorities/crl.ts'
 import { loadX509, nameOf } from '../../../../control-plane/certificates/csr.ts'
 import { crlPem, openssl, readCrl } from '../openssl.ts'
 
@@ -61,6 +61,22 @@ test('a time from 2050 on has a year of four digits (RFC 5280 §5.1.2.4)', async
   expect(der.includes('20500101000000Z')).toBe(true)
   expect((await encode({ nextUpdate: new Date('2049-12-31T23:59:59Z') })).includes('491231235959Z')).toBe(true)
 })
+
+test.each(['2049-12-31T23:59:59Z', '2050-01-01T00:00:00Z'])(
+  'the time of its next update is read, also as the library writes it: %s',
+  async text => {
+    const nextUpdate = new Date(text)
+    const revoked = Array.from({ length: 40 }, () => ({ serial: serialOf(), at: new Date() }))
+    expect(nextUpdateOf(await encode({ nextUpdate, revoked }))).toBe(nextUpdate.getTime())
+    const { X509CrlGenerator } = await loadX509()
+    const signingKey = privateKey.toCryptoKey(algorithm, false, ['sign'])
+    const made = async (more: object) =>
+      Buffer.from((await X509CrlGenerator.create({ issuer: 'CN=Elsewhere', signingKey, signingAlgorithm: algorithm, ...more })).rawData)
+    expect(nextUpdateOf(await made({ nextUpdate }))).toBe(nextUpdate.getTime())
+    // Without one the list of entries follows, or nothing.
+    expect([nextUpdateOf(await made({})), nextUpdateOf(Buffer.from('{"errors": []}')), nextUpdateOf(Buffer.alloc(0))]).toEqual([0, 0, 0])
+  },
+)
 
 test('the time to encode 50,000 entries is proportional to their bytes', async () => {
   const revoked = Array.from({ length: 50_000 }, () => ({ serial: serialOf(), at: new Date() }))

@@ -1,7 +1,8 @@
 // Stands in for the PKI engine of a Vault or OpenBao server: accepts what the documentation describes, and nothing else.
 //
 // Each answer cites its section: "PKI" is "PKI secrets engine (API)" (website/content/api-docs/secret/pki), "API" is "HTTP API"
-// (website/content/api-docs/index.mdx), both of Vault; OpenBao's pages of the same names say the same.
+// (website/content/api-docs/index.mdx), "Token" is "Token auth method (API)" (website/content/api-docs/auth/token.mdx), all of Vault; OpenBao's pages of
+// the same names say the same.
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -32,6 +33,8 @@ export interface VaultStandIn {
   setRole(role: Partial<VaultRole>): void
   /** The token that is valid from now on; by default the previous one. */
   setToken(token?: string): void
+  /** Seconds that the token has left, and had in all; 0 and 0 for one without an end, as at first. */
+  setTokenLife(ttl: number, creationTtl: number): void
   /** Of certificates that it signed and did not revoke, in lower-case hex. */
   valid(): string[]
   stop(): Promise<void>
@@ -100,6 +103,7 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
   const usualRole: VaultRole = { maxTtlSeconds: 8_760 * 3600, allowsAnyName: true, usesCsrNames: false }
   let role = usualRole
   let validToken = token
+  let tokenLife = { ttl: 0, creation_ttl: 0 }
   let behaviour: Behaviour = 'usual'
   let held = (): Promise<void> => Promise.resolve()
   let crlNumber = 1_000
@@ -187,6 +191,9 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
     if (path === `/v1/${mount}/crl`) return request.method === 'GET' ? crl() : refused(405, 'unsupported operation')
     // API "HTTP status codes": 403 "your authentication details are either incorrect, you don't have access to this feature".
     if (request.headers['x-vault-token'] !== validToken) return refused(403, 'permission denied')
+    // Token "Lookup a token (self)".
+    if (path === '/v1/auth/token/lookup-self')
+      return { status: 200, body: { ...envelope, data: { id: validToken, renewable: true, ...tokenLife } } }
     const [, name] = new RegExp(`^/v1/${mount}/sign/([^/]+)$`).exec(path) ?? []
     if (name === undefined && path !== `/v1/${mount}/revoke`) return refused(404, `no handler for route ${JSON.stringify(path)}`)
     if (request.method !== 'POST') return refused(405, 'unsupported operation')
@@ -216,6 +223,7 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
     root: root.toString('pem'),
     behaves: as => void (behaviour = as),
     setToken: (renewed = token) => void (validToken = renewed),
+    setTokenLife: (ttl, creationTtl) => void (tokenLife = { ttl, creation_ttl: creationTtl }),
     hold(count = 1) {
       const [all, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       let there = 0

@@ -39,6 +39,7 @@ describe('vault', () => {
     vault.behaves('usual')
     vault.setRole({})
     vault.setToken()
+    vault.setTokenLife(0, 0)
   })
   afterAll(async () => {
     await impatient?.close()
@@ -90,6 +91,29 @@ describe('vault', () => {
     })
   }
   if (url !== undefined) describe('real server', () => onRealServer(url))
+
+  test('the check fails in the last tenth of the life of the token, and once it has ended, and the log says so once', async () => {
+    const check = platform.plane.checkCertificates!
+    await check()
+    vault.setTokenLife(360, 3_600)
+    await check()
+    expect(platform.logged()).not.toContain('no certificates can be issued')
+    vault.setTokenLife(359, 3_600)
+    for (let nth = 0; nth < 2; nth++)
+      await expect(check()).rejects.toThrow('the token of Vault ends in 359 s, of 3600: renew or replace the token')
+    expect(platform.logged().split('no certificates can be issued')).toHaveLength(2)
+    vault.setToken('another')
+    await expect(check()).rejects.toMatchObject({
+      code: 'unavailable',
+      cause: { message: expect.stringContaining('; renew or replace the token') },
+    })
+    vault.setToken()
+    vault.setTokenLife(3_600, 3_600)
+    await check()
+    vault.setTokenLife(1, 3_600)
+    await expect(check()).rejects.toThrow('ends in 1 s')
+    expect(platform.logged().split('no certificates can be issued')).toHaveLength(3)
+  })
 
   test('a CRL of half a million certificates is returned', async () => {
     const crl = randomBytes(17 * 1024 * 1024)

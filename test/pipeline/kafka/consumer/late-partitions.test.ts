@@ -110,7 +110,7 @@ test("a late partition that ends below the store's position stops the worker", a
       await expect.poll(() => beginning.asked.size).toBe(2)
       topic.partitions[1]!.leader = 2
       await expect.poll(() => beginning.failure).toBeInstanceOf(SystemicError)
-      expect(beginning.failure!.message).toMatch(/^partition 1 of the log t ends at offset 3, but the store goes on at 5/)
+      expect(beginning.failure!.message).toMatch(/^partition 1 of the log t ends at offset 3, but the store continues at 5/)
     },
   )
 })

@@ -215,7 +215,7 @@ test('a worker whose thread is blocked counts as not running, is reported, and i
   await Promise.all([message(threads[0]!, 'blocking'), until(() => pool.state() === 'running')])
   vi.advanceTimersByTime(liveness.readyMsMax + liveness.lookMs)
   expect(pool.state()).toBe('retrying')
-  expect(pool.failure()?.message).toMatch(/^worker 0 has said nothing for \d s$/)
+  expect(pool.failure()?.message).toMatch(/^worker 0 has not reported for \d s$/)
   expect(lives).toEqual([1, 1])
   // The other one goes on reporting.
   await message(threads[1]!, 'report')

@@ -65,7 +65,7 @@ test('lines that end anywhere in a chunk stay whole, and keep their numbers', as
   expect(textsOf(all)).toEqual(lines)
   const { messages, fault } = await read('a', `${lines.join('\n')}\n${'y'.repeat(1001)}\nz`, { kind: 'lines' })
   expect(messages).toHaveLength(5000)
-  expect(fault).toMatch(/^"a":5001: the payload is larger than the 1000 bytes that a writer takes/)
+  expect(fault).toMatch(/^"a":5001: the payload is larger than the 1000 bytes that a writer accepts/)
 })
 
 test('a line without an end is refused before it fills the memory', async () => {

@@ -1,0 +1,41 @@
+// Keeps the CRL of an authority elsewhere, because anyone may ask for it and it may have megabytes.
+
+import type { Queries } from '../../../database/database.ts'
+import type { Authority } from './authority.ts'
+import { nextUpdateOf } from './crl.ts'
+
+/** For revocations at the authority that this platform did not ask for. */
+const keptMs = 60_000
+
+/**
+ * The same authority, asked for its CRL only if there was a revocation since, by any instance; or if the CRL is a minute old, or not valid any more.
+ *
+ * @param database of all instances
+ */
+export function keepingCrl(authority: Authority, database: Queries): Authority {
+  let kept: { readonly revision: bigint; readonly endsMs: number; readonly crl: Buffer } | undefined
+  return {
+    ...authority,
+
+    async revoke(serials, transaction) {
+      try {
+        await authority.revoke(serials, transaction)
+      } finally {
+        // Some of them may be revoked, also if it failed.
+        await transaction.query(`SELECT nextval('control_plane.crl_revisions')`)
+      }
+    },
+
+    async crl() {
+      // Read before the CRL, so that the next call asks again after a revocation in between. The first value of a sequence is its start.
+      const sql = 'SELECT last_value + is_called::int4 AS revision FROM control_plane.crl_revisions'
+      const [row] = await database.query<{ revision: bigint }>(sql)
+      const { revision } = row!
+      if (kept?.revision === revision && Date.now() < kept.endsMs) return kept.crl
+      const askedMs = Date.now()
+      const crl = await authority.crl()
+      kept = { revision, endsMs: Math.min(askedMs + keptMs, nextUpdateOf(crl)), crl }
+      return crl
+    },
+  }
+}
